@@ -1,0 +1,1 @@
+"""What memeloom knows: memes and templates in a document store, their pictures in a blob store."""

@@ -1,0 +1,169 @@
+"""The records that every room shares: a meme, the template it is made on, and what was read from it."""
+
+import hashlib
+from datetime import datetime
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Record(BaseModel):
+    """Frozen and closed: a stage that adds a fact adds a field."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Image(Record):
+    """A stored picture.
+
+    key: sha256 of the original bytes, which is also their key in the blob store.
+    width, height: pixels, after EXIF rotation.
+    format: ``jpeg``, ``png``, ``gif``, ``webp`` … as the bytes say, not as the site said.
+    phash64, phash256: perceptual hashes in hex (16 and 64 digits), bits compared by Hamming distance.
+    """
+
+    key: Sha256
+    width: Annotated[int, Field(gt=0)]
+    height: Annotated[int, Field(gt=0)]
+    format: str
+    bytes: Annotated[int, Field(gt=0)]
+    phash64: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    phash256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class TemplateRef(Record):
+    """Which template a meme is made on, and how that is known.
+
+    id: the source's own id (Imgflip's number), else its slug.
+    known: ``page`` if the source said so, ``match`` if the picture was recognised.
+    distance: bits of 64 between the two pHashes, for a match.
+    """
+
+    id: str
+    slug: str
+    name: str
+    known: Literal["page", "match"] = "page"
+    distance: int | None = None
+
+
+class OcrBox(Record):
+    """One text box that was read: its text, and where it stands, in fractions of the picture."""
+
+    text: str
+    x: float
+    y: float
+    width: float
+    height: float
+    confidence: float
+
+
+class Ocr(Record):
+    """What an engine read in the picture.
+
+    text: all boxes, one a line, in reading order; empty when nothing was kept.
+    confidence: mean over the words kept, 0-100.
+    dropped: why the reading is not a caption (``no text``, ``too much text`` …); None if it is one.
+    """
+
+    text: str
+    boxes: tuple[OcrBox, ...] = ()
+    confidence: float
+    engine: str
+    dropped: str | None = None
+
+
+class Meme(Record):
+    """One post of one meme.
+
+    id: ``<source>:<id at the source>``, the upsert key. The same post found twice is one record.
+    boxes: the caption, one text a box in the template's order, as the page states it; an empty box is ``""``.
+    score, views: as the site counted when we looked.
+    author: salted hash of the author's name, and only if a config asked for it.
+    fetched_at: when these facts were last seen to change.
+    """
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9_]+:[^\s]+$", max_length=512)]
+    source: str
+    page_url: str | None = None
+    image_url: str | None = None
+    image: Image | None = None
+    template: TemplateRef | None = None
+    boxes: tuple[str, ...] = ()
+    title: str | None = None
+    score: int | None = None
+    views: int | None = None
+    posted_at: datetime | None = None
+    over_18: bool | None = None
+    author: str | None = None
+    ocr: Ocr | None = None
+    fetched_at: datetime
+    schema_version: Literal[1] = SCHEMA_VERSION
+
+    @property
+    def caption(self) -> tuple[str, ...]:
+        """The texts of the boxes: as the page states them, else as they were read; empty if neither is known."""
+        if self.boxes:
+            return self.boxes
+        if self.ocr is not None and self.ocr.dropped is None:
+            return tuple(box.text for box in self.ocr.boxes)
+        return ()
+
+    def merged(self, newer: Self) -> Self:
+        """This record with the facts of `newer` laid over it.
+
+        A fact that `newer` lacks (None, no boxes) never erases one that is known, and a template
+        that a page named is not replaced by one that was only recognised. If nothing else
+        changes, `fetched_at` stays: writing the same facts twice changes nothing.
+        """
+        changes = {
+            name: value
+            for name, value in newer.__dict__.items()
+            if name != "fetched_at" and value not in (None, ()) and value != getattr(self, name)
+        }
+        if self.template and newer.template and self.template.known == "page" and newer.template.known == "match":
+            changes.pop("template", None)
+        if not changes:
+            return self
+        return self.model_copy(update={**changes, "fetched_at": max(self.fetched_at, newer.fetched_at)})
+
+
+class TemplateBox(Record):
+    """Where a template expects a text: fractions of the picture's width and height, angle in degrees."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    angle: float = 0.0
+
+
+class Template(Record):
+    """A picture that memes are made on.
+
+    id: the source's own id, else its slug. slug: as it stands in the site's URLs.
+    box_count: texts that the template takes, if the source says so.
+    image: the clean picture; `image_url` is where it is to be had.
+    """
+
+    id: str
+    slug: str
+    name: str
+    alt_names: tuple[str, ...] = ()
+    box_count: int | None = None
+    boxes: tuple[TemplateBox, ...] = ()
+    image_url: str | None = None
+    image: Image | None = None
+    source: str
+
+    def ref(self) -> TemplateRef:
+        """How a meme whose page names this template refers to it."""
+        return TemplateRef(id=self.id, slug=self.slug, name=self.name)
+
+
+def author_hash(name: str, salt: str) -> str:
+    """A salted sha256 of an author's name: enough to find their memes when they ask for removal."""
+    return hashlib.sha256(f"{salt}\0{name}".encode()).hexdigest()

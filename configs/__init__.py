@@ -1,0 +1,1 @@
+"""Settings: the YAML files, the typed schema they are checked against, and what every run leaves behind."""

@@ -1,0 +1,160 @@
+"""Settings from four places into one checked `Config`: command line > environment > file > default."""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from configs.errors import ConfigError
+from configs.outputs import write_text
+from configs.schema import Config
+
+DEFAULTS = Path(__file__).with_name("default.yaml")
+ENVIRONMENT_PREFIX = "MEMELOOM_"
+_REFERENCE = re.compile(r"\$\{(\w+)\}")
+_MASK = "********"
+
+Tree: TypeAlias = dict[str, Any]
+
+
+def load_config(
+    path: Path | None = None,
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Config:
+    """Read the settings.
+
+    path: the user's YAML file; it names only what differs from `default.yaml`.
+    overrides: ``section.key=value`` from the command line; the value is read as YAML.
+    environment: variables; ``MEMELOOM_CRAWL__MAX_MEMES=9`` sets ``crawl.max_memes``. Default: the process's.
+
+    Raises:
+        ConfigError: unreadable file, not YAML, unknown key, wrong type, missing variable.
+            The line names the place, the key and the nearest known key.
+    """
+    environment = os.environ if environment is None else environment
+    tree = _read_yaml(DEFAULTS)
+    origins: dict[str, str] = {}
+    if path is not None:
+        _merge(tree, _read_yaml(path), str(path), origins)
+    for name, value in sorted(environment.items()):
+        if name.startswith(ENVIRONMENT_PREFIX):
+            key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
+            _merge(tree, _nest(key, _parse_value(value, name)), f"environment variable {name}", origins)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {override!r}: write section.key=value")
+        _merge(tree, _nest(key, _parse_value(value, f"--set {key}")), f"--set {key}", origins)
+    tree = _fill_references(tree, environment)
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError(_first_problem(error, origins)) from None
+
+
+def masked(config: BaseModel) -> Tree:
+    """`config` as plain JSON values with every secret, and every password in a URL, masked."""
+    return {name: _masked_value(getattr(config, name)) for name in type(config).model_fields}
+
+
+def write_config(path: Path, config: Config) -> None:
+    """Write the resolved settings to `path` as YAML, secrets masked."""
+    write_text(path, yaml.safe_dump(masked(config), sort_keys=False, allow_unicode=True))
+
+
+def mask_url(url: str) -> str:
+    """`url` without the password that it may carry."""
+    return re.sub(r"(?<=://)([^/@:]*):[^/]*@", rf"\1:{_MASK}@", url)
+
+
+def _masked_value(value: Any) -> Any:
+    match value:
+        case SecretStr():
+            return _MASK
+        case BaseModel():
+            return masked(value)
+        case str():
+            return mask_url(value)
+        case tuple():
+            return [_masked_value(item) for item in value]
+    return value
+
+
+def _read_yaml(path: Path) -> Tree:
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8 text") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError(f"{path}{where}: not YAML: {getattr(error, 'problem', None) or error}") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: expected settings as `key: value`, found {type(tree).__name__}")
+    return tree
+
+
+def _parse_value(text: str, origin: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"{origin}: {text!r} is not a YAML value; quote it") from None
+
+
+def _nest(dotted: str, value: Any) -> Tree:
+    for key in reversed(dotted.split(".")):
+        value = {key: value}
+    return value  # type: ignore[no-any-return]
+
+
+def _merge(base: Tree, extra: Tree, origin: str, origins: dict[str, str], prefix: str = "") -> None:
+    """Lay `extra` over `base`; both have the shape of `default.yaml`, so an unknown key is a mistake."""
+    for key, value in extra.items():
+        dotted = f"{prefix}{key}"
+        if key not in base:
+            near = difflib.get_close_matches(str(key), base, n=1, cutoff=0.4)
+            hint = f"; did you mean {prefix}{near[0]}?" if near else f"; known are {', '.join(base)}"
+            raise ConfigError(f"{origin}: unknown key {dotted}{hint}")
+        if isinstance(base[key], dict):
+            if not isinstance(value, dict):
+                raise ConfigError(f"{origin}: {dotted} is a group of settings ({', '.join(base[key])}), not a value")
+            _merge(base[key], value, origin, origins, f"{dotted}.")
+        else:
+            base[key] = value
+            origins[dotted] = origin
+
+
+def _fill_references(value: Any, environment: Mapping[str, str], key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {k: _fill_references(v, environment, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_fill_references(item, environment, key) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def look_up(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in environment:
+            raise ConfigError(f"{key}: environment variable {name} is not set")
+        return environment[name]
+
+    return _REFERENCE.sub(look_up, value)
+
+
+def _first_problem(error: ValidationError, origins: Mapping[str, str]) -> str:
+    problem = error.errors(include_url=False, include_input=False)[0]
+    parts = [str(part) for part in problem["loc"]]
+    dotted = ".".join(parts)
+    setting = next((key for key in origins if dotted == key or dotted.startswith(f"{key}.")), dotted)
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{origins.get(setting, DEFAULTS.name)}: {dotted}: {problem['msg']}{more}"

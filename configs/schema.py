@@ -1,0 +1,174 @@
+"""The settings, typed. Their defaults and what they mean stand in `default.yaml`, and only there.
+
+A model here has no default values on purpose: a key is documented once, beside its default.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+Positive = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """A group of settings; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class S3(Section):
+    endpoint: str | None
+    region: str
+    access_key: SecretStr | None
+    secret_key: SecretStr | None
+
+
+class Store(Section):
+    documents: str
+    blobs: str
+    timeout_seconds: Seconds
+    s3: S3
+
+
+class Engine(Section):
+    kind: Literal["local", "ray"]
+    workers: Positive | None
+    ray_address: str
+
+
+class Imgflip(Section):
+    site: str
+    api: str
+    templates: Positive
+    template_names: tuple[str, ...]
+    pages_per_template: Positive
+
+
+class Reddit(Section):
+    site: str
+    api: str
+    client_id: str | None
+    client_secret: SecretStr | None
+    subreddits: tuple[str, ...]
+    sort: Literal["new", "hot", "top", "rising"]
+    posts_per_subreddit: Positive
+
+
+class ImageSearch(Section):
+    bing: str
+    queries: tuple[str, ...]
+    results_per_query: Positive
+    browser: str | None
+    driver: str | None
+    page_seconds: Seconds
+
+
+class Crawl(Section):
+    sources: tuple[Literal["imgflip", "reddit", "images"], ...]
+    contact: str | None
+    obey_robots: bool
+    delay_seconds: Annotated[float, Field(ge=0)]
+    concurrency_per_host: Positive
+    timeout_seconds: Seconds
+    retries: Count
+    max_memes: Positive | None
+    max_minutes: Annotated[float, Field(gt=0)] | None
+    max_image_bytes: Positive
+    max_image_pixels: Positive
+    allow_hosts: tuple[str, ...]
+    keep_author_hash: bool
+    author_salt: SecretStr | None
+    imgflip: Imgflip
+    reddit: Reddit
+    images: ImageSearch
+
+
+class Ocr(Section):
+    engine: Literal["tesseract", "rapidocr"]
+    language: str
+    batch: Positive
+    lease_seconds: Seconds
+    image_seconds: Seconds
+    attempts: Positive
+    min_confidence: Annotated[float, Field(ge=0, le=100)]
+    max_words: Positive
+
+
+class Templates(Section):
+    max_distance: Annotated[int, Field(ge=0, le=64)]
+    batch: Positive
+    lease_seconds: Seconds
+    attempts: Positive
+
+
+class Split(Section):
+    validation: Fraction
+    test: Fraction
+    salt: str
+
+
+class Dataset(Section):
+    output: str
+    steps: tuple[str, ...]
+    min_characters: Count
+    max_characters: Positive
+    characters: Literal["ascii", "any"]
+    separator: Annotated[str, Field(min_length=1, max_length=1)]
+    languages: tuple[str, ...]
+    language_detector: Literal["py3langid", "langdetect"]
+    language_threshold: Fraction
+    profanity: Literal["off", "drop", "censor"]
+    profanity_allow: tuple[str, ...]
+    profanity_deny: tuple[str, ...]
+    nsfw: bool
+    templates: Positive | None
+    captions_per_template: Positive | None
+    min_captions_per_template: Count
+    split: Split
+    shard_records: Positive
+    compression: Literal["none", "gzip"]
+    images: Literal["none", "template", "meme"]
+
+
+class Train(Section):
+    dataset: str
+    output: str
+    filters: Positive
+    embedding: Positive
+    sequence_length: Positive
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    batch: Positive
+    learning_rate: Annotated[float, Field(gt=0)]
+    steps: Positive
+    steps_per_epoch: Positive
+    validation_batches: Positive
+    samples_per_epoch: Count
+    seed: int
+
+
+class Generate(Section):
+    model: str
+    templates: tuple[str, ...]
+    captions: Positive
+    min_score: Fraction
+    max_characters: Positive
+    start: str
+    seed: int | None
+    picture: str | None
+
+
+class Config(Section):
+    """Every setting of memeloom, resolved."""
+
+    runs: str
+    store: Store
+    engine: Engine
+    crawl: Crawl
+    ocr: Ocr
+    templates: Templates
+    dataset: Dataset
+    train: Train
+    generate: Generate
