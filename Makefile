@@ -1,0 +1,126 @@
+# memeloom. `make` prints what there is; each target sets up what it needs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+LOCK := $(if $(GPU),requirements-gpu.lock,requirements.lock)
+INSTALLED := $(VENV)/.installed-$(LOCK)
+
+CONFIG ?=
+ARGS ?=
+MEMELOOM = $(BIN)/memeloom $(if $(CONFIG),--config $(CONFIG))
+# Real data for tests and benches, if you have it; without it they say what they skipped.
+DATA ?= $(or $(MEMELOOM_DATA),../shared/data)
+
+TESSERACT := tesseract:tesseract-ocr
+BROWSER := chromium:chromium chromedriver:chromium-driver
+PACKAGES := deploy/system-packages.sh
+
+.PHONY: help
+help:  ## Print this help
+	@echo "memeloom: the meme web into training data, the data into a model that captions images"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s%s\n", $$1, $$2} /^##@ /{printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+	@echo
+	@echo "Options: CONFIG=configs/my.yaml  ARGS='--max-memes 500'  GPU=1 (with CUDA)  PYTHON=python3.12"
+
+##@ The way of the data
+.PHONY: crawl import ocr templates build-dataset train generate stats demo
+crawl: setup browser  ## Crawl the sites of CONFIG into the catalog
+	$(MEMELOOM) crawl $(ARGS)
+
+import: setup  ## Import caption dumps: make import FILES='a.jsonl.gz folder/'
+	$(MEMELOOM) import $(ARGS) $(FILES)
+
+templates: setup  ## Recognise the templates of memes whose page does not name one
+	$(MEMELOOM) templates $(ARGS)
+
+ocr: setup tesseract  ## Read memes whose caption is only in the picture
+	$(MEMELOOM) ocr $(ARGS)
+
+build-dataset: setup  ## Clean the captions and write TFRecords
+	$(MEMELOOM) build-dataset $(ARGS)
+
+train: setup  ## Train the captioning model (GPU=1 for CUDA)
+	$(MEMELOOM) train $(ARGS)
+
+generate: setup  ## Write captions with the trained model: make generate ARGS='--picture memes.png'
+	$(MEMELOOM) generate $(ARGS)
+
+stats: setup  ## Show what the catalog holds
+	$(MEMELOOM) stats $(ARGS)
+
+demo: setup tesseract browser  ## Walk the whole way against a miniature internet, in under 5 minutes
+	$(MEMELOOM) demo $(ARGS)
+
+##@ Development
+.PHONY: test lint types check format lock setup clean
+setup: $(INSTALLED)  ## Make the virtual environment from the lock
+
+test: setup tesseract browser  ## Run the whole suite, in parallel, against real servers that it starts
+	$(BIN)/pytest $(ARGS)
+
+lint: setup  ## Check style, format and the floors of the house
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+
+types: setup  ## Check types, strictly
+	$(BIN)/mypy
+
+check: lint types test  ## All of the above
+
+format: setup  ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: setup  ## Pin every dependency by version and hash again
+	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header $(ARGS) \
+	  --extra ocr --extra ray --extra hub --group dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock \
+	  --all-extras --group dev pyproject.toml -o requirements-gpu.lock
+
+clean:  ## Remove the virtual environment and caches; data/ stays
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+
+##@ Benchmarks (they need real data: DATA=folder)
+.PHONY: bench-import bench-crawl bench-ocr bench-dataset bench-train
+bench-import: setup  ## Import of 260,417 captions: rate, memory, resume
+	$(BIN)/python bench/import_dump.py --data $(DATA) $(ARGS)
+
+bench-crawl: setup  ## Crawl of real memes, each checked against what was served
+	$(BIN)/python bench/crawl.py --data $(DATA) $(ARGS)
+
+bench-ocr: setup tesseract  ## OCR engines on real memes, side by side
+	$(BIN)/python bench/ocr.py --data $(DATA) $(ARGS)
+
+bench-dataset: setup  ## Dataset build of 260,417 captions: seconds by phase, memory, drops
+	$(BIN)/python bench/dataset.py --data $(DATA) $(ARGS)
+
+bench-train: setup  ## Input pipeline, training step and decoding
+	$(BIN)/python bench/train.py $(ARGS)
+
+# What the targets above rely on.
+.PHONY: tesseract browser
+$(INSTALLED): $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	  || { echo "memeloom needs Python 3.11 to 3.13; name one: make PYTHON=python3.12" >&2; exit 1; }
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV) \
+	  || { $(PACKAGES) no-such-program:python3-venv && $(PYTHON) -m venv $(VENV); }
+	@echo "installing the packages of $(LOCK) into $(VENV)"
+	@awk '/^uv==/{on=1} on{print} on && !/\\$$/{exit}' $(LOCK) > $(VENV)/uv.lock
+	@[ -x $(BIN)/uv ] || $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/uv.lock
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip sync -q --require-hashes $(LOCK)
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -q --no-deps --no-build-isolation --offline -e .
+	@rm -f $(VENV)/.installed-*
+	@touch $@
+
+tesseract:
+	@$(PACKAGES) $(TESSERACT)
+
+browser:
+	@$(PACKAGES) $(BROWSER)

@@ -1,0 +1,1 @@
+"""The `memeloom` command: one small module a command, each a thin call of a room."""

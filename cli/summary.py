@@ -1,0 +1,66 @@
+"""The table that ends a run, and the one of `memeloom stats`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from configs.runs import Summary
+
+WIDTH = 100
+
+
+def console() -> Console:
+    """Standard output, wide enough for our tables also when it is a pipe."""
+    out = Console()
+    return out if out.is_terminal else Console(width=WIDTH)
+
+
+def show_summary(summary: Summary, record: Path) -> None:
+    """Print what a stage did: counts with their rates, what was dropped by reason, what it left."""
+    total = summary.seconds.get("total", 0.0)
+    table = Table(title=f"{summary.stage}: done in {duration(total)}", title_style="bold", title_justify="left")
+    table.add_column("what")
+    table.add_column("count", justify="right")
+    table.add_column("per second", justify="right")
+    for name, count in summary.counts.items():
+        rate = f"{count / total:,.1f}" if total and isinstance(count, int) else ""
+        table.add_row(name, number(count), rate)
+    if summary.reasons:
+        table.add_section()
+        for reason, count in sorted(summary.reasons.items(), key=lambda item: (-item[1], item[0])):
+            table.add_row(Text(f"  {reason}"), number(count), "", style="yellow")
+    out = console()
+    out.print(table)
+    for name, place in {**summary.outputs, "run record": str(record)}.items():
+        out.print(Text.assemble((f"{name}: ", "dim"), place), soft_wrap=True)
+
+
+def counted(title: str, head: tuple[str, str], counts: Mapping[str, int], most: int = 15) -> Table:
+    """A two-column table of the `most` largest counts; the rest in one row."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column(head[0])
+    table.add_column(head[1], justify="right")
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    for name, count in ranked[:most]:
+        table.add_row(Text(name), number(count))
+    if len(ranked) > most:
+        table.add_row(f"… {len(ranked) - most:,} more", number(sum(count for _, count in ranked[most:])), style="dim")
+    return table
+
+
+def number(value: float) -> str:
+    """A count with thousands separators, a measure with four significant digits."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def duration(seconds: float) -> str:
+    """``0.8 s``, ``43 s`` or ``4 min 05 s``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"

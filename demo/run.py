@@ -1,0 +1,65 @@
+"""The main job, end to end, against the miniature internet."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from configs.errors import ConfigError
+from configs.load import load_config
+from configs.progress import Progress
+from configs.runs import Summary
+from configs.schema import Config
+from demo.internet import Internet
+
+SETTINGS = Path(__file__).parent.parent / "configs" / "demo.yaml"
+PICTURE = "memes.png"
+_MARK = ".memeloom-demo"
+
+Stage: TypeAlias = Callable[[Config, Progress], Summary]
+
+
+def demo_config(internet: Internet, folder: Path, overrides: Sequence[str] = ()) -> Config:
+    """The demo's settings: everything it keeps lies in `folder`, every site is the miniature internet's."""
+    places = [
+        f"runs={folder / 'runs'}",
+        f"store.documents=sqlite:///{folder / 'catalog.db'}",
+        f"store.blobs={folder / 'blobs'}",
+        f"dataset.output={folder / 'dataset'}",
+        f"train.dataset={folder / 'dataset'}",
+        f"train.output={folder / 'model'}",
+        f"generate.model={folder / 'model'}",
+        f"generate.picture={folder / PICTURE}",
+    ]
+    return load_config(SETTINGS, [*places, *internet.settings, *overrides])
+
+
+def fresh_folder(folder: Path) -> None:
+    """Empty `folder` if an earlier demo left it; refuse if somebody else's files are in it.
+
+    Raises:
+        ConfigError: the folder holds files that no demo wrote.
+    """
+    if folder.exists():
+        if any(folder.iterdir()) and not (folder / _MARK).exists():
+            raise ConfigError(f"--folder {folder}: holds files that are not a demo's; name an empty folder")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    (folder / _MARK).touch()
+
+
+def stages() -> list[tuple[str, Stage]]:
+    """The stages of the main job, in order, imported only now."""
+    from dataset.build import build_dataset
+    from ocr.stage import read_memes
+    from scrapers.crawl import crawl
+    from templates.stage import match_memes
+    from train.fit import train_model
+
+    return [
+        ("crawl", crawl),
+        ("templates", match_memes),
+        ("ocr", read_memes),
+        ("build-dataset", build_dataset),
+        ("train", train_model),
+    ]
