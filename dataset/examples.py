@@ -1,0 +1,200 @@
+"""`tf.train.Example` in protobuf's wire format, coded and decoded without TensorFlow.
+
+An Example is a map from a feature's name to a list of bytes, of floats (32 bit) or of integers (64 bit):
+
+    Example{1: Features{1: entry{1: name, 2: Feature{1: BytesList | 2: FloatList | 3: Int64List}}}}
+
+Features are written in order of their names and numbers are packed, as TensorFlow's own deterministic
+serialisation does, so equal features are equal bytes.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+Values: TypeAlias = Sequence[bytes] | Sequence[float] | Sequence[int]
+Features: TypeAlias = Mapping[str, Values]
+
+_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
+_BYTES, _FLOATS, _INTEGERS = 1, 2, 3
+_TEN_BITS_TOO_MANY = 70
+
+
+class NotAnExample(ValueError):
+    """Bytes that are no `tf.train.Example`."""
+
+
+def encode_example(features: Features) -> bytes:
+    """The bytes of an Example with these features.
+
+    Each list holds bytes, floats or integers, one kind only; an empty list is a feature without values.
+
+    Raises:
+        TypeError: values of another kind, or of several.
+        OverflowError: an integer beyond 64 bits, or a float beyond 32.
+    """
+    body = bytearray()
+    for name in sorted(features):
+        key, value = name.encode(), _encode_feature(features[name])
+        entry = b"\x0a%b%b\x12%b%b" % (_varint(len(key)), key, _varint(len(value)), value)
+        body += b"\x0a%b%b" % (_varint(len(entry)), entry)
+    return b"\x0a%b%b" % (_varint(len(body)), bytes(body))
+
+
+def decode_example(data: bytes) -> dict[str, Values]:
+    """The features of an Example: a tuple of bytes, floats or integers by name.
+
+    Reads what any protobuf writer may write: features in any order, numbers packed or not, unknown fields.
+
+    Raises:
+        NotAnExample: not one.
+    """
+    features: dict[str, Values] = {}
+    try:
+        for entry in _messages(data, (1, 1)):
+            name, values = "", ()  # type: tuple[str, Values]
+            for field, _, value in _fields(entry):
+                if field == 1 and isinstance(value, bytes):
+                    name = value.decode()
+                elif field == 2 and isinstance(value, bytes):
+                    values = _decode_feature(value)
+            features[name] = values
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise NotAnExample(f"not a tf.train.Example: {error}") from error
+    return features
+
+
+def _encode_feature(values: Sequence[Any]) -> bytes:
+    if not values:
+        return b""
+    kinds = {type(value) for value in values}
+    if kinds == {bytes}:
+        kind, body = _BYTES, b"".join(b"\x0a%b%b" % (_varint(len(value)), value) for value in values)
+    elif kinds == {float}:
+        kind, body = _FLOATS, _packed(struct.pack(f"<{len(values)}f", *values))
+    elif kinds == {int}:
+        kind, body = _INTEGERS, _packed(b"".join(_integer(value) for value in values))
+    else:
+        raise TypeError(
+            f"a feature holds bytes, floats or integers, not {', '.join(sorted(k.__name__ for k in kinds))}"
+        )
+    return b"%c%b%b" % (kind << 3 | _DELIMITED, _varint(len(body)), body)
+
+
+def _packed(numbers: bytes) -> bytes:
+    return b"\x0a%b%b" % (_varint(len(numbers)), numbers)
+
+
+def _integer(value: int) -> bytes:
+    if not -(2**63) <= value < 2**63:
+        raise OverflowError(f"{value} does not fit 64 bits")
+    return _varint(value & 0xFFFFFFFFFFFFFFFF)
+
+
+def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return _SMALL[value]
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_SMALL = [bytes([value]) for value in range(0x80)]
+
+
+def _decode_feature(data: bytes) -> Values:
+    values: Values = ()
+    for kind, _, body in _fields(data):
+        if not isinstance(body, bytes):
+            continue
+        if kind == _BYTES:
+            values = tuple(value for field, _, value in _fields(body) if field == 1 and isinstance(value, bytes))
+        elif kind == _FLOATS:
+            values = tuple(
+                number for field, wire, value in _fields(body) if field == 1 for number in _floats(wire, value)
+            )
+        elif kind == _INTEGERS:
+            values = tuple(
+                number for field, wire, value in _fields(body) if field == 1 for number in _integers(wire, value)
+            )
+    return values
+
+
+def _floats(wire: int, value: bytes | int) -> Iterator[float]:
+    """The one float, or the packed list of them."""
+    if isinstance(value, int):
+        if wire != _FIXED32:
+            raise NotAnExample(f"not a tf.train.Example: a float of wire type {wire}")
+        value = value.to_bytes(4, "little")
+    return (number for (number,) in struct.iter_unpack("<f", value))
+
+
+def _integers(wire: int, value: bytes | int) -> Iterator[int]:
+    """The one integer, or the packed list of them."""
+    if isinstance(value, int):
+        if wire != _VARINT:
+            raise NotAnExample(f"not a tf.train.Example: an integer of wire type {wire}")
+        yield _signed(value)
+        return
+    at = 0
+    while at < len(value):
+        number, at = _read_varint(value, at)
+        yield _signed(number)
+
+
+def _signed(value: int) -> int:
+    value &= 0xFFFFFFFFFFFFFFFF
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _messages(data: bytes, path: tuple[int, ...]) -> Iterator[bytes]:
+    """The messages that lie inside `data` under the field numbers of `path`, one inside the other."""
+    for field, _, value in _fields(data):
+        if field == path[0] and isinstance(value, bytes):
+            if len(path) == 1:
+                yield value
+            else:
+                yield from _messages(value, path[1:])
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
+    """Field number, wire type and value of each field of a message."""
+    at, end = 0, len(data)
+    while at < end:
+        tag, at = _read_varint(data, at)
+        wire = tag & 7
+        value: bytes | int
+        if wire == _DELIMITED:
+            length, at = _read_varint(data, at)
+            value, at = data[at : at + length], at + length
+        elif wire == _VARINT:
+            value, at = _read_varint(data, at)
+        elif wire in (_FIXED32, _FIXED64):
+            width = 4 if wire == _FIXED32 else 8
+            value, at = int.from_bytes(data[at : at + width], "little"), at + width
+        else:
+            raise NotAnExample(f"not a tf.train.Example: wire type {wire}")
+        if at > end:
+            raise NotAnExample("not a tf.train.Example: cut off")
+        yield tag >> 3, wire, value
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = data[at]
+    at += 1
+    if value < 0x80:
+        return value, at
+    value &= 0x7F
+    shift = 7
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift >= _TEN_BITS_TOO_MANY:
+            raise NotAnExample("not a tf.train.Example: a number that does not end")

@@ -1,0 +1,200 @@
+"""The manifest of a dataset: what is in it and how it came to be.
+
+It is written last, so a folder without one is no dataset.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from catalog.records import TemplateBox
+from configs.errors import MemeloomError
+from configs.outputs import write_json
+from configs.progress import Progress, Silent
+from dataset.schema import SCHEMA_VERSION, SPLITS, Split
+from dataset.tfrecord import read_records
+
+MANIFEST = "manifest.json"
+KIND: Final = "memeloom dataset"
+
+
+class NotADataset(MemeloomError):
+    """A folder that holds no dataset, one of another version, or one that lost or changed a file."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class File(_Part):
+    """A file of the dataset beside the shards."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Shard(File):
+    """One TFRecord file and the records in it."""
+
+    split: Split
+    records: int
+
+
+class DatasetTemplate(_Part):
+    """A template and what the dataset knows about it.
+
+    captions: records on it, all splits together.
+    boxes: the number of boxes that most of its captions have.
+    box_count, geometry: what its source says (texts it takes, where they stand); None and empty if unknown.
+    image_key: its clean picture in the blob store, if known.
+    """
+
+    id: str
+    name: str
+    slug: str
+    captions: int
+    boxes: int
+    box_count: int | None
+    geometry: tuple[TemplateBox, ...]
+    image_key: str | None
+
+
+class Feature(_Part):
+    """One feature of the records."""
+
+    name: str
+    values: Literal["one", "many"]
+    about: str
+
+
+class Lineage(_Part):
+    """Where the dataset comes from: resolved `dataset` settings, the code's commit, the catalog's counts."""
+
+    settings: Mapping[str, Any]
+    commit: str
+    memes: int
+    sources: Mapping[str, int]
+
+
+class Manifest(_Part):
+    """Everything that a reader has to know.
+
+    kept: records by source. dropped: memes by reason. splits: records by split, all three named.
+    templates: those with records, most captions first.
+    """
+
+    kind: Literal["memeloom dataset"] = KIND
+    schema_version: Literal[1] = SCHEMA_VERSION
+    records: int
+    splits: Mapping[Split, int]
+    kept: Mapping[str, int]
+    dropped: Mapping[str, int]
+    separator: str
+    compression: Literal["none", "gzip"]
+    images: Literal["none", "template", "meme"]
+    features: tuple[Feature, ...]
+    vocabulary: File
+    characters: int
+    shards: tuple[Shard, ...]
+    templates: tuple[DatasetTemplate, ...]
+    lineage: Lineage
+
+    def paths(self, folder: Path, split: Split) -> list[Path]:
+        """The shards of `split`, in order."""
+        return [folder / shard.name for shard in self.shards if shard.split == split]
+
+    def write(self, folder: Path) -> Path:
+        """Write `manifest.json` into `folder`, atomically, and return its path."""
+        path = folder / MANIFEST
+        write_json(path, self.model_dump(mode="json"))
+        return path
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of the dataset in `folder` and check that every file is there in its size.
+
+    Raises:
+        NotADataset: no manifest, another version, not readable, or a file is missing or of another size.
+    """
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotADataset(
+            f"{folder}: no dataset here (no {MANIFEST}); build one with `memeloom build-dataset`"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise NotADataset(f"{path}: cannot be read ({error}); build the dataset again") from error
+    manifest = _checked(path, content)
+    for file in (*manifest.shards, manifest.vocabulary):
+        _check_size(folder, file)
+    return manifest
+
+
+def verify_dataset(folder: Path, progress: Progress | None = None) -> Manifest:
+    """Read every byte of the dataset in `folder`: sha256 of each file, both crcs and the number of records.
+
+    Raises:
+        NotADataset: a file is missing, or is not what the manifest says.
+        DamagedRecords: a record is cut off or altered.
+    """
+    manifest = read_manifest(folder)
+    progress = progress or Silent()
+    progress.start("verify", manifest.records, "records")
+    _check_hash(folder, manifest.vocabulary)
+    for shard in manifest.shards:
+        _check_records(folder, shard)
+        _check_hash(folder, shard)
+        progress.advance(shard.records)
+    progress.finish()
+    return manifest
+
+
+def _checked(path: Path, content: Any) -> Manifest:
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        raise NotADataset(f"{path}: not the manifest of a memeloom dataset")
+    if content.get("schema_version") != SCHEMA_VERSION:
+        found = content.get("schema_version")
+        raise NotADataset(f"{path}: schema version {found}, expected {SCHEMA_VERSION}; build the dataset again")
+    try:
+        manifest = Manifest.model_validate(content)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise NotADataset(f"{path}: {where}: {problem['msg']}; build the dataset again") from error
+    if set(manifest.splits) != set(SPLITS):
+        raise NotADataset(f"{path}: splits: expected {', '.join(SPLITS)}; build the dataset again")
+    return manifest
+
+
+def _check_size(folder: Path, file: File) -> None:
+    try:
+        size = (folder / file.name).stat().st_size
+    except OSError:
+        raise NotADataset(f"{folder / file.name}: missing; build the dataset again") from None
+    if size != file.bytes:
+        raise NotADataset(f"{folder / file.name}: {size:,} bytes, expected {file.bytes:,}; build the dataset again")
+
+
+def _check_records(folder: Path, shard: Shard) -> None:
+    found = sum(1 for _ in read_records(folder / shard.name))
+    if found != shard.records:
+        raise NotADataset(
+            f"{folder / shard.name}: {found:,} records, expected {shard.records:,}; build the dataset again"
+        )
+
+
+def _check_hash(folder: Path, file: File) -> None:
+    if file_sha256(folder / file.name) != file.sha256:
+        raise NotADataset(f"{folder / file.name}: its sha256 is not the manifest's; build the dataset again")
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file in hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,89 @@
+"""TensorFlow is the judge: it reads what we write, and we read what it writes, byte for byte."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dataset.examples import Values, decode_example, encode_example
+from dataset.schema import FEATURES, SPLITS, DatasetRecord, encode_record
+from dataset.tfrecord import RecordWriter, read_records
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+COMPRESSION = {"a.tfrecord": "", "a.tfrecord.gz": "GZIP"}
+
+
+@pytest.fixture(scope="module")
+def tf() -> Any:
+    return pytest.importorskip("tensorflow")
+
+
+def records(number: int) -> list[DatasetRecord]:
+    rng = random.Random(number)
+    made = []
+    for at in range(number):
+        boxes = tuple(
+            "".join(rng.choice("abc déf✓ ") for _ in range(rng.randrange(90))) for _ in range(rng.randrange(1, 5))
+        )
+        image = rng.randbytes(rng.randrange(1, 3000)) if at % 2 else None
+        text = "".join(f"{box}|" for box in boxes)
+        made.append(DatasetRecord(f"imgflip:{at}", "1", "Ünicode", "imgflip", SPLITS[at % 3], text, boxes, "", image))
+    return made
+
+
+def record_of(features: dict[str, Any]) -> DatasetRecord:
+    texts = {name: features[name].decode() for name, values, _ in FEATURES[:-1] if values == "one"}
+    boxes = tuple(box.decode() for box in features["boxes"])
+    return DatasetRecord(**texts, boxes=boxes, image=features["image"] or None)
+
+
+@pytest.mark.parametrize("name", COMPRESSION)
+def test_tensorflow_reads_what_we_write(tf: Any, tmp_path: Path, name: str) -> None:
+    written = records(300)
+    with RecordWriter(tmp_path / name) as writer:
+        for record in written:
+            writer.write(encode_record(record))
+    one = tf.io.FixedLenFeature([], tf.string, default_value="")
+    schema = {feature: one if values == "one" else tf.io.RaggedFeature(tf.string) for feature, values, _ in FEATURES}
+    parsed = tf.data.TFRecordDataset(str(tmp_path / name), compression_type=COMPRESSION[name]).map(
+        lambda data: tf.io.parse_single_example(data, schema)
+    )
+    assert [record_of(features) for features in parsed.as_numpy_iterator()] == written
+
+
+@pytest.mark.parametrize("name", COMPRESSION)
+def test_we_read_what_tensorflow_writes_and_write_the_same_bytes(tf: Any, tmp_path: Path, name: str) -> None:
+    rng = random.Random(7)
+    payloads = [rng.randbytes(rng.choice([0, 1, 100, 70_000])) for _ in range(100)]
+    with tf.io.TFRecordWriter(str(tmp_path / name), COMPRESSION[name]) as theirs:
+        for payload in payloads:
+            theirs.write(payload)
+    assert list(read_records(tmp_path / name)) == payloads
+    with RecordWriter(tmp_path / f"ours-{name}") as ours:
+        for payload in payloads:
+            ours.write(payload)
+    if not COMPRESSION[name]:
+        assert (tmp_path / f"ours-{name}").read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_our_examples_are_tensorflows_deterministic_bytes(tf: Any) -> None:
+    train = tf.train
+    rng = random.Random(5)
+    for _ in range(100):
+        features: dict[str, Values] = {
+            "bytes": tuple(rng.randbytes(rng.randrange(400)) for _ in range(rng.randrange(1, 5))),
+            "floats": tuple(rng.randrange(-999, 999) / 4 for _ in range(rng.randrange(1, 50))),
+            "integers": tuple(rng.randrange(-(2**63), 2**63) for _ in range(rng.randrange(1, 50))),
+        }
+        theirs = train.Example(
+            features=train.Features(
+                feature={
+                    "integers": train.Feature(int64_list=train.Int64List(value=features["integers"])),
+                    "floats": train.Feature(float_list=train.FloatList(value=features["floats"])),
+                    "bytes": train.Feature(bytes_list=train.BytesList(value=features["bytes"])),
+                }
+            )
+        )
+        assert encode_example(features) == theirs.SerializeToString(deterministic=True)
+        assert decode_example(theirs.SerializeToString()) == features
