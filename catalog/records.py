@@ -1,20 +1,21 @@
 """The records that every room shares: a meme, the template it is made on, and what was read from it."""
 
 import hashlib
-from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
+# What every store can hold; a site that states more is not to be believed.
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Record(BaseModel):
-    """Frozen and closed: a stage that adds a fact adds a field."""
+    """Frozen and closed: a stage that adds a fact adds a field. Numbers are finite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Image(Record):
@@ -94,13 +95,13 @@ class Meme(Record):
     template: TemplateRef | None = None
     boxes: tuple[str, ...] = ()
     title: str | None = None
-    score: int | None = None
-    views: int | None = None
-    posted_at: datetime | None = None
+    score: Int64 | None = None
+    views: Int64 | None = None
+    posted_at: AwareDatetime | None = None
     over_18: bool | None = None
     author: str | None = None
     ocr: Ocr | None = None
-    fetched_at: datetime
+    fetched_at: AwareDatetime
     schema_version: Literal[1] = SCHEMA_VERSION
 
     @property
@@ -153,7 +154,7 @@ class Template(Record):
     slug: str
     name: str
     alt_names: tuple[str, ...] = ()
-    box_count: int | None = None
+    box_count: Int64 | None = None
     boxes: tuple[TemplateBox, ...] = ()
     image_url: str | None = None
     image: Image | None = None
