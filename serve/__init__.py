@@ -1,0 +1,1 @@
+"""Serving what was made: captions drawn on pictures, and sheets of them."""

@@ -1,0 +1,171 @@
+"""Captions on pictures in the meme style: white letters with a black outline, fitted into the template's boxes."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from PIL import Image
+
+from catalog.records import TemplateBox
+from serve.lettering import LINE, drawable, ems, outline, paste_lines, reach
+
+DEFAULT_BOXES = (
+    TemplateBox(x=0.02, y=0.01, width=0.96, height=0.25),
+    TemplateBox(x=0.02, y=0.74, width=0.96, height=0.25),
+)
+
+_SIZES = (6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 24, 27, 30, 33, 36, 40, 44, 48, 53, 58, 64,
+          70, 77, 85, 94, 103, 113, 124, 136, 150, 165, 181, 199)  # fmt: skip
+_LARGEST = 0.13  # of the picture's mean side
+_BREAK_GAIN = 2.0  # a word is broken only if that lets all letters grow this much
+
+Paragraphs: TypeAlias = Sequence[Sequence[str]]
+Fitted: TypeAlias = tuple[int, list[str]]
+
+
+def draw_caption(picture: Image.Image, boxes: Sequence[TemplateBox], texts: Sequence[str]) -> Image.Image:
+    """Draw one text a box onto a copy of `picture`.
+
+    Each text takes the largest letters with which it fits into its box, wrapped at spaces and at
+    its own newlines, centred; in a box at the picture's upper or lower edge it keeps to that edge.
+    Texts are drawn as they are written: capitals are the caller's matter. Characters that the font
+    lacks (emoji) are left out. What does not fit even in the smallest letters is cut at the end.
+
+    Args:
+        picture: of any mode and size; transparency becomes white.
+        boxes: fractions of the picture, angles in degrees clockwise, as in CSS. None: top and bottom.
+        texts: as many as boxes, or fewer; further ones join the last box's text.
+
+    Returns:
+        A new RGB image of the same size.
+    """
+    canvas = flatten(picture)
+    boxes = boxes or DEFAULT_BOXES
+    texts = list(texts)
+    if len(texts) > len(boxes):
+        texts[len(boxes) - 1 :] = [" ".join(texts[len(boxes) - 1 :])]
+    largest = _LARGEST * (canvas.width * canvas.height) ** 0.5
+    for box, text in zip(boxes, texts, strict=False):
+        _draw_text(canvas, box, text, largest)
+    return canvas
+
+
+def flatten(picture: Image.Image) -> Image.Image:
+    """A copy of `picture` as RGB, transparency on white."""
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        layer = picture.convert("RGBA")
+        white = Image.new("RGBA", layer.size, "white")
+        return Image.alpha_composite(white, layer).convert("RGB")
+    return picture.convert("RGB") if picture.mode != "RGB" else picture.copy()
+
+
+def _draw_text(canvas: Image.Image, box: TemplateBox, text: str, largest: float) -> None:
+    paragraphs = [words for line in drawable(text).splitlines() if (words := line.split())]
+    left, top = round(box.x * canvas.width), round(box.y * canvas.height)
+    width, height = round(box.width * canvas.width), round(box.height * canvas.height)
+    fitted = fit(paragraphs, width, height, largest)
+    if fitted is None:
+        return
+    size, lines = fitted
+    if box.angle % 360:
+        layer = Image.new("RGBA", (width, height))
+        _draw_lines(layer, lines, size, (0, 0, width, height), 0.5)
+        layer = layer.rotate(-box.angle, Image.Resampling.BICUBIC, expand=True)
+        corner = (left + (width - layer.width) // 2, top + (height - layer.height) // 2)
+        canvas.paste(layer, corner, layer)
+        return
+    gravity = 0.0 if box.y < 0.03 else 1.0 if box.y + box.height > 0.95 else 0.5
+    _draw_lines(canvas, lines, size, (left, top, width, height), gravity)
+
+
+def _draw_lines(
+    canvas: Image.Image, lines: Sequence[str], size: int, area: tuple[int, int, int, int], gravity: float
+) -> None:
+    """Draw `lines` into `area` (left, top, width, height); `gravity` 0 is its top, 1 its bottom."""
+    left, top, width, height = area
+    first = top + outline(size) + reach(lines[0])[0] * size + (height - _height(lines, size)) * gravity
+    placed = [(left + (width - ems(line) * size) / 2, first + n * LINE * size, line) for n, line in enumerate(lines)]
+    paste_lines(canvas, placed, size)
+
+
+def fit(paragraphs: Paragraphs, width: int, height: int, largest: float) -> Fitted | None:
+    """The largest size at which the words fill no more than `width` x `height` pixels, and their lines there.
+
+    None if there is nothing to draw, or no room for a single line.
+    """
+    if not paragraphs:
+        return None
+    whole = _search(paragraphs, width, height, largest, broken=False)
+    broken = _search(paragraphs, width, height, largest, broken=True)
+    if whole and broken and broken[0] < _BREAK_GAIN * whole[0]:
+        return whole
+    return broken or _cut(paragraphs, width, height)
+
+
+def _search(paragraphs: Paragraphs, width: int, height: int, largest: float, *, broken: bool) -> Fitted | None:
+    low, high, best = 0, len(_SIZES) - 1, None
+    while low <= high:
+        middle = (low + high) // 2
+        size = _SIZES[middle]
+        lines = _wrap(paragraphs, _room(width, size), broken=broken) if size <= max(largest, _SIZES[0]) else None
+        if lines and _height(lines, size) <= height:
+            low, best = middle + 1, (size, lines)
+        else:
+            high = middle - 1
+    return best
+
+
+def _cut(paragraphs: Paragraphs, width: int, height: int) -> Fitted | None:
+    """As many lines of the smallest letters as fit, or None if not even one does."""
+    size = _SIZES[0]
+    lines = _wrap(paragraphs, _room(width, size), broken=True) or []
+    while lines and _height(lines, size) > height:
+        lines.pop()
+    return (size, lines) if lines else None
+
+
+def _wrap(paragraphs: Paragraphs, room: float, *, broken: bool) -> list[str] | None:
+    """Fill lines of `room` ems greedily. None if a word is wider than that and may not, or cannot, be broken."""
+    lines = []
+    space = ems(" ")
+    for words in paragraphs:
+        line, used = "", 0.0
+        for word in words:
+            need = ems(word)
+            if line and used + space + need <= room:
+                line, used = f"{line} {word}", used + space + need
+                continue
+            if line:
+                lines.append(line)
+            pieces = _pieces(word, room) if need > room else [word]
+            if not pieces or (len(pieces) > 1 and not broken):
+                return None
+            lines += pieces[:-1]
+            line, used = pieces[-1], ems(pieces[-1])
+        lines.append(line)
+    return lines
+
+
+def _pieces(word: str, room: float) -> list[str]:
+    """`word` cut into pieces that are at most `room` ems wide; none if a single letter is wider."""
+    pieces, used = [""], 0.0
+    for character in word:
+        need = ems(character)
+        if need > room:
+            return []
+        if used + need > room:
+            pieces.append("")
+            used = 0.0
+        pieces[-1] += character
+        used += need
+    return pieces
+
+
+def _room(width: int, size: int) -> float:
+    """Ems of `size` pixels between the outlines in a box `width` pixels wide; one pixel goes to rounding."""
+    return (width - 2 * outline(size) - 1) / size
+
+
+def _height(lines: Sequence[str], size: int) -> float:
+    """Pixels from the top of the first line's outline to the foot of the last one's; one goes to rounding."""
+    body = reach(lines[0])[0] + LINE * (len(lines) - 1) + reach(lines[-1])[1]
+    return body * size + 2 * outline(size) + 1
