@@ -48,8 +48,9 @@ class Session:
         with open_progress() as progress:
             try:
                 summary = work(config, progress)
-            except MemeloomError as error:
-                failed = Summary(stage=stage, outputs={"error": str(error)}, seconds={"total": _since(clock)})
+            except (Exception, KeyboardInterrupt) as error:
+                said = str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
+                failed = Summary(stage=stage, outputs={"error": said}, seconds={"total": _since(clock)})
                 write_run(folder, failed, masked(config))
                 raise
         if "total" not in summary.seconds:

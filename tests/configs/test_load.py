@@ -1,0 +1,143 @@
+"""Settings: four places, one checked result, and errors that name the place, the key and the nearest key."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from configs.errors import ConfigError
+from configs.load import DEFAULTS, load_config, mask_url, masked, write_config
+from configs.schema import Config
+
+
+def _write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults_alone_are_a_whole_configuration() -> None:
+    assert load_config(environment={}).store.documents == "sqlite:///data/catalog.db"
+
+
+def test_every_key_of_the_schema_has_its_default_in_the_yaml_and_no_other() -> None:
+    def keys(model: type[BaseModel], prefix: str = "") -> set[str]:
+        found = set()
+        for name, field in model.model_fields.items():
+            inner = field.annotation
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                found |= keys(inner, f"{prefix}{name}.")
+            else:
+                assert field.is_required(), f"{prefix}{name} has a second default, in the schema"
+                found.add(f"{prefix}{name}")
+        return found
+
+    def leaves(tree: dict[str, Any], prefix: str = "") -> set[str]:
+        found = set()
+        for name, value in tree.items():
+            found |= leaves(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}"}
+        return found
+
+    assert keys(Config) == leaves(yaml.safe_load(DEFAULTS.read_text()))
+
+
+def test_every_default_is_explained_on_its_line_or_by_its_neighbours() -> None:
+    lines = DEFAULTS.read_text().splitlines()
+    unexplained = [line.strip() for line in lines if line.strip() and "#" not in line and not line.endswith(":")]
+    # Keys whose name says it all, and the items of lists that are explained above them.
+    assert all(line.startswith("- ") or ":" in line for line in unexplained)
+    assert len([line for line in unexplained if ":" in line]) < len(lines) / 3
+
+
+def test_command_line_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    path = _write(tmp_path, "crawl: {retries: 5, max_memes: 7, timeout_seconds: 9}")
+    environment = {"MEMELOOM_CRAWL__MAX_MEMES": "8", "MEMELOOM_CRAWL__TIMEOUT_SECONDS": "10"}
+    crawl = load_config(path, ["crawl.timeout_seconds=11"], environment).crawl
+    assert (crawl.retries, crawl.max_memes, crawl.timeout_seconds) == (5, 8, 11)
+    assert load_config(environment={}).crawl.retries == 3
+
+
+def test_lists_from_the_command_line_replace_the_default() -> None:
+    assert load_config(overrides=["dataset.languages=[de, fr]"], environment={}).dataset.languages == ("de", "fr")
+
+
+def test_a_secret_comes_from_the_environment_and_never_shows(tmp_path: Path) -> None:
+    path = _write(tmp_path, "store: {s3: {secret_key: '${S3_SECRET}'}, documents: 'mongodb://me:hush@host/memes'}")
+    config = load_config(path, environment={"S3_SECRET": "open sesame"})
+    assert config.store.s3.secret_key is not None
+    assert config.store.s3.secret_key.get_secret_value() == "open sesame"
+    written = tmp_path / "resolved.yaml"
+    write_config(written, config)
+    for text in (str(masked(config)), written.read_text(), repr(config.store.s3)):
+        assert "open sesame" not in text
+    assert "hush" not in written.read_text()
+    assert "mongodb://me:********@host/memes" in written.read_text()
+
+
+def test_resolved_settings_read_back_as_the_same_settings(tmp_path: Path) -> None:
+    config = load_config(overrides=["crawl.max_memes=12"], environment={})
+    path = tmp_path / "resolved.yaml"
+    write_config(path, config)
+    assert load_config(path, environment={}) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("crawl: {max_memez: 5}", r"mine\.yaml: unknown key crawl\.max_memez; did you mean crawl\.max_memes\?"),
+        ("crawll: {max_memes: 5}", r"mine\.yaml: unknown key crawll; did you mean crawl\?"),
+        ("zzz: 1", r"mine\.yaml: unknown key zzz; known are runs, store"),
+        ("crawl: [1, 2]", r"mine\.yaml: crawl is a group of settings"),
+        ("crawl: {max_memes: -5}", r"mine\.yaml: crawl\.max_memes: Input should be greater than 0"),
+        ("crawl: {max_memes: many}", r"mine\.yaml: crawl\.max_memes: Input should be a valid integer"),
+        ("train: {batch: null}", r"mine\.yaml: train\.batch: Input should be a valid integer"),
+        ("a: [1, 2", r"mine\.yaml, line 1: not YAML"),
+        ("just words", r"mine\.yaml: expected settings as `key: value`, found str"),
+        ("store: {s3: {access_key: '${NOT_SET_ANYWHERE}'}}", r"store\.s3\.access_key: .*NOT_SET_ANYWHERE is not set"),
+        ("crawl: {sources: [imgflap]}", r"mine\.yaml: crawl\.sources\.0: Input should be 'imgflip', 'reddit' or"),
+    ],
+)
+def test_a_bad_file_is_refused_with_one_line_that_says_what_and_where(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        load_config(_write(tmp_path, text), environment={})
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_a_missing_file_and_a_binary_file_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
+        load_config(tmp_path / "none.yaml", environment={})
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"binary\.yaml: not UTF-8"):
+        load_config(binary, environment={})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "environment", "said"),
+    [
+        (["crawl.max_memes"], {}, "write section.key=value"),
+        (["crawl.nothing=1"], {}, "--set crawl.nothing: unknown key crawl.nothing"),
+        ([], {"MEMELOOM_CRAWL__NOTHING": "1"}, "environment variable MEMELOOM_CRAWL__NOTHING: unknown key"),
+        (["crawl.sources=[a"], {}, "not a YAML value"),
+    ],
+)
+def test_a_bad_override_is_refused(overrides: list[str], environment: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(overrides=overrides, environment=environment)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("mongodb://u:p@h/d", "mongodb://u:********@h/d"),
+        ("mongodb://u:p@a,b/d", "mongodb://u:********@a,b/d"),
+        ("mongodb://h/d", "mongodb://h/d"),
+        ("s3://bucket/prefix", "s3://bucket/prefix"),
+    ],
+)
+def test_a_password_in_a_url_is_masked(url: str, shown: str) -> None:
+    assert mask_url(url) == shown

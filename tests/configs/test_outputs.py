@@ -1,0 +1,67 @@
+"""Outputs are whole or absent."""
+
+import json
+import multiprocessing
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from configs.errors import MemeloomError
+from configs.load import load_config, masked
+from configs.outputs import atomic_file, write_json, write_text
+from configs.runs import Summary, write_run
+
+
+def test_a_file_takes_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    write_text(path, "old")
+    with suppress(KeyboardInterrupt), atomic_file(path) as stream:
+        stream.write(b"half of the n")
+        raise KeyboardInterrupt
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("out.txt", "old")]
+
+
+def _die_while_writing(path: Path) -> None:
+    with atomic_file(path) as stream:
+        stream.write(b"half")
+        stream.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_kill_9_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    write_text(path, "old")
+    victim = multiprocessing.get_context("spawn").Process(target=_die_while_writing, args=(path,))
+    victim.start()
+    victim.join(30)
+    assert victim.exitcode == -signal.SIGKILL
+    assert path.read_text() == "old"
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_the_old_file(small_disk: Path) -> None:
+    path = small_disk / "out.txt"
+    write_text(path, "old")
+    with pytest.raises(MemeloomError, match=r"cannot write .*out\.txt: the disk is full"):
+        write_text(path, "x" * 10_000_000)
+    assert [(file.name, file.read_text()) for file in small_disk.iterdir()] == [("out.txt", "old")]
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MemeloomError, match=r"cannot write .*out\.json: "):
+        write_json(tmp_path / "file" / "out.json", {})
+
+
+def test_a_run_record_holds_counts_rates_versions_and_masked_settings(tmp_path: Path) -> None:
+    config = load_config(overrides=["crawl.author_salt=pepper"], environment={})
+    summary = Summary("crawl", {"memes": 100}, {"no image": 3}, {"log": "x"}, {"total": 4.0})
+    record = json.loads(write_run(tmp_path, summary, masked(config)).read_text())
+    assert record["counts"] == {"memes": 100}
+    assert record["reasons"] == {"no image": 3}
+    assert record["rates_per_second"] == {"memes": 25.0}
+    assert record["peak_rss_mb"] > 10
+    assert {"python", "scrapy", "keras"} <= set(record["versions"])
+    assert "pepper" not in json.dumps(record)
