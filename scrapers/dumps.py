@@ -1,0 +1,296 @@
+"""`memeloom import` and `memeloom export`: caption dumps into the catalog, and the catalog into a dump.
+
+What is read is durable batch by batch, and importing is idempotent: a killed import is
+finished by running it again. A record that cannot be read is skipped, counted by its reason
+and named; with `strict` the first one ends the import.
+"""
+
+import gzip
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import zstandard
+
+from catalog.documents import DocumentStore, Upserted, open_documents
+from catalog.records import Meme, Template
+from configs.errors import ConfigError, MemeloomError
+from configs.outputs import atomic_file
+from configs.progress import Progress
+from configs.runs import Summary
+from configs.schema import Config
+from scrapers.dumps_bytes import STDIN, DumpFile, find_files, read_chunks
+from scrapers.dumps_json import Entry, Problem, read_entries
+from scrapers.layouts import (
+    TEMPLATE_LAYOUTS,
+    Layout,
+    Misfit,
+    RecordReader,
+    known_layouts,
+    layout_named,
+    recognise,
+)
+
+BATCH_RECORDS = 5000
+BATCH_CHARACTERS = 8 * 1024 * 1024
+_NAMED_PROBLEMS = 20
+# A file whose first so many records are in no known layout is not a dump of memes.
+_MISSES = 20
+
+
+def import_dumps(
+    config: Config, paths: Sequence[Path], progress: Progress, *, strict: bool = False, layout: str | None = None
+) -> Summary:
+    """Read the dumps that `paths` name (files, folders, ``-`` for stdin) into the catalog.
+
+    strict: the first record that cannot be read is an error; what came before it is kept.
+    layout: the name of the layout of every file; None recognises it from the first records.
+
+    Returns:
+        Counts of files, captions read and what the catalog made of them; the reasons of what was
+        skipped; under ``outputs["problems"]`` the first 20 of it by file and place.
+
+    Raises:
+        MemeloomError: a file is missing, empty or in no known layout (a file that was only found
+            in a folder is skipped and counted instead, unless no file of all could be read).
+        ConfigError: unknown layout, or author hashes are wanted without a salt.
+    """
+    begun = time.monotonic()
+    forced = layout_named(layout) if layout else None
+    salt = _author_salt(config)
+    files = _templates_first(find_files(paths), forced)
+    progress.start("import", None, "memes")
+    with closing(open_documents(config.store)) as documents:
+        reader = RecordReader(documents.templates(), datetime.now(UTC), salt)
+        run = _Import(documents, reader, progress, strict)
+        for file in files:
+            run.read(file, forced)
+        run.flush()
+    progress.finish()
+    return run.summary(time.monotonic() - begun)
+
+
+def export_memes(config: Config, path: Path, progress: Progress) -> Summary:
+    """Write every meme of the catalog to `path`, one JSON object a line in order of id; ``.gz`` and ``.zst`` pack it.
+
+    The file is there whole or not at all. `import_dumps` reads it back exactly; pictures stay in the blob store.
+
+    Raises:
+        MemeloomError: the catalog holds no meme, or the file cannot be written.
+    """
+    begun = time.monotonic()
+    if path.is_dir():
+        raise MemeloomError(f"cannot export to {path}: it is a folder; name a file, for example memes.jsonl.zst")
+    written = 0
+    with closing(open_documents(config.store)) as documents:
+        total = documents.count()
+        if not total:
+            raise MemeloomError(f"nothing to export: {config.store.documents} holds no memes")
+        progress.start("export", total, "memes")
+        memes = documents.scan()
+        with atomic_file(path) as stream, _packing(path, stream) as write:
+            while batch := [meme.model_dump_json(exclude_none=True) for meme in islice(memes, 1000)]:
+                write("\n".join([*batch, ""]).encode())
+                written += len(batch)
+                progress.advance(len(batch))
+    progress.finish()
+    return Summary(
+        stage="export",
+        counts={"memes": written, "bytes": path.stat().st_size},
+        outputs={"dump": str(path)},
+        seconds={"total": time.monotonic() - begun},
+    )
+
+
+class _Unusable(MemeloomError):
+    """Nothing of a file could be read; `reason` is counted when the file was only found in a folder."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+@dataclass
+class _Import:
+    """One import under way: the batch that waits, and the tallies."""
+
+    documents: DocumentStore
+    reader: RecordReader
+    progress: Progress
+    strict: bool
+    files: int = 0
+    captions: int = 0
+    templates: int = 0
+    stored: Upserted = field(default_factory=Upserted)
+    reasons: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    unusable: _Unusable | None = None
+    batch: list[Meme] = field(default_factory=list)
+    waiting: int = 0
+
+    def read(self, file: DumpFile, forced: Layout | None) -> None:
+        """Bring one file into the catalog."""
+        try:
+            self._read_records(file, forced)
+            self.files += 1
+        except _Unusable as error:
+            if file.named or self.strict:
+                self.flush()
+                raise
+            self.unusable = self.unusable or error
+            self._skip(error.reason, str(error))
+
+    def summary(self, seconds: float) -> Summary:
+        """What was done. Raises MemeloomError if not one file could be read."""
+        if self.unusable and not self.files:
+            raise self.unusable
+        named = len(self.problems)
+        more = self.reasons.total() - named
+        return Summary(
+            stage="import",
+            counts={
+                "files": self.files,
+                "captions": self.captions,
+                "inserted": self.stored.inserted,
+                "updated": self.stored.updated,
+                "unchanged": self.stored.unchanged,
+                "removed": self.stored.removed,
+                "templates": self.templates,
+                "skipped": self.reasons.total(),
+            },
+            reasons=dict(self.reasons.most_common()),
+            outputs={"problems": "\n".join([*self.problems, f"… and {more} more" if more else ""]).strip()}
+            if named
+            else {},
+            seconds={"total": seconds},
+        )
+
+    def _read_records(self, file: DumpFile, layout: Layout | None) -> None:
+        misses: list[Problem] = []
+        good = 0
+        for entry in read_entries(read_chunks(file.path)):
+            layout = layout or (recognise(entry.value) if isinstance(entry, Entry) else None)
+            for record in _read_record(self.reader, entry, layout, file.slug):
+                if not isinstance(record, Problem):
+                    good += 1
+                    self._take(record, entry.size if isinstance(entry, Entry) else 0)
+                elif good:
+                    self._report(file, record)
+                else:
+                    misses.append(record)
+            if not good and len(misses) >= _MISSES:
+                break
+            if good and misses:
+                misses = self._report_all(file, misses)
+        if not good:
+            raise _unusable(file, misses, layout)
+
+    def _report_all(self, file: DumpFile, problems: list[Problem]) -> list[Problem]:
+        for problem in problems:
+            self._report(file, problem)
+        return []
+
+    def _report(self, file: DumpFile, problem: Problem) -> None:
+        if self.strict:
+            self.flush()
+            raise MemeloomError(f"{file.path}, {problem}")
+        self._skip(problem.reason, f"{file.path}, {problem}")
+
+    def _skip(self, reason: str, text: str) -> None:
+        self.reasons[reason] += 1
+        self.progress.advance(0, skipped=1)
+        if len(self.problems) < _NAMED_PROBLEMS:
+            self.problems.append(text)
+
+    def _take(self, record: Meme | Template, size: int) -> None:
+        if isinstance(record, Template):
+            self.templates += self.documents.upsert_templates([record])
+            self.reader.learn(record)
+            return
+        self.batch.append(record)
+        self.waiting += size
+        if len(self.batch) >= BATCH_RECORDS or self.waiting >= BATCH_CHARACTERS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Store the batch that waits."""
+        if not self.batch:
+            return
+        done = self.documents.upsert(self.batch)
+        self.stored += done
+        self.captions += len(self.batch)
+        self.progress.advance(len(self.batch), inserted=done.inserted, updated=done.updated, unchanged=done.unchanged)
+        self.batch.clear()
+        self.waiting = 0
+
+
+def _read_record(
+    reader: RecordReader, entry: Entry | Problem, layout: Layout | None, slug: str
+) -> Iterator[Meme | Template | Problem]:
+    if isinstance(entry, Problem):
+        yield entry
+        return
+    if layout is None:
+        yield Problem("unknown layout", entry.unit, entry.number)
+        return
+    if not layout.fits(entry.value):
+        yield Problem(f"not a {layout.name} record", entry.unit, entry.number)
+        return
+    try:
+        for record in layout.read(reader, entry.value, slug):
+            if isinstance(record, Misfit):
+                yield Problem(f"not a {layout.name} record", entry.unit, entry.number, str(record))
+            else:
+                yield record
+    except Misfit as misfit:
+        yield Problem(f"not a {layout.name} record", entry.unit, entry.number, str(misfit))
+
+
+def _unusable(file: DumpFile, misses: list[Problem], layout: Layout | None) -> _Unusable:
+    if not misses:
+        return _Unusable("empty", f"{file.path}: nothing to import, the file holds no records")
+    if layout is None and any(miss.reason == "unknown layout" for miss in misses):
+        return _Unusable("unknown layout", f"{file.path}: unknown layout; known are {known_layouts()}")
+    return _Unusable(misses[0].reason, f"{file.path}: nothing could be read; {misses[0]}")
+
+
+def _templates_first(files: list[DumpFile], forced: Layout | None) -> list[DumpFile]:
+    """The files that describe templates before the others, so that every caption finds its template's id."""
+    if forced or len(files) < 2:
+        return files
+    return sorted(files, key=lambda file: file.path == STDIN or not _describes_template(file))
+
+
+def _describes_template(file: DumpFile) -> bool:
+    for entry in islice(read_entries(read_chunks(file.path)), 3):
+        layout = recognise(entry.value) if isinstance(entry, Entry) else None
+        if layout:
+            return layout.name in TEMPLATE_LAYOUTS
+    return False
+
+
+def _author_salt(config: Config) -> str | None:
+    if not config.crawl.keep_author_hash:
+        return None
+    if config.crawl.author_salt is None:
+        raise ConfigError("crawl.author_salt: needed, because crawl.keep_author_hash is true")
+    return config.crawl.author_salt.get_secret_value()
+
+
+@contextmanager
+def _packing(path: Path, stream: IO[bytes]) -> Iterator[Callable[[bytes], object]]:
+    """A function that writes into `stream`, packed as the suffix of `path` says."""
+    if path.suffix == ".gz":
+        with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) as packed:
+            yield packed.write
+    elif path.suffix == ".zst":
+        with zstandard.ZstdCompressor(level=6).stream_writer(stream, closefd=False) as frame:
+            yield frame.write
+    else:
+        yield stream.write

@@ -1,0 +1,144 @@
+"""The files of a dump: which ones there are, and their bytes, unpacked piece by piece."""
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+
+import zstandard
+
+from configs.errors import MemeloomError
+
+CHUNK = 256 * 1024
+STDIN = Path("-")
+_ENDINGS = (".json", ".jsonl", ".ndjson")
+_PACKED = (".gz", ".zst")
+_GZIP = b"\x1f\x8b"
+_ZSTD = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + n]) + b"\x2a\x4d\x18" for n in range(16)))
+# A compressed block of 4 bytes may unpack to 128 KiB: so little input at once keeps a bomb below 64 MiB.
+_ZSTD_INPUT = 2048
+
+
+class Damage(Exception):
+    """The bytes end or break in the middle; `reason` is a short fixed phrase that is counted."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFile:
+    """A file to read. `named` is False if it was found in a folder, not named by the user."""
+
+    path: Path
+    named: bool
+
+    @property
+    def slug(self) -> str:
+        """The file's name without its endings: dumps grouped by template name their files so."""
+        name = self.path.name
+        for endings in (_PACKED, _ENDINGS):
+            name = next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)
+        return name
+
+
+def find_files(paths: Sequence[Path]) -> list[DumpFile]:
+    """The files that `paths` name: themselves, and every dump below a folder, in sorted order. ``-`` is stdin.
+
+    Raises:
+        MemeloomError: a path does not exist or is neither file nor folder, or a folder holds no dump.
+    """
+    found: list[DumpFile] = []
+    for path in paths:
+        if path.is_dir():
+            below = sorted(file for file in path.rglob("*") if _is_dump(file.relative_to(path)) and file.is_file())
+            if not below:
+                raise MemeloomError(f"{path}: no *.json, *.jsonl or *.ndjson (plain, .gz or .zst) in this folder")
+            found += (DumpFile(file, named=False) for file in below)
+        elif path == STDIN or path.is_file():
+            found.append(DumpFile(path, named=True))
+        else:
+            problem = "neither a file nor a folder" if path.exists() else "no such file or folder"
+            raise MemeloomError(f"cannot import {path}: {problem}")
+    return found
+
+
+def read_chunks(path: Path) -> Iterator[bytes]:
+    """Yield the unpacked bytes of `path` in pieces of about 256 KiB; its first bytes say how it is packed, not its name.
+
+    Raises:
+        Damage: a packed stream is cut off or broken, or the file cannot be read. What came before has been yielded.
+    """
+    waiting: list[bytes] = []
+    size = 0
+    try:
+        for piece in _read_pieces(path):
+            waiting.append(piece)
+            size += len(piece)
+            if size >= CHUNK:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+    except Damage:
+        yield b"".join(waiting)
+        raise
+    except OSError as error:
+        yield b"".join(waiting)
+        raise Damage((error.strerror or "cannot be read").lower()) from error
+    yield b"".join(waiting)
+
+
+def _is_dump(path: Path) -> bool:
+    name = path.name
+    for ending in _PACKED:
+        name = name.removesuffix(ending)
+    return name.endswith(_ENDINGS) and not any(part.startswith(".") for part in path.parts)
+
+
+def _read_pieces(path: Path) -> Iterator[bytes]:
+    with open(sys.stdin.fileno(), "rb", closefd=False) if path == STDIN else path.open("rb") as stream:
+        first = stream.peek(4)
+        if first.startswith(_GZIP):
+            yield from _gunzip(stream)
+        elif first.startswith(_ZSTD):
+            yield from _unzstd(stream)
+        else:
+            while piece := stream.read1(CHUNK):
+                yield piece
+
+
+def _gunzip(stream: BufferedReader) -> Iterator[bytes]:
+    with gzip.GzipFile(fileobj=stream, mode="rb") as unpacked:
+        try:
+            # read1, as read would lose what it had when the stream ends too early
+            while piece := unpacked.read1(CHUNK):
+                yield piece
+        except EOFError:
+            raise Damage("cut off") from None
+        except (gzip.BadGzipFile, zlib.error):
+            raise Damage("damaged archive") from None
+
+
+def _unzstd(stream: BufferedReader) -> Iterator[bytes]:
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    begun = False
+    while rest := stream.read(_ZSTD_INPUT):
+        while rest:
+            try:
+                piece = frame.decompress(rest)
+            except zstandard.ZstdError as error:
+                raise Damage(_zstd_reason(error)) from None
+            if piece:
+                yield piece
+            begun, rest = not frame.eof, frame.unused_data
+            if frame.eof:
+                frame = zstandard.ZstdDecompressor().decompressobj()
+    if begun:
+        raise Damage("cut off")
+
+
+def _zstd_reason(error: zstandard.ZstdError) -> str:
+    return "packed with too large a window" if "memory" in str(error) else "damaged archive"

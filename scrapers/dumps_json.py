@@ -1,0 +1,288 @@
+"""The records of a dump, one by one in bounded memory: lines of JSON, one array, or one object.
+
+A broken record costs itself, never its neighbours: reading goes on at the next line, or in an
+array at the next place where an object begins.
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
+
+from scrapers.dumps_bytes import Damage
+
+# Twice as many bytes of empty JSON lists take 90 MB as Python objects, and more than MongoDB's 16 MB as a document.
+MAX_RECORD = 2 * 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NEXT_OBJECT = re.compile(r",[ \t\r\n]*(?=\{)")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class Entry(NamedTuple):
+    """One JSON value, where it stands (``line`` or ``byte``, counted from 1), and its length in the file."""
+
+    value: object
+    unit: str
+    number: int
+    size: int
+
+
+class Problem(NamedTuple):
+    """Something that could not be read, where it stands, and why: a short fixed phrase, and what exactly."""
+
+    reason: str
+    unit: str
+    number: int
+    detail: str = ""
+
+    def __str__(self) -> str:
+        """As it is shown: ``line 12: not JSON``."""
+        return f"{self.unit} {self.number}: {self.reason}{f' ({self.detail})' if self.detail else ''}"
+
+
+def read_entries(chunks: Iterator[bytes]) -> Iterator[Entry | Problem]:
+    """Yield the values of a JSON or JSONL file and its problems, in the order of the file."""
+    head = b""
+    try:
+        while len(head.lstrip()) < 4096 and (chunk := next(chunks, b"")):
+            head += chunk
+            if len(head) > MAX_RECORD:
+                break
+    except Damage as damage:
+        chunks = _damaged(damage)
+    head = head.removeprefix(_BOM)
+    begin = head.lstrip()
+    if begin.startswith(b"["):
+        yield from _Window(head, chunks).array()
+    elif _is_pretty(begin):
+        yield from _Window(head, chunks).sequence()
+    else:
+        yield from _read_lines(head, chunks)
+
+
+def _is_pretty(text: bytes) -> bool:
+    """Whether an object begins here that goes on in the next line."""
+    first, newline, following = text.partition(b"\n")
+    if not newline or following.startswith(b"{"):
+        return False
+    try:
+        _DECODER.decode(first.decode(errors="replace").rstrip())
+    except json.JSONDecodeError as error:
+        return _is_cut(error)
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _damaged(damage: Damage) -> Iterator[bytes]:
+    raise damage
+    yield b""
+
+
+def _read_lines(head: bytes, chunks: Iterator[bytes]) -> Iterator[Entry | Problem]:
+    number, rest, skipping = 0, b"", False
+    chunk: bytes | None = head
+    try:
+        while chunk is not None:
+            rows = (rest + chunk).split(b"\n")
+            rest = rows.pop()
+            for row in rows:
+                number += 1
+                if not skipping and row and not row.isspace():
+                    yield _parse_line(row, number)
+                skipping = False
+            if not skipping and len(rest) > MAX_RECORD:
+                yield Problem("too large", "line", number + 1)
+                skipping = True
+            if skipping:
+                rest = b""
+            chunk = next(chunks, None)
+    except Damage as damage:
+        yield Problem(damage.reason, "line", number + 1)
+        return
+    if rest and not rest.isspace():
+        yield _parse_line(rest, number + 1, last=True)
+
+
+def _parse_line(row: bytes, number: int, *, last: bool = False) -> Entry | Problem:
+    if len(row) > MAX_RECORD:
+        return Problem("too large", "line", number)
+    text = ""
+    try:
+        text = row.decode()
+        value = _DECODER.decode(text)
+    except UnicodeDecodeError:
+        return Problem("not UTF-8", "line", number)
+    except json.JSONDecodeError as error:
+        cut = last and _is_cut(error)
+        return Problem("cut off" if cut else "not JSON", "line", number, "" if cut else error.msg)
+    except (ValueError, RecursionError) as error:
+        return Problem(*_reason(error, "line", number))
+    if _SURROGATE.search(text) and not _is_unicode(value):
+        return Problem("not Unicode", "line", number, "half of a surrogate pair")
+    return Entry(value, "line", number, len(row))
+
+
+class _Window:
+    """Text that slides over a stream of bytes, as much of it as the record under way needs."""
+
+    def __init__(self, head: bytes, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._damage: str | None = None
+        self._ended = False
+        self._closed = False
+        # Bytes that are not UTF-8 become lone surrogates: the JSON around them can still be read.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._text = self._decoder.decode(head)
+        self._at = 0
+        self._marked = 0
+        self._bytes = 0
+
+    def array(self) -> Iterator[Entry | Problem]:
+        """The elements of the array that begins here."""
+        self._next_character()
+        self._at += 1
+        while (character := self._next_character()) != "]":
+            if not character:
+                yield Problem(self._damage or "cut off", "byte", self._position())
+                return
+            entry, intact = self._value()
+            yield entry
+            character = self._next_character() if intact else ""
+            if character == ",":
+                self._at += 1
+            elif character not in ("]", ""):
+                yield Problem("not JSON", "byte", self._position(), "expected a comma between records")
+                intact = False
+            if not intact and not self._skip_to_next_object():
+                if not self._closed and not (isinstance(entry, Problem) and entry.reason == "cut off"):
+                    yield Problem(self._damage or "cut off", "byte", self._position())
+                return
+        self._at += 1
+        yield from self._ending("text after the end of the array")
+
+    def sequence(self) -> Iterator[Entry | Problem]:
+        """The values that follow each other here, each over as many lines as it likes."""
+        intact = True
+        while intact and self._next_character():
+            entry, intact = self._value()
+            yield entry
+        if intact:
+            yield from self._ending("")
+
+    def _ending(self, expected: str) -> Iterator[Problem]:
+        if self._next_character():
+            yield Problem("not JSON", "byte", self._position(), expected)
+        elif self._damage:
+            yield Problem(self._damage, "byte", self._position())
+
+    def _value(self) -> tuple[Entry | Problem, bool]:
+        """Read the value at the cursor and move behind it; the flag says whether its end could be found."""
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if not _is_unfinished(error, len(self._text)):
+                    return self._broken("not JSON", error.msg)
+                if len(self._text) - self._at > MAX_RECORD:
+                    return self._broken("too large")
+                if not self._fill():
+                    return self._broken("cut off" if _is_cut(error) else "not JSON")
+            except (ValueError, RecursionError) as error:
+                reason, _, _, detail = _reason(error, "byte", 0)
+                return self._broken(reason, detail)
+            else:
+                # A number that ends where the window ends may go on.
+                if end < len(self._text) or not self._fill():
+                    return self._checked(value, end), True
+
+    def _checked(self, value: object, end: int) -> Entry | Problem:
+        position, size, text = self._position(), end - self._at, self._text[self._at : end]
+        self._at = end
+        if size > MAX_RECORD:
+            return Problem("too large", "byte", position)
+        if not text.isascii() and not _is_unicode(text):
+            return Problem("not UTF-8", "byte", position)
+        if _SURROGATE.search(text) and not _is_unicode(value):
+            return Problem("not Unicode", "byte", position, "half of a surrogate pair")
+        return Entry(value, "byte", position, size)
+
+    def _broken(self, reason: str, detail: str = "") -> tuple[Problem, bool]:
+        problem = Problem(reason, "byte", self._position(), detail)
+        self._at += 1
+        return problem, False
+
+    def _next_character(self) -> str:
+        """Move over white space; the character there, or ``""`` at the end."""
+        while True:
+            found = _SPACE.match(self._text, self._at)
+            self._at = found.end() if found else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._fill():
+                return ""
+
+    def _skip_to_next_object(self) -> bool:
+        """Move to the next place where an object may begin; False if there is none."""
+        while not (found := _NEXT_OBJECT.search(self._text, self._at)):
+            self._closed = self._text.rstrip().endswith("]")
+            self._at = max(self._at, len(self._text) - 256)
+            if not self._fill():
+                return False
+        self._at = found.end()
+        return True
+
+    def _fill(self) -> bool:
+        """Drop what lies behind the cursor and read on; False at the end of the bytes."""
+        if self._ended:
+            return False
+        try:
+            chunk = next(self._chunks, None)
+        except Damage as damage:
+            self._damage, chunk = damage.reason, None
+        self._ended = chunk is None
+        self._position()
+        more = self._decoder.decode(chunk or b"", final=self._ended)
+        self._text = self._text[self._at :] + more
+        self._at = self._marked = 0
+        return bool(more) or not self._ended
+
+    def _position(self) -> int:
+        """The byte under the cursor, counted from 1."""
+        self._bytes += len(self._text[self._marked : self._at].encode(errors="surrogateescape"))
+        self._marked = self._at
+        return self._bytes + 1
+
+
+def _is_cut(error: json.JSONDecodeError) -> bool:
+    """Whether the decoder ran into the end of the text."""
+    return error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
+
+
+def _is_unfinished(error: json.JSONDecodeError, end: int) -> bool:
+    """Whether more text could mend it: the end is near, and it may cut a literal or an escape."""
+    return error.pos >= end - len("\\ud83d\\ude0") or error.msg.startswith("Unterminated string")
+
+
+def _is_unicode(value: object) -> bool:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _reason(error: ValueError | RecursionError, unit: str, number: int) -> Problem:
+    if isinstance(error, RecursionError):
+        return Problem("nested too deeply", unit, number)
+    return Problem("not JSON", unit, number, "a number without end" if "digits" in str(error) else str(error))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -1,0 +1,250 @@
+"""The layouts in which memes are handed around, and how each becomes our records."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias, TypeGuard
+
+from pydantic import ValidationError
+
+from catalog.records import Meme, Template, TemplateRef, author_hash
+from configs.errors import ConfigError
+
+JsonObject: TypeAlias = Mapping[str, Any]
+_POST = re.compile(r"(?:https?:)?/{0,2}(?:www\.)?imgflip\.com/(i|gif)/([0-9A-Za-z]{1,32})(?:[/?#].*)?")
+_URL = re.compile(r"(?:(https?:)?//)?([^\s/]+\.[^\s/]+/\S*)")
+_AUTHOR_HASH = re.compile(r"[0-9a-f]{64}")
+_KEPT_REFS = 10_000
+_INT64 = 2**63
+
+
+class Misfit(Exception):
+    """A record that its layout does not allow; the text says what is wrong with it."""
+
+
+class RecordReader:
+    """Makes memes and templates of the records of a dump, knowing the templates of the catalog.
+
+    fetched_at: the time of the import, as dumps do not say when their facts were seen.
+    author_salt: None drops the names of authors, else their salted hash is kept.
+    """
+
+    def __init__(self, templates: Iterable[Template], fetched_at: datetime, author_salt: str | None) -> None:
+        self._by_id = {template.id: template for template in templates}
+        self._by_slug = {template.slug: template for template in self._by_id.values()}
+        self._refs: dict[str, TemplateRef] = {}
+        self._fetched_at = fetched_at
+        self._author_salt = author_salt
+
+    def read_imgflip575k(self, record: JsonObject, slug: str) -> Iterator[Meme]:
+        """One post of ImgFlip575K; the template is the name of its file."""
+        metadata = record["metadata"]
+        if not isinstance(metadata, dict):
+            raise Misfit("metadata is not an object")
+        yield self._imgflip(
+            record, slug, record["url"], metadata.get("title"), metadata.get("views"), metadata.get("img-votes"),
+            metadata.get("author"),
+        )  # fmt: skip
+
+    def read_captions(self, record: JsonObject, _slug: str) -> Iterator[Meme]:
+        """One post of ImgFlip575K in the flat form, which names its template itself."""
+        yield self._imgflip(
+            record, record["template"], record.get("image_url"), record.get("title"), record.get("views"),
+            record.get("votes"), record.get("author"),
+        )  # fmt: skip
+
+    def read_memefly(self, record: JsonObject, _slug: str) -> Iterator[Meme | Misfit]:
+        """One template of Memefly with its captions: a meme each, named by the hash of its content."""
+        captions = record["meme_text"]
+        if not isinstance(captions, list):
+            raise Misfit("meme_text is not a list")
+        template = self._ref(record["meme_name"])
+        for caption in captions:
+            boxes = [caption] if isinstance(caption, str) else caption
+            if not _are_texts(boxes):
+                yield Misfit("a caption in meme_text is not a text")
+                continue
+            content = "\0".join((template.slug, *boxes)).encode()
+            yield Meme(
+                id=f"memefly:{hashlib.sha256(content).hexdigest()[:24]}",
+                source="memefly",
+                template=template,
+                boxes=tuple(boxes),
+                fetched_at=self._fetched_at,
+            )
+
+    def read_memeloom(self, record: JsonObject, _slug: str) -> Iterator[Meme]:
+        """One meme as `memeloom export` writes it."""
+        try:
+            meme = Meme.model_validate(record)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            raise Misfit(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
+        if meme.author is not None and not _AUTHOR_HASH.fullmatch(meme.author):
+            meme = meme.model_copy(update={"author": self._author(meme.author)})
+        yield meme
+
+    def read_template_list(self, record: JsonObject, _slug: str) -> Iterator[Template | Misfit]:
+        """The answer of Imgflip's `get_memes`."""
+        for item in record["data"]["memes"]:
+            if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+                yield Misfit("a template without a name")
+                continue
+            name = item["name"]
+            box_count = item.get("box_count")
+            yield self._template(item.get("id"), slug_of(name), name, (), item.get("url"), box_count)
+
+    def read_template(self, record: JsonObject, slug: str) -> Iterator[Template]:
+        """The description of one template, as ImgFlip575K has it; its slug is the name of its file."""
+        title, names = record.get("title"), record.get("alternative_names")
+        name = re.sub(r"( Meme)?( Template)?$", "", title) if isinstance(title, str) else slug.replace("-", " ")
+        alternatives = [part.strip() for part in names.split(",")] if isinstance(names, str) else []
+        yield self._template(
+            record["template_id"], slug, name, tuple(filter(None, alternatives)), record["template_url"], None
+        )
+
+    def learn(self, template: Template) -> None:
+        """Use `template` for the memes that are still to come."""
+        self._by_id[template.id] = self._by_slug[template.slug] = template
+        self._refs.clear()
+
+    def _imgflip(
+        self, record: JsonObject, template: object, image: object, title: object, views: object, votes: object,
+        author: object,
+    ) -> Meme:  # fmt: skip
+        post, boxes = record["post"], record["boxes"]
+        found = _POST.fullmatch(post) if isinstance(post, str) else None
+        if not found:
+            raise Misfit("post is not the address of an Imgflip post")
+        if not _are_texts(boxes):
+            raise Misfit("boxes is not a list of texts")
+        kind, key = found.groups()
+        return Meme(
+            id=f"imgflip:{key}",
+            source="imgflip",
+            page_url=f"https://imgflip.com/{kind}/{key}",
+            image_url=_url(image),
+            template=self._ref(template),
+            boxes=tuple(boxes),
+            title=title if isinstance(title, str) and title else None,
+            score=_number(votes),
+            views=_number(views),
+            author=self._author(author),
+            fetched_at=self._fetched_at,
+        )
+
+    def _ref(self, name: object) -> TemplateRef:
+        if not isinstance(name, str) or not name.strip():
+            raise Misfit("no template is named")
+        ref = self._refs.get(name)
+        if ref is None:
+            slug = name if not re.search(r"\s", name) else slug_of(name) or "-".join(name.split())
+            known = self._by_slug.get(slug)
+            ref = known.ref() if known else TemplateRef(id=slug, slug=slug, name=slug.replace("-", " "))
+            if len(self._refs) >= _KEPT_REFS:
+                self._refs.clear()
+            self._refs[name] = ref
+        return ref
+
+    def _author(self, name: object) -> str | None:
+        if self._author_salt is None or not isinstance(name, str) or not name:
+            return None
+        return author_hash(name, self._author_salt)
+
+    def _template(
+        self, identity: object, slug: str, name: str, alt_names: tuple[str, ...], image: object, box_count: object
+    ) -> Template:
+        if not isinstance(identity, str | int) or isinstance(identity, bool) or not str(identity) or not slug:
+            raise Misfit("a template without an id or a name")
+        new = Template(
+            id=str(identity), slug=slug, name=name, alt_names=alt_names, image_url=_url(image),
+            box_count=_number(box_count), source="imgflip",
+        )  # fmt: skip
+        known = self._by_id.get(new.id)
+        if known is None:
+            return new
+        # What a crawl saw is fresher than a dump: only what is missing is filled in.
+        missing = {key: value for key, value in new.__dict__.items() if getattr(known, key) in (None, ())}
+        return known.model_copy(update=missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One way to write memes down: how a record is recognised, and how it is read (record, slug of the file)."""
+
+    name: str
+    shape: str
+    keys: tuple[str, ...]
+    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Misfit]]
+
+    def fits(self, value: object) -> TypeGuard[JsonObject]:
+        """Whether `value` has the keys of this layout (``data.memes`` is a key inside a key)."""
+        return isinstance(value, dict) and all(_has(value, key) for key in self.keys)
+
+
+LAYOUTS = {
+    layout.name: layout
+    for layout in (
+        Layout("memeloom", "our own export", ("id", "source", "fetched_at"), RecordReader.read_memeloom),
+        Layout("captions", "{template, post, boxes, …}", ("template", "post", "boxes"), RecordReader.read_captions),
+        Layout(
+            "imgflip575k", "{url, post, metadata, boxes}", ("url", "post", "metadata", "boxes"),
+            RecordReader.read_imgflip575k,
+        ),
+        Layout("memefly", "{meme_name, meme_text: […]}", ("meme_name", "meme_text"), RecordReader.read_memefly),
+        Layout("template", "{template_id, template_url}", ("template_id", "template_url"), RecordReader.read_template),
+        Layout("get_memes", "Imgflip's {data: {memes: […]}}", ("data.memes",), RecordReader.read_template_list),
+    )
+}  # fmt: skip
+TEMPLATE_LAYOUTS = ("template", "get_memes")
+
+
+def layout_named(name: str) -> Layout:
+    """The layout that the user asks for. Raises ConfigError with the known ones."""
+    if name not in LAYOUTS:
+        raise ConfigError(f"unknown layout {name!r}; known are {', '.join(LAYOUTS)}")
+    return LAYOUTS[name]
+
+
+def recognise(value: object) -> Layout | None:
+    """The layout that a record is written in, or None."""
+    return next((layout for layout in LAYOUTS.values() if layout.fits(value)), None)
+
+
+def known_layouts() -> str:
+    """The layouts in words, for a message."""
+    return "; ".join(f"{layout.name}: {layout.shape}" for layout in LAYOUTS.values())
+
+
+def slug_of(name: str) -> str:
+    """A template's name as Imgflip writes it in its addresses: ``Y'all Got Any`` is ``Yall-Got-Any``."""
+    return "-".join(re.sub(r"[^\w\s-]", "", name).split())
+
+
+def _has(value: Mapping[str, object], key: str) -> bool:
+    outer, _, inner = key.partition(".")
+    found = value.get(outer)
+    if inner:
+        return isinstance(found, dict) and isinstance(found.get(inner), list)
+    return outer in value
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _url(value: object) -> str | None:
+    found = _URL.fullmatch(value) if isinstance(value, str) else None
+    return f"{found[1] or 'https:'}//{found[2]}" if found else None
+
+
+def _number(value: object) -> int | None:
+    """A count such as ``1,992``; None if it is not one that a store can hold."""
+    if isinstance(value, str) and len(value) <= 26:
+        digits = value.strip().replace(",", "")
+        value = int(digits) if re.fullmatch(r"-?[0-9]{1,19}", digits) else None
+    if isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64:
+        return value
+    return None
