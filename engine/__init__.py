@@ -1,0 +1,1 @@
+"""Engine: pure functions over partitions, in local processes or on a Ray cluster."""
