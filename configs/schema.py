@@ -99,6 +99,7 @@ class Ocr(Section):
 
 class Templates(Section):
     max_distance: Annotated[int, Field(ge=0, le=64)]
+    max_distance_256: Annotated[int, Field(ge=0, le=256)]
     batch: Positive
     lease_seconds: Seconds
     attempts: Positive
@@ -136,9 +137,10 @@ class Dataset(Section):
 class Train(Section):
     dataset: str
     output: str
+    restart: bool
     filters: Positive
     embedding: Positive
-    sequence_length: Positive
+    sequence_length: Annotated[int, Field(ge=32)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
     batch: Positive
     learning_rate: Annotated[float, Field(gt=0)]
@@ -146,7 +148,7 @@ class Train(Section):
     steps_per_epoch: Positive
     validation_batches: Positive
     samples_per_epoch: Count
-    seed: int
+    seed: Count
 
 
 class Generate(Section):
@@ -156,7 +158,7 @@ class Generate(Section):
     min_score: Fraction
     max_characters: Positive
     start: str
-    seed: int | None
+    seed: Count | None
     picture: str | None
 
 

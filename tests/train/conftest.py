@@ -1,0 +1,117 @@
+"""Small datasets in the shape that dataset/ gives them, and settings for short trainings."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from configs.load import load_config
+from configs.schema import Config
+from dataset.manifest import DatasetTemplate, File, Lineage, Manifest, Shard, file_sha256
+from dataset.schema import SPLITS, DatasetRecord, Split, encode_record
+from dataset.tfrecord import RecordWriter
+from dataset.vocabulary import VOCABULARY, Vocabulary
+
+# Template id, boxes. A number, and a slug as imports know it.
+Captions: TypeAlias = Mapping[Split, Iterable[tuple[str, tuple[str, ...]]]]
+NAMES = {"61533": "X All The Y", "one-does-not-simply": "One Does Not Simply", "8072285": "Doge"}
+_WORDS = {
+    "61533": (("memes", "cats", "bugs", "tests"), ("all the", "so many", "why these")),
+    "one-does-not-simply": (("one does not simply",), ("walk", "sleep", "code", "eat")),
+    "8072285": (("wow",), ("such", "very", "much"), ("data", "loss", "doge")),
+}
+
+
+def toy_captions(count: int, seed: int = 1) -> list[tuple[str, tuple[str, ...]]]:
+    """Captions of a tiny language: a network that learns anything learns these."""
+    rng = random.Random(seed)
+    ids = sorted(_WORDS)
+    return [(ids[n % len(ids)], tuple(rng.choice(words) for words in _WORDS[ids[n % len(ids)]])) for n in range(count)]
+
+
+def write_dataset(folder: Path, captions: Captions, compression: str = "gzip", shard_records: int = 40) -> Manifest:
+    """A dataset as `dataset.build` leaves it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = {split: list(captions.get(split, ())) for split in SPLITS}
+    shards: list[Shard] = []
+    for split, records in rows.items():
+        parts = [records[at : at + shard_records] for at in range(0, len(records), shard_records)]
+        for number, part in enumerate(parts):
+            ending = ".gz" if compression == "gzip" else ""
+            name = f"{split}-{number:05}-of-{len(parts):05}.tfrecord{ending}"
+            with RecordWriter(folder / name) as writer:
+                for at, (template, boxes) in enumerate(part):
+                    text = "".join(f"{box}|" for box in boxes)
+                    known = NAMES.get(template, template)
+                    record = DatasetRecord(f"toy:{split}{number}_{at}", template, known, "toy", split, text, boxes)
+                    writer.write(encode_record(record))
+            size = (folder / name).stat().st_size
+            shards.append(
+                Shard(name=name, bytes=size, sha256=file_sha256(folder / name), split=split, records=len(part))
+            )
+    texts = ["".join(f"{box}|" for box in boxes) for records in rows.values() for _, boxes in records]
+    vocabulary = Vocabulary.of(Counter("".join(texts)))
+    path = vocabulary.write(folder)
+    everything = [row for records in rows.values() for row in records]
+    counted = Counter(template for template, _ in everything)
+    manifest = Manifest(
+        records=len(everything),
+        splits={split: len(records) for split, records in rows.items()},
+        kept={"toy": len(everything)},
+        dropped={},
+        separator="|",
+        compression="gzip" if compression == "gzip" else "none",
+        images="none",
+        features=(),
+        vocabulary=File(name=VOCABULARY, bytes=path.stat().st_size, sha256=file_sha256(path)),
+        characters=sum(map(len, texts)),
+        shards=tuple(shards),
+        templates=tuple(
+            DatasetTemplate(
+                id=template,
+                name=NAMES.get(template, template),
+                slug=NAMES.get(template, template).replace(" ", "-"),
+                captions=count,
+                boxes=Counter(len(boxes) for found, boxes in everything if found == template).most_common(1)[0][0],
+                box_count=None,
+                geometry=(),
+                image_key=None,
+            )
+            for template, count in counted.most_common()
+        ),
+        lineage=Lineage(settings={}, commit="unknown", memes=len(everything), sources={"toy": len(everything)}),
+    )
+    manifest.write(folder)
+    return manifest
+
+
+def settings(folder: Path, **changes: Any) -> Config:
+    """Settings of a training of seconds on the dataset in `folder`/dataset; changes are of the train section."""
+    small: dict[str, Any] = {
+        "dataset": str(folder / "dataset"),
+        "output": str(folder / "model"),
+        "filters": 16,
+        "sequence_length": 48,
+        "dropout": 0.1,
+        "batch": 32,
+        "learning_rate": 0.01,
+        "steps": 12,
+        "steps_per_epoch": 4,
+        "validation_batches": 4,
+    }
+    chosen = [f"train.{key}={value}" for key, value in {**small, **changes}.items()]
+    return load_config(None, [*chosen, f"generate.model={folder / 'model'}"], {})
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Callable[..., Config]:
+    """Writes a toy dataset under tmp_path and returns settings to train on it."""
+    write_dataset(tmp_path / "dataset", {"train": toy_captions(240), "validation": toy_captions(60, seed=2)})
+
+    def with_changes(**changes: Any) -> Config:
+        return settings(tmp_path, **changes)
+
+    return with_changes

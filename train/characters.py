@@ -1,0 +1,72 @@
+"""Text as the network sees it: numbers of characters, and the prefix that names template and text box.
+
+The input of the Imgflip article (https://towardsdatascience.com/meme-text-generation-with-a-deep-convolutional-network-in-keras-tensorflow-a57c6f218e85)
+is ``<template, 12 digits>  <box index>  <text so far>``, so everything the network knows is characters.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+CODE_DIGITS = 12
+# The box index has one digit, or two: templates with more than ten boxes exist.
+PREFIX_WIDTH = CODE_DIGITS + 2 + 2 + 2
+MAX_BOXES = 100
+_ALWAYS = " 0123456789"
+
+
+def template_code(template_id: str) -> str:
+    """Twelve digits that stand for a template.
+
+    A number is padded with zeros, as in the article; any other id (a slug) becomes the first 64 bits
+    of its sha256, modulo 10^12: the same code on every machine and in every dataset.
+    """
+    if template_id.isascii() and template_id.isdigit() and len(template_id) <= CODE_DIGITS:
+        return template_id.zfill(CODE_DIGITS)
+    digest = hashlib.sha256(template_id.encode()).digest()
+    return str(int.from_bytes(digest[:8], "big") % 10**CODE_DIGITS).zfill(CODE_DIGITS)
+
+
+def prefix(template_id: str, box: int) -> str:
+    """What stands before the text so far; 17 characters, 18 from the eleventh box on."""
+    return f"{template_code(template_id)}  {box}  "
+
+
+@dataclass(frozen=True, slots=True)
+class Alphabet:
+    """The characters that the network knows. `characters[i]` is number i + 1; 0 is padding.
+
+    They are in order of frequency, as in the article.
+    """
+
+    characters: tuple[str, ...]
+
+    @classmethod
+    def of(cls, captions: Sequence[str]) -> "Alphabet":
+        """The characters of the captions (most frequent first), and those that a prefix needs."""
+        return cls((*captions, *(character for character in _ALWAYS if character not in captions)))
+
+    def __len__(self) -> int:
+        """How many characters, padding not counted."""
+        return len(self.characters)
+
+    def encode(self, text: str) -> NDArray[np.uint16]:
+        """The numbers of the characters of `text`; characters that the network does not know are left out."""
+        numbers = {character: number for number, character in enumerate(self.characters, start=1)}
+        return np.array([numbers[character] for character in text if character in numbers], np.uint16)
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        """The text of `numbers`; padding is nothing."""
+        return "".join(self.characters[number - 1] for number in numbers if number)
+
+    def prefixes(self, template_ids: Sequence[str], boxes: int) -> NDArray[np.uint16]:
+        """The prefix of every template and box: shape (templates, boxes, PREFIX_WIDTH), padded on the left."""
+        table = np.zeros((len(template_ids), boxes, PREFIX_WIDTH), np.uint16)
+        for row, template_id in enumerate(template_ids):
+            for box in range(boxes):
+                numbers = self.encode(prefix(template_id, box))
+                table[row, box, PREFIX_WIDTH - len(numbers) :] = numbers
+        return table

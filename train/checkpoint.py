@@ -1,0 +1,82 @@
+"""The state of a training, in one file: weights, optimizer, random state, position and history."""
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from configs.errors import MemeloomError
+from configs.outputs import atomic_file
+
+CHECKPOINT = "checkpoint.npz"
+_VERSION = 1
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a training is.
+
+    step: steps done. identity: what must be equal for the training to go on.
+    history: one row an epoch. best: validation loss of the best epoch, None before the first.
+    """
+
+    identity: Mapping[str, Any]
+    step: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best: float | None = None
+
+
+def save_checkpoint(folder: Path, model: Any, position: Position) -> None:
+    """Write the state of `model`, its optimizer and its random generators, and `position`, atomically."""
+    about = {
+        "version": _VERSION,
+        "identity": position.identity,
+        "step": position.step,
+        "history": position.history,
+        "best": position.best,
+    }
+    arrays = [np.asarray(variable) for variable in _variables(model)]
+    with atomic_file(folder / CHECKPOINT) as stream:
+        np.savez(stream, np.array(json.dumps(about)), *arrays, allow_pickle=False)
+
+
+def restore_checkpoint(folder: Path, model: Any, identity: Mapping[str, Any]) -> Position:
+    """Put `model` into the state of the checkpoint in `folder`; a fresh position if there is none.
+
+    Raises:
+        MemeloomError: the checkpoint is of another network, dataset or schedule, or is damaged.
+    """
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return Position(identity)
+    remedy = "choose another train.output, or set train.restart to begin anew"
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            about = json.loads(str(arrays["arr_0"]))
+            if about["version"] != _VERSION:
+                raise MemeloomError(f"{path}: version {about['version']}, expected {_VERSION}; {remedy}")
+            difference = _first_difference(about["identity"], identity)
+            if difference:
+                raise MemeloomError(f"{folder} holds another training: {difference}; {remedy}")
+            for number, variable in enumerate(_variables(model), start=1):
+                variable.assign(arrays[f"arr_{number}"])
+            return Position(identity, about["step"], about["history"], about["best"])
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise MemeloomError(f"{path}: damaged ({error}); {remedy}") from error
+
+
+def _variables(model: Any) -> list[Any]:
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _first_difference(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+    for key in wanted:
+        if held.get(key) != wanted[key]:
+            if key in ("vocabulary", "dataset"):
+                return f"its {key} is not the one of this dataset"
+            return f"{key} was {held.get(key)}, now {wanted[key]}"
+    return None
