@@ -1,0 +1,125 @@
+"""`crawl`: all configured sources into the catalog, in a process of its own."""
+
+import multiprocessing
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from catalog.blobs import open_blobs
+from catalog.documents import open_documents
+from configs.errors import ConfigError
+from configs.progress import Progress
+from configs.runs import Summary
+from configs.schema import Config, Crawl
+from scrapers.errors import CrawlFailed
+from scrapers.worker import STOP, Report, crawl_in_process
+
+_SILENCE_SECONDS = 120.0
+_FAREWELL_SECONDS = 60.0
+_SHOWN = ("pages", "images", "new", "updated", "unchanged")
+
+
+def crawl(config: Config, progress: Progress) -> Summary:
+    """Crawl the configured sources into the catalog.
+
+    Counts: pages, memes (and how many of them were new, updated, unchanged), images, bytes, templates, retries.
+    Reasons: everything that was skipped, dropped or failed. Running it again doubles nothing.
+
+    Raises:
+        ConfigError: settings that contradict each other.
+        StoreError: the catalog cannot be opened.
+        CrawlFailed: a page layout that is not understood, a source that yields nothing, a store that
+            fails meanwhile, a crawling process that dies. What was gathered until then is kept.
+    """
+    _check(config.crawl)
+    for store in (open_documents(config.store), open_blobs(config.store)):
+        store.close()
+    began = time.monotonic()
+    log = Path(config.runs) / f"crawl-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}.log"
+    progress.start("crawl", config.crawl.max_memes, "memes")
+    try:
+        last = _run(config, log, progress)
+    finally:
+        progress.finish()
+    if last.errors:
+        more = f" (and {len(last.errors) - 1} more, see {log})" if len(last.errors) > 1 else ""
+        raise CrawlFailed(f"{last.errors[0]}{more}; kept: {last.counts['memes']} memes")
+    counts = {"pages": 0, "memes": 0, "new": 0, "updated": 0, "unchanged": 0, "images": 0, "bytes": 0, **last.counts}
+    return Summary(
+        stage="crawl",
+        counts=counts,
+        reasons=dict((+last.reasons).most_common()),
+        outputs={"log": str(log)} if log.exists() else {},
+        seconds={"total": time.monotonic() - began},
+    )
+
+
+def _check(settings: Crawl) -> None:
+    if not settings.sources:
+        raise ConfigError("crawl.sources: name at least one of imgflip, reddit, images")
+    if settings.keep_author_hash and settings.author_salt is None:
+        raise ConfigError("crawl.author_salt: needed because crawl.keep_author_hash is true")
+    if "reddit" in settings.sources and not (settings.reddit.client_id and settings.reddit.client_secret):
+        raise ConfigError(
+            "crawl.reddit.client_id, client_secret: needed for the source reddit; "
+            "register an application of type script at https://www.reddit.com/prefs/apps"
+        )
+
+
+def _run(config: Config, log: Path, progress: Progress) -> Report:
+    """Start the process, follow it to its end, and let it go on no account."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=crawl_in_process, args=(config, theirs, log), daemon=True, name="crawl")
+    process.start()
+    theirs.close()
+    try:
+        return _follow(process, ours, progress)
+    except KeyboardInterrupt:
+        _say_goodbye(process, ours, progress)
+        raise
+    finally:
+        ours.close()
+        process.join(_FAREWELL_SECONDS)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def _follow(process: BaseProcess, pipe: Connection, progress: Progress) -> Report:
+    shown: Counter[str] = Counter()
+    while True:
+        if not pipe.poll(_SILENCE_SECONDS):
+            process.kill()
+            raise CrawlFailed(f"the crawling process said nothing for {_SILENCE_SECONDS:.0f} s and was ended")
+        try:
+            report: Report = pipe.recv()
+        except (EOFError, OSError):
+            process.join(_FAREWELL_SECONDS)
+            raise CrawlFailed(
+                f"the crawling process died (exit code {process.exitcode}); what it had acknowledged is kept"
+            ) from None
+        shown = _show(report, shown, progress)
+        if report.over:
+            return report
+
+
+def _show(report: Report, shown: Counter[str], progress: Progress) -> Counter[str]:
+    now = Counter({name: report.counts[name] for name in ("memes", *_SHOWN)})
+    now["dropped"] = report.reasons.total()
+    fresh = now - shown
+    if fresh:
+        progress.advance(fresh.pop("memes", 0), **fresh)
+    return now
+
+
+def _say_goodbye(process: BaseProcess, pipe: Connection, progress: Progress) -> None:
+    """Ask the process to end cleanly; a second Ctrl-C ends it at once."""
+    try:
+        pipe.send(STOP)
+        _follow(process, pipe, progress)
+    except (KeyboardInterrupt, OSError, CrawlFailed):
+        process.kill()

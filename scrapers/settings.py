@@ -1,0 +1,66 @@
+"""Our settings in Scrapy's words."""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from configs.schema import Config, Crawl
+
+_LARGEST_PAGE = 32 * 2**20
+
+
+def user_agent(crawl: Crawl) -> str:
+    """Who we are, in every request: name, version and, if configured, how to reach the person who crawls."""
+    try:
+        number = version("memeloom")
+    except PackageNotFoundError:
+        number = "0"
+    return f"memeloom/{number}" + (f" (+{crawl.contact})" if crawl.contact else "")
+
+
+def scrapy_settings(config: Config) -> dict[str, Any]:
+    """Settings for Scrapy: polite, guarded, quiet. With a delay of 0 AutoThrottle is off too."""
+    crawl = config.crawl
+    return {
+        "MEMELOOM_CONFIG": config,
+        "ALLOW_HOSTS": list(crawl.allow_hosts),
+        "BOT_NAME": "memeloom",
+        "SPIDER_MODULES": ["scrapers.spiders"],
+        "USER_AGENT": user_agent(crawl),
+        # politeness
+        "ROBOTSTXT_OBEY": crawl.obey_robots,
+        "DOWNLOAD_DELAY": crawl.delay_seconds,
+        "AUTOTHROTTLE_ENABLED": crawl.delay_seconds > 0,
+        "AUTOTHROTTLE_START_DELAY": crawl.delay_seconds,
+        "AUTOTHROTTLE_TARGET_CONCURRENCY": float(crawl.concurrency_per_host),
+        "CONCURRENT_REQUESTS": 32,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": crawl.concurrency_per_host,
+        "RETRY_TIMES": crawl.retries,
+        # deadlines and limits
+        "DOWNLOAD_TIMEOUT": crawl.timeout_seconds,
+        "DNS_TIMEOUT": crawl.timeout_seconds,
+        "DOWNLOAD_MAXSIZE": _LARGEST_PAGE,
+        "DOWNLOAD_WARNSIZE": 0,
+        "REDIRECT_MAX_TIMES": 5,
+        # nothing but the web, and nobody but us inside the process
+        "DOWNLOAD_HANDLERS": dict.fromkeys(("data", "file", "ftp", "s3")),
+        "DOWNLOAD_VERIFY_CERTIFICATES": True,
+        "TWISTED_DNS_RESOLVER": "scrapers.guard.GuardedResolver",
+        "COOKIES_ENABLED": False,
+        "METAREFRESH_ENABLED": False,
+        "REMOTE_CONTROL_ENABLED": False,
+        "TELNETCONSOLE_ENABLED": False,
+        # our parts
+        "DOWNLOADER_MIDDLEWARES": {
+            "scrapers.guard.AddressGuard": 90,
+            "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+            "scrapers.retry.PatientRetry": 550,
+        },
+        "EXTENSIONS": {"scrapers.watch.Watch": 0},
+        "ITEM_PIPELINES": {"scrapers.landing.Landing": 100},
+        # quiet
+        "DEFAULT_DROPITEM_LOG_LEVEL": "DEBUG",
+        "LOG_LEVEL": "WARNING",
+        "RETRY_GIVE_UP_LOG_LEVEL": "WARNING",
+        "LOGSTATS_INTERVAL": 0,
+        "STATS_DUMP": False,
+    }

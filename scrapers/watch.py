@@ -1,0 +1,80 @@
+"""Watches one spider: counts its pages, and turns its failures into errors of the crawl."""
+
+import asyncio
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from configs.errors import MemeloomError
+from scrapers.errors import CrawlFailed
+from scrapers.pages.layout import LayoutChanged
+from scrapers.spiders.base import MemeSpider, our_spider
+
+
+class Watch:
+    """The extension that ends a spider at its first error, and the whole crawl when a store fails."""
+
+    def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
+        self._crawler = crawler
+        self._spider = spider
+        self._failed = False
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "Watch":
+        """Connect to the signals of one spider, which must be one of ours."""
+        watch = cls(crawler, our_spider(crawler))
+        for handler, signal in (
+            (watch.page, signals.response_received),
+            (watch.spider_failed, signals.spider_error),
+            (watch.item_failed, signals.item_error),
+            (watch.closed, signals.spider_closed),
+        ):
+            crawler.signals.connect(handler, signal=signal)
+        watch._spider.session.on_stop(watch.close)
+        return watch
+
+    def page(self, response: Response) -> None:
+        """Count what the spider asked for; pictures and robots.txt are not its pages."""
+        if response.request is not None and "page" in response.request.meta:
+            self._spider.session.counts["pages"] += 1
+
+    def spider_failed(self, failure: Failure, response: Response | None) -> None:
+        """A parser, or the spider itself, raised: what it yields from here on cannot be trusted."""
+        error = failure.value
+        if not isinstance(error, MemeloomError):
+            where = f" at {response.url}" if response is not None else ""
+            error = CrawlFailed(f"{self._spider.name}: {type(error).__name__}: {error}{where}")
+        self._fail(error)
+        self.close("layout changed" if isinstance(error, LayoutChanged) else "error")
+
+    def item_failed(self, failure: Failure) -> None:
+        """The catalog does not take what is gathered: no spider can go on."""
+        error = failure.value
+        if not isinstance(error, MemeloomError):
+            error = CrawlFailed(f"{self._spider.name}: {type(error).__name__}: {error}")
+        self._fail(error)
+        self._spider.session.stop("error")
+
+    def closed(self, reason: str) -> None:
+        """A spider that came to its end with nothing in its hands has failed."""
+        session = self._spider.session
+        if reason == "finished" and not self._failed and not session.landed[self._spider.name]:
+            why = ", ".join(f"{reason} ({n})" for reason, n in session.reasons.most_common(4))
+            self._fail(
+                CrawlFailed(
+                    f"{self._spider.name}: not one meme found: {self._spider.essential!r} gave nothing "
+                    f"on {session.counts['pages']} pages{f'; {why}' if why else ''}"
+                )
+            )
+
+    def close(self, why: str) -> None:
+        """End this spider cleanly: what is under way is finished."""
+        if self._closing is None and self._crawler.engine.spider is not None:
+            self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=why))
+
+    def _fail(self, error: MemeloomError) -> None:
+        self._failed = True
+        self._spider.session.errors.append(error)

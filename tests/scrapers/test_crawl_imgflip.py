@@ -1,0 +1,126 @@
+"""Crawls of a written Imgflip: what lands in the catalog, what a second crawl changes, what a limit stops."""
+
+import html
+from collections.abc import Callable
+
+import pytest
+from services.website import Website
+
+from catalog.blobs import blob_key, open_blobs
+from catalog.documents import open_documents
+from configs.progress import Silent
+from configs.schema import Config
+from scrapers.crawl import crawl
+from scrapers.errors import CrawlFailed
+
+KEYS = ("aa1", "bb2", "cc3")
+CAPTIONS = ("TOP; BOTTOM", "ONLY ONE; with a | pipe; and more", "")
+
+
+def unit(site: str, key: str, caption: str) -> str:
+    body = f" |  {caption}" if caption else ""
+    alt = html.escape(f"A title{body} | image tagged in memes,test | made w/ Imgflip meme maker")
+    return f"""<div class="base-unit clearfix"><h2 class="base-unit-title"><a href="/i/{key}">A title</a></h2>
+      <div class="base-img-wrap"><a class="base-img-link" href="/i/{key}">
+      <img class="base-img" src="{site.removeprefix("http:")}/{key}.jpg" alt="{alt}"></a></div>
+      <div class="base-author">by <a class="u-username" href="/user/someone">someone</a></div>
+      <div class="base-view-count">1,234 views, 56 upvotes, 7 comments</div></div>"""
+
+
+@pytest.fixture
+def imgflip(
+    website: Website, picture: Callable[[int], bytes], crawl_config: Callable[..., Config]
+) -> Callable[..., Config]:
+    """Two listing pages of one template; returns the settings that crawl them."""
+    site = website.url
+    website.json(
+        "/get_memes",
+        {"success": True, "data": {"memes": [{"id": "112126428", "name": "Distracted Boyfriend",
+         "url": f"{site}/1ur9b0.jpg", "width": 120, "height": 90, "box_count": 2, "captions": 9}]}},
+    )  # fmt: skip
+    website.html(
+        "/memetemplates?sort=top-all-time&page=1",
+        """<div id="mt-boxes-wrap"><div class="mt-box"><h3 class="mt-title">
+        <a href="/meme/Distracted-Boyfriend">Distracted Boyfriend</a></h3>
+        <div class="mt-img-wrap"><a><img src="//127.0.0.1/4/1ur9b0.jpg"></a></div></div></div>""",
+    )
+    blank = '<a class="meme-link" href="/memetemplate/112126428"><img src="//127.0.0.1/4/1ur9b0.jpg"></a>'
+    units = [unit(site, key, caption) for key, caption in zip(KEYS, CAPTIONS, strict=True)]
+    later = (
+        '<div class="pager"><a class="pager-next" href="/meme/Distracted-Boyfriend?sort=latest&page=2">Next</a></div>'
+    )
+    website.html("/meme/Distracted-Boyfriend?sort=latest&page=1", f"{blank}{units[0]}{units[1]}{later}")
+    website.html("/meme/Distracted-Boyfriend?sort=latest&page=2", f"{blank}{units[1]}{units[2]}")
+    for number, name in enumerate(("1ur9b0", *KEYS)):
+        website.image(f"/{name}.jpg", picture(number))
+    website.html("/robots.txt", "")
+
+    def settings(**more: object) -> Config:
+        return crawl_config(imgflip={"site": site, "api": site, "templates": 1}, **more)
+
+    return settings
+
+
+def test_each_meme_lands_once_with_its_boxes_template_stats_and_original_bytes(
+    imgflip: Callable[..., Config], website: Website
+) -> None:
+    config = imgflip()
+    summary = crawl(config, Silent())
+    documents, blobs = open_documents(config.store), open_blobs(config.store)
+    memes = {meme.id: meme for meme in documents.scan()}
+    assert set(memes) == {f"imgflip:{key}" for key in KEYS}
+    first = memes["imgflip:aa1"]
+    assert first.boxes == ("TOP", "BOTTOM")
+    assert memes["imgflip:bb2"].boxes == ("ONLY ONE", "with a | pipe; and more")
+    assert memes["imgflip:cc3"].boxes == ()
+    assert first.template is not None
+    assert first.template.id == "112126428"
+    assert (first.views, first.score, first.title, first.author) == (1234, 56, "A title", None)
+    for key in KEYS:
+        served = website.body(f"/{key}.jpg")
+        image = memes[f"imgflip:{key}"].image
+        assert image is not None
+        assert image.key == blob_key(served)
+        assert blobs.get(blob_key(served)) == served
+    (template,) = documents.templates()
+    assert template.box_count == 2
+    assert template.image is not None
+    assert template.image.key == blob_key(website.body("/1ur9b0.jpg"))
+    assert summary.counts["memes"] == summary.counts["new"] == 3
+    assert summary.counts["pages"] == 4
+    assert summary.reasons == {"skipped: seen before in this crawl": 1}
+
+
+def test_a_second_crawl_changes_nothing_and_fetches_no_picture_again(
+    imgflip: Callable[..., Config], website: Website
+) -> None:
+    config = imgflip()
+    crawl(config, Silent())
+    before = list(open_documents(config.store).scan())
+    summary = crawl(config, Silent())
+    assert list(open_documents(config.store).scan()) == before
+    assert (summary.counts["new"], summary.counts["updated"], summary.counts["unchanged"]) == (0, 0, 3)
+    assert all(len(website.times(f"/{key}.jpg")) == 1 for key in KEYS)
+
+
+def test_max_memes_stops_exactly_there(imgflip: Callable[..., Config]) -> None:
+    config = imgflip(max_memes=2)
+    summary = crawl(config, Silent())
+    assert summary.counts["memes"] == 2
+    assert open_documents(config.store).count() == 2
+
+
+def test_a_changed_layout_is_an_error_that_names_site_and_selector_and_keeps_what_was_gathered(
+    imgflip: Callable[..., Config], website: Website
+) -> None:
+    website.html("/meme/Distracted-Boyfriend?sort=latest&page=2", "<div class='new-shiny-unit'></div>")
+    config = imgflip()
+    with pytest.raises(CrawlFailed, match=r"imgflip: '\.base-unit.*page=2"):
+        crawl(config, Silent())
+    assert open_documents(config.store).count() == 2
+
+
+def test_a_crawl_that_finds_nothing_is_an_error(imgflip: Callable[..., Config], website: Website) -> None:
+    website.html("/memetemplates?sort=top-all-time&page=1", '<div id="mt-boxes-wrap"></div>')
+    with pytest.raises(CrawlFailed, match=r"imgflip: not one meme found"):
+        crawl(imgflip(), Silent())
