@@ -1,0 +1,137 @@
+"""From words to text boxes: lines, boxes of lines in reading order, and the template's own boxes."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from catalog.records import OcrBox, TemplateBox
+from ocr.engine import Word
+
+T = TypeVar("T")
+
+# In line heights, as captions are set: the gap to the next line of a box, the gap between words of
+# a line that an engine cut in two, and how much taller a line may be than its neighbour.
+_LINE_GAP, _WORD_GAP, _TALLER = 0.9, 1.5, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Words side by side, left to right, and the box around them in fractions of the picture."""
+
+    words: tuple[Word, ...]
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def height(self) -> float:
+        """In fractions of the picture's height."""
+        return self.bottom - self.top
+
+
+def find_lines(words: Iterable[Word], aspect: float) -> list[Line]:
+    """The lines that `words` form, top to bottom. `aspect` is the picture's width over its height.
+
+    An engine's own lines are kept; pieces of one line that it took for several are put together.
+    """
+    by_line: dict[int, list[Word]] = {}
+    for word in words:
+        by_line.setdefault(word.line, []).append(word)
+    pieces = [_line(group) for group in by_line.values()]
+    rows = _group(pieces, lambda a, b: _same_row(a, b, aspect))
+    lines = [_line([word for piece in row for word in piece.words]) for row in rows]
+    return sorted(lines, key=lambda line: (line.top, line.left))
+
+
+def find_boxes(lines: Sequence[Line]) -> list[OcrBox]:
+    """The text boxes that `lines` form, in reading order: rows from the top, each from the left."""
+    boxes = [_box(group) for group in _group(list(lines), _same_box)]
+    return _reading_order(boxes)
+
+
+def fill_boxes(lines: Iterable[Line], places: Sequence[TemplateBox]) -> list[OcrBox]:
+    """One box for each place of the template, in its order; a line goes to the place nearest to its middle.
+
+    A place without a line keeps its own position and an empty text, so that the caption has the
+    same shape as one that a page states.
+    """
+    taken: list[list[Line]] = [[] for _ in places]
+    for line in lines:
+        middle = (line.left + line.right) / 2, (line.top + line.bottom) / 2
+        distances = [_distance(middle, place) for place in places]
+        taken[distances.index(min(distances))].append(line)
+    return [
+        _box(group) if group else OcrBox(text="", x=p.x, y=p.y, width=p.width, height=p.height, confidence=0.0)
+        for group, p in zip(taken, places, strict=True)
+    ]
+
+
+def _line(words: Iterable[Word]) -> Line:
+    row = tuple(sorted(words, key=lambda word: word.x))
+    return Line(
+        row,
+        left=min(word.x for word in row),
+        top=min(word.y for word in row),
+        right=max(word.x + word.width for word in row),
+        bottom=max(word.y + word.height for word in row),
+    )
+
+
+def _same_row(a: Line, b: Line, aspect: float) -> bool:
+    shared = min(a.bottom, b.bottom) - max(a.top, b.top)
+    gap = max(a.left, b.left) - min(a.right, b.right)
+    height = min(a.height, b.height)
+    close = gap * aspect <= _WORD_GAP * height
+    # Lines above each other that merely brush are two rows, however near they are.
+    return close and gap > -0.25 * min(a.right - a.left, b.right - b.left) and shared >= 0.6 * max(a.height, b.height)
+
+
+def _same_box(a: Line, b: Line) -> bool:
+    gap = max(a.top, b.top) - min(a.bottom, b.bottom)
+    shared = min(a.right, b.right) - max(a.left, b.left)
+    small, tall = sorted((a.height, b.height))
+    return shared > 0 and gap <= _LINE_GAP * tall and tall <= _TALLER * small
+
+
+def _group(items: list[T], related: Callable[[T, T], bool]) -> list[list[T]]:
+    """Items that are related, directly or through others, in groups; order is kept."""
+    groups: list[list[T]] = []
+    for item in items:
+        near = [group for group in groups if any(related(other, item) for other in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([member for group in near for member in group] + [item])
+    return groups
+
+
+def _box(lines: Sequence[Line]) -> OcrBox:
+    words = [word for line in lines for word in line.words]
+    left, top = min(line.left for line in lines), min(line.top for line in lines)
+    return OcrBox(
+        text=" ".join(word.text for word in words),
+        x=left,
+        y=top,
+        width=max(line.right for line in lines) - left,
+        height=max(line.bottom for line in lines) - top,
+        confidence=sum(word.confidence for word in words) / len(words),
+    )
+
+
+def _reading_order(boxes: Iterable[OcrBox]) -> list[OcrBox]:
+    rows: list[list[OcrBox]] = []
+    for box in sorted(boxes, key=lambda box: box.y):
+        first = rows[-1][0] if rows else None
+        if first and first.y + first.height - box.y > 0.5 * min(first.height, box.height):
+            rows[-1].append(box)
+        else:
+            rows.append([box])
+    return [box for row in rows for box in sorted(row, key=lambda box: box.x)]
+
+
+def _distance(point: tuple[float, float], place: TemplateBox) -> tuple[float, float]:
+    """How far `point` is outside `place` (0 inside), then how far from its middle."""
+    x, y = point
+    outside_x = max(place.x - x, 0.0, x - place.x - place.width)
+    outside_y = max(place.y - y, 0.0, y - place.y - place.height)
+    from_x, from_y = x - place.x - place.width / 2, y - place.y - place.height / 2
+    return outside_x**2 + outside_y**2, from_x**2 + from_y**2

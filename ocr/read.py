@@ -1,0 +1,37 @@
+"""One picture, read: engine, cleaning and layout together."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.records import Ocr, TemplateBox
+from configs import schema
+from ocr.engine import Engine
+from ocr.layout import fill_boxes, find_boxes, find_lines
+from ocr.steps import Reading, clean, cleaning_steps
+
+
+def read_picture(
+    picture: NDArray[np.uint8], engine: Engine, settings: schema.Ocr, places: Sequence[TemplateBox] = ()
+) -> Ocr:
+    """Read `picture`, a BGR array of shape (height, width, 3), as a caption.
+
+    places: the text boxes of the template, if it is known: the caption gets one box for each, in
+    their order. Without, its boxes are what stands together, in reading order.
+
+    Raises:
+        ReadFailed: the engine could not read it in time, or at all.
+    """
+    height, width = picture.shape[:2]
+    reading, dropped = clean(Reading(tuple(engine.read(picture))), cleaning_steps(settings))
+    lines = find_lines(reading.words, width / height)
+    boxes = fill_boxes(lines, places) if places and lines else find_boxes(lines)
+    confidences = [word.confidence for word in reading.words]
+    return Ocr(
+        text="\n".join(box.text for box in boxes if box.text),
+        boxes=tuple(boxes),
+        confidence=sum(confidences) / len(confidences) if confidences else 0.0,
+        engine=engine.name,
+        dropped=dropped,
+    )
