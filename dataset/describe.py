@@ -1,0 +1,85 @@
+"""What a dataset says about itself: vocabulary, card, and last of all the manifest."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from catalog.documents import Counts
+from catalog.records import Template
+from configs.load import masked
+from configs.outputs import write_text
+from configs.runs import commit
+from configs.schema import Dataset
+from dataset.card import render_card
+from dataset.manifest import DatasetTemplate, Feature, File, Lineage, Manifest, Shard, file_sha256
+from dataset.schema import FEATURES
+from dataset.select import TemplateTally
+from dataset.tally import RecordTally
+from dataset.vocabulary import Vocabulary
+
+
+def describe_dataset(
+    folder: Path,
+    settings: Dataset,
+    catalog: Counts,
+    templates: Mapping[str, Template],
+    tally: RecordTally,
+    dropped: Counter[str],
+    shards: Sequence[Shard],
+) -> Manifest:
+    """Write `vocabulary.json`, `README.md` and `manifest.json` into `folder`.
+
+    templates: what the catalog knows, by id. tally: of the records in `shards`. dropped: memes by reason.
+    """
+    vocabulary = Vocabulary.of(tally.characters())
+    written = vocabulary.write(folder)
+    manifest = Manifest(
+        records=sum(tally.splits.values()),
+        splits=tally.splits,
+        kept=_by_number(tally.sources),
+        dropped=_by_number(dropped),
+        separator=settings.separator,
+        compression=settings.compression,
+        images=settings.images,
+        features=tuple(
+            Feature(name=name, values=values, about=about)
+            for name, values, about in FEATURES
+            if name != "image" or settings.images != "none"
+        ),
+        vocabulary=File(name=written.name, bytes=written.stat().st_size, sha256=file_sha256(written)),
+        characters=len(vocabulary.characters),
+        shards=tuple(shards),
+        templates=_templates(tally.templates, templates),
+        lineage=Lineage(
+            # Without the path before it: the same dataset built elsewhere has the same manifest.
+            settings=masked(settings) | {"output": Path(settings.output).name},
+            commit=commit(),
+            memes=catalog.memes,
+            sources=_by_number(Counter(catalog.sources)),
+        ),
+    )
+    write_text(folder / "README.md", render_card(manifest, tally.lengths, tally.samples))
+    manifest.write(folder)
+    return manifest
+
+
+def _templates(used: Mapping[str, TemplateTally], known: Mapping[str, Template]) -> tuple[DatasetTemplate, ...]:
+    by_number = sorted(used.items(), key=lambda item: (-item[1].captions, item[0]))
+    return tuple(_template(template, tally, known.get(template)) for template, tally in by_number)
+
+
+def _template(template: str, tally: TemplateTally, known: Template | None) -> DatasetTemplate:
+    return DatasetTemplate(
+        id=template,
+        name=tally.name,
+        slug=tally.slug,
+        captions=tally.captions,
+        boxes=min(tally.boxes, key=lambda number: (-tally.boxes[number], number)),
+        box_count=known.box_count if known else None,
+        geometry=known.boxes if known else (),
+        image_key=known.image.key if known and known.image else None,
+    )
+
+
+def _by_number(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,65 @@
+"""The steps by name, and the list that a configuration asks for."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from configs.errors import ConfigError
+from configs.schema import Dataset
+from dataset.steps.contract import Keep, Step
+from dataset.steps.language import require_language
+from dataset.steps.profanity import WordList, censor_profanity, forbid_profanity
+from dataset.steps.text import (
+    collapse_whitespace,
+    forbid_control_characters,
+    forbid_over_18,
+    forbid_separator,
+    limit_length,
+    lower_case,
+    require_ascii,
+    require_text,
+)
+
+# Looks at all captions together, so it is no step of one caption: the builder does it.
+DUPLICATES = "duplicates"
+
+
+def _profanity(settings: Dataset) -> Step:
+    if settings.profanity == "off":
+        return Keep
+    words = WordList(settings.profanity_allow, settings.profanity_deny)
+    return forbid_profanity(words) if settings.profanity == "drop" else censor_profanity(words)
+
+
+STEPS: Mapping[str, Callable[[Dataset], Step]] = MappingProxyType(
+    {
+        "whitespace": lambda _: collapse_whitespace,
+        "lowercase": lambda _: lower_case,
+        "boxes": lambda _: require_text,
+        "separator": lambda settings: forbid_separator(settings.separator),
+        "characters": lambda settings: require_ascii if settings.characters == "ascii" else forbid_control_characters,
+        "length": lambda settings: limit_length(settings.min_characters, settings.max_characters),
+        "nsfw": lambda settings: Keep if settings.nsfw else forbid_over_18,
+        "language": lambda settings: require_language(
+            settings.languages, settings.language_detector, settings.language_threshold
+        ),
+        "profanity": _profanity,
+    }
+)
+
+
+def build_steps(settings: Dataset) -> list[Step]:
+    """The steps that `dataset.steps` names, in its order; `duplicates` is left to the builder.
+
+    Raises:
+        ConfigError: an unknown name, `duplicates` before another step, or a setting that a step cannot use.
+    """
+    for name in settings.steps:
+        if name not in STEPS and name != DUPLICATES:
+            known = [*STEPS, DUPLICATES]
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            raise ConfigError(f"dataset.steps: unknown step {name!r}; {hint}")
+    if DUPLICATES in settings.steps[:-1]:
+        raise ConfigError("dataset.steps: duplicates looks at finished captions; name it once, as the last step")
+    return [STEPS[name](settings) for name in settings.steps if name != DUPLICATES]

@@ -1,0 +1,70 @@
+"""The cleaning rules of the Imgflip article, one step each.
+
+https://towardsdatascience.com/meme-text-generation-with-a-deep-convolutional-network-in-keras-tensorflow-a57c6f218e85
+"""
+
+import re
+
+from dataset.steps.contract import Caption, Drop, Keep, Outcome, Step
+
+# Control characters and lone surrogates: nothing that a person typed, or that UTF-8 can hold.
+_UNTYPED = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def collapse_whitespace(caption: Caption) -> Outcome:
+    """Trim each box and make every run of whitespace in it one space."""
+    return Keep(caption._replace(boxes=tuple([" ".join(box.split()) for box in caption.boxes])))
+
+
+def lower_case(caption: Caption) -> Outcome:
+    """Lower-case each box."""
+    return Keep(caption._replace(boxes=tuple([box.lower() for box in caption.boxes])))
+
+
+def require_text(caption: Caption) -> Outcome:
+    """Drop ``no caption`` (nobody knows its boxes) and ``empty caption`` (all of them are blank).
+
+    A blank box beside one with text stays: it says that the box was left out.
+    """
+    if not caption.boxes:
+        return Drop("no caption")
+    if not any(box.strip() for box in caption.boxes):
+        return Drop("empty caption")
+    return Keep(caption)
+
+
+def forbid_separator(separator: str) -> Step:
+    """Drop ``separator``: a box holds the character that ends boxes."""
+
+    def step(caption: Caption) -> Outcome:
+        return Drop("separator") if separator in "".join(caption.boxes) else Keep(caption)
+
+    return step
+
+
+def require_ascii(caption: Caption) -> Outcome:
+    """Drop ``characters``: something else than printable ASCII."""
+    text = "".join(caption.boxes)
+    return Keep(caption) if text.isascii() and text.isprintable() else Drop("characters")
+
+
+def forbid_control_characters(caption: Caption) -> Outcome:
+    """Drop ``characters``: a control character or half a surrogate pair."""
+    return Drop("characters") if _UNTYPED.search("".join(caption.boxes)) else Keep(caption)
+
+
+def limit_length(minimum: int, maximum: int) -> Step:
+    """Drop ``too short`` and ``too long``: the characters of all boxes together, separators not counted."""
+
+    def step(caption: Caption) -> Outcome:
+        length = sum(map(len, caption.boxes))
+        if length < minimum:
+            return Drop("too short")
+        return Drop("too long") if length > maximum else Keep(caption)
+
+    return step
+
+
+def forbid_over_18(caption: Caption) -> Outcome:
+    """Drop ``nsfw``: its site marks it as not safe for work."""
+    return Drop("nsfw") if caption.over_18 else Keep(caption)
