@@ -1,0 +1,150 @@
+"""What the miniature internet is made of: templates, and posts on them. Two corpora offer it, our own and a folder's."""
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+from PIL import Image
+
+from catalog.records import TemplateBox
+
+_DIGITS = string.digits + string.ascii_lowercase
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A template as Imgflip offers it.
+
+    id: decimal; key: the same number in base 36, which names its picture.
+    featured: its memes stand under `/meme/<slug>`, else under `/meme/<id>/<slug>`.
+    """
+
+    id: str
+    slug: str
+    name: str
+    alt_names: tuple[str, ...]
+    boxes: tuple[TemplateBox, ...]
+    featured: bool = True
+
+    @property
+    def key(self) -> str:
+        """The key of its picture."""
+        return base36(int(self.id))
+
+    @property
+    def path(self) -> str:
+        """The path of its memes."""
+        return f"/meme/{self.slug}" if self.featured else f"/meme/{self.id}/{self.slug}"
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A meme on Imgflip, as its author made it.
+
+    boxes: as typed, empty ones too; there may be more than the template has.
+    suffix: of the picture's address. flaw: what a filter should find wrong with the caption, if we made it so.
+    """
+
+    key: str
+    blank: Blank
+    title: str
+    boxes: tuple[str, ...]
+    views: int
+    votes: int
+    comments: int
+    author: str | None
+    suffix: str = "jpg"
+    flaw: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The caption as the site writes it: boxes joined by `; `, with nothing escaped."""
+        return "; ".join(self.boxes)
+
+    @property
+    def alt(self) -> str:
+        """The picture's `alt` text: title, two spaces, caption, tags and maker."""
+        return f"{self.title} |  {self.text} | image tagged in {','.join(self.tags)} | made w/ Imgflip meme maker"
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What the site tags it with."""
+        return ("memes", self.blank.name.lower())
+
+    def stated_boxes(self) -> tuple[str, ...]:
+        """The boxes as far as the page tells them: none that is empty, and the last takes what is too many."""
+        count = len(self.blank.boxes)
+        boxes = [*self.boxes[: count - 1], "; ".join(self.boxes[count - 1 :])]
+        return tuple(stripped for box in boxes if (stripped := box.strip()))
+
+
+class Corpus(Protocol):
+    """Where templates and posts come from; the same arguments give the same ones, always and everywhere."""
+
+    @property
+    def blanks(self) -> Sequence[Blank]:
+        """All templates, most popular first."""
+        ...
+
+    def picture(self, blank: Blank) -> Image.Image:
+        """The template's clean picture, RGB."""
+        ...
+
+    def count(self, blank: Blank) -> int:
+        """How many memes Imgflip has on it."""
+        ...
+
+    def post(self, blank: Blank, place: int) -> Post:
+        """The meme at `place`, 0 is the newest."""
+        ...
+
+    def find(self, key: str) -> Post | None:
+        """The meme with that key."""
+        ...
+
+    def spare(self, number: int) -> tuple[Blank, tuple[str, ...]]:
+        """A template and a caption for sites other than Imgflip."""
+        ...
+
+
+def open_corpus(data: Path | None, memes: int | None, seed: int) -> Corpus:
+    """Our own corpus, or that of the folder `data`.
+
+    memes: how many Imgflip shows in all; None: 400 a template of ours, or all of the folder's.
+
+    Raises:
+        ConfigError: the folder lacks what it needs, or there are not that many memes.
+    """
+    if data is None:
+        from demo.corpus_own import OwnCorpus
+
+        return OwnCorpus(memes, seed)
+    from demo.corpus_folder import FolderCorpus
+
+    return FolderCorpus(data, memes)
+
+
+def shares(total: int, parts: int) -> list[int]:
+    """`total` in `parts` shares that differ by one at most, the larger ones first."""
+    return [total // parts + (part < total % parts) for part in range(parts)]
+
+
+def base36(number: int) -> str:
+    """`number` in digits and small letters."""
+    digits = ""
+    while number or not digits:
+        number, rest = divmod(number, 36)
+        digits = _DIGITS[rest] + digits
+    return digits
+
+
+def invent_author(chance: Random) -> str | None:
+    """A user name, or None for every fifth post."""
+    if chance.random() < 0.2:
+        return None
+    first = chance.choice(("sleepy", "tiny", "captain", "late", "brave", "mister", "salty", "quiet", "disco", "major"))
+    last = chance.choice(("otter", "pickle", "lamp", "walrus", "noodle", "comet", "button", "moth", "turnip", "kettle"))
+    return f"{first}_{last}{chance.randrange(100)}"

@@ -1,0 +1,172 @@
+"""A folder of real data as a corpus: captions stay on disk, only their places are kept in memory.
+
+The folder holds `imgflip_captions.jsonl.gz` (one post a line: template, post, image_url, title, views, votes,
+boxes) and `templates/manifest.json` with the pictures that it names.
+"""
+
+import gzip
+import json
+import re
+import tempfile
+from array import array
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+from zlib import error as BadDeflate
+
+from PIL import Image
+
+from catalog.records import TemplateBox
+from configs.errors import ConfigError
+from demo.corpus import Blank, Post, base36, invent_author, shares
+from serve.drawing import DEFAULT_BOXES
+
+_CAPTIONS = "imgflip_captions.jsonl.gz"
+_MANIFEST = "templates/manifest.json"
+_PREVIEW_WIDTH = 463  # the boxes' CSS pixels belong to the site's editor, in which every template is this wide
+_CSS = re.compile(r"(?<![\w-])(left|top|width|height): *(-?[\d.]+)px")
+_ROTATION = re.compile(r"rotate\((-?[\d.]+)deg\)")
+
+
+class FolderCorpus:
+    """The captions and templates of `folder`; a template without captions is not offered, and the other way round."""
+
+    def __init__(self, folder: Path, memes: int | None) -> None:
+        entries = [entry for entry in _read_manifest(folder / _MANIFEST) if entry.get("imgflip_id")]
+        known = {entry["imgflip_slug"]: entry for entry in entries}
+        self._lines = tempfile.TemporaryFile()
+        places = self._index(folder / _CAPTIONS, known)
+        slugs = sorted(places, key=lambda slug: (-len(places[slug][0]), slug))
+        self._files = {known[slug]["imgflip_id"]: folder / "templates" / known[slug]["file"] for slug in slugs}
+        self.blanks = [_blank(known[slug]) for slug in slugs]
+        self._keys = {known[slug]["imgflip_id"]: places[slug][0] for slug in slugs}
+        self._offsets = {known[slug]["imgflip_id"]: places[slug][1] for slug in slugs}
+        self._counts = self._share_out(folder, memes)
+
+    def picture(self, blank: Blank) -> Image.Image:
+        """The template's clean picture."""
+        with Image.open(self._files[blank.id]) as picture:
+            return picture.convert("RGB")
+
+    def count(self, blank: Blank) -> int:
+        """How many memes Imgflip has on it."""
+        return self._counts[blank.id]
+
+    def post(self, blank: Blank, place: int) -> Post:
+        """The meme at `place`, 0 is the newest."""
+        row = self._row(blank, place)
+        key = base36(self._keys[blank.id][place])
+        chance = Random(key)
+        return Post(
+            key=key, blank=blank, boxes=tuple(row["boxes"]), title=row["title"].strip() or blank.name,
+            views=_number(row["views"]), votes=_number(row["votes"]), comments=chance.randrange(9),
+            author=invent_author(chance), suffix=row["image_url"].rpartition(".")[2],
+        )  # fmt: skip
+
+    def find(self, key: str) -> Post | None:
+        """The meme with that key."""
+        number = int(key, 36)
+        for blank in self.blanks:
+            place = _search(self._keys[blank.id], number)
+            if place is not None:
+                return self.post(blank, place) if place < self.count(blank) else None
+        return None
+
+    def spare(self, number: int) -> tuple[Blank, tuple[str, ...]]:
+        """A caption that Imgflip does not show, as long as there are such."""
+        turn, which = divmod(number, len(self.blanks))
+        blank = self.blanks[which]
+        place = (self.count(blank) + turn) % len(self._keys[blank.id])
+        return blank, tuple(self._row(blank, place)["boxes"])
+
+    def _index(self, path: Path, known: Mapping[str, Any]) -> dict[str, tuple["array[int]", "array[int]"]]:
+        """Copy the lines to a temporary file; per template the keys, newest first, and where each line begins."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        offset = 0
+        try:
+            with gzip.open(path) as lines:
+                for line in lines:
+                    row = json.loads(line)
+                    if row["template"] in known:
+                        number = int(row["post"].rpartition("/")[2], 36)
+                        found.setdefault(row["template"], []).append((number, offset))
+                        self._lines.write(line)
+                        offset += len(line)
+        except (OSError, EOFError, BadDeflate, ValueError, KeyError) as error:
+            raise ConfigError(f"--data: cannot read {path}: {error}") from None
+        if not found:
+            raise ConfigError(f"--data: no caption of {path} is on a template of {_MANIFEST}")
+        places = {}
+        for slug, pairs in found.items():
+            pairs.sort(reverse=True)
+            places[slug] = (array("Q", (key for key, _ in pairs)), array("Q", (start for _, start in pairs)))
+        return places
+
+    def _share_out(self, folder: Path, memes: int | None) -> dict[str, int]:
+        """How many memes each template shows: the same for all as far as they have that many."""
+        have = {blank.id: len(self._keys[blank.id]) for blank in self.blanks}
+        if memes is None:
+            return have
+        if memes > sum(have.values()):
+            raise ConfigError(f"memes: {folder} has {sum(have.values()):,} captions, not {memes:,}")
+        counts = dict.fromkeys(have, 0)
+        while missing := memes - sum(counts.values()):
+            open_ids = [name for name in have if counts[name] < have[name]]
+            for name, share in zip(open_ids, shares(missing, len(open_ids)), strict=True):
+                counts[name] += min(share, have[name] - counts[name])
+        return counts
+
+    def _row(self, blank: Blank, place: int) -> dict[str, Any]:
+        self._lines.seek(self._offsets[blank.id][place])
+        row: dict[str, Any] = json.loads(self._lines.readline())
+        return row
+
+
+def css_boxes(rules: list[str], width: int, height: int) -> tuple[TemplateBox, ...]:
+    """Text boxes from the editor's style rules, the last box first, for a picture of `width` x `height` pixels.
+
+    The rules are in the editor's pixels, in which the picture is 463 wide. Boxes are clamped to the picture.
+    """
+    scale_x, scale_y = 1 / _PREVIEW_WIDTH, width / (_PREVIEW_WIDTH * height)
+    boxes = []
+    for rule in reversed(rules):
+        sides = {name: float(value) for name, value in _CSS.findall(rule)}
+        left, top = max(0.0, sides["left"] * scale_x), max(0.0, sides["top"] * scale_y)
+        right = min(1.0, (sides["left"] + sides["width"]) * scale_x)
+        bottom = min(1.0, (sides["top"] + sides["height"]) * scale_y)
+        turned = _ROTATION.search(rule)
+        angle = (float(turned[1]) + 180) % 360 - 180 if turned else 0.0
+        boxes.append(TemplateBox(x=left, y=top, width=right - left, height=bottom - top, angle=angle))
+    return tuple(boxes)
+
+
+def _read_manifest(path: Path) -> list[dict[str, Any]]:
+    try:
+        entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--data: cannot read {path}: {error}") from None
+    return entries
+
+
+def _blank(entry: Mapping[str, Any]) -> Blank:
+    boxes = css_boxes(entry.get("box_css") or [], entry["width"], entry["height"])
+    return Blank(
+        entry["imgflip_id"], entry["imgflip_slug"], entry["name"], tuple(entry["alt_names"]), boxes or DEFAULT_BOXES
+    )
+
+
+def _search(keys: "array[int]", number: int) -> int | None:
+    """Where `number` stands in `keys`, which fall; None if it does not."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] > number:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < len(keys) and keys[low] == number else None
+
+
+def _number(text: str | int) -> int:
+    return int(str(text).replace(",", ""))

@@ -1,0 +1,160 @@
+"""The demo's own corpus: the scenes of `scenes.py` with the captions of `captions.yaml`, filled in by seed."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, TypeAlias
+
+import yaml
+from PIL import Image
+
+from catalog.records import TemplateBox
+from configs.errors import ConfigError
+from demo.corpus import Blank, Post, base36, invent_author, shares
+from demo.scenes import SCENES
+
+_CAPTIONS = Path(__file__).with_name("captions.yaml")
+_FIRST_KEY = int("6a0000", 36)
+_KEY_STEP = 37
+_MEMES_PER_TEMPLATE = 400
+_SPARES_PER_TEMPLATE = 60
+_LONGEST = 70  # characters; what the usual length filter drops should be so on purpose
+_FLAW_EVERY = 25
+_TWIST_EVERY = 40
+_SLOT = re.compile(r"\{(\w+)\}")
+
+Texts: TypeAlias = tuple[str, ...]
+
+
+class OwnCorpus:
+    """Twelve templates, each with a few hundred captions of its own manner.
+
+    One caption in 25 has a flaw that a filter should find; a few others hold a newline or a
+    `; ` in their last box, which are no flaws but catch careless parsers.
+    """
+
+    def __init__(self, memes: int | None, seed: int) -> None:
+        tree = yaml.safe_load(_CAPTIONS.read_text(encoding="utf-8"))
+        entries = tree["templates"]
+        self.blanks = [_blank(entry) for entry in entries]
+        self._scenes = {blank.id: entry["scene"] for blank, entry in zip(self.blanks, entries, strict=True)}
+        self._posts: dict[str, list[Post]] = {}
+        self._spares: list[tuple[Blank, Texts]] = []
+        total = _MEMES_PER_TEMPLATE * len(entries) if memes is None else memes
+        spares = []
+        for place, count in enumerate(shares(total, len(entries))):
+            writer = _Writer(tree, place, Random(f"{seed}/{self.blanks[place].slug}"))
+            captions = writer.captions(count + _SPARES_PER_TEMPLATE)
+            spares.append([(self.blanks[place], caption) for caption in captions[count:]])
+            self._posts[self.blanks[place].id] = self._make_posts(place, captions[:count], writer)
+        self._spares = [spare for group in zip(*spares, strict=True) for spare in group]
+        self._by_key = {post.key: post for posts in self._posts.values() for post in posts}
+
+    def picture(self, blank: Blank) -> Image.Image:
+        """The scene, drawn."""
+        return SCENES[self._scenes[blank.id]]()
+
+    def count(self, blank: Blank) -> int:
+        """How many memes Imgflip has on it."""
+        return len(self._posts[blank.id])
+
+    def post(self, blank: Blank, place: int) -> Post:
+        """The meme at `place`, 0 is the newest."""
+        return self._posts[blank.id][place]
+
+    def find(self, key: str) -> Post | None:
+        """The meme with that key."""
+        return self._by_key.get(key)
+
+    def spare(self, number: int) -> tuple[Blank, Texts]:
+        """A caption that Imgflip does not show."""
+        return self._spares[number % len(self._spares)]
+
+    def _make_posts(self, place: int, captions: Sequence[Texts], writer: "_Writer") -> list[Post]:
+        posts: list[Post] = []
+        for index, caption in enumerate(captions):
+            flaw, boxes = None, writer.typed(caption)
+            if index % _FLAW_EVERY == _FLAW_EVERY // 2:
+                flaw, boxes = writer.spoil(boxes, index // _FLAW_EVERY, posts)
+            elif index % _TWIST_EVERY == 1:
+                boxes = (*boxes[:-1], f"{boxes[-1]}; the end")
+            elif index % _TWIST_EVERY == 2:
+                boxes = (boxes[0].replace(" ", "\n", 1), *boxes[1:])
+            number = _FIRST_KEY + (index * len(self.blanks) + place) * _KEY_STEP + writer.chance.randrange(_KEY_STEP)
+            posts.append(writer.post(base36(number), self.blanks[place], boxes, flaw))
+        return posts[::-1]
+
+
+class _Writer:
+    """Writes one template's captions and posts."""
+
+    def __init__(self, tree: Mapping[str, Any], place: int, chance: Random) -> None:
+        entry = tree["templates"][place]
+        self.chance = chance
+        self._name: str = entry["name"]
+        self._place = place
+        self._patterns: list[list[str]] = entry["patterns"]
+        self._slots: dict[str, list[str]] = {**tree["words"], **entry["slots"]}
+        self._titles: list[str] = tree["titles"]
+        self._flaws: dict[str, list[str]] = tree["flaws"]
+
+    def captions(self, count: int) -> list[Texts]:
+        """`count` captions, no two alike.
+
+        Raises:
+            ConfigError: the patterns do not give that many.
+        """
+        found: dict[Texts, None] = {}
+        for _ in range(60 * count):
+            caption = self._fill(self.chance.choice(self._patterns))
+            if sum(map(len, caption)) <= _LONGEST:
+                found[caption] = None
+            if len(found) == count:
+                return list(found)
+        raise ConfigError(f"memes: the demo's own template {self._name!r} has about {len(found)} captions, not {count}")
+
+    def _fill(self, pattern: Sequence[str]) -> Texts:
+        picked: dict[str, str] = {}
+
+        def pick(match: re.Match[str]) -> str:
+            return picked.setdefault(match[1], self.chance.choice(self._slots[match[1]]))
+
+        return tuple(_SLOT.sub(pick, text) for text in pattern)
+
+    def typed(self, caption: Texts) -> Texts:
+        """As users type: much of it in capitals."""
+        mood = self.chance.random()
+        if mood < 0.45:
+            return tuple(text.upper() for text in caption)
+        return caption if mood < 0.8 else tuple(text[0].upper() + text[1:] for text in caption)
+
+    def spoil(self, boxes: Texts, turn: int, earlier: Sequence[Post]) -> tuple[str, Texts]:
+        """A flaw's name and a caption that has it; `turn` goes through the flaws in order."""
+        kinds = [*self._flaws, "duplicates"]
+        kind = kinds[(turn + self._place) % len(kinds)]
+        if kind == "duplicates":
+            return kind, next(post.boxes for post in reversed(earlier) if post.flaw is None)
+        texts = self._flaws[kind]
+        text = texts[(turn // len(kinds) + self._place) % len(texts)]
+        return kind, (*boxes[:-1], f"{boxes[-1]} {text}") if kind == "too long" else (text,)
+
+    def post(self, key: str, blank: Blank, boxes: Texts, flaw: str | None) -> Post:
+        """The caption as a post, with a title and the numbers that a site shows."""
+        views = int(self.chance.lognormvariate(7, 1.4)) + 1
+        return Post(
+            key=key, blank=blank, boxes=boxes, flaw=flaw,
+            title=blank.name if self.chance.random() < 0.6 else self.chance.choice(self._titles),
+            views=views, votes=int(views * self.chance.random() ** 3 / 5), comments=self.chance.randrange(9),
+            author=invent_author(self.chance),
+        )  # fmt: skip
+
+
+def _blank(entry: Mapping[str, Any]) -> Blank:
+    boxes = tuple(
+        TemplateBox(x=x, y=y, width=width, height=height, angle=angle) for x, y, width, height, angle in entry["boxes"]
+    )
+    return Blank(
+        str(int(entry["key"], 36)), entry["slug"], entry["name"],
+        tuple(entry["alt_names"]), boxes, entry.get("featured", True),
+    )  # fmt: skip

@@ -1,0 +1,101 @@
+"""Imgflip's pages as HTML, after saved pages and the selectors of public scrapers. Pure functions."""
+
+from collections.abc import Sequence
+from html import escape
+
+from demo.corpus import Blank, Post
+
+_HEAD = "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><title>{title}</title></head><body>\n"
+
+
+def listing_page(
+    blank: Blank, posts: Sequence[Post], images: str, next_href: str | None, *, video: str | None = None
+) -> str:
+    """One page of a template's memes. `images` is the image host; `video` the key of an animated meme among them."""
+    names = f'<div class="alt-names">also called: {escape(", ".join(blank.alt_names))}</div>' if blank.alt_names else ""
+    units = [_unit(post, images) for post in posts]
+    if video:
+        units.insert(len(units) // 2, _video_unit(video, images))
+    return (
+        f"{_page_head(blank.name + ' Memes')}"
+        f'<h1 id="mtm-title"><a href="/memetemplate/{blank.id}/{blank.slug}">{escape(blank.name)}</a></h1>\n{names}\n'
+        f'<a class="meme-link" href="/memetemplate/{blank.id}/{blank.slug}">'
+        f'<img class="shadow" src="//{images}/4/{blank.key}.jpg" alt="{escape(blank.name)}"></a>\n'
+        f'<div id="base-left">\n{"".join(units)}{_pager(next_href)}</div></body></html>\n'
+    )
+
+
+def _unit(post: Post, images: str) -> str:
+    author = ""
+    if post.author:
+        author = f'<div class="base-author">by <a class="u-username" href="/user/{post.author}">{post.author}</a></div>'
+    return (
+        '<div class="base-unit clearfix">'
+        f'<h2 class="base-unit-title"><a href="/i/{post.key}">{escape(post.title)}</a></h2>'
+        f'<div class="base-img-wrap-wrap"><div class="base-img-wrap"><a class="base-img-link" href="/i/{post.key}">'
+        f'<img class="base-img" src="//{images}/{post.key}.{post.suffix}" alt="{escape(post.alt)}"></a></div></div>'
+        f'<div class="base-info"><div class="base-view-count">{stats(post)}</div>{author}</div></div>\n'
+    )
+
+
+def _video_unit(key: str, images: str) -> str:
+    return (
+        '<div class="base-unit clearfix">'
+        f'<h2 class="base-unit-title"><a href="/i/{key}">it moves</a></h2><div class="base-img-wrap-wrap">'
+        f'<video class="base-img" data-src="//{images}/{key}.mp4" muted loop></video></div>'
+        '<div class="base-info"><div class="base-view-count">77 views, 3 upvotes</div></div></div>\n'
+    )
+
+
+def stats(post: Post) -> str:
+    """`1,234 views, 56 upvotes, 7 comments`; what nobody gave is left out."""
+    amounts = ((post.views, "view"), (post.votes, "upvote"), (post.comments, "comment"))
+    return ", ".join(f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in amounts if number)
+
+
+def meme_page(post: Post, images: str) -> str:
+    """A meme's own page; its second description is the caption."""
+    views, _, votes = stats(post).partition(", ")
+    author = f'<a class="u-username" href="/user/{post.author}">{post.author}</a>' if post.author else ""
+    return (
+        f'{_page_head(post.title)}<div id="img-main"><h1 id="img-title">{escape(post.title)}</h1>\n'
+        f'<div class="img-info"><span class="img-views">{views}</span> <span class="img-votes">{votes}</span> '
+        f"{author}</div>\n"
+        f'<img id="im" src="//{images}/{post.key}.{post.suffix}" alt="{escape(post.alt)}">\n'
+        f'<div class="img-desc"><a href="{post.blank.path}">{escape(post.blank.name)}</a></div>\n'
+        f'<div class="img-desc">{escape(post.text)}</div></div></body></html>\n'
+    )
+
+
+def template_list_page(title: str, blanks: Sequence[Blank], images: str, next_href: str | None) -> str:
+    """A page of the template list or of a search."""
+    boxes = "".join(
+        f'<div class="mt-box"><h3 class="mt-title"><a href="{blank.path}">{escape(blank.name)}</a></h3>'
+        f'<div class="mt-img-wrap"><a href="{blank.path}">'
+        f'<img class="shadow" src="//{images}/4/{blank.key}.jpg" alt="{escape(blank.name)} Meme Template"></a></div>'
+        f'<a class="mt-caption" href="/memegenerator/{blank.id}">Add Caption</a></div>\n'
+        for blank in blanks
+    )
+    return f'{_page_head(title)}<div id="mt-boxes-wrap">\n{boxes}</div>{_pager(next_href)}</body></html>\n'
+
+
+def template_page(blank: Blank, images: str, size: tuple[int, int], file_bytes: int) -> str:
+    """A template's own page."""
+    names = f'<h2 id="mtm-subtitle">also called: {escape(", ".join(blank.alt_names))}</h2>' if blank.alt_names else ""
+    return (
+        f'{_page_head(blank.name)}<h1 id="mtm-title">{escape(blank.name)} Meme Template</h1>\n{names}\n'
+        f'<img id="mtm-img" src="//{images}/{blank.key}.jpg" alt="{escape(blank.name)} blank">\n'
+        f'<div id="mtm-info"><p>Template ID: {blank.id}</p><p>Format: jpg</p>'
+        f"<p>Dimensions: {size[0]}x{size[1]} px</p><p>Filesize: {max(1, file_bytes // 1024)} KB</p></div>"
+        f'<a class="meme-link" href="{blank.path}">memes</a></body></html>\n'
+    )
+
+
+def _page_head(title: str) -> str:
+    return _HEAD.format(title=escape(f"{title} - Imgflip"))
+
+
+def _pager(next_href: str | None) -> str:
+    if next_href is None:
+        return '<div class="pager"></div>'
+    return f'<div class="pager"><a class="pager-next l but" href="{escape(next_href)}">Next &gt;</a></div>'

@@ -1,0 +1,177 @@
+"""Imgflip: its pages, its templates API and its image host."""
+
+import json
+import re
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from aiohttp import web
+
+from demo.corpus import Blank, Post, base36
+from demo.imgflip_pages import listing_page, meme_page, template_list_page, template_page
+from demo.world import World, html_response, picture_response, robots, whole_number
+
+_MEMES_A_PAGE = 15
+_TEMPLATES_A_PAGE = 10
+_FOUND_A_PAGE = 40
+_LAST_SEARCH_PAGE = 250
+_API_TEMPLATES = 100
+_FILES = re.compile(r"(?P<key>[0-9a-z]{1,12})\.(?P<suffix>jpg|png)$")
+
+
+class Imgflip:
+    """Handlers of the three hosts."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._images = world.addresses["imgflip_images"]
+        self._by_id = {blank.id: blank for blank in world.corpus.blanks}
+        self._by_slug = {blank.slug: blank for blank in world.corpus.blanks}
+
+    def site(self) -> list[web.AbstractRouteDef]:
+        """Routes of imgflip.com."""
+        return [
+            web.get("/robots.txt", robots("/orig/", "/browse/")),
+            web.get("/", self.templates),
+            web.get("/memetemplates", self.templates),
+            web.get("/memesearch", self.search),
+            web.get("/memetemplate/{id}", self.template),
+            web.get("/memetemplate/{id}/{slug}", self.template),
+            web.get("/meme/{slug}", self.listing),
+            web.get("/meme/{id}/{slug}", self.listing),
+            web.get("/i/{key}", self.meme),
+        ]
+
+    def api(self) -> list[web.AbstractRouteDef]:
+        """Routes of api.imgflip.com."""
+        return [web.get("/robots.txt", robots()), web.get("/get_memes", self.get_memes)]
+
+    def images(self) -> list[web.AbstractRouteDef]:
+        """Routes of i.imgflip.com."""
+        return [
+            web.get("/robots.txt", robots()),
+            web.get("/{file}", self.picture),
+            web.get("/4/{file}", self.thumbnail),
+        ]
+
+    async def templates(self, request: web.Request) -> web.Response:
+        """The template list; `sort=top-new` turns it round."""
+        blanks = list(self._world.corpus.blanks)
+        if request.query.get("sort") == "top-new":
+            blanks.reverse()
+        return self._template_list(request, "Meme Templates", blanks, _TEMPLATES_A_PAGE)
+
+    async def search(self, request: web.Request) -> web.Response:
+        """Templates whose names hold the words of `q`; pages past 250 are an error of the server's."""
+        if whole_number(request, "page", 1) > _LAST_SEARCH_PAGE:
+            return web.Response(status=500, text="Internal Server Error")
+        words = request.query.get("q", "").lower().split()
+        found = [
+            blank
+            for blank in self._world.corpus.blanks
+            if all(word in " ".join((blank.name, *blank.alt_names)).lower() for word in words)
+        ]
+        return self._template_list(request, "Meme Search", found, _FOUND_A_PAGE)
+
+    async def template(self, request: web.Request) -> web.Response:
+        """A template's own page."""
+        blank = self._by_id.get(request.match_info["id"])
+        if blank is None:
+            raise web.HTTPNotFound
+        studio = self._world.studio
+        size, data = await self._world.draw(lambda: (studio.size(blank), studio.blank(blank)))
+        return html_response(template_page(blank, self._images, size, len(data)))
+
+    async def listing(self, request: web.Request) -> web.Response:
+        """A template's memes, 15 a page, newest first with `sort=latest`; the second page holds an animated one."""
+        blank = self._by_slug.get(request.match_info["slug"])
+        if blank is None or request.match_info.get("id", blank.id) != blank.id:
+            raise web.HTTPNotFound
+        corpus = self._world.corpus
+        count = corpus.count(blank)
+        page = max(1, whole_number(request, "page", 1))
+        shown = _turn_back(request, page, count, _MEMES_A_PAGE)
+        places: Sequence[int] = range((shown - 1) * _MEMES_A_PAGE, min(count, shown * _MEMES_A_PAGE))
+        if request.query.get("sort") != "latest":
+            places = [count - 1 - place for place in places]
+        more = shown != page or page * _MEMES_A_PAGE < count or "endless_paging" in request
+        return html_response(
+            listing_page(
+                blank,
+                [corpus.post(blank, place) for place in places],
+                self._images,
+                _href(request, page + 1) if more else None,
+                video=base36(int(blank.id) + 1) if page == 2 else None,
+            )
+        )
+
+    async def meme(self, request: web.Request) -> web.Response:
+        """A meme's own page."""
+        return html_response(meme_page(self._find(request.match_info["key"]), self._images))
+
+    async def get_memes(self, _: web.Request) -> web.Response:
+        """The most popular templates; responses of old escaped slashes and had no `captions`."""
+        old = self._world.options.old_api
+        memes = []
+        for blank in self._world.corpus.blanks[:_API_TEMPLATES]:
+            width, height = await self._world.draw(self._world.studio.size, blank)
+            entry: dict[str, Any] = {
+                "id": blank.id, "name": blank.name, "url": f"http://{self._images}/{blank.key}.jpg",
+                "width": width, "height": height, "box_count": len(blank.boxes),
+            }  # fmt: skip
+            if not old:
+                entry["captions"] = self._world.corpus.count(blank) * 100 + Random(blank.id).randrange(100)
+            memes.append(entry)
+        text = json.dumps({"success": True, "data": {"memes": memes}}, separators=(",", ":"))
+        return web.Response(text=text.replace("/", r"\/") if old else text, content_type="application/json")
+
+    async def picture(self, request: web.Request) -> web.Response:
+        """A meme's picture, or a template's clean one."""
+        key, suffix = _file(request)
+        blank = self._by_id.get(str(int(key, 36)))
+        if blank is not None and suffix == "jpg":
+            return picture_response(await self._world.draw(self._world.studio.blank, blank))
+        post = self._find(key)
+        if suffix != post.suffix:
+            raise web.HTTPNotFound
+        data = await self._world.draw(self._world.studio.meme, post.blank, post.boxes, suffix)
+        return picture_response(data, suffix)
+
+    async def thumbnail(self, request: web.Request) -> web.Response:
+        """A template's clean picture, 250 pixels wide."""
+        blank = self._by_id.get(str(int(_file(request)[0], 36)))
+        if blank is None:
+            raise web.HTTPNotFound
+        return picture_response(await self._world.draw(self._world.studio.thumbnail, blank))
+
+    def _template_list(self, request: web.Request, title: str, blanks: Sequence[Blank], size: int) -> web.Response:
+        page = max(1, whole_number(request, "page", 1))
+        shown = _turn_back(request, page, len(blanks), size)
+        more = shown != page or page * size < len(blanks) or "endless_paging" in request
+        part = blanks[(shown - 1) * size : shown * size]
+        return html_response(template_list_page(title, part, self._images, _href(request, page + 1) if more else None))
+
+    def _find(self, key: str) -> Post:
+        post = self._world.corpus.find(key) if key.isascii() and key.isalnum() else None
+        if post is None:
+            raise web.HTTPNotFound
+        return post
+
+
+def _turn_back(request: web.Request, page: int, count: int, size: int) -> int:
+    """`page`, or under endless paging the page that it repeats."""
+    if "endless_paging" not in request:
+        return page
+    return (page - 1) % max(1, -(-count // size)) + 1
+
+
+def _href(request: web.Request, page: int) -> str:
+    return request.rel_url.update_query({"page": str(page)}).raw_path_qs
+
+
+def _file(request: web.Request) -> tuple[str, str]:
+    match = _FILES.match(request.match_info["file"])
+    if match is None:
+        raise web.HTTPNotFound
+    return match["key"], match["suffix"]

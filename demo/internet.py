@@ -1,0 +1,181 @@
+"""The miniature internet: the sites that memeloom crawls, on loopback, with a ground truth and faults to switch on."""
+
+import json
+import multiprocessing
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from configs.errors import MemeloomError
+from demo.corpus import Corpus, open_corpus
+from demo.faults import Rule, make_rules
+from demo.server import serve
+from demo.truth import ServedMeme, imgflip_memes
+from demo.world import Host, Options
+
+_START_SECONDS = 120
+_STOP_SECONDS = 10
+_CALL_SECONDS = 10
+
+
+class Internet:
+    """Runs the sites in a process of its own on free ports of 127.0.0.1; use it in a `with` statement.
+
+    The same arguments give the same pages and the same bytes, always. The process ends with the
+    `with` block, and with its parent.
+
+        with Internet(memes=240, faults={"server_error": 0.1}) as internet:
+            config = load_config(overrides=internet.settings)
+            crawl(config, Silent())
+            for meme in internet.served(): ...
+
+    Attributes:
+        addresses: ``127.0.0.1:port`` of each host.
+        settings: ``--set`` overrides that point memeloom at these sites.
+    """
+
+    def __init__(
+        self,
+        *,
+        data: Path | None = None,
+        memes: int | None = None,
+        seed: int = 1,
+        faults: Mapping[str, float] | Sequence[Rule] = (),
+        posts: int = 120,
+        pictures: int = 150,
+        old_api: bool = False,
+        token_seconds: float = 3600,
+    ) -> None:
+        """Nothing runs before `start` or `with`.
+
+        Args:
+            data: a folder of real captions and templates to serve; None serves the demo's own.
+            memes: on Imgflip in all; None: 400 a template of the demo's own, or all of the folder's.
+            seed: other captions, faults on other addresses.
+            faults: ``{name: share of the addresses that fail once}``, or rules.
+            posts: in each subreddit. pictures: that the image search finds.
+            old_api: answer as Imgflip's API did some years ago.
+            token_seconds: how long a Reddit token lives.
+        """
+        self._options = Options(
+            data=data, memes=memes, seed=seed, posts=posts, pictures=pictures,
+            old_api=old_api, token_seconds=token_seconds,
+        )  # fmt: skip
+        self._rules = make_rules(faults)
+        self._process: BaseProcess | None = None
+        self.addresses: Mapping[Host, str] = {}
+
+    def __enter__(self) -> Self:
+        """Start, and return when every site answers."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+    def start(self) -> None:
+        """Start the process; returns when every site answers.
+
+        Raises:
+            ConfigError: the data folder cannot be served, or has too few memes.
+            MemeloomError: the process did not come up.
+        """
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(
+            target=serve, args=(self._options, self._rules, theirs), name="miniature-internet", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        try:
+            answer = ours.recv() if ours.poll(_START_SECONDS) else None
+        except EOFError:
+            answer = None
+        finally:
+            ours.close()
+        if isinstance(answer, MemeloomError):
+            self._reap()
+            raise answer
+        if answer is None:
+            self._reap()
+            raise MemeloomError(f"the miniature internet did not start within {_START_SECONDS} s")
+        self.addresses = answer
+
+    def stop(self) -> None:
+        """Stop the process; nothing happens if it does not run."""
+        if self._process is not None and self._process.is_alive():
+            try:
+                self._call("POST", "/stop")
+            except OSError:
+                self._process.terminate()
+        self._reap()
+
+    def wait(self) -> None:
+        """Return when the process has ended."""
+        if self._process is not None:
+            self._process.join()
+
+    def url(self, host: Host, path: str = "") -> str:
+        """The address of `path` on `host`."""
+        return f"http://{self.addresses[host]}{path}"
+
+    @property
+    def settings(self) -> list[str]:
+        """``--set`` overrides that point memeloom's configuration at these sites."""
+        return [
+            f"crawl.imgflip.site={self.url('imgflip')}",
+            f"crawl.imgflip.api={self.url('imgflip_api')}",
+            f"crawl.reddit.site={self.url('reddit')}",
+            f"crawl.reddit.api={self.url('reddit_api')}",
+            f"crawl.images.bing={self.url('bing')}",
+            "crawl.allow_hosts=[127.0.0.1]",
+            "crawl.delay_seconds=0",
+        ]
+
+    def set_faults(self, faults: Mapping[str, float] | Sequence[Rule]) -> None:
+        """Replace the faults that are switched on; their counts begin anew."""
+        rules = [rule.as_json() for rule in make_rules(faults)]
+        self._call("PUT", "/faults", json.dumps(rules).encode())
+
+    def log(self) -> dict[str, Any]:
+        """What was asked so far.
+
+        ``requests``: host → kind of page → status → count. ``faults``: name → count.
+        ``pictures``: address → how many ``times`` it went out whole, and the ``sha256`` of its bytes.
+        """
+        answer: dict[str, Any] = json.loads(self._call("GET", "/log"))
+        return answer
+
+    def served(self, *, hashes: bool = False) -> Iterator[ServedMeme]:
+        """Every meme that the sites offer, as a flawless crawl must find it.
+
+        hashes: also the sha256 of each picture; draws them all, some hundreds a second.
+        """
+        yield from imgflip_memes(self._corpus, self.addresses, hashes=hashes)
+
+    @cached_property
+    def _corpus(self) -> Corpus:
+        return open_corpus(self._options.data, self._options.memes, self._options.seed)
+
+    def _call(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        request = urllib.request.Request(self.url("control", path), body, method=method)  # noqa: S310 -- our own server
+        with urllib.request.urlopen(request, timeout=_CALL_SECONDS) as response:  # noqa: S310
+            answer: bytes = response.read()
+        return answer
+
+    def _reap(self) -> None:
+        if self._process is None:
+            return
+        self._process.join(_STOP_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._process.close()
+        self._process = None

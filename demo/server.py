@@ -1,0 +1,116 @@
+"""The process behind the miniature internet: one event loop, one port a host."""
+
+import asyncio
+import multiprocessing
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from configs.errors import MemeloomError
+from demo.corpus import open_corpus
+from demo.faults import FAULTS, Rule, Switchboard
+from demo.imgflip_site import Imgflip
+from demo.world import HOSTS, Handler, Host, Options, World
+
+_BACKLOG = 256
+_SHUTDOWN_SECONDS = 2.0
+
+
+def serve(options: Options, rules: Sequence[Rule], ready: Connection) -> None:
+    """Serve until the parent says so or is gone. First sends the addresses by host, or the error, through `ready`."""
+    sockets = {host: _listen() for host in HOSTS}
+    addresses: dict[Host, str] = {host: "{}:{}".format(*sock.getsockname()) for host, sock in sockets.items()}
+    try:
+        corpus = open_corpus(options.data, options.memes, options.seed)
+    except MemeloomError as error:
+        ready.send(error)
+        return
+    world = World(options, corpus, addresses)
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_run(world, Switchboard(rules, options.seed), sockets, ready))
+    world.close()
+
+
+async def _run(
+    world: World, switchboard: Switchboard, sockets: Mapping[Host, socket.socket], ready: Connection
+) -> None:
+    stop = asyncio.Event()
+    runners = []
+    for host, routes in _routes(world, switchboard, stop).items():
+        app = web.Application(middlewares=[_counting(world, host), _failing(world, switchboard, host)])
+        app.add_routes(routes)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        await runner.setup()
+        await web.SockSite(runner, sockets[host], backlog=_BACKLOG).start()
+        runners.append(runner)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        asyncio.get_running_loop().add_reader(parent.sentinel, stop.set)
+    ready.send(world.addresses)
+    await stop.wait()
+    for runner in runners:
+        await runner.cleanup()
+
+
+def _routes(world: World, switchboard: Switchboard, stop: asyncio.Event) -> Mapping[Host, list[web.AbstractRouteDef]]:
+    imgflip = Imgflip(world)
+    return {
+        "imgflip": imgflip.site(),
+        "imgflip_api": imgflip.api(),
+        "imgflip_images": imgflip.images(),
+        "control": _control(world, switchboard, stop),
+    }
+
+
+def _control(world: World, switchboard: Switchboard, stop: asyncio.Event) -> list[web.AbstractRouteDef]:
+    async def get_log(_: web.Request) -> web.Response:
+        return web.json_response(world.log.summary())
+
+    async def put_faults(request: web.Request) -> web.Response:
+        try:
+            switchboard.set([Rule(**rule) for rule in await request.json()])
+        except (ValueError, TypeError, MemeloomError) as error:
+            raise web.HTTPBadRequest(text=str(error)) from None
+        return web.json_response([rule.as_json() for rule in switchboard.rules])
+
+    async def post_stop(_: web.Request) -> web.Response:
+        stop.set()
+        return web.Response(text="stopping")
+
+    return [web.get("/log", get_log), web.put("/faults", put_faults), web.post("/stop", post_stop)]
+
+
+def _counting(world: World, host: Host) -> Middleware:
+    @web.middleware
+    async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            response = web.Response(status=error.status, text=error.text, headers={"X-Host": host})
+        if host != "control":
+            world.log.note(host, request, response)
+        return response
+
+    return count
+
+
+def _failing(world: World, switchboard: Switchboard, host: Host) -> Middleware:
+    @web.middleware
+    async def fail(request: web.Request, handler: Handler) -> web.StreamResponse:
+        rule = switchboard.pick(host, request) if host != "control" else None
+        if rule is None:
+            return await handler(request)
+        request["fault"] = rule.fault
+        return await FAULTS[rule.fault].apply(request, handler, rule.settings)
+
+    return fail
+
+
+def _listen() -> socket.socket:
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,128 @@
+"""What the sites of the miniature internet share: where each host listens, what it offers, and what was asked of it."""
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args
+
+from aiohttp import web
+
+from demo.corpus import Corpus
+from demo.studio import Studio
+
+Host: TypeAlias = Literal[
+    "imgflip", "imgflip_api", "imgflip_images",
+    "reddit", "reddit_api", "reddit_images",
+    "bing", "pictures", "control",
+]  # fmt: skip
+HOSTS: tuple[Host, ...] = get_args(Host)
+IMAGE_HOSTS: frozenset[Host] = frozenset({"imgflip_images", "reddit_images", "pictures"})
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a miniature internet is made; see `demo.internet.Internet`."""
+
+    data: Path | None = None
+    memes: int | None = None
+    seed: int = 1
+    posts: int = 120
+    pictures: int = 150
+    old_api: bool = False
+    token_seconds: float = 3600
+    reddit_requests: int = 600
+
+
+@dataclass(slots=True)
+class Log:
+    """What was asked: requests by host, kind of page and status; faults by name; pictures by address."""
+
+    requests: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    pictures: dict[str, list[Any]] = field(default_factory=dict)
+
+    def note(self, host: Host, request: web.Request, response: web.StreamResponse) -> None:
+        """Count one answered request; remember the sha256 of a picture that went out whole."""
+        resource = request.match_info.route.resource
+        kind = resource.canonical if resource else "unknown"
+        self.requests[host, kind, response.status] += 1
+        fault = request.get("fault")
+        if fault:
+            self.faults[fault] += 1
+        elif response.content_type.startswith("image/") and isinstance(response, web.Response):
+            body = response.body
+            if isinstance(body, bytes):
+                entry = self.pictures.setdefault(str(request.url), [0, hashlib.sha256(body).hexdigest()])
+                entry[0] += 1
+
+    def summary(self) -> dict[str, Any]:
+        """The tallies as plain JSON values."""
+        requests: dict[str, dict[str, dict[str, int]]] = {}
+        for (host, kind, status), count in sorted(self.requests.items()):
+            requests.setdefault(host, {}).setdefault(kind, {})[str(status)] = count
+        pictures = {url: {"times": times, "sha256": key} for url, (times, key) in self.pictures.items()}
+        return {"requests": requests, "faults": dict(self.faults), "pictures": pictures}
+
+
+class World:
+    """The corpus, the addresses, the log, and one thread that draws."""
+
+    def __init__(self, options: Options, corpus: Corpus, addresses: Mapping[Host, str]) -> None:
+        self.options = options
+        self.corpus = corpus
+        self.studio = Studio(corpus)
+        self.addresses = addresses
+        self.log = Log()
+        self._artist = ThreadPoolExecutor(1, "artist")
+
+    def url(self, host: Host) -> str:
+        """Base address of `host`, without a slash at its end."""
+        return f"http://{self.addresses[host]}"
+
+    async def draw(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work` of the studio beside the event loop, one at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self._artist, lambda: work(*args, **kwargs))
+
+    def close(self) -> None:
+        """Let the drawing thread end."""
+        self._artist.shutdown(wait=False, cancel_futures=True)
+
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_POSTED = formatdate(1_600_000_000, usegmt=True)
+
+
+def picture_response(data: bytes, suffix: str = "jpg") -> web.Response:
+    """A picture as an image host sends it."""
+    kind = "image/png" if suffix == "png" else "image/jpeg"
+    return web.Response(body=data, content_type=kind, headers={"Last-Modified": _POSTED})
+
+
+def html_response(html: str) -> web.Response:
+    """A page."""
+    return web.Response(text=html, content_type="text/html")
+
+
+def robots(*disallowed: str) -> Handler:
+    """A handler for `/robots.txt` that forbids paths to everybody."""
+    text = "User-agent: *\n" + "".join(f"Disallow: {path}\n" for path in disallowed)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=text)
+
+    return answer
+
+
+def whole_number(request: web.Request, name: str, default: int) -> int:
+    """A query parameter as a number of at least 0; `default` if it is missing or none."""
+    text = request.query.get(name, "")
+    return int(text) if text.isdecimal() else default
