@@ -68,7 +68,7 @@ def find_files(paths: Sequence[Path]) -> list[DumpFile]:
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:
-    """Yield the unpacked bytes of `path` in pieces of about 256 KiB; its first bytes say how it is packed, not its name.
+    """Yield the unpacked bytes of `path` in pieces of about 256 KiB; its first bytes say how it is packed.
 
     Raises:
         Damage: a packed stream is cut off or broken, or the file cannot be read. What came before has been yielded.

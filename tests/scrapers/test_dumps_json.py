@@ -1,0 +1,181 @@
+"""The reader of dumps: whole values out of any cut of the bytes, and one broken record costs itself only."""
+
+import itertools
+import json
+import random
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scrapers.dumps_bytes import Damage
+from scrapers.dumps_json import MAX_RECORD, Entry, Problem, read_entries
+
+RECORDS = [
+    {"n": n, "text": text, "deep": {"list": [[{"a": None}], 1.5e-3, True]}}
+    for n, text in enumerate(["plain", 'quo"te', "back\\slash", "Grüße 🤖", "}, {", "\u2028", "[", "\n"] * 40)
+]
+
+
+def cut(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+def read(data: bytes | str, size: int = 256 * 1024) -> tuple[list[Any], list[Problem]]:
+    found = list(read_entries(cut(data if isinstance(data, bytes) else data.encode(), size)))
+    return [e.value for e in found if isinstance(e, Entry)], [p for p in found if isinstance(p, Problem)]
+
+
+def damaged(data: bytes, reason: str) -> Iterator[bytes]:
+    yield data
+    raise Damage(reason)
+
+
+WRITTEN = {
+    "array in one line": json.dumps(RECORDS),
+    "array, compact, not escaped": json.dumps(RECORDS, ensure_ascii=False, separators=(",", ":")),
+    "array over many lines": json.dumps(RECORDS, indent=2),
+    "lines": "\n".join(map(json.dumps, RECORDS)) + "\n",
+    "lines, last not ended": "\n".join(map(json.dumps, RECORDS)),
+    "lines of Windows, blank ones between": "\r\n\r\n".join(map(json.dumps, RECORDS)),
+    "objects over many lines": "\n".join(json.dumps(record, indent=1) for record in RECORDS),
+    "objects whose first line holds a key": "\n".join(json.dumps(r, indent=1).replace("{\n", "{", 1) for r in RECORDS),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+@pytest.mark.parametrize("size", [1, 7, 1000, 10**6])
+def test_every_record_is_read_however_it_is_written_and_cut(form: str, size: int) -> None:
+    assert read(WRITTEN[form], size) == (RECORDS, [])
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_record() -> None:
+    assert read(b"\xef\xbb\xbf" + WRITTEN["lines"].encode()) == (RECORDS, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"nonsense", "not JSON"),
+        (b'{"n": 1, "text": "a"', "not JSON"),
+        (b'{"n": 1} {"n": 2}', "not JSON"),
+        (b'{"n": NaN}', "not JSON"),
+        (b'{"n": ' + b"9" * 5000 + b"}", "not JSON"),
+        (b'{"text": "\xff\xfe"}', "not UTF-8"),
+        (rb'{"text": "\ud83e alone"}', "not Unicode"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        (b'{"text": "' + b"a" * MAX_RECORD + b'"}', "too large"),
+    ],
+)
+def test_a_broken_line_is_named_and_its_neighbours_are_read(line: bytes, reason: str) -> None:
+    values, problems = read(b'{"n": 0}\n' + line + b'\n{"n": 2}\n')
+    assert values == [{"n": 0}, {"n": 2}]
+    assert [(p.reason, p.unit, p.number) for p in problems] == [(reason, "line", 2)]
+
+
+@pytest.mark.parametrize(
+    ("element", "reason"),
+    [
+        (b"{nonsense}", "not JSON"),
+        (b'{"n": NaN}', "not JSON"),
+        (b'{"n": ' + b"9" * 5000 + b"}", "not JSON"),
+        (b'{"text": "\xff\xfe"}', "not UTF-8"),
+        (rb'{"text": "\ud83e alone"}', "not Unicode"),
+        (b'{"deep": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+        (b'{"text": "' + b"a" * MAX_RECORD + b'"}', "too large"),
+    ],
+)
+@pytest.mark.parametrize("size", [1000, 10**7])
+def test_a_broken_element_is_named_and_its_neighbours_are_read(element: bytes, reason: str, size: int) -> None:
+    start = b'[{"n": 0}, ' + b" " * 5000
+    values, problems = read(start + element + b', {"n": 2}]', size)
+    assert values == [{"n": 0}, {"n": 2}]
+    assert [(p.reason, p.unit, p.number) for p in problems] == [(reason, "byte", len(start) + 1)]
+
+
+def test_an_element_without_its_bracket_costs_itself_only() -> None:
+    values, problems = read('[{"n": 0}, {"boxes": ["a", "b" , {"n": 2}, {"n": 3}]')
+    assert values == [{"n": 0}, {"n": 2}, {"n": 3}]
+    assert [p.number for p in problems] == [12]
+
+
+def test_the_place_counts_bytes_not_letters() -> None:
+    _, problems = read('[{"text": "Grüße 🤖"}, oops]')
+    assert [(p.unit, p.number) for p in problems] == [
+        ("byte", 1 + '[{"text": "Grüße 🤖"}, oops]'.encode().index(b"oops"))
+    ]
+
+
+@pytest.mark.parametrize("end", range(1, 60))
+def test_an_array_that_is_cut_off_gives_what_was_whole(end: int) -> None:
+    whole = json.dumps(RECORDS[:2]).encode()
+    values, problems = read(whole[:end])
+    assert values == RECORDS[: len(values)]
+    assert [p.reason for p in problems][-1:] in (["cut off"], ["not JSON"])
+
+
+def test_lines_that_are_cut_off_give_what_was_whole() -> None:
+    values, problems = read('{"n": 0}\n{"n": 1}\n{"n": 2, "te')
+    assert values == [{"n": 0}, {"n": 1}]
+    assert [str(p) for p in problems] == ["line 3: cut off"]
+
+
+@pytest.mark.parametrize("form", ["array in one line", "lines", "objects over many lines"])
+def test_damage_below_the_json_is_named_after_what_came_before_it(form: str) -> None:
+    data = WRITTEN[form].encode()
+    found = list(read_entries(damaged(data[: len(data) // 2], "damaged archive")))
+    values = [e.value for e in found if isinstance(e, Entry)]
+    assert values == RECORDS[: len(values)]
+    assert 0.4 * len(RECORDS) < len(values) < 0.6 * len(RECORDS)
+    assert isinstance(found[-1], Problem)
+    assert found[-1].reason in ("damaged archive", "cut off")
+
+
+def test_damage_behind_the_last_record_is_still_named() -> None:
+    found = list(read_entries(damaged(b"[" + b" " * 5000 + b'{"n": 0}]', "damaged archive")))
+    assert [e.reason if isinstance(e, Problem) else e.value for e in found] == [{"n": 0}, "damaged archive"]
+
+
+def test_text_after_the_array_is_named() -> None:
+    values, problems = read('[{"n": 0}] and more')
+    assert values == [{"n": 0}]
+    assert [(p.reason, p.number) for p in problems] == [("not JSON", 12)]
+
+
+def test_nothing_is_in_an_empty_file() -> None:
+    assert read("") == read(" \n\n ") == read("[]") == ([], [])
+
+
+def test_a_huge_array_in_one_line_needs_little_memory() -> None:
+    record = json.dumps({"text": "x" * 200}).encode()
+    many = itertools.repeat((b"," + record) * 1000, 200)
+    chunks = itertools.chain([b"[" + record], many, [b"]"])
+    tracemalloc.start()
+    read_count = sum(isinstance(entry, Entry) for entry in read_entries(chunks))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert read_count == 200_001
+    assert peak < 8 * 1024 * 1024
+
+
+@pytest.mark.parametrize("opening", [b"", b"["])
+def test_noise_without_an_end_needs_little_memory(opening: bytes) -> None:
+    noise = random.Random(1).randbytes(1 << 18).replace(b"\n", b"")
+    tracemalloc.start()
+    found = sum(1 for _ in read_entries(itertools.chain([opening], itertools.repeat(noise, 100))))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found
+    assert peak < 40 * 1024 * 1024
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bytes_changed_at_random_never_raise_and_keep_most_records(seed: int) -> None:
+    chance = random.Random(seed)
+    for form in ("array in one line", "lines"):
+        data = bytearray(WRITTEN[form].encode())
+        for _ in range(5):
+            data[chance.randrange(1, len(data))] = chance.randrange(256)
+        values, _ = read(bytes(data), 4096)
+        assert sum(value in RECORDS for value in values) >= len(RECORDS) - 40
