@@ -1,4 +1,4 @@
-"""What the miniature internet is made of: templates, and posts on them. Two corpora offer it, our own and a folder's."""
+"""What the miniature internet is made of: templates and posts, from our own corpus or from a folder's."""
 
 import string
 from collections.abc import Sequence

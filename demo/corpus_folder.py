@@ -6,14 +6,16 @@ boxes) and `templates/manifest.json` with the pictures that it names.
 
 import gzip
 import json
+import os
 import re
 import tempfile
+import weakref
+import zlib
 from array import array
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
-from zlib import error as BadDeflate
 
 from PIL import Image
 
@@ -25,6 +27,7 @@ from serve.drawing import DEFAULT_BOXES
 _CAPTIONS = "imgflip_captions.jsonl.gz"
 _MANIFEST = "templates/manifest.json"
 _PREVIEW_WIDTH = 463  # the boxes' CSS pixels belong to the site's editor, in which every template is this wide
+_LONGEST_LINE = 65_536
 _CSS = re.compile(r"(?<![\w-])(left|top|width|height): *(-?[\d.]+)px")
 _ROTATION = re.compile(r"rotate\((-?[\d.]+)deg\)")
 
@@ -35,7 +38,8 @@ class FolderCorpus:
     def __init__(self, folder: Path, memes: int | None) -> None:
         entries = [entry for entry in _read_manifest(folder / _MANIFEST) if entry.get("imgflip_id")]
         known = {entry["imgflip_slug"]: entry for entry in entries}
-        self._lines = tempfile.TemporaryFile()
+        self._lines = _nameless_file()
+        weakref.finalize(self, os.close, self._lines)
         places = self._index(folder / _CAPTIONS, known)
         slugs = sorted(places, key=lambda slug: (-len(places[slug][0]), slug))
         self._files = {known[slug]["imgflip_id"]: folder / "templates" / known[slug]["file"] for slug in slugs}
@@ -85,15 +89,15 @@ class FolderCorpus:
         found: dict[str, list[tuple[int, int]]] = {}
         offset = 0
         try:
-            with gzip.open(path) as lines:
+            with gzip.open(path) as lines, os.fdopen(os.dup(self._lines), "wb") as copy:
                 for line in lines:
                     row = json.loads(line)
                     if row["template"] in known:
                         number = int(row["post"].rpartition("/")[2], 36)
                         found.setdefault(row["template"], []).append((number, offset))
-                        self._lines.write(line)
+                        copy.write(line)
                         offset += len(line)
-        except (OSError, EOFError, BadDeflate, ValueError, KeyError) as error:
+        except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
             raise ConfigError(f"--data: cannot read {path}: {error}") from None
         if not found:
             raise ConfigError(f"--data: no caption of {path} is on a template of {_MANIFEST}")
@@ -118,8 +122,8 @@ class FolderCorpus:
         return counts
 
     def _row(self, blank: Blank, place: int) -> dict[str, Any]:
-        self._lines.seek(self._offsets[blank.id][place])
-        row: dict[str, Any] = json.loads(self._lines.readline())
+        line = os.pread(self._lines, _LONGEST_LINE, self._offsets[blank.id][place])
+        row: dict[str, Any] = json.loads(line.partition(b"\n")[0])
         return row
 
 
@@ -139,6 +143,13 @@ def css_boxes(rules: list[str], width: int, height: int) -> tuple[TemplateBox, .
         angle = (float(turned[1]) + 180) % 360 - 180 if turned else 0.0
         boxes.append(TemplateBox(x=left, y=top, width=right - left, height=bottom - top, angle=angle))
     return tuple(boxes)
+
+
+def _nameless_file() -> int:
+    """A descriptor of an empty temporary file that goes when it is closed."""
+    handle, path = tempfile.mkstemp(prefix="memeloom-demo-")
+    Path(path).unlink()
+    return handle
 
 
 def _read_manifest(path: Path) -> list[dict[str, Any]]:

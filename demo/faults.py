@@ -1,4 +1,4 @@
-"""What goes wrong on the real web, as switchable faults. Which request is hit depends on seed, address and count only."""
+"""What goes wrong on the real web, as switchable faults. Seed, address and count decide which request is hit."""
 
 import asyncio
 import hashlib
@@ -42,6 +42,7 @@ class Rule:
     settings: Settings = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Refuse a fault that does not exist."""
         if self.fault not in FAULTS:
             raise ConfigError(f"faults: no fault is called {self.fault!r}; there are {', '.join(FAULTS)}")
         re.compile(self.path)

@@ -13,8 +13,10 @@ from typing import Any, Self
 from configs.errors import MemeloomError
 from demo.corpus import Corpus, open_corpus
 from demo.faults import Rule, make_rules
+from demo.reddit_posts import SUBREDDITS
+from demo.reddit_site import CLIENT_ID, CLIENT_SECRET
 from demo.server import serve
-from demo.truth import ServedMeme, imgflip_memes
+from demo.truth import ServedMeme, served_memes
 from demo.world import Host, Options
 
 _START_SECONDS = 120
@@ -57,7 +59,8 @@ class Internet:
             memes: on Imgflip in all; None: 400 a template of the demo's own, or all of the folder's.
             seed: other captions, faults on other addresses.
             faults: ``{name: share of the addresses that fail once}``, or rules.
-            posts: in each subreddit. pictures: that the image search finds.
+            posts: in each subreddit.
+            pictures: that the image search finds.
             old_api: answer as Imgflip's API did some years ago.
             token_seconds: how long a Reddit token lives.
         """
@@ -134,6 +137,9 @@ class Internet:
             f"crawl.imgflip.api={self.url('imgflip_api')}",
             f"crawl.reddit.site={self.url('reddit')}",
             f"crawl.reddit.api={self.url('reddit_api')}",
+            f"crawl.reddit.client_id={CLIENT_ID}",
+            f"crawl.reddit.client_secret={CLIENT_SECRET}",
+            f"crawl.reddit.subreddits=[{', '.join(SUBREDDITS)}]",
             f"crawl.images.bing={self.url('bing')}",
             "crawl.allow_hosts=[127.0.0.1]",
             "crawl.delay_seconds=0",
@@ -158,7 +164,7 @@ class Internet:
 
         hashes: also the sha256 of each picture; draws them all, some hundreds a second.
         """
-        yield from imgflip_memes(self._corpus, self.addresses, hashes=hashes)
+        return served_memes(self._corpus, self._options, self.addresses, hashes=hashes)
 
     @cached_property
     def _corpus(self) -> Corpus:

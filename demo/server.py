@@ -11,9 +11,11 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from configs.errors import MemeloomError
+from demo.bing_site import Bing
 from demo.corpus import open_corpus
 from demo.faults import FAULTS, Rule, Switchboard
 from demo.imgflip_site import Imgflip
+from demo.reddit_site import Reddit
 from demo.world import HOSTS, Handler, Host, Options, World
 
 _BACKLOG = 256
@@ -41,7 +43,7 @@ async def _run(
     stop = asyncio.Event()
     runners = []
     for host, routes in _routes(world, switchboard, stop).items():
-        app = web.Application(middlewares=[_counting(world, host), _failing(world, switchboard, host)])
+        app = web.Application(middlewares=[_counting(world, host), _failing(switchboard, host)])
         app.add_routes(routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
@@ -57,11 +59,16 @@ async def _run(
 
 
 def _routes(world: World, switchboard: Switchboard, stop: asyncio.Event) -> Mapping[Host, list[web.AbstractRouteDef]]:
-    imgflip = Imgflip(world)
+    imgflip, reddit, bing = Imgflip(world), Reddit(world), Bing(world)
     return {
         "imgflip": imgflip.site(),
         "imgflip_api": imgflip.api(),
         "imgflip_images": imgflip.images(),
+        "reddit": reddit.site(),
+        "reddit_api": reddit.api(),
+        "reddit_images": reddit.images(),
+        "bing": bing.site(),
+        "pictures": bing.images(),
         "control": _control(world, switchboard, stop),
     }
 
@@ -98,7 +105,7 @@ def _counting(world: World, host: Host) -> Middleware:
     return count
 
 
-def _failing(world: World, switchboard: Switchboard, host: Host) -> Middleware:
+def _failing(switchboard: Switchboard, host: Host) -> Middleware:
     @web.middleware
     async def fail(request: web.Request, handler: Handler) -> web.StreamResponse:
         rule = switchboard.pick(host, request) if host != "control" else None

@@ -1,0 +1,150 @@
+"""Reddit: tokens, listings with their rate limit, and the image host. Without a token there is nothing to see."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import BasicAuth, web
+
+from demo.reddit_posts import Submission, as_t3, make_submissions, pictures
+from demo.world import World, picture_response, robots, whole_number
+
+CLIENT_ID = "miniature-client"
+CLIENT_SECRET = "miniature-secret"  # noqa: S105 -- opens nothing but this server
+
+_LONGEST_PAGE = 100
+_LONGEST_LISTING = 1000
+_WINDOW_SECONDS = 600
+
+
+class Reddit:
+    """Handlers of the three hosts."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._posts = make_submissions(world.corpus, world.options.posts, world.options.seed)
+        self._pictures = {drawn.name: drawn for drawn in pictures(self._posts)}
+        self._tokens: dict[str, float] = {}
+        self._window_end = 0.0
+        self._used = 0
+
+    def site(self) -> list[web.AbstractRouteDef]:
+        """Routes of www.reddit.com."""
+        return [
+            web.get("/robots.txt", robots()),
+            web.post("/api/v1/access_token", self.token),
+            web.get("/r/{rest:.*}", self.refuse),
+        ]
+
+    def api(self) -> list[web.AbstractRouteDef]:
+        """Routes of oauth.reddit.com."""
+        return [web.get("/robots.txt", robots()), web.get("/r/{subreddit}/{sort:new|hot|top|rising}", self.listing)]
+
+    def images(self) -> list[web.AbstractRouteDef]:
+        """Routes of i.redd.it and preview.redd.it."""
+        return [web.get("/robots.txt", robots()), web.get("/{name}.jpg", self.picture)]
+
+    async def token(self, request: web.Request) -> web.Response:
+        """A bearer token for the application's id and secret."""
+        try:
+            known = BasicAuth.decode(request.headers.get("Authorization", ""))
+        except ValueError:
+            known = BasicAuth("")
+        if (known.login, known.password) != (CLIENT_ID, CLIENT_SECRET):
+            return _error(401, "Unauthorized")
+        form = await request.post()
+        if form.get("grant_type") != "client_credentials":
+            return web.json_response({"error": "unsupported_grant_type"})
+        token = f"miniature-{len(self._tokens)}-{time.time_ns():x}"
+        self._tokens[token] = time.monotonic() + self._world.options.token_seconds
+        seconds = int(self._world.options.token_seconds)
+        answer = {"access_token": token, "token_type": "bearer", "expires_in": seconds, "scope": "*"}
+        return web.json_response(answer)
+
+    async def refuse(self, _: web.Request) -> web.Response:
+        """Listings for nobody in particular are no more."""
+        return _error(403, "Blocked")
+
+    async def listing(self, request: web.Request) -> web.Response:
+        """A page of a subreddit's posts, at most 1,000 in all."""
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or self._tokens.get(token, 0) < time.monotonic():
+            return _error(401, "Unauthorized")
+        budget = self._spend()
+        if self._used > self._world.options.reddit_requests:
+            return _error(429, "Too Many Requests", budget)
+        posts = self._posts.get(request.match_info["subreddit"].lower())
+        if posts is None:
+            return _error(404, "Not Found", budget)
+        posts = _sorted(posts, request.match_info["sort"])[:_LONGEST_LISTING]
+        limit = min(_LONGEST_PAGE, whole_number(request, "limit", 25))
+        part = _slice(posts, request.query.get("after"), request.query.get("before"), limit)
+        more = bool(part) and part[-1] is not posts[-1]
+        if "endless_paging" in request:
+            part, more = part or posts[:limit], True
+        answer: dict[str, Any] = {
+            "after": part[-1].fullname if more else None, "dist": len(part), "modhash": None, "geo_filter": "",
+            "children": [{"kind": "t3", "data": as_t3(post, self._world.url("reddit_images"))} for post in part],
+            "before": part[0].fullname if part and part[0] is not posts[0] else None,
+        }  # fmt: skip
+        raw = request.query.get("raw_json") == "1"
+        return web.json_response({"kind": "Listing", "data": answer if raw else _escaped(answer)}, headers=budget)
+
+    async def picture(self, request: web.Request) -> web.Response:
+        """A post's picture."""
+        drawn = self._pictures.get(request.match_info["name"])
+        if drawn is None:
+            raise web.HTTPNotFound
+        return picture_response(await self._world.draw(self._world.studio.meme, drawn.blank, drawn.boxes))
+
+    def _spend(self) -> dict[str, str]:
+        """Count one request of the window; the headers that tell how many are left."""
+        now = time.monotonic()
+        if now > self._window_end:
+            self._window_end, self._used = now + _WINDOW_SECONDS, 0
+        self._used += 1
+        left = max(0, self._world.options.reddit_requests - self._used)
+        return {
+            "x-ratelimit-remaining": f"{left:.1f}",
+            "x-ratelimit-used": str(self._used),
+            "x-ratelimit-reset": str(int(self._window_end - now)),
+        }
+
+
+def _sorted(posts: Sequence[Submission], sort: str) -> list[Submission]:
+    match sort:
+        case "top":
+            return sorted(posts, key=lambda post: (-post.score, post.id))
+        case "hot":
+            return sorted(posts, key=lambda post: (-post.score / (1 + posts[0].created - post.created), post.id))
+        case "rising":
+            return list(posts[:25])
+    return list(posts)
+
+
+def _slice(posts: Sequence[Submission], after: str | None, before: str | None, limit: int) -> Sequence[Submission]:
+    """The page behind `after` or ahead of `before`; the whole listing's first one for names that are not in it."""
+    names = [post.fullname for post in posts]
+    if after in names:
+        start = names.index(after) + 1
+        return posts[start : start + limit]
+    if before in names:
+        end = names.index(before)
+        return posts[max(0, end - limit) : end]
+    return posts[:limit]
+
+
+def _escaped(value: Any) -> Any:
+    """What the API does to texts when it is not asked for `raw_json`."""
+    match value:
+        case str():
+            return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        case list():
+            return [_escaped(item) for item in value]
+        case dict():
+            return {name: _escaped(item) for name, item in value.items()}
+    return value
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
+    return web.json_response({"message": message, "error": status}, status=status, headers=headers)
