@@ -9,6 +9,7 @@ import os
 import pickle
 import reprlib
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -148,9 +149,17 @@ def _end(processes: list[SpawnProcess]) -> None:
 def _work(pipe: Connection, packed: bytes) -> None:
     # Ctrl-C reaches every process of a terminal; the parent ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     be_single_threaded()
     try:
         while True:
             pipe.send_bytes(attempt(packed, pipe.recv()))
     except (EOFError, BrokenPipeError):
         return  # nothing more to do, or nobody to do it for
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,80 @@
+"""What the tests let workers do: top-level functions, as `run_partitions` asks for."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+
+class OddError(Exception):
+    """Cannot be pickled and back: its constructor wants more than its text."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{what} at {where}")
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def process_id(_: int) -> int:
+    return os.getpid()
+
+
+def fail_at_three(number: int) -> int:
+    if number == 3:
+        raise KeyError("three")
+    return number
+
+
+def fail_oddly(number: int) -> int:
+    raise OddError("broken", f"place {number}")
+
+
+def return_a_function(number: int) -> object:
+    return lambda: number
+
+
+def die_at_three(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def exit_at_once(_: int) -> int:
+    sys.exit(7)
+
+
+def stand_still(folder: str) -> None:
+    """Leave this process's id in `folder` and work for longer than any test waits."""
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+
+def die_beside_a_sleeper(partition: tuple[str, bool]) -> None:
+    """One sleeps; the other dies as soon as the sleeper sleeps."""
+    folder, sleeps = partition
+    if sleeps:
+        stand_still(folder)
+    while not any(Path(folder).iterdir()):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def thread_limits(_: int) -> tuple[str | None, int]:
+    import cv2
+
+    return os.environ.get("OMP_NUM_THREADS"), int(cv2.getNumThreads())
+
+
+def heavy_modules(_: int) -> list[str]:
+    return sorted({"ray", "tensorflow", "cv2", "numpy", "scrapy"} & set(sys.modules))
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process still runs; a zombie does not."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
