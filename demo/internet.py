@@ -2,8 +2,10 @@
 
 import json
 import multiprocessing
+import shlex
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -185,3 +187,16 @@ class Internet:
             self._process.join()
         self._process.close()
         self._process = None
+
+
+def serve_forever(*, data: Path | None, memes: int | None, announce: Callable[[str], None]) -> None:
+    """Serve by hand, until Ctrl-C or until the process ends.
+
+    announce: gets the addresses and the overrides that point memeloom there, line by line.
+    """
+    with Internet(data=data, memes=memes) as internet, suppress(KeyboardInterrupt):
+        for host, address in internet.addresses.items():
+            announce(f"{host:15} http://{address}")
+        announce("")
+        announce(f"memeloom {' '.join(f'--set {shlex.quote(setting)}' for setting in internet.settings)} crawl")
+        internet.wait()

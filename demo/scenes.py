@@ -42,12 +42,12 @@ def proud_toaster() -> Image.Image:
     for angle in range(0, 360, 20):
         a, b = angle * pi / 180, (angle + 10) * pi / 180
         far_a, far_b = (240 + 500 * cos(a), 260 + 500 * sin(a)), (240 + 500 * cos(b), 260 + 500 * sin(b))
-        easel.shape((244, 200, 90), (240, 260), far_a, far_b)
-    easel.block(0, 400, 480, 480, (126, 82, 56))
+        easel.shape((250, 206, 100), (240, 260), far_a, far_b)
+    easel.block(0, 370, 480, 480, (84, 48, 34))
     for x, y in ((165, 112), (255, 92)):
         easel.block(x, y, x + 66, y + 82, (160, 98, 44), 16)
         easel.block(x + 7, y + 7, x + 59, y + 75, (235, 190, 120), 12)
-    metal, dark = (168, 178, 190), (96, 104, 118)
+    metal, dark = (136, 148, 166), (70, 78, 94)
     easel.stroke(dark, 20, (120, 300), (60, 280), (62, 215))
     easel.stroke(dark, 20, (360, 300), (420, 280), (418, 215))
     easel.disc(62, 205, 20, dark)
@@ -66,10 +66,12 @@ def proud_toaster() -> Image.Image:
 def two_doors() -> Image.Image:
     """A small figure before a green and a red door."""
     easel = Easel(560, 430, (214, 200, 176))
-    easel.block(0, 330, 560, 430, (120, 100, 84))
+    easel.block(0, 0, 280, 330, (252, 240, 210))
+    easel.block(280, 0, 560, 330, (66, 52, 74))
+    easel.block(0, 330, 560, 430, (58, 46, 40))
     for x in range(0, 560, 70):
-        easel.stroke((104, 86, 72), 3, (280 + (x - 280) * 0.7, 330), (280 + (x - 280) * 1.5, 430))
-    for left, colour, dark in ((50, (54, 140, 84), (34, 98, 58)), (350, (190, 58, 52), (138, 36, 34))):
+        easel.stroke((78, 62, 54), 3, (280 + (x - 280) * 0.7, 330), (280 + (x - 280) * 1.5, 430))
+    for left, colour, dark in ((50, (84, 176, 112), (58, 140, 84)), (350, (160, 38, 36), (112, 24, 26))):
         easel.block(left - 12, 58, left + 172, 332, (78, 60, 48))
         easel.block(left, 70, left + 160, 332, colour)
         for top in (92, 216):
@@ -79,8 +81,8 @@ def two_doors() -> Image.Image:
     easel.shape((52, 74, 140), (248, 380), (262, 290), (298, 290), (312, 380))
     easel.stroke((52, 74, 140), 14, (264, 300), (232, 330))
     easel.stroke((52, 74, 140), 14, (296, 300), (326, 326))
-    easel.stroke((40, 40, 52), 16, (268, 380), (262, 418))
-    easel.stroke((40, 40, 52), 16, (292, 380), (298, 418))
+    easel.stroke((150, 150, 170), 16, (268, 380), (262, 418))
+    easel.stroke((150, 150, 170), 16, (292, 380), (298, 418))
     easel.disc(280, 250, 27, (70, 44, 30), 0.62)
     return easel.finish()
 
@@ -160,11 +162,12 @@ def rocket_and_snail() -> Image.Image:
 def owl_lecture() -> Image.Image:
     """An owl in spectacles beside a blackboard."""
     easel = Easel(560, 420, (222, 196, 160))
+    easel.fade((255, 240, 206), (226, 196, 156))
     easel.block(30, 34, 370, 290, (120, 80, 46), 6)
-    easel.block(44, 48, 356, 276, (34, 70, 54))
+    easel.block(44, 48, 356, 276, (18, 46, 34))
     easel.block(60, 290, 340, 304, (150, 104, 64))
     easel.block(90, 284, 140, 292, WHITE, 3)
-    easel.block(0, 380, 560, 420, (96, 66, 46))
+    easel.block(0, 330, 560, 420, (96, 66, 46))
     brown, pale = (122, 84, 58), (226, 196, 150)
     easel.disc(460, 290, 84, brown, 1.2)
     easel.disc(460, 310, 56, pale, 1.25)

@@ -1,0 +1,19 @@
+"""`python -m demo`: the miniature internet to look at or to crawl by hand. Its addresses go to stderr."""
+
+from pathlib import Path
+
+import click
+
+from demo.internet import serve_forever
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Serve this folder's data.")
+@click.option("--memes", type=click.IntRange(min=1), help="On Imgflip in all.")
+def main(data: Path | None, memes: int | None) -> None:
+    """Serve the miniature internet until Ctrl-C."""
+    serve_forever(data=data, memes=memes, announce=lambda line: click.echo(line, err=True))
+
+
+if __name__ == "__main__":
+    main()
