@@ -9,14 +9,20 @@ What every implementation promises (`tests/catalog/test_documents.py` runs again
 - A lease belongs to one holder until it ends; whoever comes late gets `LeaseLost`.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from catalog.records import Meme, Template
 from configs.errors import ConfigError
 from configs.load import mask_url
 from configs.schema import Store
+
+T = TypeVar("T")
+
+# Bits that a store keeps beside a record, to answer conditions without reading it.
+HAS_IMAGE, HAS_CAPTION, IS_READ = 1, 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +43,22 @@ class Where:
     read: bool | None = None
     template_known: bool | None = None
 
+    @property
+    def flags(self) -> dict[int, bool]:
+        """The bits that must be set (True) or clear (False)."""
+        asked = {HAS_IMAGE: self.image, HAS_CAPTION: self.caption, IS_READ: self.read}
+        return {bit: wanted for bit, wanted in asked.items() if wanted is not None}
+
 
 ALL = Where()
 
 
 @dataclass(frozen=True, slots=True)
 class Upserted:
-    """How many records of a batch were new, changed something, changed nothing, or are banned by a purge."""
+    """How many records of a batch were new, changed something, changed nothing, or are banned by a purge.
+
+    Records of one id in one batch are counted once, the others among them as unchanged.
+    """
 
     inserted: int = 0
     updated: int = 0
@@ -193,3 +208,15 @@ def open_documents(store: Store) -> DocumentStore:
     raise ConfigError(
         f"store.documents: cannot use {mask_url(store.documents)!r}; write sqlite:///FILE or mongodb://HOST/DATABASE"
     )
+
+
+def flags(meme: Meme) -> int:
+    """The bits of `meme`, as `Where.flags` asks for them."""
+    return HAS_IMAGE * (meme.image is not None) | HAS_CAPTION * bool(meme.boxes) | IS_READ * (meme.ocr is not None)
+
+
+def batched(items: Iterable[T], n: int) -> Iterator[list[T]]:
+    """Yield lists of `n` items; the last one may be shorter."""
+    source = iter(items)
+    while chunk := list(itertools.islice(source, n)):
+        yield chunk

@@ -10,26 +10,28 @@ write lock first (`BEGIN IMMEDIATE`), so what it reads is what it changes.
 
 import itertools
 import secrets
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias, TypeVar
 
-from pydantic import ValidationError
-
-from catalog.documents import ALL, Counts, Lease, StageCounts, Upserted, Where
-from catalog.errors import LeaseLost, StoreCorrupt
+from catalog.documents import ALL, Counts, Lease, Upserted, Where, batched
+from catalog.errors import LeaseLost
 from catalog.records import Meme, Template
 from catalog.sqlite_file import SqliteFile
+from catalog.sqlite_rows import (
+    CHUNK,
+    DONE,
+    FAILED,
+    LEASED,
+    PENDING,
+    Parameters,
+    conditions,
+    read_meme,
+    remove,
+    stage_counts,
+    upsert_chunk,
+)
 
-Parameters: TypeAlias = tuple[Any, ...]
-T = TypeVar("T")
-
-# Fewer than the 32,766 parameters that SQLite takes in one statement.
-_CHUNK = 5000
 _ENQUEUE_CHUNK = 50_000
-_HAS_IMAGE, _HAS_CAPTION, _IS_READ = 1, 2, 4
-_PENDING, _LEASED, _DONE, _FAILED = range(4)
 
 _SCHEMA = """
 CREATE TABLE memes (
@@ -50,11 +52,6 @@ CREATE INDEX work_meme ON work (meme_id);
 """
 _SCHEMA_VERSION = 1
 
-_INSERT = """
-INSERT INTO memes (id, record, source, template, author, image_key, flags) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET record = excluded.record, source = excluded.source, template = excluded.template,
-  author = excluded.author, image_key = excluded.image_key, flags = excluded.flags
-"""
 _CLAIM = "UPDATE work SET state = 1, ready_at = ?, token = ?, attempt = ? WHERE stage = ? AND meme_id = ?"
 _ABANDON = (
     "UPDATE work SET state = 3, ready_at = NULL, token = NULL, reason = 'abandoned' WHERE stage = ? AND meme_id = ?"
@@ -80,29 +77,29 @@ class SqliteDocuments:
         """Insert or merge by id, all or nothing; durable when it returns."""
         total = Upserted()
         source = iter(memes)
-        chunk = list(itertools.islice(source, _CHUNK))
+        chunk = list(itertools.islice(source, CHUNK))
         if not chunk:
             return total
         with self._file.write() as connection:
             while chunk:
-                total += _upsert_chunk(connection, chunk)
-                chunk = list(itertools.islice(source, _CHUNK))
+                total += upsert_chunk(connection, chunk)
+                chunk = list(itertools.islice(source, CHUNK))
         return total
 
     def get(self, meme_id: str) -> Meme | None:
         """The meme with that id."""
         rows = self._file.read("SELECT record FROM memes WHERE id = ?", (meme_id,))
-        return _meme(rows[0][0]) if rows else None
+        return read_meme(rows[0][0]) if rows else None
 
     def scan(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
         """Yield matching memes in order of id; one batch in memory, no lock held between batches."""
         for _, record in self._pages("id, record", where, after, batch):
-            yield _meme(record)
+            yield read_meme(record)
 
     def count(self, where: Where = ALL) -> int:
         """How many memes match."""
         total = 0
-        for condition, values in _conditions(where):
+        for condition, values in conditions(where):
             total += self._file.read(f"SELECT count(*) FROM memes WHERE {condition}", values)[0][0]
         return total
 
@@ -126,7 +123,7 @@ class SqliteDocuments:
                 read=read,
                 sources=dict(sources.fetchall()),
                 templates=dict(templates.fetchall()),
-                stages=_stage_counts(work.fetchall()),
+                stages=stage_counts(work.fetchall()),
             )
 
     def image_keys(self) -> Iterator[str]:
@@ -134,7 +131,7 @@ class SqliteDocuments:
         last = ""
         while rows := self._file.read(
             "SELECT image_key FROM memes WHERE image_key > ?1 UNION"
-            " SELECT image_key FROM templates WHERE image_key > ?1 ORDER BY 1 LIMIT ?2", (last, _CHUNK),
+            " SELECT image_key FROM templates WHERE image_key > ?1 ORDER BY 1 LIMIT ?2", (last, CHUNK),
         ):  # fmt: skip
             yield from (key for (key,) in rows)
             last = rows[-1][0]
@@ -167,8 +164,8 @@ class SqliteDocuments:
 
     def enqueue(self, stage: str, where: Where) -> int:
         """Make matching memes pending work of `stage`, in transactions of 50,000."""
-        new, chunk = 0, _CHUNK if where.ids is not None else _ENQUEUE_CHUNK
-        for ids in _batched(self._pages("id", where, "", chunk), chunk):
+        new, chunk = 0, CHUNK if where.ids is not None else _ENQUEUE_CHUNK
+        for ids in batched(self._pages("id", where, "", chunk), chunk):
             with self._file.write() as connection:
                 new += connection.executemany(
                     "INSERT OR IGNORE INTO work (stage, meme_id)"
@@ -185,11 +182,11 @@ class SqliteDocuments:
                 now = time.time()
                 rows = connection.execute(
                     "SELECT meme_id, attempt, state FROM work WHERE stage = ? AND ready_at <= ?"
-                    " ORDER BY ready_at LIMIT ?", (stage, now, min(n - len(leases), _CHUNK)),
+                    " ORDER BY ready_at LIMIT ?", (stage, now, min(n - len(leases), CHUNK)),
                 ).fetchall()  # fmt: skip
                 if not rows:
                     break
-                spent = [(stage, i) for i, attempt, state in rows if state == _LEASED and attempt >= attempts]
+                spent = [(stage, i) for i, attempt, state in rows if state == LEASED and attempt >= attempts]
                 connection.executemany(_ABANDON, spent)
                 gone = {meme_id for _, meme_id in spent}
                 new = [Lease(stage, i, token, attempt + 1) for i, attempt, _ in rows if i not in gone]
@@ -208,38 +205,38 @@ class SqliteDocuments:
         with self._file.write() as connection:
             now = time.time()
             return connection.executemany(
-                f"UPDATE work SET state = {_DONE}, ready_at = NULL, token = NULL {_HELD}",
+                f"UPDATE work SET state = {DONE}, ready_at = NULL, token = NULL {_HELD}",
                 [(x.stage, x.meme_id, x.token, now) for x in leases],
             ).rowcount
 
     def fail(self, lease: Lease, reason: str, attempts: int) -> None:
         """Back to pending, behind what was never tried, or failed after the last attempt. Raises LeaseLost."""
         if lease.attempt >= attempts:
-            self._update_held(lease, f"state = {_FAILED}, ready_at = NULL, token = NULL, reason = ?", (reason,))
+            self._update_held(lease, f"state = {FAILED}, ready_at = NULL, token = NULL, reason = ?", (reason,))
         else:
-            changes = f"state = {_PENDING}, ready_at = ?, token = NULL, reason = ?"
+            changes = f"state = {PENDING}, ready_at = ?, token = NULL, reason = ?"
             self._update_held(lease, changes, (time.time(), reason))
 
     def retry(self, stage: str, reason: str | None = None) -> int:
         """Make failed work pending again, its attempts counted anew. Returns how many."""
         with self._file.write() as connection:
             return connection.execute(
-                f"UPDATE work SET state = {_PENDING}, ready_at = 0, attempt = 0, reason = NULL"
-                f" WHERE stage = ?1 AND state = {_FAILED} AND (?2 IS NULL OR reason = ?2)", (stage, reason),
+                f"UPDATE work SET state = {PENDING}, ready_at = 0, attempt = 0, reason = NULL"
+                f" WHERE stage = ?1 AND state = {FAILED} AND (?2 IS NULL OR reason = ?2)", (stage, reason),
             ).rowcount  # fmt: skip
 
     def purge(self, where: Where) -> tuple[int, list[str]]:
         """Delete matching memes in transactions of 5,000; each of them is gone for good."""
         deleted, keys = 0, set[str]()
-        for condition, values in _conditions(where):
+        for condition, values in conditions(where):
             last: str | None = ""
             while last is not None:
                 with self._file.write() as connection:
                     rows = connection.execute(
                         f"SELECT id, image_key FROM memes WHERE {condition} AND id > ? ORDER BY id LIMIT ?",
-                        (*values, last, _CHUNK),
+                        (*values, last, CHUNK),
                     ).fetchall()
-                    _remove(connection, [meme_id for meme_id, _ in rows])
+                    remove(connection, [meme_id for meme_id, _ in rows])
                 deleted += len(rows)
                 keys.update(key for _, key in rows if key is not None)
                 last = rows[-1][0] if rows else None
@@ -253,7 +250,7 @@ class SqliteDocuments:
 
     def _pages(self, columns: str, where: Where, after: str, batch: int) -> Iterator[Parameters]:
         """Yield rows of `columns`, the first of which is the id, in order of id, one page a read."""
-        for condition, values in _conditions(where, batch):
+        for condition, values in conditions(where, batch):
             last = after
             query = f"SELECT {columns} FROM memes WHERE {condition} AND id > ? ORDER BY id LIMIT ?"
             while rows := self._file.read(query, (*values, last, batch)):
@@ -265,95 +262,3 @@ class SqliteDocuments:
             held = (lease.stage, lease.meme_id, lease.token, time.time())
             if not connection.execute(f"UPDATE work SET {changes} {_HELD}", (*values, *held)).rowcount:
                 raise LeaseLost(f"{lease.stage}: the lease of {lease.meme_id} ran out; its work is someone else's now")
-
-
-def _upsert_chunk(connection: sqlite3.Connection, memes: Sequence[Meme]) -> Upserted:
-    ids = list({meme.id for meme in memes})
-    marks = ",".join("?" * len(ids))
-    stored = dict(connection.execute(f"SELECT id, record FROM memes WHERE id IN ({marks})", ids).fetchall())
-    banned = {i for (i,) in connection.execute(f"SELECT id FROM removed WHERE id IN ({marks})", ids)}
-    current: dict[str, Meme] = {}
-    changed: dict[str, Meme] = {}
-    inserted = updated = removed = 0
-    for meme in memes:
-        known = current.get(meme.id)
-        if meme.id in banned:
-            removed += 1
-        elif known is None and meme.id not in stored:
-            current[meme.id] = changed[meme.id] = meme
-            inserted += 1
-        else:
-            known = known or _meme(stored[meme.id])
-            current[meme.id] = merged = known.merged(meme)
-            if merged is not known:
-                changed[meme.id] = merged
-                updated += 1
-    connection.executemany(_INSERT, map(_row, changed.values()))
-    return Upserted(inserted, updated, len(memes) - inserted - updated - removed, removed)
-
-
-def _row(meme: Meme) -> Parameters:
-    image, template = meme.image, meme.template
-    flags = (
-        _HAS_IMAGE * (image is not None) | _HAS_CAPTION * bool(meme.boxes) | _IS_READ * (meme.ocr is not None)
-    )  # fmt: skip
-    return (
-        meme.id, meme.model_dump_json(exclude_none=True), meme.source, template.id if template else None,
-        meme.author, image.key if image else None, flags,
-    )  # fmt: skip
-
-
-def _meme(record: str) -> Meme:
-    try:
-        return Meme.model_validate_json(record)
-    except ValidationError as error:
-        raise StoreCorrupt(f"a stored meme cannot be read: {record[:80]}… ({error.error_count()} problems)") from error
-
-
-def _remove(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
-    now = time.time()
-    connection.executemany("DELETE FROM memes WHERE id = ?", [(i,) for i in ids])
-    connection.executemany("DELETE FROM work WHERE meme_id = ?", [(i,) for i in ids])
-    connection.executemany("INSERT OR IGNORE INTO removed VALUES (?, ?)", [(i, now) for i in ids])
-
-
-def _conditions(where: Where, chunk: int = _CHUNK) -> Iterator[tuple[str, Parameters]]:
-    """Yield SQL conditions and their values; several, in order of id, when ids are given."""
-    terms, values = ["1"], list[Any]()
-    for column, wanted in (("source", where.source), ("template", where.template),
-                           ("author", where.author), ("image_key", where.image_key)):  # fmt: skip
-        if wanted is not None:
-            terms.append(f"{column} = ?")
-            values.append(wanted)
-    for flag, has in ((_HAS_IMAGE, where.image), (_HAS_CAPTION, where.caption), (_IS_READ, where.read)):
-        if has is not None:
-            terms.append(f"flags & {flag} {'>' if has else '='} 0")
-    if where.template_known is not None:
-        terms.append(f"template IS {'NOT NULL' if where.template_known else 'NULL'}")
-    condition = " AND ".join(terms)
-    if where.ids is None:
-        yield condition, tuple(values)
-        return
-    for ids in _batched(sorted(set(where.ids)), min(chunk, _CHUNK)):
-        yield f"{condition} AND id IN ({','.join('?' * len(ids))})", (*values, *ids)
-
-
-def _stage_counts(rows: Iterable[Parameters]) -> dict[str, StageCounts]:
-    """Fold rows of (stage, state, reason, n)."""
-    states: dict[str, dict[int, int]] = {}
-    reasons: dict[str, dict[str, int]] = {}
-    for stage, state, reason, n in rows:
-        by_state = states.setdefault(stage, dict.fromkeys(range(4), 0))
-        by_state[state] += n
-        if state == _FAILED:
-            reasons.setdefault(stage, {})[reason] = n
-    return {
-        stage: StageCounts(n[_PENDING], n[_LEASED], n[_DONE], n[_FAILED], reasons.get(stage, {}))
-        for stage, n in sorted(states.items())
-    }
-
-
-def _batched(items: Iterable[T], n: int) -> Iterator[list[T]]:
-    source = iter(items)
-    while chunk := list(itertools.islice(source, n)):
-        yield chunk

@@ -1,0 +1,220 @@
+"""Blobs in S3 or any object store that speaks its protocol: `PREFIX/<sha256>`, written once, verified on every read."""
+
+import configparser
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from catalog.blobs import blob_key
+from catalog.errors import (
+    BlobMissing,
+    StoreCorrupt,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
+from configs.errors import ConfigError
+from configs.schema import S3
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_STATUS = re.compile(r"status code: (\d{3})")
+_FULL = {"QuotaExceeded", "InsufficientStorage", "EntityTooLarge", "XMinioStorageFull"}
+_RETRIES = 3
+
+
+class S3Blobs:
+    """A `BlobStore` in a bucket that exists already.
+
+    url: ``s3://BUCKET`` or ``s3://BUCKET/PREFIX``.
+    s3: endpoint and credentials; without credentials the environment, the AWS credentials file
+        and the machine's role are asked, in this order.
+    timeout_seconds: deadline of one request; it is retried at most three times within as long again.
+
+    Pickle-safe. A fork cannot share its parent's connections: start worker processes with spawn.
+
+    Raises:
+        ConfigError: the URL or the endpoint cannot be used.
+        StoreError: the bucket is not there, or denied, or the server cannot be reached.
+    """
+
+    def __init__(self, url: str, s3: S3, timeout_seconds: float) -> None:
+        self._url, self._s3, self._timeout = url, s3, timeout_seconds
+        self._bucket, _, prefix = url.removeprefix("s3://").partition("/")
+        self._prefix = prefix.strip("/")
+        self._process = os.getpid()
+        self._store = self._open()
+        with self._mapped("list"):
+            next(iter(self._store.list(chunk_size=1)), None)
+
+    def put(self, data: bytes) -> str:
+        """Store `data`; durable once acknowledged. Raises StoreFull, StoreDenied, StoreUnavailable."""
+        from obstore.exceptions import AlreadyExistsError
+
+        key = blob_key(data)
+        with self._mapped("write", key):
+            try:
+                self._store.put(key, data, mode="create")
+            except AlreadyExistsError:
+                # What is there under this key has these bytes, unless something else put it there.
+                if self._store.head(key)["size"] != len(data):
+                    self._store.put(key, data, mode="overwrite", use_multipart=False)
+        return key
+
+    def get(self, key: str) -> bytes:
+        """The bytes under `key`. Raises BlobMissing, StoreCorrupt."""
+        self._check(key)
+        with self._mapped("read", key):
+            data = bytes(self._store.get(key).bytes())
+        if hashlib.sha256(data).hexdigest() != key:
+            raise StoreCorrupt(
+                f"{self._url}/{key}: the bytes are not those that were stored; delete it and fetch it again"
+            )
+        return data
+
+    def has(self, key: str) -> bool:
+        """Whether a blob has that key."""
+        self._check(key)
+        try:
+            with self._mapped("read", key):
+                self._store.head(key)
+        except BlobMissing:
+            return False
+        return True
+
+    def delete(self, key: str) -> bool:
+        """Remove a blob; False if there was none."""
+        if not self.has(key):
+            return False
+        with self._mapped("delete", key):
+            self._store.delete(key)
+        return True
+
+    def keys(self) -> Iterator[str]:
+        """All keys in order; one page of the listing in memory."""
+        with self._mapped("list"):
+            for page in self._store.list(chunk_size=1000):
+                for entry in page:
+                    name = entry["path"].rpartition("/")[2]
+                    if _KEY.fullmatch(name):
+                        yield name
+
+    def close(self) -> None:
+        """Connections are given back when the store is forgotten."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process connects for itself."""
+        return type(self), (self._url, self._s3, self._timeout)
+
+    def _open(self) -> "S3Store":
+        from obstore.store import S3Store
+
+        timeout = timedelta(seconds=self._timeout)
+        endpoint = self._s3.endpoint
+        config: Any = {
+            "region": self._s3.region,
+            "virtual_hosted_style_request": endpoint is None,
+            **({"endpoint": endpoint.rstrip("/")} if endpoint else {}),
+            **_credentials(self._s3),
+        }
+        return S3Store(
+            self._bucket,
+            prefix=self._prefix or None,
+            config=config,
+            client_options={"timeout": timeout, "connect_timeout": timeout, "allow_http": _plain_http(endpoint)},
+            retry_config={"max_retries": _RETRIES, "retry_timeout": timeout},
+        )
+
+    def _check(self, key: str) -> None:
+        if not _KEY.fullmatch(key):
+            raise BlobMissing(f"{self._url}: {key[:80]!r} is not a blob key (64 hexadecimal digits)")
+
+    @contextmanager
+    def _mapped(self, action: str, key: str = "") -> Iterator[None]:
+        from obstore.exceptions import BaseError
+
+        if self._process != os.getpid():
+            raise StoreError(f"{self._url}: cannot be used in a forked process; start worker processes with spawn")
+        try:
+            yield
+        except (BaseError, FileNotFoundError) as error:
+            raise self._error(error, action, key) from error
+
+    def _error(self, error: Exception, action: str, key: str) -> StoreError:
+        text = str(error)
+        code, status = (found.group(1) if (found := pattern.search(text)) else "" for pattern in (_CODE, _STATUS))
+        where = f"{self._url} at {self._s3.endpoint or 'Amazon S3'}"
+        if code == "NoSuchBucket":
+            return StoreError(f"{where}: there is no bucket {self._bucket!r}; create it, or correct store.blobs")
+        if isinstance(error, FileNotFoundError):
+            return BlobMissing(f"{self._url}: no blob {key}")
+        if code in _FULL or status == "507":
+            return StoreFull(f"{where}: no space left ({code or status}); make room and run again")
+        if status in ("401", "403"):
+            return StoreDenied(
+                f"{where}: cannot {action} ({code or 'access denied'}); check store.s3's keys and their rights"
+            )
+        if not status or status.startswith("5") or status == "429":
+            return StoreUnavailable(f"{where}: cannot {action}: {_first_line(text)}")
+        return StoreError(f"{where}: cannot {action}: {code or _first_line(text)}")
+
+
+def _first_line(text: str) -> str:
+    """What happened, without the request that it happened to and the library's notes."""
+    line = text.split("\n", 1)[0].strip()
+    return line.rpartition(" - ")[2][:200]
+
+
+def _plain_http(endpoint: str | None) -> bool:
+    """Whether `endpoint` is plain HTTP, which is accepted only where nobody can listen."""
+    if endpoint is None:
+        return False
+    parts = urlsplit(endpoint)
+    if parts.scheme == "https" and parts.hostname:
+        return False
+    if parts.scheme == "http" and parts.hostname and _is_loopback(parts.hostname):
+        return True
+    raise ConfigError(f"store.s3.endpoint: cannot use {endpoint!r}; write https://HOST (http:// on this machine only)")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _credentials(s3: S3) -> dict[str, Any]:
+    """The settings' keys, else those of the AWS credentials file; nothing leaves it to the environment and the role."""
+    if s3.access_key and s3.secret_key:
+        return {
+            "access_key_id": s3.access_key.get_secret_value(),
+            "secret_access_key": s3.secret_key.get_secret_value(),
+        }
+    if s3.access_key or s3.secret_key:
+        raise ConfigError("store.s3: access_key and secret_key belong together; set both or neither")
+    if "AWS_ACCESS_KEY_ID" in os.environ:
+        return {}
+    path = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or Path.home() / ".aws" / "credentials")
+    profiles = configparser.ConfigParser(interpolation=None)
+    try:
+        profiles.read(path, encoding="utf-8")
+    except (configparser.Error, OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a readable AWS credentials file: {str(error).splitlines()[0]}") from None
+    profile = os.environ.get("AWS_PROFILE", "default")
+    if not profiles.has_section(profile):
+        return {}
+    names = {"aws_access_key_id": "access_key_id", "aws_secret_access_key": "secret_access_key",
+             "aws_session_token": "session_token"}  # fmt: skip
+    return {ours: profiles[profile][theirs] for theirs, ours in names.items() if theirs in profiles[profile]}

@@ -1,0 +1,107 @@
+"""How memes are laid out in SQLite's tables: columns beside a record, conditions over them, merging a batch."""
+
+# Statements are put together from this module's own words; every value is a bound parameter.
+# ruff: noqa: S608
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from catalog.documents import StageCounts, Upserted, Where, batched, flags
+from catalog.errors import StoreCorrupt
+from catalog.records import Meme
+
+Parameters: TypeAlias = tuple[Any, ...]
+
+# Fewer than the 32,766 parameters that SQLite takes in one statement.
+CHUNK = 5000
+PENDING, LEASED, DONE, FAILED = range(4)
+
+_INSERT = """
+INSERT INTO memes (id, record, source, template, author, image_key, flags) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET record = excluded.record, source = excluded.source, template = excluded.template,
+  author = excluded.author, image_key = excluded.image_key, flags = excluded.flags
+"""
+
+
+def upsert_chunk(connection: sqlite3.Connection, memes: Sequence[Meme]) -> Upserted:
+    """Insert or merge at most `CHUNK` memes inside the caller's transaction."""
+    ids = list({meme.id for meme in memes})
+    marks = ",".join("?" * len(ids))
+    stored = dict(connection.execute(f"SELECT id, record FROM memes WHERE id IN ({marks})", ids).fetchall())
+    banned = {i for (i,) in connection.execute(f"SELECT id FROM removed WHERE id IN ({marks})", ids)}
+    known = {meme_id: read_meme(record) for meme_id, record in stored.items()}
+    current = known.copy()
+    removed = 0
+    for meme in memes:
+        if meme.id in banned:
+            removed += 1
+            continue
+        there = current.get(meme.id)
+        current[meme.id] = meme if there is None else there.merged(meme)
+    changed = [meme for meme_id, meme in current.items() if meme is not known.get(meme_id)]
+    connection.executemany(_INSERT, map(_row, changed))
+    inserted = len(current) - len(known)
+    return Upserted(inserted, len(changed) - inserted, len(memes) - removed - len(changed), removed)
+
+
+def _row(meme: Meme) -> Parameters:
+    image, template = meme.image, meme.template
+    return (
+        meme.id, meme.model_dump_json(exclude_none=True), meme.source, template.id if template else None,
+        meme.author, image.key if image else None, flags(meme),
+    )  # fmt: skip
+
+
+def read_meme(record: str) -> Meme:
+    """The meme in a stored `record`. Raises StoreCorrupt."""
+    try:
+        return Meme.model_validate_json(record)
+    except ValidationError as error:
+        raise StoreCorrupt(f"a stored meme cannot be read: {record[:80]}… ({error.error_count()} problems)") from error
+
+
+def remove(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
+    """Delete memes and their work, and remember that they are gone, inside the caller's transaction."""
+    now = time.time()
+    connection.executemany("DELETE FROM memes WHERE id = ?", [(i,) for i in ids])
+    connection.executemany("DELETE FROM work WHERE meme_id = ?", [(i,) for i in ids])
+    connection.executemany("INSERT OR IGNORE INTO removed VALUES (?, ?)", [(i, now) for i in ids])
+
+
+def conditions(where: Where, chunk: int = CHUNK) -> Iterator[tuple[str, Parameters]]:
+    """Yield SQL conditions and their values; several, in order of id, when ids are given."""
+    terms, values = ["1"], list[Any]()
+    for column, wanted in (("source", where.source), ("template", where.template),
+                           ("author", where.author), ("image_key", where.image_key)):  # fmt: skip
+        if wanted is not None:
+            terms.append(f"{column} = ?")
+            values.append(wanted)
+    for flag, has in where.flags.items():
+        terms.append(f"flags & {flag} {'>' if has else '='} 0")
+    if where.template_known is not None:
+        terms.append(f"template IS {'NOT NULL' if where.template_known else 'NULL'}")
+    condition = " AND ".join(terms)
+    if where.ids is None:
+        yield condition, tuple(values)
+        return
+    for ids in batched(sorted(set(where.ids)), min(chunk, CHUNK)):
+        yield f"{condition} AND id IN ({','.join('?' * len(ids))})", (*values, *ids)
+
+
+def stage_counts(rows: Iterable[Parameters]) -> dict[str, StageCounts]:
+    """Fold rows of (stage, state, reason, n)."""
+    states: dict[str, dict[int, int]] = {}
+    reasons: dict[str, dict[str, int]] = {}
+    for stage, state, reason, n in rows:
+        by_state = states.setdefault(stage, dict.fromkeys(range(4), 0))
+        by_state[state] += n
+        if state == FAILED:
+            reasons.setdefault(stage, {})[reason] = n
+    return {
+        stage: StageCounts(n[PENDING], n[LEASED], n[DONE], n[FAILED], reasons.get(stage, {}))
+        for stage, n in sorted(states.items())
+    }

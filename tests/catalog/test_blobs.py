@@ -1,0 +1,244 @@
+"""The contract of the blob store, kept by a folder and by S3 alike."""
+
+import hashlib
+import os
+import pickle
+import tracemalloc
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from obstore.store import S3Store
+from services import workers
+
+from catalog.blobs import BlobStore, blob_key, open_blobs
+from catalog.errors import BlobMissing, StoreCorrupt, StoreError
+from configs.errors import ConfigError
+from configs.schema import S3, Store
+
+CONTENTS = [b"x", b"", b"\x00" * 1000, os.urandom(3_000_000)]
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request: pytest.FixtureRequest, store_config: Store) -> Store:
+    return store_config if request.param == "folder" else request.getfixturevalue("s3_store")
+
+
+@pytest.fixture
+def blobs(store: Store) -> Iterator[BlobStore]:
+    opened = open_blobs(store)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("data", CONTENTS, ids=len)
+def test_bytes_come_back_as_they_were_put(blobs: BlobStore, data: bytes) -> None:
+    key = blobs.put(data)
+    assert key == hashlib.sha256(data).hexdigest()
+    assert blobs.has(key)
+    assert blobs.get(key) == data
+
+
+def test_the_same_bytes_are_stored_once(blobs: BlobStore) -> None:
+    assert blobs.put(b"twice") == blobs.put(b"twice")
+    assert list(blobs.keys()) == [blob_key(b"twice")]
+
+
+def test_what_is_not_there_is_missing(blobs: BlobStore) -> None:
+    key = blob_key(b"never put")
+    assert not blobs.has(key)
+    assert not blobs.delete(key)
+    assert list(blobs.keys()) == []
+    with pytest.raises(BlobMissing, match=key):
+        blobs.get(key)
+
+
+@pytest.mark.parametrize("key", ["", "abc", "A" * 64, "../" * 21 + "a", "/etc/passwd", "a" * 63 + "\n", "a" * 65])
+def test_only_keys_are_asked_for(blobs: BlobStore, key: str) -> None:
+    for ask in (blobs.get, blobs.has, blobs.delete):
+        with pytest.raises(BlobMissing, match="not a blob key"):
+            ask(key)
+
+
+def test_a_deleted_blob_is_gone_and_may_come_back(blobs: BlobStore) -> None:
+    key = blobs.put(b"x")
+    assert blobs.delete(key)
+    assert not blobs.has(key)
+    with pytest.raises(BlobMissing):
+        blobs.get(key)
+    assert blobs.put(b"x") == key
+    assert blobs.get(key) == b"x"
+
+
+def test_keys_are_listed_in_order_and_in_pages(blobs: BlobStore) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        put = list(threads.map(blobs.put, (b"%d" % i for i in range(1100))))
+    assert list(blobs.keys()) == sorted(put)
+
+
+def test_many_writers_of_the_same_bytes_agree(blobs: BlobStore) -> None:
+    data = os.urandom(200_000)
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(blobs.put, [data] * 24)) == {blob_key(data)}
+    assert blobs.get(blob_key(data)) == data
+    assert list(blobs.keys()) == [blob_key(data)]
+
+
+def test_it_travels_to_another_process(blobs: BlobStore) -> None:
+    key = blobs.put(b"x")
+    copy: BlobStore = pickle.loads(pickle.dumps(blobs))
+    assert copy.get(key) == b"x"
+
+
+def test_listing_needs_little_memory(store_config: Store, blobs: BlobStore) -> None:
+    for i in range(500):
+        blobs.put(b"%d" % i)
+    tracemalloc.start()
+    try:
+        assert len(set(map(len, blobs.keys()))) == 1
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.004, 0.013, 0.031])
+def test_a_blob_half_written_is_never_visible(store: Store, moment: float) -> None:
+    with workers.running("put", store, 2_000_000) as writer:
+        said = workers.killed(writer, after_lines=5, then_seconds=moment)
+    acknowledged = {key for what, key in said if what == "put"}
+    begun = {key for what, key in said if what == "putting"}
+    blobs = open_blobs(store)
+    there = set(blobs.keys())
+    assert acknowledged
+    assert acknowledged <= there <= begun
+    for key in there:
+        assert blob_key(blobs.get(key)) == key
+
+
+class TestFolder:
+    def test_what_a_crash_left_behind_is_not_a_blob(self, store_config: Store) -> None:
+        blobs = open_blobs(store_config)
+        key = blobs.put(b"whole")
+        (path,) = Path(store_config.blobs).rglob(key)
+        path.with_name(".put-1234").write_bytes(b"whol")
+        (Path(store_config.blobs) / "stray").write_bytes(b"x")
+        path.with_name("ab").mkdir()
+        assert list(blobs.keys()) == [key]
+
+    def test_damage_is_found_when_it_is_read(self, store_config: Store) -> None:
+        blobs = open_blobs(store_config)
+        key = blobs.put(b"whole")
+        (path,) = Path(store_config.blobs).rglob(key)
+        path.write_bytes(b"wh0le")
+        with pytest.raises(StoreCorrupt, match=str(path)):
+            blobs.get(key)
+
+    def test_putting_the_bytes_again_repairs_a_blob_that_was_cut(self, store_config: Store) -> None:
+        blobs = open_blobs(store_config)
+        key = blobs.put(b"whole")
+        (path,) = Path(store_config.blobs).rglob(key)
+        path.write_bytes(b"who")
+        assert blobs.put(b"whole") == key
+        assert blobs.get(key) == b"whole"
+
+    def test_blobs_lie_two_folders_deep_and_are_readable_by_all(self, store_config: Store) -> None:
+        key = open_blobs(store_config).put(b"x")
+        path = Path(store_config.blobs) / key[:2] / key[2:4] / key
+        assert path.read_bytes() == b"x"
+        assert path.stat().st_mode & 0o777 == 0o644
+
+    def test_a_file_url_is_a_folder_too(self, store_config: Store, tmp_path: Path) -> None:
+        blobs = open_blobs(store_config.model_copy(update={"blobs": f"file://{tmp_path}/elsewhere"}))
+        blobs.put(b"x")
+        assert (tmp_path / "elsewhere").is_dir()
+
+    def test_a_file_in_the_way_is_one_clear_error(self, store_config: Store, tmp_path: Path) -> None:
+        (tmp_path / "blobs").write_text("a file")
+        with pytest.raises(StoreError, match="blobs: cannot write blobs"):
+            open_blobs(store_config).put(b"x")
+
+
+class TestS3:
+    def test_damage_is_found_when_it_is_read_and_repaired_when_put_again(self, s3_store: Store) -> None:
+        blobs = open_blobs(s3_store)
+        key = blobs.put(b"whole")
+        plain_store(s3_store).put(f"blobs/{key}", b"cut", use_multipart=False)
+        with pytest.raises(StoreCorrupt, match=key):
+            blobs.get(key)
+        assert blobs.put(b"whole") == key
+        assert blobs.get(key) == b"whole"
+
+    def test_other_objects_in_the_bucket_are_not_blobs(self, s3_store: Store) -> None:
+        blobs = open_blobs(s3_store)
+        key = blobs.put(b"x")
+        for name in ("blobs/readme.txt", f"other/{'a' * 64}", f"blobs2/{'b' * 64}"):
+            plain_store(s3_store).put(name, b"x")
+        assert list(blobs.keys()) == [key]
+
+    def test_a_bucket_without_a_prefix_will_do(self, s3_store: Store) -> None:
+        blobs = open_blobs(s3_store.model_copy(update={"blobs": s3_store.blobs.removesuffix("/blobs")}))
+        key = blobs.put(b"x")
+        assert (list(blobs.keys()), blobs.get(key)) == ([key], b"x")
+
+    def test_a_forked_child_is_told_so(self, s3_store: Store) -> None:
+        blobs = open_blobs(s3_store)
+        child = os.fork()
+        if child == 0:
+            try:
+                blobs.put(b"x")
+            except StoreError as error:
+                os._exit(0 if "spawn" in str(error) else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def test_the_aws_credentials_file_is_asked(
+        self, s3_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert s3_store.s3.access_key
+        assert s3_store.s3.secret_key
+        keys = s3_store.s3.access_key.get_secret_value(), s3_store.s3.secret_key.get_secret_value()
+        (tmp_path / "credentials").write_text(
+            "[other]\naws_access_key_id = {}\naws_secret_access_key = {}\n".format(*keys)
+        )
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+        monkeypatch.setenv("AWS_PROFILE", "other")
+        blobs = open_blobs(with_s3(s3_store, access_key=None, secret_key=None))
+        assert blobs.get(blobs.put(b"x")) == b"x"
+
+    @pytest.mark.parametrize("endpoint", ["http://s3.example.com", "ftp://127.0.0.1", "127.0.0.1:9000", "https://", ""])
+    def test_an_endpoint_that_is_not_safe_is_refused(self, store_config: Store, endpoint: str) -> None:
+        store = with_s3(store_config, endpoint=endpoint).model_copy(update={"blobs": "s3://bucket"})
+        with pytest.raises(ConfigError, match=r"store\.s3\.endpoint"):
+            open_blobs(store)
+
+    def test_half_of_the_credentials_is_refused(self, store_config: Store) -> None:
+        store = with_s3(store_config, access_key="only").model_copy(update={"blobs": "s3://bucket"})
+        with pytest.raises(ConfigError, match="set both or neither"):
+            open_blobs(store)
+
+
+@pytest.mark.parametrize("url", ["s3://", "s3:///", "ftp://host/x", "gs://bucket"])
+def test_a_url_that_names_no_store_is_refused(store_config: Store, url: str) -> None:
+    with pytest.raises(ConfigError, match=r"store\.blobs"):
+        open_blobs(store_config.model_copy(update={"blobs": url}))
+
+
+def with_s3(store: Store, **changes: object) -> Store:
+    plain = {name: getattr(store.s3, name) for name in S3.model_fields} | changes
+    return store.model_copy(update={"s3": S3.model_validate(plain)})
+
+
+def plain_store(store: Store) -> S3Store:
+    """The bucket itself, to tamper with it."""
+    assert store.s3.access_key
+    assert store.s3.secret_key
+    assert store.s3.endpoint
+    return S3Store(
+        store.blobs.split("/")[2], endpoint=store.s3.endpoint, region="us-east-1",
+        access_key_id=store.s3.access_key.get_secret_value(),
+        secret_access_key=store.s3.secret_key.get_secret_value(),
+        client_options={"allow_http": True}, virtual_hosted_style_request=False,
+    )  # fmt: skip

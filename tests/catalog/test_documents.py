@@ -1,0 +1,510 @@
+"""The contract of the document store, kept by SQLite and by MongoDB alike."""
+
+import os
+import pickle
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from services import workers
+
+from catalog.documents import ALL, DocumentStore, Lease, StageCounts, Upserted, Where, open_documents
+from catalog.errors import LeaseLost
+from catalog.records import Image, Meme, Ocr, Template, TemplateBox, TemplateRef
+from configs.errors import ConfigError
+from configs.schema import Store
+
+WHEN = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
+PICTURE = Image(
+    key="a" * 64, width=300, height=200, format="jpeg", bytes=1234, phash64="0" * 16, phash256="f" * 64
+)  # fmt: skip
+DRAKE = TemplateRef(id="181913649", slug="Drake-Hotline-Bling", name="Drake Hotline Bling")
+
+
+@pytest.fixture(params=["sqlite", "mongodb"])
+def store(request: pytest.FixtureRequest, store_config: Store) -> Store:
+    if request.param == "sqlite":
+        return store_config
+    return store_config.model_copy(update={"documents": request.getfixturevalue("mongo_url")})
+
+
+@pytest.fixture
+def documents(store: Store) -> Iterator[DocumentStore]:
+    opened = open_documents(store)
+    yield opened
+    opened.close()
+
+
+def meme(number: int | str, **facts: Any) -> Meme:
+    return Meme(**{"id": f"test:{number}", "source": "test", "fetched_at": WHEN, **facts})
+
+
+def full_meme(meme_id: str = "imgflip:abc") -> Meme:
+    box = {"text": "READ", "x": 0.1, "y": 0.2, "width": 0.3, "height": 0.4, "confidence": 99.5}
+    return Meme(
+        id=meme_id, source="imgflip", page_url="https://imgflip.com/i/abc", image_url="https://i.imgflip.com/abc.jpg",
+        image=PICTURE, template=DRAKE, boxes=("top", "", "bottom"), title="A title", score=-3, views=2**62,
+        posted_at=WHEN, over_18=False, author="h" * 64, fetched_at=WHEN,
+        ocr=Ocr.model_validate({"text": "READ", "boxes": [box], "confidence": 99.5, "engine": "tesseract"}),
+    )  # fmt: skip
+
+
+def picture(key: str) -> Image:
+    return PICTURE.model_copy(update={"key": key * 64})
+
+
+def queued(documents: DocumentStore, n: int, stage: str = "ocr") -> None:
+    documents.upsert(meme(f"{i:05}") for i in range(n))
+    assert documents.enqueue(stage, ALL) == n
+
+
+class TestUpsert:
+    def test_a_meme_comes_back_as_it_was_stored(self, documents: DocumentStore) -> None:
+        assert documents.upsert([full_meme()]) == Upserted(inserted=1)
+        assert documents.get("imgflip:abc") == full_meme()
+        assert documents.get("imgflip:ab") is None
+
+    def test_doing_it_twice_changes_nothing(self, documents: DocumentStore) -> None:
+        batch = [full_meme(), meme(1, boxes=("a",))]
+        assert documents.upsert(batch) == Upserted(inserted=2)
+        later = [m.model_copy(update={"fetched_at": WHEN + timedelta(days=1)}) for m in batch]
+        assert documents.upsert(later) == Upserted(unchanged=2)
+        assert list(documents.scan()) == batch
+
+    def test_facts_are_laid_over_facts(self, documents: DocumentStore) -> None:
+        documents.upsert([meme(1, boxes=("a", "b"), score=1)])
+        assert documents.upsert([meme(1, score=2, title="t"), meme(2)]) == Upserted(inserted=1, updated=1)
+        assert documents.get("test:1") == meme(1, boxes=("a", "b"), score=2, title="t")
+
+    def test_a_later_record_of_one_batch_wins(self, documents: DocumentStore) -> None:
+        tally = documents.upsert([meme(1, score=1, title="kept"), meme(1, score=2), meme(1, score=2)])
+        assert tally == Upserted(inserted=1, unchanged=2)
+        assert documents.get("test:1") == meme(1, score=2, title="kept")
+
+    def test_an_empty_batch_is_fine(self, documents: DocumentStore) -> None:
+        assert documents.upsert([]) == Upserted()
+        assert documents.upsert(iter(())) == Upserted()
+
+    def test_a_generator_may_read_the_store_that_it_writes(self, documents: DocumentStore) -> None:
+        documents.upsert(meme(f"{i:04}") for i in range(1500))
+        tally = documents.upsert(m.model_copy(update={"title": "seen"}) for m in documents.scan(batch=100))
+        assert tally == Upserted(updated=1500)
+        assert {m.title for m in documents.scan()} == {"seen"}
+
+    def test_batches_larger_than_a_chunk_are_stored(self, documents: DocumentStore) -> None:
+        assert documents.upsert(meme(i) for i in range(11_000)) == Upserted(inserted=11_000)
+        assert documents.count() == 11_000
+
+    def test_two_writers_of_the_same_memes_keep_both_their_facts(self, store: Store, documents: DocumentStore) -> None:
+        writers = [workers.start("facts", store, fact, 60) for fact in ("title", "score", "views", "page_url")]
+        for writer in writers:
+            assert workers.result(writer) == ["done"]
+        known = {"title": "known by title", "score": 7, "views": 7, "page_url": "known by page_url"}
+        assert documents.count() == 60
+        for found in documents.scan():
+            assert {name: getattr(found, name) for name in known} == known
+
+    def test_threads_that_write_the_same_memes_keep_all_their_facts(self, documents: DocumentStore) -> None:
+        facts: list[dict[str, Any]] = [{"title": "t"}, {"score": 1}, {"views": 2}, {"boxes": ("b",)}]
+        with ThreadPoolExecutor(4) as threads:
+            batches = [[meme(i, **fact) for i in range(200)] for fact in facts for _ in range(2)]
+            tallies = list(threads.map(documents.upsert, batches))
+        assert sum(tally.inserted for tally in tallies) == 200
+        assert sum(tally.inserted + tally.updated for tally in tallies) == 800
+        for found in documents.scan():
+            assert found == meme(found.id.removeprefix("test:"), title="t", score=1, views=2, boxes=("b",))
+
+
+HOSTILE = ["$set", "a.b", "$where:1", "it's", '"quoted"', "%_", "\\", "\x00nul\x00", "é", "\ufeff", "🙈", "\U0010ffff",
+           "zz';DROP-TABLE-memes;--", "{}", "x" * 500]  # fmt: skip
+
+
+class TestHostileValues:
+    @pytest.mark.parametrize("value", HOSTILE)
+    def test_any_text_is_an_id_and_a_value_like_any_other(self, documents: DocumentStore, value: str) -> None:
+        template = TemplateRef(id=value, slug=value, name=value)
+        odd = meme(value, source=value, template=template, author=value, title=value, boxes=(value, ""))
+        documents.upsert([odd, meme("plain", source="$source", template=DRAKE)])
+        assert documents.get(odd.id) == odd
+        for where in (Where(ids=(odd.id,)), Where(source=value), Where(template=value), Where(author=value)):
+            assert list(documents.scan(where)) == [odd]
+        assert documents.counts().templates == {value: 1, DRAKE.id: 1}
+        assert documents.enqueue(value, Where(source=value)) == 1
+        (lease,) = documents.lease(value, 5, 60, 2)
+        assert lease.meme_id == odd.id
+        documents.fail(lease, value, 1)
+        assert documents.counts().stages[value] == StageCounts(failed=1, reasons={value: 1})
+        assert documents.retry(value, value) == 1
+        assert documents.purge(Where(ids=(odd.id,))) == (1, [])
+        assert [m.id for m in documents.scan()] == ["test:plain"]
+
+    def test_order_is_that_of_code_points(self, documents: DocumentStore) -> None:
+        names = ["Z", "a", "ä", "z", "\ud7ff", "\ue000", "\uffff", "🙈", "10", "9", "A\x00", "A", "AA"]
+        documents.upsert(meme(name) for name in names)
+        ids = [f"test:{name}" for name in sorted(names)]
+        assert [m.id for m in documents.scan(batch=2)] == ids
+        assert [m.id for m in documents.scan(after=ids[4], batch=3)] == ids[5:]
+
+    def test_the_largest_numbers_fit(self, documents: DocumentStore) -> None:
+        documents.upsert([meme(1, score=2**63 - 1, views=-(2**63))])
+        assert documents.get("test:1") == meme(1, score=2**63 - 1, views=-(2**63))
+
+
+class TestScan:
+    @pytest.fixture
+    def mixed(self, documents: DocumentStore) -> DocumentStore:
+        read = Ocr(text="x", confidence=1, engine="e")
+        documents.upsert([
+            meme(1, source="a", boxes=("x",), image=PICTURE, author="ann"),
+            meme(2, source="a", template=DRAKE, ocr=read),
+            meme(3, source="b", template=DRAKE, boxes=("",), ocr=read.model_copy(update={"dropped": "no text"})),
+            meme(4, source="b", image=picture("b"), author="bob"),
+        ])  # fmt: skip
+        return documents
+
+    @pytest.mark.parametrize(
+        ("where", "ids"),
+        [
+            (ALL, "1234"),
+            (Where(source="a"), "12"),
+            (Where(template=DRAKE.id), "23"),
+            (Where(template_known=True), "23"),
+            (Where(template_known=False), "14"),
+            (Where(author="ann"), "1"),
+            (Where(image_key="b" * 64), "4"),
+            (Where(image=True), "14"),
+            (Where(image=False), "23"),
+            (Where(caption=True), "13"),
+            (Where(caption=False), "24"),
+            (Where(read=True), "23"),
+            (Where(read=False), "14"),
+            (Where(image=True, caption=False, read=False), "4"),
+            (Where(source="b", template_known=True), "3"),
+            (Where(ids=("test:3", "test:1", "test:3", "test:9")), "13"),
+            (Where(ids=("test:3", "test:1"), source="a"), "1"),
+            (Where(ids=()), ""),
+        ],
+    )
+    def test_every_condition_that_is_set_must_hold(self, mixed: DocumentStore, where: Where, ids: str) -> None:
+        expected = [f"test:{i}" for i in ids]
+        for batch in (1, 2, 1000):
+            assert [m.id for m in mixed.scan(where, batch=batch)] == expected
+        assert [m.id for m in mixed.scan(where, after="test:1")] == [i for i in expected if i > "test:1"]
+        assert mixed.count(where) == len(expected)
+        assert mixed.enqueue("stage", where) == len(expected)
+
+    def test_thousands_of_ids_may_be_asked_for(self, documents: DocumentStore) -> None:
+        documents.upsert(meme(f"{i:05}") for i in range(7000))
+        where = Where(ids=tuple(f"test:{i:05}" for i in reversed(range(0, 14_000, 2))))
+        assert [m.id for m in documents.scan(where)] == [f"test:{i:05}" for i in range(0, 7000, 2)]
+        assert documents.count(where) == documents.enqueue("x", where) == 3500
+
+    def test_what_is_stored_during_a_scan_does_not_disturb_it(self, documents: DocumentStore) -> None:
+        documents.upsert(meme(f"{i:03}") for i in range(50))
+        seen = []
+        for found in documents.scan(batch=7):
+            seen.append(found.id)
+            documents.upsert([meme(f"{len(seen) % 50:03}", title="new"), meme(f"000-{len(seen) % 50:02}")])
+        assert [i for i in seen if "-" not in i.removeprefix("test:")] == [f"test:{i:03}" for i in range(50)]
+        assert len(seen) == len(set(seen))
+
+    def test_a_scan_holds_one_batch_in_memory(self, documents: DocumentStore) -> None:
+        for start in range(0, 50_000, 10_000):
+            documents.upsert(meme(f"{i:06}", boxes=("words " * 30,)) for i in range(start, start + 10_000))
+        tracemalloc.start()
+        try:
+            count, whole = 0, 0
+            for found in documents.scan(batch=500):
+                count += 1
+                whole += len(found.boxes[0])
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert count == 50_000
+        # The captions alone are 9 MB; one batch with its documents and rows is far less.
+        assert whole == 9_000_000
+        assert peak < 5_000_000
+
+
+class TestCounts:
+    def test_an_empty_store_holds_nothing(self, documents: DocumentStore) -> None:
+        counts = documents.counts()
+        assert (counts.memes, counts.images, counts.captions, counts.read) == (0, 0, 0, 0)
+        assert (counts.sources, counts.templates, counts.stages) == ({}, {}, {})
+
+    def test_everything_is_counted_by_source_template_stage_and_reason(self, documents: DocumentStore) -> None:
+        other = TemplateRef(id="other", slug="o", name="O")
+        documents.upsert([full_meme("imgflip:1"), full_meme("imgflip:2"), meme(1, template=other), meme(2)])
+        documents.enqueue("ocr", ALL)
+        documents.enqueue("templates", Where(source="test"))
+        first, second, *_ = documents.lease("ocr", 3, 60, 5)
+        documents.ack([first])
+        documents.fail(second, "unreadable", 1)
+        counts = documents.counts()
+        assert (counts.memes, counts.images, counts.captions, counts.read) == (4, 2, 2, 2)
+        assert counts.sources == {"imgflip": 2, "test": 2}
+        assert list(counts.templates.items()) == [(DRAKE.id, 2), ("other", 1)]
+        assert counts.stages == {
+            "ocr": StageCounts(pending=1, leased=1, done=1, failed=1, reasons={"unreadable": 1}),
+            "templates": StageCounts(pending=2),
+        }
+
+
+class TestTemplates:
+    def test_templates_come_back_in_order_of_id(self, documents: DocumentStore) -> None:
+        drake = Template(
+            id="2", slug="d", name="D", alt_names=("x",), box_count=2, source="imgflip", image=PICTURE,
+            boxes=(TemplateBox(x=0.5, y=0, width=0.5, height=0.5, angle=-3.5),),
+        )  # fmt: skip
+        many = [Template(id=f"t{i:04}", slug="s", name="n", source="imgflip") for i in range(1200)]
+        assert documents.upsert_templates([*many, drake]) == 1201
+        assert list(documents.templates()) == [drake, *many]
+        assert documents.upsert_templates([drake, many[0]]) == 0
+
+    def test_a_known_image_outlives_a_record_without_one(self, documents: DocumentStore) -> None:
+        known = Template(id="1", slug="s", name="old", source="imgflip", image=PICTURE, alt_names=("gone",))
+        documents.upsert_templates([known])
+        new = Template(id="1", slug="s", name="new", source="imgflip")
+        assert documents.upsert_templates([new]) == 1
+        assert list(documents.templates()) == [new.model_copy(update={"image": PICTURE})]
+
+    def test_image_keys_are_those_of_memes_and_templates_each_once(self, documents: DocumentStore) -> None:
+        documents.upsert([meme(i, image=picture(key)) for i, key in enumerate("bcabb")] + [meme("none")])
+        template = Template(id="1", slug="s", name="n", source="imgflip", image=picture("b"))
+        documents.upsert_templates([template, template.model_copy(update={"id": "2", "image": picture("d")})])
+        assert list(documents.image_keys()) == [key * 64 for key in "abcd"]
+
+
+class TestLeases:
+    def test_work_is_enqueued_once(self, documents: DocumentStore) -> None:
+        documents.upsert([meme(1), meme(2, image=PICTURE)])
+        assert documents.enqueue("ocr", Where(image=True)) == 1
+        assert documents.enqueue("ocr", ALL) == 1
+        assert documents.enqueue("ocr", ALL) == 0
+        documents.ack(documents.lease("ocr", 2, 60, 3))
+        assert documents.enqueue("ocr", ALL) == 0
+        assert documents.enqueue("other", ALL) == 2
+
+    def test_no_two_holders_have_the_same_work(self, documents: DocumentStore) -> None:
+        queued(documents, 10)
+        first, second = documents.lease("ocr", 6, 60, 3), documents.lease("ocr", 6, 60, 3)
+        assert (len(first), len(second)) == (6, 4)
+        assert len({lease.meme_id for lease in first + second}) == 10
+        assert {lease.attempt for lease in first + second} == {1}
+        assert documents.lease("ocr", 1, 60, 3) == []
+        assert documents.lease("nothing", 1, 60, 3) == []
+
+    def test_what_is_acknowledged_is_done_for_good(self, documents: DocumentStore) -> None:
+        queued(documents, 3)
+        leases = documents.lease("ocr", 3, 60, 3)
+        assert documents.ack(leases) == 3
+        assert documents.ack(leases) == 0
+        assert documents.ack([]) == 0
+        assert documents.counts().stages["ocr"] == StageCounts(done=3)
+
+    def test_a_lease_that_ran_out_comes_back_and_its_holder_is_refused(self, documents: DocumentStore) -> None:
+        queued(documents, 1)
+        (late,) = documents.lease("ocr", 1, 0.001, 5)
+        (holder,) = _lease_when_free(documents, 5)
+        assert (holder.meme_id, holder.attempt) == (late.meme_id, 2)
+        assert documents.ack([late]) == 0
+        with pytest.raises(LeaseLost, match="test:00000"):
+            documents.extend(late, 60)
+        with pytest.raises(LeaseLost):
+            documents.fail(late, "late", 1)
+        assert documents.ack([holder]) == 1
+
+    def test_an_expired_lease_is_refused_even_if_nobody_else_wants_it(self, documents: DocumentStore) -> None:
+        queued(documents, 1)
+        (late,) = documents.lease("ocr", 1, -1, 5)
+        assert documents.ack([late]) == 0
+        with pytest.raises(LeaseLost):
+            documents.extend(late, 60)
+
+    def test_an_extended_lease_is_kept(self, documents: DocumentStore) -> None:
+        queued(documents, 1)
+        (lease,) = documents.lease("ocr", 1, 60, 5)
+        documents.extend(lease, -1)
+        assert documents.ack([lease]) == 0
+        (lease,) = documents.lease("ocr", 1, 60, 5)
+        documents.extend(lease, 3600)
+        assert documents.lease("ocr", 1, 60, 5) == []
+        assert documents.ack([lease]) == 1
+
+    def test_failed_work_is_tried_again_until_its_last_attempt(self, documents: DocumentStore) -> None:
+        queued(documents, 1)
+        for attempt in (1, 2):
+            (lease,) = documents.lease("ocr", 1, 60, 3)
+            assert lease.attempt == attempt
+            documents.fail(lease, "timeout", 3)
+            assert documents.counts().stages["ocr"].pending == 1
+        (lease,) = documents.lease("ocr", 1, 60, 3)
+        documents.fail(lease, "timeout", 3)
+        assert documents.counts().stages["ocr"] == StageCounts(failed=1, reasons={"timeout": 1})
+        assert documents.lease("ocr", 1, 60, 3) == []
+
+    def test_what_failed_waits_behind_what_was_never_tried(self, documents: DocumentStore) -> None:
+        queued(documents, 2)
+        (first,) = documents.lease("ocr", 1, 60, 3)
+        documents.fail(first, "timeout", 3)
+        (second,) = documents.lease("ocr", 1, 60, 3)
+        assert second.meme_id != first.meme_id
+
+    def test_work_that_kills_its_workers_is_given_up(self, documents: DocumentStore) -> None:
+        queued(documents, 1)
+        for attempt in (1, 2, 3):
+            (lease,) = documents.lease("ocr", 1, -1, 3)
+            assert lease.attempt == attempt
+        assert documents.lease("ocr", 1, 60, 3) == []
+        assert documents.counts().stages["ocr"] == StageCounts(failed=1, reasons={"abandoned": 1})
+
+    def test_failed_work_is_pending_again_on_request(self, documents: DocumentStore) -> None:
+        queued(documents, 3)
+        for lease, reason in zip(documents.lease("ocr", 3, 60, 1), ("a", "a", "b"), strict=True):
+            documents.fail(lease, reason, 1)
+        assert documents.retry("other") == 0
+        assert documents.retry("ocr", "b") == 1
+        assert documents.retry("ocr") == 2
+        assert documents.counts().stages["ocr"] == StageCounts(pending=3)
+        assert {lease.attempt for lease in documents.lease("ocr", 3, 60, 1)} == {1}
+
+    def test_eight_threads_claim_each_job_once(self, documents: DocumentStore) -> None:
+        queued(documents, 400)
+
+        def work(_: int) -> list[str]:
+            claimed: list[str] = []
+            while leases := documents.lease("ocr", 7, 60, 3):
+                assert documents.ack(leases) == len(leases)
+                claimed += (lease.meme_id for lease in leases)
+            return claimed
+
+        with ThreadPoolExecutor(8) as threads:
+            claimed = [meme_id for ids in threads.map(work, range(8)) for meme_id in ids]
+        assert sorted(claimed) == [f"test:{i:05}" for i in range(400)]
+        assert documents.counts().stages["ocr"] == StageCounts(done=400)
+
+    def test_eight_processes_claim_each_job_once(self, store: Store, documents: DocumentStore) -> None:
+        queued(documents, 600)
+        crowd = [workers.start("lease", store, "ocr") for _ in range(8)]
+        claimed = [meme_id for worker in crowd for ids in workers.result(worker) for meme_id in ids]
+        assert sorted(claimed) == [f"test:{i:05}" for i in range(600)]
+        assert documents.counts().stages["ocr"] == StageCounts(done=600)
+
+    def test_a_worker_that_is_killed_loses_nothing(self, store: Store, documents: DocumentStore) -> None:
+        queued(documents, 5)
+        with workers.running("hold", store, "ocr", 5, 1.0) as worker:
+            (held,) = workers.killed(worker, after_lines=1, then_seconds=0)
+        assert len(held) == 5
+        back: list[Lease] = []
+        while len(back) < 5:
+            back += _lease_when_free(documents, 5)
+        assert sorted(lease.meme_id for lease in back) == sorted(held)
+        assert {lease.attempt for lease in back} == {2}
+        assert documents.ack(back) == 5
+
+
+def _lease_when_free(documents: DocumentStore, n: int) -> list[Lease]:
+    """Wait for leases that are about to run out; the test's own time limit ends a wait in vain."""
+    pause = threading.Event()
+    while not (leases := documents.lease("ocr", n, 60, 5)):
+        pause.wait(0.02)
+    return leases
+
+
+class TestPurge:
+    def test_purged_memes_go_with_their_work_and_stay_away(self, documents: DocumentStore) -> None:
+        documents.upsert([meme(1, author="ann", image=picture("a")), meme(2, author="bob", image=picture("b"))])
+        documents.enqueue("ocr", ALL)
+        assert documents.purge(Where(author="ann")) == (1, ["a" * 64])
+        assert documents.get("test:1") is None
+        assert documents.counts().stages["ocr"] == StageCounts(pending=1)
+        assert documents.upsert([meme(1, title="again"), meme(3)]) == Upserted(inserted=1, removed=1)
+        assert [m.id for m in documents.scan()] == ["test:2", "test:3"]
+        assert documents.purge(Where(author="ann")) == (0, [])
+
+    def test_pictures_that_someone_still_needs_are_kept(self, documents: DocumentStore) -> None:
+        documents.upsert(
+            [meme(i, source=s, image=picture(k)) for i, (s, k) in enumerate(zip("xyxx", "aabc", strict=True))]
+        )
+        documents.upsert_templates([Template(id="1", slug="s", name="n", source="imgflip", image=picture("c"))])
+        assert documents.purge(Where(source="x")) == (3, ["b" * 64])
+
+    def test_a_whole_source_can_be_purged(self, documents: DocumentStore) -> None:
+        documents.upsert(meme(f"{i:05}", source="x" if i % 2 else "y") for i in range(12_000))
+        assert documents.purge(Where(source="x")) == (6000, [])
+        assert documents.counts().sources == {"y": 6000}
+        assert documents.upsert(meme(f"{i:05}") for i in range(100)) == Upserted(updated=50, removed=50)
+
+    def test_the_lease_of_a_purged_meme_is_worth_nothing(self, documents: DocumentStore) -> None:
+        queued(documents, 1)
+        leases = documents.lease("ocr", 1, 60, 3)
+        documents.purge(ALL)
+        assert documents.ack(leases) == 0
+        with pytest.raises(LeaseLost):
+            documents.fail(leases[0], "x", 3)
+
+
+class TestSharing:
+    def test_it_can_be_opened_again_with_all_it_holds(self, store: Store, documents: DocumentStore) -> None:
+        documents.upsert([full_meme()])
+        documents.close()
+        again = open_documents(store)
+        assert list(again.scan()) == [full_meme()]
+        again.close()
+
+    def test_it_travels_to_another_process(self, documents: DocumentStore) -> None:
+        documents.upsert([full_meme()])
+        copy: DocumentStore = pickle.loads(pickle.dumps(documents))
+        assert copy.get("imgflip:abc") == full_meme()
+        copy.close()
+
+    def test_a_forked_child_may_use_it_too(self, documents: DocumentStore) -> None:
+        documents.upsert([meme(1)])
+        child = os.fork()
+        if child == 0:
+            ok = documents.upsert([meme(2)]).inserted == 1 and documents.count() == 2
+            os._exit(0 if ok else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert documents.upsert([meme(2), meme(3)]) == Upserted(inserted=1, unchanged=1)
+
+    def test_writers_in_many_processes_do_not_lose_each_others_batches(
+        self, store: Store, documents: DocumentStore
+    ) -> None:
+        crowd = [workers.start("upsert", store, f"w{i}", 20) for i in range(3)]
+        acknowledged = [workers.killed(worker, after_lines=8, then_seconds=0) for worker in crowd]
+        for i, numbers in enumerate(acknowledged):
+            for number in numbers:
+                batch = workers.batch_of(f"w{i}", number, 20)
+                assert list(documents.scan(Where(ids=tuple(m.id for m in batch)))) == batch
+
+    @pytest.mark.parametrize("moment", [0.0, 0.003, 0.011, 0.029, 0.053])
+    def test_a_writer_killed_in_mid_upsert_loses_nothing_acknowledged(self, store: Store, moment: float) -> None:
+        with workers.running("upsert", store, "w", 400) as writer:
+            acknowledged = workers.killed(writer, after_lines=3, then_seconds=moment)
+        documents = open_documents(store)
+        found: dict[str, list[Meme]] = {}
+        for m in documents.scan():
+            found.setdefault(m.id.rpartition("-")[0], []).append(m)
+        for number in acknowledged:
+            assert found.pop(f"test:w-{number:05}") == workers.batch_of("w", number, 400)
+        # At most the batch in flight is there too: on SQLite it is whole.
+        assert len(found) <= 1
+        if store.documents.startswith("sqlite"):
+            assert all(len(batch) == 400 for batch in found.values())
+        assert documents.upsert([meme("new")]) == Upserted(inserted=1)
+        documents.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["catalog.db", "sqlite://relative.db", "sqlite:///", "postgres://user:hunter2@host/db", "mongodb://localhost",
+            "mongodb://user:hunter2@localhost/", "mongodb:///db", "mongodb://us er:hunter2@@@/db", ""],
+)  # fmt: skip
+def test_a_url_that_names_no_store_is_refused(store_config: Store, url: str) -> None:
+    with pytest.raises(ConfigError, match=r"store\.documents") as refused:
+        open_documents(store_config.model_copy(update={"documents": url}))
+    assert "hunter2" not in str(refused.value)
+    assert "\n" not in str(refused.value)

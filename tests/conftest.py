@@ -1,0 +1,118 @@
+"""Fixtures that every room's tests share: stores, real servers and real data."""
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from configs.load import load_config
+from configs.schema import S3, Store
+
+# `services` is test code and not installed; its processes find it the same way.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from services.ceph import Gateway, S3Access, make_bucket
+from services.keeper import shared
+from services.mongod import Mongod
+from services.redis import DATABASES, flush
+
+_ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real captions, templates and pages: $MEMELOOM_DATA, else ../shared/data beside the project."""
+    named = os.environ.get("MEMELOOM_DATA")
+    folder = Path(named) if named else _ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no real data: {folder} is not a folder (set MEMELOOM_DATA)")
+    return folder
+
+
+@pytest.fixture
+def store_config(tmp_path: Path) -> Store:
+    """The embedded default in `tmp_path`: SQLite and a folder."""
+    store = load_config(environment={}).store
+    return store.model_copy(
+        update={"documents": f"sqlite:///{tmp_path}/catalog.db", "blobs": str(tmp_path / "blobs")}
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def _run(request: pytest.FixtureRequest, testrun_uid: str) -> tuple[str, int]:
+    """The id of this test run and the process that controls it: xdist's controller, or this one."""
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    return testrun_uid, os.getppid() if is_worker else os.getpid()
+
+
+@pytest.fixture(scope="session")
+def _mongo_port(_run: tuple[str, int]) -> int:
+    return int(shared("mongo", *_run)["port"])
+
+
+@pytest.fixture
+def mongo_url(_mongo_port: int) -> Iterator[str]:
+    """A fresh database on a real MongoDB, dropped afterwards."""
+    import pymongo
+
+    url = f"mongodb://127.0.0.1:{_mongo_port}/test_{uuid.uuid4().hex[:16]}?directConnection=true"
+    yield url
+    with pymongo.MongoClient[dict[str, object]](url, serverSelectionTimeoutMS=10_000) as client:
+        client.drop_database(client.get_default_database())
+
+
+@pytest.fixture
+def mongo_server() -> Iterator[Mongod]:
+    """A mongod of the test's own, to be stopped and started."""
+    server = Mongod()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_access(_run: tuple[str, int]) -> S3Access:
+    """A real S3 server that the whole run shares."""
+    return S3Access(**shared("s3", *_run))
+
+
+@pytest.fixture
+def s3_store(s3_access: S3Access, store_config: Store) -> Store:
+    """Settings whose blobs lie in a fresh bucket of a real S3 server."""
+    return _in_new_bucket(store_config, s3_access, s3_access.endpoint)
+
+
+@pytest.fixture
+def s3_server(s3_access: S3Access) -> Iterator[Gateway]:
+    """An S3 gateway of the test's own over the shared data, to be killed and started."""
+    gateway = Gateway(s3_access.config)
+    yield gateway
+    gateway.kill()
+
+
+@pytest.fixture
+def s3_server_store(s3_server: Gateway, s3_access: S3Access, store_config: Store) -> Store:
+    """Settings whose blobs lie in a fresh bucket behind `s3_server`."""
+    return _in_new_bucket(store_config, s3_access, s3_server.endpoint)
+
+
+@pytest.fixture
+def redis_url(_run: tuple[str, int]) -> Iterator[str]:
+    """An empty database on a real Redis, emptied afterwards; no two workers get the same."""
+    port = int(shared("redis", *_run)["port"])
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    database = int(worker.removeprefix("gw")) % DATABASES
+    flush(port, database)
+    yield f"redis://127.0.0.1:{port}/{database}"
+    flush(port, database)
+
+
+def _in_new_bucket(store: Store, access: S3Access, endpoint: str) -> Store:
+    bucket = f"test-{uuid.uuid4().hex[:16]}"
+    make_bucket(access, bucket)
+    s3 = S3.model_validate(
+        {"endpoint": endpoint, "region": "us-east-1", "access_key": access.access_key, "secret_key": access.secret_key}
+    )
+    return store.model_copy(update={"blobs": f"s3://{bucket}/blobs", "s3": s3})

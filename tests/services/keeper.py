@@ -1,0 +1,103 @@
+"""One server for all workers of a test run: the first that asks starts it, and it ends with the run.
+
+A server must outlive the worker that started it, so a process of its own keeps it: it starts the server,
+says where it is, and waits until the run's controller is gone (which the kernel tells it, even after kill -9).
+"""
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from services.binaries import ServerError
+
+_START_SECONDS = 1200
+
+
+def shared(kind: str, run: str, controller: int) -> dict[str, Any]:
+    """Where the `kind` server (`mongo`, `s3`, `redis`) of test run `run` is, started if it is not running yet.
+
+    controller: the process whose end ends the server.
+    """
+    folder = Path(tempfile.gettempdir()) / f"ml-run-{os.getuid()}-{run[:12]}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    answer = folder / f"{kind}.json"
+    with (folder / f"{kind}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not answer.exists():
+            answer.write_text(_spawn(kind, folder, controller))
+    place: dict[str, Any] = json.loads(answer.read_text())
+    if "error" in place:
+        raise ServerError(f"{kind}: {place['error']}")
+    return place
+
+
+def _spawn(kind: str, folder: Path, controller: int) -> str:
+    command = [sys.executable, "-m", "services.keeper", kind, str(folder), str(controller)]
+    with (folder / f"{kind}.log").open("wb") as log:
+        keeper = subprocess.Popen(
+            command, cwd=Path(__file__).parents[1], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+    assert keeper.stdout is not None
+    ready, _, _ = select.select([keeper.stdout], [], [], _START_SECONDS)
+    line = keeper.stdout.readline() if ready else b""
+    keeper.stdout.close()
+    if not line:
+        keeper.kill()
+        words = (folder / f"{kind}.log").read_text(errors="replace").strip()[-500:]
+        return json.dumps({"error": f"its keeper ended or hung: {words}"})
+    # It is nobody's child to wait for: it ends when the run has ended.
+    keeper.returncode = 0
+    return line.decode()
+
+
+def _start(kind: str) -> tuple[Any, dict[str, Any]]:
+    if kind == "mongo":
+        from services.mongod import Mongod
+
+        mongod = Mongod()
+        return mongod, {"port": mongod.port}
+    if kind == "s3":
+        from dataclasses import asdict
+
+        from services.ceph import Cluster
+
+        cluster = Cluster()
+        return cluster, asdict(cluster.access)
+    from services.redis import Redis
+
+    redis = Redis()
+    return redis, {"port": redis.port}
+
+
+def main() -> None:
+    """Keep one server until the controller is gone."""
+    kind, folder, controller = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    try:
+        watch = os.pidfd_open(controller)
+    except ProcessLookupError:
+        return
+    try:
+        server, place = _start(kind)
+    except ServerError as error:
+        os.write(1, json.dumps({"error": str(error)}).encode() + b"\n")
+        select.select([watch], [], [])
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    try:
+        os.write(1, json.dumps(place).encode() + b"\n")
+        select.select([watch], [], [])
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

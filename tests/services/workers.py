@@ -1,0 +1,164 @@
+"""Processes that use a store and may be killed: `python -m services.workers JOB STORE [ARGUMENTS]`.
+
+Each says on its standard output, one JSON value a line, what the store has acknowledged.
+"""
+
+import base64
+import contextlib
+import itertools
+import json
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from catalog.blobs import blob_key, open_blobs
+from catalog.documents import open_documents
+from catalog.errors import StoreError
+from catalog.records import Meme
+from configs.schema import Store
+
+_WHEN = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+
+def start(job: str, store: Store, *arguments: object, inside: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    """Start a worker process; `inside` is a command that runs it, such as `unshare`."""
+    packed = base64.b64encode(pickle.dumps(store)).decode()
+    return subprocess.Popen(
+        [*inside, sys.executable, "-m", "services.workers", job, packed, *map(str, arguments)],
+        cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def running(job: str, store: Store, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A worker that is killed at the end of the block, if it still runs."""
+    worker = start(job, store, *arguments)
+    try:
+        yield worker
+    finally:
+        worker.kill()
+        worker.wait()
+        if worker.stdout is not None:
+            worker.stdout.close()
+
+
+def result(worker: subprocess.Popen[str], seconds: float = 120) -> list[Any]:
+    """Wait for a worker's end, and for what it said."""
+    said, _ = worker.communicate(timeout=seconds)
+    assert worker.returncode == 0, f"the worker ended with {worker.returncode}: {said[-500:]}"
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def killed(worker: subprocess.Popen[str], after_lines: int, then_seconds: float) -> list[Any]:
+    """Kill -9 a worker some time after it said so many things; everything it said."""
+    assert worker.stdout is not None
+    said = list(itertools.islice(worker.stdout, after_lines))
+    time.sleep(then_seconds)
+    worker.kill()
+    rest, _ = worker.communicate()
+    # The last line may be cut off by the kill: then nobody was told.
+    lines = ("".join(said) + rest).split("\n")[:-1]
+    return [json.loads(line) for line in lines]
+
+
+def batch_of(writer: str, number: int, size: int) -> list[Meme]:
+    """The memes that `upsert` writes as batch `number`."""
+    return [
+        Meme(id=f"test:{writer}-{number:05}-{i:03}", source="test", boxes=(f"box {i}", "x" * 300), fetched_at=_WHEN)
+        for i in range(size)
+    ]
+
+
+def _say(value: object) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def _upsert(store: Store, writer: str, size: str) -> None:
+    """Write batches for ever."""
+    documents = open_documents(store)
+    for number in itertools.count():
+        documents.upsert(batch_of(writer, number, int(size)))
+        _say(number)
+
+
+def _facts(store: Store, fact: str, n: str) -> None:
+    """Tell every meme the same fact, one call each; several workers with different facts collide."""
+    documents = open_documents(store)
+    update: dict[str, Any] = {fact: f"known by {fact}" if fact in ("title", "page_url", "image_url") else 7}
+    for i in range(int(n)):
+        documents.upsert([Meme(id=f"test:{i}", source="test", fetched_at=_WHEN, **update)])
+    _say("done")
+
+
+def _lease(store: Store, stage: str) -> None:
+    """Claim work until there is none, and finish it."""
+    documents = open_documents(store)
+    while leases := documents.lease(stage, 7, 60, 3):
+        assert documents.ack(leases) == len(leases)
+        _say([lease.meme_id for lease in leases])
+
+
+def _hold(store: Store, stage: str, n: str, ttl: str) -> None:
+    """Claim work and never finish it."""
+    documents = open_documents(store)
+    _say([lease.meme_id for lease in documents.lease(stage, int(n), float(ttl), 3)])
+    time.sleep(600)
+
+
+def _put(store: Store, size: str) -> None:
+    """Store blobs for ever."""
+    blobs = open_blobs(store)
+    while True:
+        data = os.urandom(int(size))
+        _say(["putting", blob_key(data)])
+        _say(["put", blobs.put(data)])
+
+
+def _fill_documents(store: Store, mount: str, size: str) -> None:
+    """Fill a small disk, then say what went wrong, what had been acknowledged and what is there."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount], check=True)
+    documents = open_documents(store)
+    acknowledged = 0
+    try:
+        for number in range(1000):
+            acknowledged += documents.upsert(batch_of("full", number, 500)).inserted
+    except StoreError as error:
+        _say([type(error).__name__, str(error)])
+    _say([acknowledged, documents.count()])
+    documents.close()
+    reopened = open_documents(store)
+    _say([sum(1 for _ in reopened.scan()), reopened.count()])
+
+
+def _fill_blobs(store: Store, mount: str, size: str) -> None:
+    """Fill a small disk, then say what went wrong, and that every acknowledged blob can be read."""
+    if mount:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount], check=True)
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), int(size)))
+    blobs = open_blobs(store)
+    keys: list[str] = []
+    try:
+        keys.extend(blobs.put(os.urandom(number * 10_000)) for number in range(1, 1000))
+    except StoreError as error:
+        _say([type(error).__name__, str(error)])
+    left = [p.name for p in Path(store.blobs).rglob("*") if p.is_file() and p.name not in keys]
+    _say([len(keys), sorted(keys) == list(blobs.keys()), all(blob_key(blobs.get(key)) == key for key in keys), left])
+
+
+_JOBS: dict[str, Callable[..., None]] = {
+    "upsert": _upsert, "facts": _facts, "lease": _lease, "hold": _hold, "put": _put,
+    "fill_documents": _fill_documents, "fill_blobs": _fill_blobs,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    _JOBS[sys.argv[1]](pickle.loads(base64.b64decode(sys.argv[2])), *sys.argv[3:])
