@@ -1,0 +1,143 @@
+"""The Ray engine on a private cluster: the same results and the same errors as local processes."""
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from partition_functions import die_at_three, fail_at_three, square, stand_still, thread_limits
+from services.process import free_port
+
+from configs.errors import MemeloomError
+from configs.schema import Engine
+from engine.pool import run_partitions
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
+# What Ray leaves open, or finds old-fashioned in itself, is not ours to mend.
+quiet = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+)  # fmt: skip
+# Where Ray believes that it cannot form clusters, it listens on loopback only.
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
+
+
+def on(address: str, workers: int | None = 2) -> Engine:
+    return Engine(kind="ray", workers=workers, ray_address=address)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Engine]:
+    """A cluster of one node with two processors, on loopback."""
+    # Ray's sockets need a short path.
+    folder = Path(tempfile.mkdtemp(prefix="ml-ray-", dir="/tmp"))
+    port = free_port()
+    command = [
+        "setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m", "ray.scripts.scripts", "start", "--head",
+        "--block", "--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={free_port()}",
+        "--include-dashboard=false", "--disable-usage-stats", "--num-cpus=2", "--object-store-memory=100000000",
+        f"--temp-dir={folder}",
+    ]  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch, (folder / "start.log").open("wb") as log:
+        for name, value in LOOPBACK.items():
+            patch.setenv(name, value)
+        path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
+        patch.setenv("PYTHONPATH", path)
+        server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        try:
+            wait_for(folder / "start.log", "Ray runtime started", server)
+            yield on(f"127.0.0.1:{port}")
+        finally:
+            server.terminate()
+            server.wait(30)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for(log: Path, text: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 90
+    while text not in (said := log.read_text(errors="replace")):
+        assert server.poll() is None, said
+        assert time.monotonic() < deadline, said
+        time.sleep(0.1)
+
+
+@needs_ray
+@quiet
+def test_the_results_are_those_of_local_processes(cluster: Engine) -> None:
+    local = cluster.model_copy(update={"kind": "local"})
+    assert sorted(run_partitions(square, range(50), cluster)) == sorted(run_partitions(square, range(50), local))
+    for environment, threads in run_partitions(thread_limits, range(2), cluster):
+        assert (environment, threads) == ("1", 1)
+
+
+@needs_ray
+@quiet
+def test_errors_are_those_of_local_processes(cluster: Engine) -> None:
+    with pytest.raises(KeyError, match="three") as caught:
+        list(run_partitions(fail_at_three, range(10), cluster))
+    assert "in fail_at_three" in "".join(caught.value.__notes__)
+    with pytest.raises(MemeloomError, match=r"a Ray worker died at partition 4 \(3\)"):
+        list(run_partitions(die_at_three, range(10), cluster))
+
+
+@needs_ray
+@quiet
+def test_endless_partitions_are_taken_only_as_workers_become_free(cluster: Engine) -> None:
+    taken = 0
+
+    def endless() -> Iterator[int]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield taken
+
+    for workers in (2, None):
+        taken = 0
+        results = run_partitions(square, endless(), cluster.model_copy(update={"workers": workers}))
+        for done in range(1, 10):
+            next(results)
+            assert taken <= done + 2
+        results.close()  # type: ignore[attr-defined]
+
+
+@needs_ray
+@quiet
+def test_an_error_ends_the_work_that_is_under_way(cluster: Engine, tmp_path: Path) -> None:
+    begun = time.monotonic()
+    partitions = itertools.chain([str(tmp_path / "missing")], [str(tmp_path)])
+    with pytest.raises(FileNotFoundError):
+        list(run_partitions(stand_still, partitions, cluster))
+    # The processors are free again: what stood still for ten minutes was ended.
+    assert sorted(run_partitions(square, range(4), cluster)) == [0, 1, 4, 9]
+    assert time.monotonic() - begun < 60
+
+
+@needs_ray
+@quiet
+def test_a_cluster_that_is_not_there_is_one_clear_error() -> None:
+    with pytest.raises(MemeloomError, match=r"no Ray cluster at '127\.0\.0\.1:\d+' \(engine\.ray_address\)"):
+        list(run_partitions(square, [1], on(f"127.0.0.1:{free_port()}")))
+    with pytest.raises(MemeloomError, match=r"no Ray cluster at 'nonsense'"):
+        list(run_partitions(square, [1], on("nonsense")))
+
+
+def test_without_the_package_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MemeloomError, match=r'pip install "memeloom\[ray\]"'):
+        list(run_partitions(square, [1], on("auto")))
+
+
+def test_ray_is_loaded_only_when_it_is_asked_for() -> None:
+    code = (
+        "import sys\nfrom configs.schema import Engine\nfrom engine.pool import run_partitions\n"
+        "assert list(run_partitions(abs, [-1], Engine(kind='local', workers=1, ray_address='auto'))) == [1]\n"
+        "assert not {'ray', 'numpy', 'cv2', 'engine.ray_pool'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
