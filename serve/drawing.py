@@ -16,7 +16,8 @@ DEFAULT_BOXES = (
 _SIZES = (6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 24, 27, 30, 33, 36, 40, 44, 48, 53, 58, 64,
           70, 77, 85, 94, 103, 113, 124, 136, 150, 165, 181, 199)  # fmt: skip
 _LARGEST = 0.13  # of the picture's mean side
-_BREAK_GAIN = 2.0  # a word is broken only if that lets all letters grow this much
+_READABLE = 0.2  # of the largest size: a word is broken only where it would be smaller than this if whole,
+_BREAK_GAIN = 2.0  # and only if that lets all letters grow this much
 
 Paragraphs: TypeAlias = Sequence[Sequence[str]]
 Fitted: TypeAlias = tuple[int, list[str]]
@@ -82,7 +83,7 @@ def _draw_lines(
 ) -> None:
     """Draw `lines` into `area` (left, top, width, height); `gravity` 0 is its top, 1 its bottom."""
     left, top, width, height = area
-    first = top + outline(size) + reach(lines[0])[0] * size + (height - _height(lines, size)) * gravity
+    first = top + outline(size) + reach(lines[0], size)[0] + (height - _height(lines, size)) * gravity
     placed = [(left + (width - ems(line) * size) / 2, first + n * LINE * size, line) for n, line in enumerate(lines)]
     paste_lines(canvas, placed, size)
 
@@ -96,7 +97,7 @@ def fit(paragraphs: Paragraphs, width: int, height: int, largest: float) -> Fitt
         return None
     whole = _search(paragraphs, width, height, largest, broken=False)
     broken = _search(paragraphs, width, height, largest, broken=True)
-    if whole and broken and broken[0] < _BREAK_GAIN * whole[0]:
+    if whole and broken and (whole[0] >= _READABLE * largest or broken[0] < _BREAK_GAIN * whole[0]):
         return whole
     return broken or _cut(paragraphs, width, height)
 
@@ -167,5 +168,5 @@ def _room(width: int, size: int) -> float:
 
 def _height(lines: Sequence[str], size: int) -> float:
     """Pixels from the top of the first line's outline to the foot of the last one's; one goes to rounding."""
-    body = reach(lines[0])[0] + LINE * (len(lines) - 1) + reach(lines[-1])[1]
-    return body * size + 2 * outline(size) + 1
+    letters = reach(lines[0], size)[0] + reach(lines[-1], size)[1]
+    return letters + LINE * size * (len(lines) - 1) + 2 * outline(size) + 1

@@ -29,9 +29,9 @@ def ems(text: str) -> float:
     return sum(map(_advance, text))
 
 
-def reach(text: str) -> tuple[float, float]:
-    """How far `text` goes above and below its baseline, in font sizes, without its outline."""
-    extents = [_extent(character) for character in text] or [(0.0, 0.0)]
+def reach(text: str, size: int) -> tuple[int, int]:
+    """How many pixels `text` goes above and below its baseline, without its outline."""
+    extents = [_extent(character, size) for character in text] or [(0, 0)]
     return max(up for up, _ in extents), max(down for _, down in extents)
 
 
@@ -77,9 +77,10 @@ def _advance(character: str) -> float:
 
 
 @lru_cache(maxsize=8192)
-def _extent(character: str) -> tuple[float, float]:
-    _, top, _, bottom = load_font(_REFERENCE).getbbox(character, anchor="ls")
-    return max(0.0, -top / _REFERENCE), max(0.0, bottom / _REFERENCE)
+def _extent(character: str, size: int) -> tuple[int, int]:
+    """Measured at the very size: hinting makes small letters up to two pixels taller than scaling says."""
+    _, top, _, bottom = load_font(size).getbbox(character, anchor="ls")
+    return max(0, -round(top)), max(0, round(bottom))
 
 
 @lru_cache(maxsize=8192)

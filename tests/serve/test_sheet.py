@@ -1,0 +1,58 @@
+"""What `serve.sheet` promises: all memes in a grid, each over its label, under the title."""
+
+import pytest
+from PIL import Image
+
+from serve.sheet import draw_sheet
+
+COLOURS = [(200, 30, 30), (30, 200, 30), (30, 30, 200), (200, 200, 30), (30, 200, 200)]
+
+
+def items(count: int) -> list[tuple[Image.Image, str]]:
+    return [(Image.new("RGB", (300, 200), COLOURS[n % len(COLOURS)]), f"meme {n}") for n in range(count)]
+
+
+def places(sheet: Image.Image, colour: tuple[int, int, int]) -> tuple[int, int, int, int]:
+    mask = Image.new("L", sheet.size)
+    mask.putdata([255 if pixel == colour else 0 for pixel in sheet.get_flattened_data()])
+    box = mask.getbbox()
+    assert box is not None, f"{colour} is not on the sheet"
+    return box
+
+
+def test_every_picture_is_there_in_reading_order() -> None:
+    sheet = draw_sheet(items(5), columns=3, title="five memes")
+    corners = [places(sheet, colour)[:2] for colour in COLOURS]
+    assert corners[0][1] == corners[1][1] == corners[2][1] < corners[3][1] == corners[4][1]
+    assert corners[0][0] < corners[1][0] < corners[2][0]
+    assert corners[3][0] < corners[4][0]
+
+
+def test_pictures_keep_their_proportions() -> None:
+    left, top, right, bottom = places(draw_sheet(items(1), columns=1, title="one"), COLOURS[0])
+    assert (right - left) / (bottom - top) == pytest.approx(300 / 200, rel=0.02)
+
+
+def test_the_width_depends_on_the_columns_and_the_height_on_the_rows() -> None:
+    assert draw_sheet(items(4), 2, "a").size == draw_sheet(items(3), 2, "another").size
+    assert draw_sheet(items(5), 2, "a").height > draw_sheet(items(4), 2, "a").height
+    assert draw_sheet(items(4), 4, "a").width > draw_sheet(items(4), 2, "a").width
+
+
+def test_a_label_and_a_title_that_are_too_long_do_not_leave_their_place() -> None:
+    plain = draw_sheet([(items(1)[0][0], "")], 1, "")
+    sheet = draw_sheet([(items(1)[0][0], "a very long label indeed " * 9)], 1, "a very long title indeed " * 9)
+    assert sheet.size == plain.size
+    edges = [(0, 0, 6, sheet.height), (sheet.width - 6, 0, sheet.width, sheet.height)]
+    for edge in edges:
+        assert sheet.crop(edge).tobytes() == plain.crop(edge).tobytes()
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3])
+def test_no_memes_are_no_error(columns: int) -> None:
+    assert draw_sheet([], columns, "nothing yet").width > 0
+
+
+def test_pictures_of_one_pixel_and_with_transparency_are_no_error() -> None:
+    sheet = draw_sheet([(Image.new("RGBA", (1, 1)), "dot"), (Image.new("L", (1, 900)), "line")], 2, "odd ones")
+    assert sheet.mode == "RGB"
