@@ -21,6 +21,7 @@ class Batch(Generic[Record]):
         self._pending: list[tuple[Record, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._full = asyncio.Event()
+        self._hurry = False
 
     async def put(self, record: Record) -> None:
         """Return when `record` is durable. Raises what the write raised."""
@@ -34,9 +35,13 @@ class Batch(Generic[Record]):
 
     async def flush(self) -> None:
         """Write what is pending now, and wait for it."""
+        self._hurry = True
         self._full.set()
-        if self._writer is not None:
-            await self._writer
+        try:
+            if self._writer is not None:
+                await self._writer
+        finally:
+            self._hurry = False
 
     async def _write_all(self) -> None:
         try:
@@ -48,7 +53,7 @@ class Batch(Generic[Record]):
             self._writer = None
 
     async def _wait_until_full(self) -> None:
-        if len(self._pending) < self._size:
+        if len(self._pending) < self._size and not self._hurry:
             self._full.clear()
             try:
                 await asyncio.wait_for(self._full.wait(), self._wait_seconds)

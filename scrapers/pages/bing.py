@@ -12,6 +12,9 @@ SITE = "bing"
 RESULT = "a.iusc"
 RESULT_FACTS = "m"
 
+# Around the words of the query, in titles.
+_HIGHLIGHT = {0xE000: None, 0xE001: None}
+
 
 @dataclass(frozen=True, slots=True)
 class FoundImage:
@@ -47,4 +50,5 @@ def _found_image(facts: str) -> FoundImage | None:
         return None
     if not isinstance(image_url, str) or not image_url.startswith(("http://", "https://")):
         return None
-    return FoundImage(image_url, known.get("purl") or None, known.get("t") or None)
+    title = str(known.get("t") or "").translate(_HIGHLIGHT).strip()
+    return FoundImage(image_url, known.get("purl") or None, title or None)

@@ -25,7 +25,11 @@ class RedditRefused(MemeloomError):
 
 
 class RedditSpider(MemeSpider):
-    """A token, then each subreddit's listing page after page; one fresh token if the first is refused."""
+    """A token, then each subreddit's listing page after page; one fresh token if the first is refused.
+
+    The API is entered with an application's own credentials under Reddit's terms for it, so its
+    robots.txt, which is for crawlers of pages, is not asked; that of the image hosts is.
+    """
 
     name = "reddit"
     essential = "data.children[]"
@@ -49,7 +53,7 @@ class RedditSpider(MemeSpider):
             request=FormRequest,
             formdata={"grant_type": "client_credentials"},
             headers={"Authorization": basic_auth_header(settings.client_id or "", secret)},
-            meta={"handle_httpstatus_list": [400, 401, 403]},
+            meta={"handle_httpstatus_list": [400, 401, 403], "dont_obey_robotstxt": True},
             cb_kwargs={"then": then},
             dont_filter=True,
         )
@@ -80,7 +84,7 @@ class RedditSpider(MemeSpider):
         return self.page(
             f"{settings.api}/r/{subreddit}/{settings.sort}?{query}",
             self.parse_listing,
-            meta={"handle_httpstatus_list": [401]},
+            meta={"handle_httpstatus_list": [401], "dont_obey_robotstxt": True},
             cb_kwargs={"subreddit": subreddit, "gathered": gathered},
         )
 

@@ -1,0 +1,148 @@
+"""Imgflip's pages: everything a page says is read, and a page that says something else is refused by name."""
+
+from pathlib import Path
+
+import pytest
+
+from scrapers.pages import imgflip
+from scrapers.pages.layout import LayoutChanged
+
+URL = "https://imgflip.com/meme/Drake?sort=latest&page=1"
+BLANK = '<a class="meme-link" href="/memetemplate/181913649/Drake"><img src="//i.imgflip.com/4/30b1gx.jpg"></a>'
+NEXT = '<div class="pager"><a class="pager-next" href="/meme/Drake?sort=latest&amp;page=2">Next</a></div>'
+
+
+def unit(picture: str, stats: str = "1,234 views, 56 upvotes, 7 comments", author: str = "") -> str:
+    return f"""<div class="base-unit"><h2 class="base-unit-title"><a href="/i/8abc12">My title</a></h2>
+      <div class="base-img-wrap">{picture}</div><div class="base-author">{author}</div>
+      <div class="base-view-count">{stats}</div></div>"""
+
+
+PICTURE = (
+    '<img class="base-img" src="//i.imgflip.com/8abc12.jpg" '
+    'alt="My title |  A &amp; &quot;B&quot;; C | image tagged in drake | made w/ Imgflip meme maker">'
+)
+
+
+def test_a_listing_gives_its_memes_the_template_and_the_next_page() -> None:
+    author = 'by <a class="u-username" href="/user/someone">someone</a>'
+    html = f'<div class="alt-names">also called: drakeposting, no yes</div>{BLANK}{unit(PICTURE, author=author)}{NEXT}'
+    listing = imgflip.parse_listing(html, URL, {"181913649": 2})
+    assert listing.template_id == "181913649"
+    assert listing.alt_names == ("drakeposting", "no yes")
+    assert listing.next_url == "https://imgflip.com/meme/Drake?sort=latest&page=2"
+    (meme,) = listing.memes
+    assert meme == imgflip.PostedMeme(
+        key="8abc12",
+        page_url="https://imgflip.com/i/8abc12",
+        image_url="https://i.imgflip.com/8abc12.jpg",
+        title="My title",
+        boxes=('A & "B"', "C"),
+        author="someone",
+        views=1234,
+        votes=56,
+    )
+
+
+@pytest.mark.parametrize(
+    ("stats", "views", "votes"),
+    [("1 view", 1, None), ("12,345,678 views, 1 upvote", 12_345_678, 1), ("", None, None), ("new", None, None)],
+)
+def test_stats_are_numbers_or_unknown(stats: str, views: int | None, votes: int | None) -> None:
+    (meme,) = imgflip.parse_listing(BLANK + unit(PICTURE, stats), URL).memes
+    assert (meme.views, meme.votes) == (views, votes)
+
+
+def test_videos_and_units_that_cannot_be_read_are_counted() -> None:
+    video = '<video class="base-img" data-src="//i.imgflip.com/8abc12.mp4"></video>'
+    listing = imgflip.parse_listing(BLANK + unit(PICTURE) + unit(video) + unit("<p>an advertisement</p>"), URL)
+    assert len(listing.memes) == 1
+    assert listing.skipped == {"video": 1, "unreadable unit": 1}
+
+
+def test_an_image_without_the_caption_grammar_has_no_stated_boxes() -> None:
+    (meme,) = imgflip.parse_listing(BLANK + unit('<img class="base-img" src="//i.imgflip.com/8abc12.jpg">'), URL).memes
+    assert meme.boxes is None
+
+
+def test_a_template_without_memes_is_an_empty_listing() -> None:
+    assert imgflip.parse_listing(BLANK, URL).memes == ()
+
+
+@pytest.mark.parametrize(
+    ("html", "selector"),
+    [
+        ("<html><body>Just a moment...</body></html>", ".base-unit"),
+        (unit("<picture></picture>"), "img.base-img"),
+        ("", ".base-unit"),
+    ],
+)
+def test_a_listing_in_another_layout_is_refused_by_name(html: str, selector: str) -> None:
+    with pytest.raises(LayoutChanged) as refused:
+        imgflip.parse_listing(html, URL)
+    assert refused.value.site == "imgflip"
+    assert selector in refused.value.selector
+    assert URL in str(refused.value)
+
+
+def test_template_ids_are_image_keys_in_base_36(real_data: Path) -> None:
+    for name in ("get_memes_jadecodes8191.json", "get_memes_ursreddy.json"):
+        body = (real_data / "pages" / "imgflip" / name).read_bytes()
+        templates = imgflip.parse_api(body, "https://api.imgflip.com/get_memes")
+        assert len(templates) == 100
+        assert all(imgflip.template_id(template.image_url or "") == template.id for template in templates)
+        assert {template.name: template.box_count for template in templates}["Distracted Boyfriend"] == 3
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"success":false}', b'{"data":{"memes":[{"id":"1"}]}}'])
+def test_an_api_answer_of_another_form_is_refused(body: bytes) -> None:
+    with pytest.raises(LayoutChanged, match="memes"):
+        imgflip.parse_api(body, "https://api.imgflip.com/get_memes")
+
+
+def test_a_template_list_gives_names_slugs_ids_and_whole_pictures() -> None:
+    html = """<div id="mt-boxes-wrap"><div class="mt-box"><h3 class="mt-title"><a href="/meme/1234/One">One</a></h3>
+      <div class="mt-img-wrap"><img src="//i.imgflip.com/4/1ur9b0.jpg"></div></div>
+      <div class="mt-box"><h3 class="mt-title"><a href="/meme/Two-Moving">Two Moving</a></h3>
+      <div class="mt-img-wrap"><img src="//i.imgflip.com/2/30b1gx.jpg"></div></div></div>"""
+    one, two = imgflip.parse_template_list(html, "https://imgflip.com/memetemplates").templates
+    assert (one.id, one.slug, one.name) == ("112126428", "1234/One", "One")
+    assert one.image_url == "https://i.imgflip.com/1ur9b0.jpg"
+    assert (two.slug, two.image_url) == ("Two-Moving", "https://i.imgflip.com/30b1gx.jpg")
+
+
+@pytest.mark.parametrize("html", ["<p>hello</p>", '<div id="mt-boxes-wrap"><div class="mt-box"></div></div>'])
+def test_a_template_list_in_another_layout_is_refused(html: str) -> None:
+    with pytest.raises(LayoutChanged, match="mt-"):
+        imgflip.parse_template_list(html, "https://imgflip.com/memetemplates")
+
+
+def test_a_template_page_names_the_template_and_shows_it_whole() -> None:
+    html = """<h1 id="mtm-title">Drake Hotline Bling Meme Template</h1>
+      <h2 id="mtm-subtitle">also called: drakeposting, drake</h2>
+      <img id="mtm-img" src="//i.imgflip.com/30b1gx.png"><div id="mtm-info"><p>Template ID: 181913649</p>
+      <p>Format: png</p></div>"""
+    template = imgflip.parse_template(html, "https://imgflip.com/memetemplate/181913649")
+    assert (template.id, template.name) == ("181913649", "Drake Hotline Bling")
+    assert template.alt_names == ("drakeposting", "drake")
+    assert template.image_url == "https://i.imgflip.com/30b1gx.png"
+
+
+def test_a_meme_page_states_the_caption_in_its_second_description() -> None:
+    html = """<h1 id="img-title">T</h1><div class="img-info"><span class="img-views">2,000 views</span>
+      <span class="img-votes">30 upvotes</span> <a class="u-username">someone</a></div>
+      <img id="im" src="//i.imgflip.com/8abc12.jpg"><div class="img-desc">Drake</div>
+      <div class="img-desc">TOP; BOTTOM; REST</div>"""
+    meme = imgflip.parse_meme(html, "https://imgflip.com/i/8abc12", 2)
+    assert meme is not None
+    assert (meme.key, meme.boxes, meme.views, meme.votes) == ("8abc12", ("TOP", "BOTTOM; REST"), 2000, 30)
+
+
+def test_a_meme_page_with_several_pictures_is_none() -> None:
+    html = '<img id="im" src="//i.imgflip.com/1.jpg"><div class="img-added-imgs-msg">more below</div>'
+    assert imgflip.parse_meme(html, "https://imgflip.com/i/8abc12") is None
+
+
+def test_a_meme_page_in_another_layout_is_refused() -> None:
+    with pytest.raises(LayoutChanged, match="#im"):
+        imgflip.parse_meme("<p>hello</p>", "https://imgflip.com/i/8abc12")

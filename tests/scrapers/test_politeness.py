@@ -1,0 +1,108 @@
+"""The small rules of a polite crawler: how long to wait, whom not to visit, when a record is safe."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from catalog.errors import StoreFull
+from scrapers.batch import Batch
+from scrapers.guard import is_public
+from scrapers.retry import retry_after
+from scrapers.session import Session
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0),
+        (" 120 ", 120.0),
+        ("Thu, 01 Jan 2026 12:00:30 GMT", 30.0),
+        ("Thu, 01 Jan 2026 11:00:00 GMT", 0.0),
+        ("Thu, 01 Jan 2026 13:00:30 +0100", 30.0),
+        ("soon", None),
+        ("-5", None),
+        ("1.5", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> None:
+    assert retry_after(value, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+     "255.255.255.255", "::1", "fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "2002:7f00:1::", "ff02::1"],
+)  # fmt: skip
+def test_addresses_that_are_not_on_the_public_internet(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34"])
+def test_addresses_on_the_public_internet(address: str) -> None:
+    assert is_public(address)
+
+
+def test_a_batch_acknowledges_only_what_is_written() -> None:
+    written: list[list[int]] = []
+
+    async def write(records: list[int]) -> None:
+        await asyncio.sleep(0)
+        if 13 in records:
+            raise StoreFull("no space left")
+        written.append(records)
+
+    async def put_all() -> list[BaseException | None]:
+        batch = Batch(write, size=4, wait_seconds=0.01)
+        return await asyncio.gather(*(batch.put(number) for number in range(10, 20)), return_exceptions=True)
+
+    results = asyncio.run(put_all())
+    lost = [10 + place for place, result in enumerate(results) if isinstance(result, StoreFull)]
+    assert lost == [10, 11, 12, 13]
+    assert written == [[14, 15, 16, 17], [18, 19]]
+
+
+def test_a_flush_does_not_wait_for_a_full_batch() -> None:
+    written: list[list[str]] = []
+
+    async def write(records: list[str]) -> None:
+        written.append(records)
+
+    async def run() -> None:
+        batch = Batch(write, size=100, wait_seconds=60)
+        put = asyncio.create_task(batch.put("one"))
+        await asyncio.sleep(0)
+        await batch.flush()
+        await put
+
+    asyncio.run(asyncio.wait_for(run(), 5))
+    assert written == [["one"]]
+
+
+def test_no_more_memes_are_admitted_than_wanted_and_a_refused_place_is_given_on() -> None:
+    async def run() -> tuple[list[bool], str | None]:
+        session = Session(max_memes=2)
+        assert await session.admit()
+        assert await session.admit()
+        waiting = [asyncio.create_task(session.admit()) for _ in range(3)]
+        await asyncio.sleep(0)
+        session.refuse()
+        session.land("imgflip")
+        await asyncio.sleep(0.01)
+        session.land("imgflip")
+        return await asyncio.gather(*waiting), session.stopping
+
+    admitted, stopping = asyncio.run(asyncio.wait_for(run(), 5))
+    assert sorted(admitted) == [False, False, True]
+    assert stopping == "max_memes"
+
+
+def test_a_pause_ends_early_when_the_crawl_stops() -> None:
+    async def run() -> bool:
+        session = Session()
+        asyncio.get_running_loop().call_later(0.01, session.stop, "interrupted")
+        return await session.pause(60)
+
+    assert asyncio.run(asyncio.wait_for(run(), 5)) is False
