@@ -9,8 +9,8 @@ from ocr.engine import Word
 
 T = TypeVar("T")
 
-# In line heights, as captions are set: the gap to the next line of a box, the gap between words of
-# a line that an engine cut in two, and how much taller a line may be than its neighbour.
+# In line heights, as captions are set: the gap to the next line of a box, the widest gap between
+# words of a line, and how much taller a line may be than its neighbour.
 _LINE_GAP, _WORD_GAP, _TALLER = 0.9, 1.5, 2.0
 
 
@@ -33,12 +33,13 @@ class Line:
 def find_lines(words: Iterable[Word], aspect: float) -> list[Line]:
     """The lines that `words` form, top to bottom. `aspect` is the picture's width over its height.
 
-    An engine's own lines are kept; pieces of one line that it took for several are put together.
+    They start from the engine's own lines: where a wide gap is, one is cut; pieces that stand
+    close in a row are put together.
     """
     by_line: dict[int, list[Word]] = {}
     for word in words:
         by_line.setdefault(word.line, []).append(word)
-    pieces = [_line(group) for group in by_line.values()]
+    pieces = [_line(piece) for group in by_line.values() for piece in _cut_at_gaps(group, aspect)]
     rows = _group(pieces, lambda a, b: _same_row(a, b, aspect))
     lines = [_line([word for piece in row for word in piece.words]) for row in rows]
     return sorted(lines, key=lambda line: (line.top, line.left))
@@ -65,6 +66,17 @@ def fill_boxes(lines: Iterable[Line], places: Sequence[TemplateBox]) -> list[Ocr
         _box(group) if group else OcrBox(text="", x=p.x, y=p.y, width=p.width, height=p.height, confidence=0.0)
         for group, p in zip(taken, places, strict=True)
     ]
+
+
+def _cut_at_gaps(words: Iterable[Word], aspect: float) -> list[list[Word]]:
+    pieces: list[list[Word]] = []
+    for word in sorted(words, key=lambda word: word.x):
+        last = pieces[-1][-1] if pieces else None
+        if last and (word.x - last.x - last.width) * aspect <= _WORD_GAP * max(last.height, word.height):
+            pieces[-1].append(word)
+        else:
+            pieces.append([word])
+    return pieces
 
 
 def _line(words: Iterable[Word]) -> Line:

@@ -1,6 +1,7 @@
 """From what an engine read to a caption: small pure steps, each keeps a reading or drops it with a reason."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -16,6 +17,7 @@ _MARKS = (
 # Words that captions use too: a mark only where nothing else stands in the line.
 _LONE_MARKS = ("imgflip", "mematic", "kapwing", "ifunny")
 _LETTER = re.compile(r"[^\W_]")
+_BEYOND_DOUBT = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,17 @@ def need_text(reading: Reading) -> Keep | Drop:
 
 
 def keep_sure_words(reading: Reading, min_confidence: float) -> Keep | Drop:
-    """Words below `min_confidence`, and specks without a letter or digit beside no word, are not there.
+    """Words below `min_confidence` are not there, nor are specks: lines without a letter, or with a doubtful one.
 
     Drops a reading of which nothing is left (``low confidence``).
     """
     unsure = [word for word in reading.words if word.confidence < min_confidence]
     sure = reading.without(unsure, "low confidence")
-    lettered = {word.line for word in sure.words if _LETTER.search(word.text)}
-    sure = sure.without([word for word in sure.words if word.line not in lettered], "no letters")
+    letters = Counter[int]()
+    for word in sure.words:
+        # Photos make engines see single characters: one alone counts only if it is beyond doubt.
+        letters[word.line] += len(_LETTER.findall(word.text)) * (2 if word.confidence >= _BEYOND_DOUBT else 1)
+    sure = sure.without([word for word in sure.words if letters[word.line] < 2], "speck")
     return Keep(sure) if sure.words else Drop("low confidence")
 
 

@@ -1,12 +1,14 @@
 """Tesseract through pytesseract, on pictures made into what it reads best: black text on white.
 
 Most captions are white with a dark outline, or black on white. Marking the pixels that are white
-shows Tesseract both as clean shapes and hides most of the photo. A second reading marks bright
-pixels of any colour and fills in where the first found nothing.
+shows Tesseract both as clean shapes and hides most of the photo. A second look marks bright pixels
+of any colour, a third, taken only if little was found, is at the plain grey picture; each fills in
+where those before it found nothing.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import cv2
@@ -17,13 +19,17 @@ from PIL import Image
 
 from ocr.engine import EngineMissing, ReadFailed, Word
 
-# Measured on the tuning half of the real memes: the square root of the area, the least value of a
-# white pixel's darkest channel (or a bright pixel's brightest), and how sure a word must be to fill in.
-_SIDE, _BRIGHT, _SURE = 1100, 200, 70.0
+Channel = NDArray[np.uint8]
+
+# Measured on the tuning half of the real memes. Square roots of the area that is read; the least
+# value of a white pixel's darkest channel, and of a bright pixel's brightest.
+_SIDE, _GREY_SIDE, _BRIGHT = 1100, 600, 200
+# How sure a word must be that fills in, and how many sure characters are so few that grey is tried.
+_SURE, _SURE_IN_GREY, _FEW_CHARACTERS = 70.0, 80.0, 30
 
 
 class Tesseract:
-    """Runs the program `tesseract`, twice a picture, each time with a deadline."""
+    """Runs the program `tesseract`, two or three times a picture."""
 
     name = "tesseract"
 
@@ -35,25 +41,44 @@ class Tesseract:
 
     def read(self, picture: NDArray[np.uint8]) -> list[Word]:
         """The words of `picture`. Raises ReadFailed (``timeout``, ``engine failed``)."""
-        scaled = _scale(picture)
-        words = self._read_mask(scaled.min(axis=2), first_line=0)
-        next_line = 1 + max((word.line for word in words), default=-1)
-        more = self._read_mask(scaled.max(axis=2), first_line=next_line)
-        return words + [word for word in more if word.confidence >= _SURE and not _touches(word, words)]
+        deadline = time.monotonic() + self._seconds
+        words: list[Word] = []
+        for look, least in _looks(picture, words):
+            table = self._run(look, deadline)
+            height, width = look.shape
+            found = _words(table, width, height, first_line=1 + max((word.line for word in words), default=-1))
+            words += [word for word in found if word.confidence >= least and not _touches(word, words)]
+        return words
 
-    def _read_mask(self, channel: NDArray[np.uint8], first_line: int) -> list[Word]:
-        page = Image.fromarray(np.where(channel >= _BRIGHT, 0, 255).astype(np.uint8))
-        page.format = "PPM"  # how pytesseract hands it over: without compressing it
+    def _run(self, page: Channel, deadline: float) -> Mapping[str, list[Any]]:
+        image = Image.fromarray(page)
+        image.format = "PPM"  # how pytesseract hands it over: without compressing it
         try:
-            table = pytesseract.image_to_data(
-                page, lang=self._language, config="--oem 1 --psm 3",
-                timeout=self._seconds / 2, output_type=pytesseract.Output.DICT,
+            # No time left would mean no deadline.
+            return pytesseract.image_to_data(  # type: ignore[no-any-return]
+                image, lang=self._language, config="--oem 1 --psm 3",
+                timeout=max(deadline - time.monotonic(), 1e-3), output_type=pytesseract.Output.DICT,
             )  # fmt: skip
         except pytesseract.TesseractError as error:
             raise ReadFailed("engine failed", str(error.message)[:200]) from None
         except RuntimeError:
             raise ReadFailed("timeout", f"more than {self._seconds:g} s") from None
-        return _words(table, page.width, page.height, first_line)
+        except OSError as error:
+            raise EngineMissing(f"ocr.engine: cannot run tesseract: {error}") from error
+
+
+def _looks(picture: NDArray[np.uint8], words: list[Word]) -> Iterator[tuple[Channel, float]]:
+    """Pages to read, and how sure their words must be; `words` grows with what was found in the pages before."""
+    scaled = _scale(picture, _SIDE)
+    yield _mark(scaled.min(axis=2)), 0.0
+    yield _mark(scaled.max(axis=2)), _SURE
+    if sum(len(word.text) for word in words if word.confidence >= _SURE) < _FEW_CHARACTERS:
+        yield cv2.cvtColor(_scale(picture, _GREY_SIDE), cv2.COLOR_BGR2GRAY).astype(np.uint8, copy=False), _SURE_IN_GREY
+
+
+def _mark(channel: Channel) -> Channel:
+    """Bright pixels as ink on paper."""
+    return np.where(channel >= _BRIGHT, 0, 255).astype(np.uint8)
 
 
 def check_tesseract(language: str) -> None:
@@ -72,10 +97,10 @@ def check_tesseract(language: str) -> None:
             )
 
 
-def _scale(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _scale(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     height, width = picture.shape[:2]
     # At least a few pixels a side: Tesseract refuses less.
-    factor = max(_SIDE / np.sqrt(height * width), 32 / min(height, width))
+    factor = max(side / np.sqrt(height * width), 32 / min(height, width))
     # A panorama one pixel high would grow without end.
     factor = min(factor, 8000 / max(height, width))
     size = max(3, round(width * factor)), max(3, round(height * factor))

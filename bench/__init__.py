@@ -1,0 +1,1 @@
+"""Measurements on real data, one table each: `python -m bench.NAME --help`."""

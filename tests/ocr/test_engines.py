@@ -1,0 +1,104 @@
+"""Both engines for real: they read drawn memes, keep their deadline, and say what is missing."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+from catalog.records import TemplateBox
+from configs.load import load_config
+from configs.schema import Ocr
+from ocr.engine import Engine, EngineMissing, ReadFailed, check_engine, open_engine
+from ocr.read import read_picture
+
+DrawMeme = Callable[..., Pillow.Image]
+TOP, BOTTOM = "WHEN THE BUILD IS GREEN", "BUT NOBODY RAN THE TESTS"
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning:onnxruntime", "ignore::DeprecationWarning:omegaconf"
+)
+
+
+@pytest.fixture(scope="module", params=["tesseract", "rapidocr"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine, loaded once."""
+    if request.param == "rapidocr":
+        pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
+        pytest.importorskip("onnxruntime", reason="the extra `ocr` is not installed")
+    return open_engine(load_config(environment={}).ocr.model_copy(update={"engine": request.param}))
+
+
+def bgr(picture: Pillow.Image) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    return np.ascontiguousarray(np.asarray(picture.convert("RGB"))[:, :, ::-1])
+
+
+def test_outlined_captions_are_read(engine: Engine, settings: Ocr, draw_meme: DrawMeme) -> None:
+    ocr = read_picture(bgr(draw_meme(TOP, BOTTOM)), engine, settings)
+    assert ocr.text.casefold() == f"{TOP}\n{BOTTOM}".casefold()
+    assert ocr.dropped is None
+    assert ocr.engine == engine.name
+    assert 60 <= ocr.confidence <= 100
+
+
+def test_dark_text_on_white_is_read(engine: Engine, settings: Ocr) -> None:
+    picture = np.full((300, 700, 3), 255, np.uint8)
+    cv2.putText(picture, "nobody expects this", (20, 160), cv2.FONT_HERSHEY_SIMPLEX, 1.9, (20, 20, 20), 4)
+    assert read_picture(picture, engine, settings).text.casefold() == "nobody expects this"
+
+
+def test_words_stand_where_they_were_drawn(engine: Engine, draw_meme: DrawMeme) -> None:
+    below = TemplateBox(x=0.5, y=0.7, width=0.48, height=0.25)
+    words = engine.read(bgr(draw_meme("LOWER RIGHT", boxes=(below,))))
+    assert [word.text for word in words] == ["LOWER", "RIGHT"]
+    for word in words:
+        assert 0.45 <= word.x <= word.x + word.width <= 1.0
+        assert 0.65 <= word.y <= word.y + word.height <= 1.0
+
+
+def test_with_the_template_known_a_caption_has_its_boxes(engine: Engine, settings: Ocr, draw_meme: DrawMeme) -> None:
+    right = TemplateBox(x=0.52, y=0.05, width=0.45, height=0.2)
+    left = TemplateBox(x=0.02, y=0.05, width=0.45, height=0.2)
+    low = TemplateBox(x=0.02, y=0.75, width=0.96, height=0.2)
+    ocr = read_picture(bgr(draw_meme("RIGHT", "LEFT", boxes=(right, left))), engine, settings, (right, left, low))
+    assert [box.text for box in ocr.boxes] == ["RIGHT", "LEFT", ""]
+
+
+def test_a_picture_without_text_has_no_text(engine: Engine, settings: Ocr, draw_meme: DrawMeme) -> None:
+    ocr = read_picture(bgr(draw_meme()), engine, settings)
+    assert ocr.dropped in {"no text", "low confidence"}
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 900), (900, 1), (8000, 20), (3, 3)])
+def test_odd_shapes_are_read_as_nothing(engine: Engine, settings: Ocr, shape: tuple[int, int]) -> None:
+    assert read_picture(np.full((*shape, 3), 127, np.uint8), engine, settings).dropped == "no text"
+
+
+def test_a_reading_that_takes_too_long_is_given_up(settings: Ocr, draw_meme: DrawMeme, engine: Engine) -> None:
+    hurried = open_engine(settings.model_copy(update={"engine": engine.name, "image_seconds": 1e-4}))
+    with pytest.raises(ReadFailed) as failure:
+        hurried.read(bgr(draw_meme(TOP, BOTTOM)))
+    assert failure.value.reason == "timeout"
+
+
+def test_a_missing_program_is_named(settings: Ocr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineMissing, match="install the package tesseract-ocr"):
+        check_engine(settings)
+
+
+def test_a_missing_language_pack_is_named(settings: Ocr) -> None:
+    with pytest.raises(EngineMissing, match=r"no language pack 'tlh'.*install the package tesseract-ocr-tlh"):
+        open_engine(settings.model_copy(update={"language": "eng+tlh"}))
+
+
+@pytest.mark.parametrize("package", ["rapidocr", "onnxruntime"])
+def test_a_missing_package_is_named(settings: Ocr, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidocr", sys)
+    monkeypatch.setitem(sys.modules, "onnxruntime", sys)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(EngineMissing, match=rf"{package}; install memeloom\[ocr\]"):
+        check_engine(settings.model_copy(update={"engine": "rapidocr"}))

@@ -1,0 +1,227 @@
+"""The OCR stage end to end on SQLite and a folder, with the real Tesseract."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from PIL import Image as Pillow
+
+from catalog.blobs import open_blobs
+from catalog.documents import DocumentStore, Where, open_documents
+from catalog.records import Image, Meme, Ocr, Template, TemplateBox, TemplateRef
+from configs.load import load_config
+from configs.progress import Silent
+from configs.schema import Config, Store
+from ocr.stage import read_memes
+
+DrawMeme = Callable[..., Pillow.Image]
+Encoded = Callable[..., bytes]
+Add = Callable[..., str]
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def config(store_config: Store) -> Config:
+    overrides = ["ocr.batch=3", "engine.workers=1"]
+    return load_config(overrides=overrides, environment={}).model_copy(update={"store": store_config})
+
+
+@pytest.fixture
+def documents(config: Config) -> DocumentStore:
+    return open_documents(config.store)
+
+
+@pytest.fixture
+def add(config: Config, documents: DocumentStore) -> Add:
+    """Name and bytes in: a meme with that picture is in the catalog. Its record believes what a site would say."""
+    blobs = open_blobs(config.store)
+
+    def add(name: str, data: bytes, **facts: object) -> str:
+        image = Image(
+            key=blobs.put(data), width=600, height=500, format="jpeg", bytes=len(data), phash64="0" * 16,
+            phash256="0" * 64,
+        )  # fmt: skip
+        known = {"id": f"test:{name}", "source": "test", "image": image, "fetched_at": LONG_AGO, "title": "kept"}
+        documents.upsert([Meme.model_validate({**known, **facts})])
+        return image.key
+
+    return add
+
+
+def with_(config: Config, **ocr: object) -> Config:
+    return config.model_copy(update={"ocr": config.ocr.model_copy(update=ocr)})
+
+
+def ocr_of(documents: DocumentStore, name: str) -> Ocr | None:
+    meme = documents.get(f"test:{name}")
+    assert meme is not None
+    return meme.ocr
+
+
+def test_captions_are_read_and_what_is_none_is_dropped_with_a_reason(
+    config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
+) -> None:
+    add("two", encoded(draw_meme("TOP OF THE MEME", "BOTTOM OF IT")))
+    add("bare", encoded(draw_meme()))
+    add("page", encoded(draw_meme("many words in here " * 3, "and some more below")))
+    add("known", encoded(draw_meme("SOMETHING ELSE")), boxes=("THE PAGE SAYS SO",))
+    summary = read_memes(with_(config, max_words=10), Silent())
+    assert summary.counts == {"memes": 3, "kept": 1, "dropped": 2, "failed": 0}
+    assert summary.reasons == {"no text": 1, "too much text": 1}
+    read = ocr_of(documents, "two")
+    assert read is not None
+    assert [box.text for box in read.boxes] == ["TOP OF THE MEME", "BOTTOM OF IT"]
+    meme = documents.get("test:two")
+    assert meme is not None
+    assert (meme.caption, meme.title) == (("TOP OF THE MEME", "BOTTOM OF IT"), "kept")
+    page = documents.get("test:page")
+    assert page is not None
+    assert page.caption == ()
+    assert ocr_of(documents, "known") is None
+
+
+def test_a_meme_on_a_known_template_gets_its_boxes(
+    config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
+) -> None:
+    bottom, top, side = (
+        TemplateBox(x=0.0, y=0.7, width=1.0, height=0.3),
+        TemplateBox(x=0.0, y=0.0, width=1.0, height=0.3),
+        TemplateBox(x=0.0, y=0.4, width=0.2, height=0.2),
+    )
+    template = Template(id="9", slug="nine", name="Nine", boxes=(bottom, top, side), source="test")
+    documents.upsert_templates([template])
+    matched = template.ref().model_copy(update={"known": "match", "distance": 4})
+    add("on9", encoded(draw_meme("UP HERE", "DOWN THERE")), template=matched)
+    strange = TemplateRef(id="8", slug="eight", name="Not in the catalog")
+    add("on8", encoded(draw_meme("UP HERE", "DOWN THERE")), template=strange)
+    read_memes(config, Silent())
+    captions = [meme.caption for meme in documents.scan()]
+    assert captions == [("UP HERE", "DOWN THERE"), ("DOWN THERE", "UP HERE", "")]
+
+
+def test_bad_pictures_fail_with_a_reason_and_stop_nobody(
+    config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
+) -> None:
+    good = encoded(draw_meme("STILL HERE"))
+    add("cut", good[: len(good) // 2])
+    add("html", b"<html>404</html>")
+    add("bomb", encoded(Pillow.new("1", (9000, 9000)), "PNG"))
+    add("good", good)
+    missing, corrupt = add("missing", good + b" "), add("corrupt", good + b"  ")
+    open_blobs(config.store).delete(missing)
+    _overwrite(Path(config.store.blobs), corrupt)
+    summary = read_memes(config, Silent())
+    assert summary.counts == {"memes": 6, "kept": 1, "dropped": 0, "failed": 5}
+    assert summary.reasons == {
+        "truncated": 1, "not an image": 1, "too many pixels": 1, "image missing": 1, "image corrupt": 1,
+    }  # fmt: skip
+    assert documents.counts().stages["ocr"].reasons == summary.reasons
+    assert read_memes(config, Silent()).counts["memes"] == 0
+
+
+def test_odd_but_good_pictures_are_read(
+    config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
+) -> None:
+    meme = draw_meme("ODD BUT READABLE")
+    turned = Pillow.Exif()
+    turned[0x0112] = 6
+    add("cmyk", encoded(meme.convert("CMYK")))
+    add("palette", encoded(meme.quantize(64), "PNG"))
+    add("animated", encoded(meme, "GIF", save_all=True, append_images=[draw_meme()]))
+    add("rotated", encoded(meme.rotate(90, expand=True), exif=turned))
+    add("dot", encoded(Pillow.new("RGB", (1, 1)), "PNG"))
+    add("ribbon", encoded(Pillow.new("RGB", (20_000, 40), "white"), "PNG"))
+    summary = read_memes(config, Silent())
+    assert summary.counts == {"memes": 6, "kept": 4, "dropped": 2, "failed": 0}
+    assert summary.reasons == {"no text": 2}
+    texts = {meme.id: meme.ocr.text for meme in documents.scan() if meme.ocr and not meme.ocr.dropped}
+    assert set(texts) == {"test:cmyk", "test:palette", "test:animated", "test:rotated"}
+    # Colours that alternate from pixel to pixel, as in a palette, may look like one more letter.
+    assert all(text.endswith("ODD BUT READABLE") and len(text) <= 18 for text in texts.values())
+
+
+def test_what_takes_too_long_is_tried_again_then_set_aside_until_asked_for(
+    config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
+) -> None:
+    add("slow", encoded(draw_meme("PATIENCE")))
+    summary = read_memes(with_(config, image_seconds=1e-4, attempts=2), Silent())
+    assert summary.counts == {"memes": 1, "kept": 0, "dropped": 0, "failed": 1}
+    assert summary.reasons == {"timeout": 1}
+    assert read_memes(config, Silent()).counts["memes"] == 0
+    assert documents.retry("ocr", "timeout") == 1
+    assert read_memes(config, Silent()).counts["kept"] == 1
+
+
+def test_a_second_run_changes_nothing(
+    config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
+) -> None:
+    add("two", encoded(draw_meme("TOP OF THE MEME", "BOTTOM OF IT")))
+    read_memes(config, Silent())
+    before = list(documents.scan())
+    assert read_memes(config, Silent()).counts == {"memes": 0, "kept": 0, "dropped": 0, "failed": 0}
+    assert list(documents.scan()) == before
+
+
+def test_two_processes_read_each_meme_once(
+    config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
+) -> None:
+    for number in range(8):
+        add(f"m{number}", encoded(draw_meme(f"CAPTION NUMBER {number}", seed=number)))
+    both = config.model_copy(update={"engine": config.engine.model_copy(update={"workers": 2})})
+    assert read_memes(both, Silent()).counts == {"memes": 8, "kept": 8, "dropped": 0, "failed": 0}
+    texts = [meme.ocr.text for meme in documents.scan() if meme.ocr]
+    assert texts == [f"CAPTION NUMBER {number}" for number in range(8)]
+    work = documents.counts().stages["ocr"]
+    assert (work.done, work.pending, work.leased, work.failed) == (8, 0, 0, 0)
+
+
+def test_after_kill_9_a_rerun_reads_what_is_left(
+    config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
+) -> None:
+    for number in range(12):
+        add(f"m{number:02}", encoded(draw_meme(f"CAPTION NUMBER {number}", seed=number)))
+    impatient = with_(config, batch=2, lease_seconds=5.0)
+    run = _start(impatient)
+    try:
+        _wait(lambda: documents.counts().stages.get("ocr") is not None and documents.counts().stages["ocr"].done >= 2)
+    finally:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait(10)
+    survived = {meme.id: meme for meme in documents.scan(Where(read=True))}
+    assert len(survived) >= 2
+    time.sleep(5.1)  # past the end of the dead run's leases
+    summary = read_memes(impatient, Silent())
+    work = documents.counts().stages["ocr"]
+    assert (work.done, work.pending, work.leased, work.failed) == (12, 0, 0, 0)
+    assert summary.counts["memes"] == 12 - len(survived)
+    assert {name: documents.get(name) for name in survived} == survived
+    assert documents.count(Where(read=True)) == 12
+
+
+def _overwrite(folder: Path, key: str) -> None:
+    (path,) = (path for path in folder.rglob("*") if path.is_file() and key in path.as_posix().replace("/", ""))
+    path.chmod(0o644)
+    path.write_bytes(b"not what was put there")
+
+
+def _start(config: Config) -> subprocess.Popen[bytes]:
+    """A run in a process group of its own."""
+    code = (
+        "import sys; from configs.schema import Config; from configs.progress import Silent;"
+        "from ocr.stage import read_memes; read_memes(Config.model_validate_json(sys.argv[1]), Silent())"
+    )
+    root = Path(__file__).parents[2]
+    return subprocess.Popen([sys.executable, "-c", code, config.model_dump_json()], cwd=root, start_new_session=True)
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "the run did not get that far in a minute"
+        time.sleep(0.02)

@@ -1,0 +1,85 @@
+"""Cleaning: what goes, goes for a reason that is counted."""
+
+import pytest
+
+from configs.schema import Ocr
+from ocr.engine import Word
+from ocr.steps import Drop, Keep, Reading, clean, cleaning_steps, drop_marks, keep_sure_words, limit_words, need_text
+
+
+def reading(*lines: str, confidence: float = 95.0) -> Reading:
+    """Each text a line, its words side by side."""
+    return Reading(
+        tuple(
+            Word(text, 0.1 + 0.1 * place, 0.1 * number, 0.08, 0.05, confidence, number)
+            for number, line in enumerate(lines)
+            for place, text in enumerate(line.split())
+        )
+    )
+
+
+def texts(outcome: Keep | Drop) -> list[str]:
+    assert isinstance(outcome, Keep)
+    return [word.text for word in outcome.reading.words]
+
+
+@pytest.mark.parametrize("lines", [(), ("|",), ("~ - .", "!")])
+def test_no_letters_is_no_text(lines: tuple[str, ...]) -> None:
+    assert need_text(reading(*lines)) == Drop("no text")
+
+
+def test_two_letters_are_a_text() -> None:
+    assert texts(need_text(reading("NO"))) == ["NO"]
+
+
+def test_unsure_words_go_and_are_counted() -> None:
+    sure, unsure = reading("one two"), reading("ghost", confidence=31)
+    outcome = keep_sure_words(Reading(sure.words + unsure.words), 60)
+    assert texts(outcome) == ["one", "two"]
+    assert isinstance(outcome, Keep)
+    assert outcome.reading.removed == ("low confidence",)
+
+
+def test_a_reading_of_unsure_words_only_is_dropped() -> None:
+    assert keep_sure_words(reading("ghost words", confidence=59.9), 60) == Drop("low confidence")
+
+
+def test_specks_alone_in_a_line_go_but_punctuation_in_a_line_stays() -> None:
+    outcome = keep_sure_words(reading("WAIT - WHAT ?", "| ~"), 60)
+    assert texts(outcome) == ["WAIT", "-", "WHAT", "?"]
+    assert isinstance(outcome, Keep)
+    assert outcome.reading.removed == ("speck", "speck")
+
+
+def test_a_single_character_alone_needs_to_be_beyond_doubt() -> None:
+    caption = reading("press to pay respects").words
+    doubtful, sure = (Word("F", 0.5, 0.8, 0.05, 0.1, confidence, 7) for confidence in (89.0, 90.0))
+    assert texts(keep_sure_words(Reading((*caption, doubtful)), 60))[-1] == "respects"
+    assert texts(keep_sure_words(Reading((*caption, sure)), 60))[-1] == "F"
+
+
+@pytest.mark.parametrize("mark", ["imgflip.com", "imgtlip.com", "ImgFlip.corn", "made with mematic", "mematic"])
+def test_watermarks_go_and_are_counted(mark: str) -> None:
+    outcome = drop_marks(reading("THE CAPTION", mark))
+    assert texts(outcome) == ["THE", "CAPTION"]
+    assert isinstance(outcome, Keep)
+    assert set(outcome.reading.removed) == {"watermark"}
+
+
+@pytest.mark.parametrize("caption", ["posting this on imgflip again", "a memetic hazard", "made with love"])
+def test_words_like_watermarks_stay_in_captions(caption: str) -> None:
+    assert texts(drop_marks(reading(caption))) == caption.split()
+
+
+def test_a_page_of_text_is_not_a_meme() -> None:
+    page = reading(*(["word " * 9] * 9))
+    assert limit_words(page, 80) == Drop("too much text")
+    assert limit_words(page, 81) == Keep(page)
+
+
+def test_the_steps_of_the_stage_in_their_order(settings: Ocr) -> None:
+    steps = cleaning_steps(settings)
+    assert clean(reading("HELLO THERE", "imgflip.com"), steps)[1] is None
+    assert clean(reading("imgflip.com"), steps)[1] == "no text"
+    assert clean(reading("HELLO THERE", confidence=10), steps)[1] == "low confidence"
+    assert clean(reading("word " * 100), steps)[1] == "too much text"
