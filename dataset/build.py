@@ -22,7 +22,7 @@ from configs.progress import Progress
 from configs.runs import Summary
 from configs.schema import Config
 from dataset.describe import describe_dataset
-from dataset.filtering import Partition, filter_partition
+from dataset.filtering import Partition, filter_partition, prepare
 from dataset.folder import replaced_folder
 from dataset.manifest import Manifest, Shard
 from dataset.pictures import with_pictures
@@ -30,9 +30,8 @@ from dataset.schema import DatasetRecord, encode_record
 from dataset.select import Caps, TemplateTally, tally_templates, unique
 from dataset.shards import ShardWriter
 from dataset.spill import Row, Spill
-from dataset.split import Splitter
 from dataset.steps.contract import Caption, Drop, caption_of
-from dataset.steps.registry import DUPLICATES, build_steps
+from dataset.steps.registry import DUPLICATES
 from dataset.tally import RecordTally
 from engine.pool import run_partitions
 
@@ -57,8 +56,7 @@ def build_dataset(config: Config, progress: Progress) -> Summary:
         MemeloomError: the output cannot be written or holds something else; a store failed.
     """
     # What is wrong with the settings shows before anything is touched.
-    build_steps(config.dataset)
-    Splitter(config.dataset.split)
+    prepare(config.dataset)
     with closing(open_documents(config.store)) as documents, replaced_folder(Path(config.dataset.output)) as folder:
         return _Build(config, documents, folder, progress).run()
 
@@ -156,17 +154,20 @@ class _Build:
         captions = sum(tally.captions for tally in tallies.values())
         rows = Caps(self._settings, tallies).apply(self._unique(spill, self._dropped), self._dropped)
         tally = RecordTally()
+        written = 0
         self._progress.start("write records", captions, "captions")
         with ShardWriter(
             self._folder, self._settings.shard_records, compressed=self._settings.compression == "gzip"
         ) as writer:
-            for number, (row, picture) in enumerate(self._with_pictures(rows), start=1):
+            for row, picture in self._with_pictures(rows):
                 record = self._record(row, tallies[row.template], picture)
                 writer.write(row.split, encode_record(record))
                 tally.add(row.split, tallies[row.template].slug, record)
-                if number % _PARTITION_CAPTIONS == 0:
+                written += 1
+                if written % _PARTITION_CAPTIONS == 0:
                     self._progress.advance(_PARTITION_CAPTIONS)
             shards = writer.finish()
+        self._progress.advance(written % _PARTITION_CAPTIONS)
         self._progress.finish()
         return tally, shards
 

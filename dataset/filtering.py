@@ -28,7 +28,7 @@ class Filtered(NamedTuple):
 
 def filter_partition(partition: Partition) -> Filtered:
     """Apply the steps of `partition.settings` and place what they keep."""
-    steps, place = _tools(partition.settings)
+    steps, place = prepare(partition.settings)
     filtered = Filtered([], Counter())
     for caption in partition.captions:
         outcome = apply_steps(steps, caption)
@@ -40,8 +40,12 @@ def filter_partition(partition: Partition) -> Filtered:
 
 
 @lru_cache(maxsize=1)
-def _tools(settings: Dataset) -> tuple[list[Step], Callable[[Caption], str]]:
-    """The steps, and what makes a row of a caption; building them takes a second, so a process does it once."""
+def prepare(settings: Dataset) -> tuple[list[Step], Callable[[Caption], str]]:
+    """The steps, and what makes a spilled row of a caption; made once in a process.
+
+    Raises:
+        ConfigError: a setting that cannot be used.
+    """
     splitter = Splitter(settings.split)
 
     def place(caption: Caption) -> str:

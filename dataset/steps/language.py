@@ -7,6 +7,7 @@ A text without a letter is in no language.
 
 import difflib
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from configs.errors import ConfigError
@@ -30,7 +31,8 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
     """
     if not languages:
         return Keep
-    share = _langdetect_share(languages) if detector == "langdetect" else _py3langid_share(languages)
+    load = _langdetect_share if detector == "langdetect" else _py3langid_share
+    share = load(tuple(languages))
 
     def step(caption: Caption) -> Outcome:
         return Keep(caption) if share(" ".join(caption.boxes).lower()) >= threshold else Drop("language")
@@ -38,7 +40,9 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
     return step
 
 
-def _py3langid_share(languages: Sequence[str]) -> Share:
+# A model takes a second to load; it serves the whole process.
+@lru_cache(maxsize=2)
+def _py3langid_share(languages: tuple[str, ...]) -> Share:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
@@ -58,7 +62,8 @@ def _py3langid_share(languages: Sequence[str]) -> Share:
     return share
 
 
-def _langdetect_share(languages: Sequence[str]) -> Share:
+@lru_cache(maxsize=2)
+def _langdetect_share(languages: tuple[str, ...]) -> Share:
     from langdetect import DetectorFactory, LangDetectException
     from langdetect.detector_factory import PROFILES_DIRECTORY
     from langdetect.lang_detect_exception import ErrorCode

@@ -1,0 +1,105 @@
+"""Catalogs and settings for the tests of the builder."""
+
+import random
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.documents import open_documents
+from catalog.records import Meme, TemplateRef
+from configs.load import load_config
+from configs.schema import Config, Dataset
+
+SEEN = datetime(2026, 1, 2, tzinfo=UTC)
+WORDS = [
+    *("when", "the", "you", "and", "for", "that", "have", "with", "this", "not", "are", "but", "what", "all", "was"),
+    *("your", "get", "out", "who", "day", "time", "one", "just", "like", "know", "make", "good", "friend", "school"),
+    *("monday", "coffee", "dog", "cat", "sleep", "work", "money", "game", "phone", "teacher", "mom", "dad", "pizza"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _same_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's commit in the middle of a test makes a difference to what is built."""
+    monkeypatch.setattr("dataset.describe.commit", lambda: "test")
+
+
+@pytest.fixture(scope="session")
+def settings() -> Dataset:
+    """The default settings of the dataset."""
+    return load_config(environment={}).dataset
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., Config]:
+    """Make settings with everything in `tmp_path`, one process, and these changes to the section `dataset`."""
+
+    def make(**dataset: Any) -> Config:
+        base = load_config(environment={})
+        return base.model_copy(
+            update={
+                "store": base.store.model_copy(
+                    update={"documents": f"sqlite:///{tmp_path}/catalog.db", "blobs": str(tmp_path / "blobs")}
+                ),
+                "engine": base.engine.model_copy(update={"workers": 1}),
+                "dataset": Dataset.model_validate(
+                    base.dataset.model_dump() | {"output": str(tmp_path / "dataset")} | dataset
+                ),
+            }
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def meme() -> Callable[..., Meme]:
+    """Make a meme of a template with these boxes."""
+
+    def make(key: str, *boxes: str, template: str = "t1", **facts: Any) -> Meme:
+        ref = TemplateRef(id=template, slug=f"slug-{template}", name=f"Name {template}")
+        return Meme(
+            **{
+                "id": f"imgflip:{key}",
+                "source": "imgflip",
+                "template": ref,
+                "boxes": boxes,
+                "fetched_at": SEEN,
+                **facts,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def english(meme: Callable[..., Meme]) -> Callable[..., list[Meme]]:
+    """Make so many memes with different captions that all steps keep, on a handful of templates."""
+
+    def make(number: int, *, seed: int = 1, templates: int = 5) -> list[Meme]:
+        rng = random.Random(seed)
+        return [
+            meme(
+                f"s{seed}n{at}",
+                "when " + " ".join(rng.choices(WORDS, k=5)),
+                f"and then {at} {rng.choice(WORDS)}",
+                template=f"t{rng.randrange(templates)}",
+            )
+            for at in range(number)
+        ]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fill() -> Callable[[Config, Iterable[Meme]], None]:
+    """Put memes into the catalog of a configuration."""
+
+    def put(config: Config, memes: Iterable[Meme]) -> None:
+        with closing(open_documents(config.store)) as documents:
+            documents.upsert(memes)
+
+    return put

@@ -1,0 +1,68 @@
+"""Steps by name: the order of the settings, and mistakes in them."""
+
+from typing import Any
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.schema import Dataset
+from dataset.steps.contract import Caption, Drop, Keep, apply_steps
+from dataset.steps.registry import STEPS, build_steps
+
+
+def changed(settings: Dataset, **changes: Any) -> Dataset:
+    return settings.model_copy(update=changes)
+
+
+def caption(text: str, *, over_18: bool = False) -> Caption:
+    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", (text,), over_18, "")
+
+
+def test_the_default_asks_for_every_step(settings: Dataset) -> None:
+    assert settings.steps == (*STEPS, "duplicates")
+    assert len(build_steps(settings)) == len(STEPS)
+
+
+def test_the_order_is_that_of_the_settings(settings: Dataset) -> None:
+    text = caption("   short   ")
+    length_first = build_steps(changed(settings, steps=("length", "whitespace")))
+    assert apply_steps(length_first, text) == Keep(caption("short"))
+    assert apply_steps(build_steps(changed(settings, steps=("whitespace", "length"))), text) == Drop("too short")
+
+
+def test_an_unknown_step_names_the_nearest(settings: Dataset) -> None:
+    with pytest.raises(ConfigError, match=r"dataset\.steps: unknown step 'lenght'; did you mean length\?"):
+        build_steps(changed(settings, steps=("lenght",)))
+    with pytest.raises(ConfigError, match=r"unknown step 'xyz'; known are whitespace, .*duplicates"):
+        build_steps(changed(settings, steps=("xyz",)))
+
+
+@pytest.mark.parametrize("steps", [("duplicates", "length"), ("duplicates", "duplicates")])
+def test_duplicates_come_last_and_once(settings: Dataset, steps: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="duplicates looks at finished captions"):
+        build_steps(changed(settings, steps=steps))
+
+
+@pytest.mark.parametrize(
+    ("step", "changes", "text", "outcome"),
+    [
+        ("characters", {"characters": "any"}, caption("naïve"), Keep(caption("naïve"))),
+        ("characters", {"characters": "ascii"}, caption("naïve"), Drop("characters")),
+        ("separator", {"separator": ";"}, caption("a;b"), Drop("separator")),
+        ("length", {"max_characters": 3}, caption("four"), Drop("too short")),
+        ("length", {"min_characters": 0, "max_characters": 3}, caption("four"), Drop("too long")),
+        ("nsfw", {"nsfw": True}, caption("text", over_18=True), Keep(caption("text", over_18=True))),
+        ("nsfw", {"nsfw": False}, caption("text", over_18=True), Drop("nsfw")),
+        ("language", {"languages": ()}, caption("???"), Keep(caption("???"))),
+        ("language", {"language_detector": "langdetect"}, caption("ich habe keine ahnung"), Drop("language")),
+        ("profanity", {"profanity": "off"}, caption("shit"), Keep(caption("shit"))),
+        ("profanity", {"profanity": "drop"}, caption("shit"), Drop("profanity: listed")),
+        ("profanity", {"profanity": "censor"}, caption("shit"), Keep(caption("****"))),
+        ("profanity", {"profanity_allow": ("shit",)}, caption("shit"), Keep(caption("shit"))),
+        ("profanity", {"profanity_deny": ("moist",)}, caption("moist"), Drop("profanity: denied")),
+    ],
+)
+def test_every_setting_reaches_its_step(
+    settings: Dataset, step: str, changes: dict[str, Any], text: Caption, outcome: Keep | Drop
+) -> None:
+    assert apply_steps(build_steps(changed(settings, steps=(step,), **changes)), text) == outcome
