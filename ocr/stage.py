@@ -53,7 +53,7 @@ def _read_round(config: Config, progress: Progress, memes: int) -> Counter[str]:
     for done in run_partitions(partial(read_batch, config), batches, config.engine):
         tally += done
         groups = _groups(done)
-        progress.advance(groups.total(), **groups)
+        progress.advance(groups.total() + done["settled"], **groups)
     return tally
 
 
