@@ -11,6 +11,7 @@ SITE = "bing"
 
 RESULT = "a.iusc"
 RESULT_FACTS = "m"
+MORE_BUTTON = "a.btn_seemore, input.btn_seemore, .mm_seemore a"
 
 # Around the words of the query, in titles.
 _HIGHLIGHT = {0xE000: None, 0xE001: None}

@@ -42,7 +42,6 @@ def assert_as_served(config: Config, internet: Internet, source: str) -> None:
     documents, blobs = open_documents(config.store), open_blobs(config.store)
     stored = {meme.id: meme for meme in documents.scan() if meme.source == source}
     assert stored.keys() == served.keys()
-    assert len({meme.image_url for meme in stored.values()}) == len(served)
     for key, meme in stored.items():
         truth = served[key]
         assert meme.image is not None
