@@ -11,6 +11,7 @@ templates apart, 256 bits tell captions on one template apart.
 import hashlib
 import io
 import struct
+import warnings
 import zlib
 from typing import TypeAlias
 
@@ -33,6 +34,8 @@ _HASH_SIDE = 64
 
 # `max_pixels` is checked on every path below, and a setting may allow more than Pillow's own limit does.
 Pillow.MAX_IMAGE_PIXELS = None
+# Pillow remarks on nonsense in strangers' metadata; nobody can act on that.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 def inspect_image(data: bytes, *, max_bytes: int, max_pixels: int) -> Image:

@@ -67,7 +67,11 @@ class MongoDocuments:
     def __init__(self, url: str, timeout_seconds: float) -> None:
         self._arguments = (url, timeout_seconds)
         self._database = MongoDatabase(url, timeout_seconds)
-        self._database.prepare(_VERSION, _INDEXES)
+        try:
+            self._database.prepare(_VERSION, _INDEXES)
+        except BaseException:
+            self._database.close()
+            raise
 
     def upsert(self, memes: Iterable[Meme]) -> Upserted:
         """Insert or merge by id; each record is durable when it returns."""

@@ -9,6 +9,8 @@ SCHEMA_VERSION: Final = 1
 
 # What every store can hold; a site that states more is not to be believed.
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+# A limit makes pydantic look into the text: half an emoji (a lone surrogate) is refused, no store could keep it.
+Text = Annotated[str, Field(max_length=100_000)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -30,7 +32,7 @@ class Image(Record):
     key: Sha256
     width: Annotated[int, Field(gt=0)]
     height: Annotated[int, Field(gt=0)]
-    format: str
+    format: Text
     bytes: Annotated[int, Field(gt=0)]
     phash64: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
     phash256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -44,9 +46,9 @@ class TemplateRef(Record):
     distance: bits of 64 between the two pHashes, for a match.
     """
 
-    id: str
-    slug: str
-    name: str
+    id: Text
+    slug: Text
+    name: Text
     known: Literal["page", "match"] = "page"
     distance: int | None = None
 
@@ -54,7 +56,7 @@ class TemplateRef(Record):
 class OcrBox(Record):
     """One text box that was read: its text, and where it stands, in fractions of the picture."""
 
-    text: str
+    text: Text
     x: float
     y: float
     width: float
@@ -70,11 +72,11 @@ class Ocr(Record):
     dropped: why the reading is not a caption (``no text``, ``too much text`` …); None if it is one.
     """
 
-    text: str
+    text: Text
     boxes: tuple[OcrBox, ...] = ()
     confidence: float
-    engine: str
-    dropped: str | None = None
+    engine: Text
+    dropped: Text | None = None
 
 
 class Meme(Record):
@@ -88,18 +90,18 @@ class Meme(Record):
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+:[^\s]+$", max_length=512)]
-    source: str
-    page_url: str | None = None
-    image_url: str | None = None
+    source: Text
+    page_url: Text | None = None
+    image_url: Text | None = None
     image: Image | None = None
     template: TemplateRef | None = None
-    boxes: tuple[str, ...] = ()
-    title: str | None = None
+    boxes: tuple[Text, ...] = ()
+    title: Text | None = None
     score: Int64 | None = None
     views: Int64 | None = None
     posted_at: AwareDatetime | None = None
     over_18: bool | None = None
-    author: str | None = None
+    author: Text | None = None
     ocr: Ocr | None = None
     fetched_at: AwareDatetime
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -150,15 +152,15 @@ class Template(Record):
     image: the clean picture; `image_url` is where it is to be had.
     """
 
-    id: str
-    slug: str
-    name: str
-    alt_names: tuple[str, ...] = ()
+    id: Text
+    slug: Text
+    name: Text
+    alt_names: tuple[Text, ...] = ()
     box_count: Int64 | None = None
     boxes: tuple[TemplateBox, ...] = ()
-    image_url: str | None = None
+    image_url: Text | None = None
     image: Image | None = None
-    source: str
+    source: Text
 
     def ref(self) -> TemplateRef:
         """How a meme whose page names this template refers to it."""

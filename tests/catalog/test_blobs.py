@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import services.workers as workers
 from obstore.store import S3Store
-from services import workers
 
 from catalog.blobs import BlobStore, blob_key, open_blobs
 from catalog.errors import BlobMissing, StoreCorrupt, StoreError

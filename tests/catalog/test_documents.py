@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from services import workers
+import services.workers as workers
 
 from catalog.documents import ALL, DocumentStore, Lease, StageCounts, Upserted, Where, open_documents
 from catalog.errors import LeaseLost

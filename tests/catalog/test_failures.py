@@ -1,0 +1,320 @@
+"""When a store cannot do its work: one clear error of the right class, and nothing acknowledged is lost."""
+
+import itertools
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pymongo
+import pytest
+import services.workers as workers
+from services.ceph import Gateway, S3Access, set_bucket_quota
+from services.mongod import Mongod
+
+from catalog.blobs import open_blobs
+from catalog.documents import ALL, open_documents
+from catalog.errors import (
+    BlobMissing,
+    StoreCorrupt,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
+from catalog.records import Meme
+from configs.schema import S3, Store
+
+NAMESPACE = ("unshare", "--map-root-user", "--mount")
+
+
+def hasty(store: Store, seconds: float = 1.5) -> Store:
+    return store.model_copy(update={"timeout_seconds": seconds})
+
+
+def one_line(error: BaseException) -> str:
+    text = str(error)
+    assert "\n" not in text
+    assert len(text) < 400
+    return text
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[Mongod]:
+    """A mongod that asks for a password."""
+    server = Mongod(password="hunter2")
+    yield server
+    server.stop()
+
+
+class TestSqliteFile:
+    def test_a_file_that_is_no_database_is_named(self, store_config: Store, tmp_path: Path) -> None:
+        (tmp_path / "catalog.db").write_bytes(b"this is not a database, but it is long enough to be one" * 100)
+        with pytest.raises(StoreCorrupt, match=r"catalog\.db: not a sound SQLite database"):
+            open_documents(store_config)
+        assert (tmp_path / "catalog.db").read_bytes().startswith(b"this is not")
+
+    def test_a_newer_catalog_is_left_alone(self, store_config: Store, tmp_path: Path) -> None:
+        open_documents(store_config).close()
+        self._run(tmp_path, "PRAGMA user_version = 99")
+        with pytest.raises(StoreError, match=r"catalog\.db: a catalog of version 99"):
+            open_documents(store_config)
+
+    def test_somebody_elses_database_is_left_alone(self, store_config: Store, tmp_path: Path) -> None:
+        self._run(tmp_path, "CREATE TABLE precious (x)")
+        with pytest.raises(StoreError, match=r"catalog\.db: a database, but not a memeloom catalog"):
+            open_documents(store_config)
+
+    def test_a_folder_that_cannot_be_made_is_named(self, store_config: Store, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        with pytest.raises(StoreError, match="cannot create its folder"):
+            open_documents(store_config.model_copy(update={"documents": f"sqlite:///{tmp_path}/file/catalog.db"}))
+
+    def test_a_folder_in_its_place_is_named(self, store_config: Store, tmp_path: Path) -> None:
+        (tmp_path / "catalog.db").mkdir()
+        with pytest.raises(StoreError, match=r"catalog\.db: cannot be opened"):
+            open_documents(store_config)
+
+    def test_a_writer_that_keeps_the_lock_is_waited_for_until_the_deadline(self, store_config: Store) -> None:
+        documents = open_documents(hasty(store_config, 0.2))
+        documents.upsert([_meme(1)])
+        other = sqlite3.connect(store_config.documents.removeprefix("sqlite:///"), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match=r"another process held it for more than 0\.2 s"):
+            documents.upsert([_meme(2)])
+        assert documents.count() == 1
+        other.execute("ROLLBACK")
+        other.close()
+        assert documents.upsert([_meme(2)]).inserted == 1
+        documents.close()
+
+    def test_a_record_that_cannot_be_read_is_named(self, store_config: Store, tmp_path: Path) -> None:
+        documents = open_documents(store_config)
+        documents.upsert([_meme(1)])
+        documents.close()
+        self._run(tmp_path, """UPDATE memes SET record = '{"id": "test:1"}'""")
+        with pytest.raises(StoreCorrupt, match="test:1") as error:
+            list(open_documents(store_config).scan())
+        one_line(error.value)
+
+    def test_an_upsert_that_fails_midway_leaves_nothing(self, store_config: Store) -> None:
+        documents = open_documents(store_config)
+
+        def source() -> Iterator[Meme]:
+            yield from (_meme(i) for i in range(6000))
+            raise RuntimeError("the source broke")
+
+        with pytest.raises(RuntimeError, match="the source broke"):
+            documents.upsert(source())
+        assert documents.count() == 0
+        assert documents.upsert([_meme(1)]).inserted == 1
+        documents.close()
+
+    def test_threads_that_ended_leave_no_open_files(self, store_config: Store) -> None:
+        documents = open_documents(store_config)
+        for _ in range(20):
+            with ThreadPoolExecutor(3) as threads:
+                list(threads.map(documents.upsert, [[_meme(1)]] * 3))
+        path = store_config.documents.removeprefix("sqlite:///")
+        opened = [link for fd in Path("/proc/self/fd").iterdir() if (link := _link(fd)) == path]
+        assert len(opened) <= 4
+        documents.close()
+        assert not [fd for fd in Path("/proc/self/fd").iterdir() if _link(fd) == path]
+
+    @staticmethod
+    def _run(folder: Path, statement: str) -> None:
+        connection = sqlite3.connect(folder / "catalog.db")
+        with connection:
+            connection.execute(statement)
+        connection.close()
+
+
+class TestFullDisk:
+    @pytest.fixture
+    def mount(self, tmp_path: Path) -> Path:
+        """A folder to mount a small disk on, in a namespace of the worker's own."""
+        allowed = shutil.which("unshare") and subprocess.run([*NAMESPACE, "true"], check=False, capture_output=True)
+        if not allowed or allowed.returncode:
+            pytest.skip("a small disk needs a mount namespace, and this system does not allow one")
+        folder = tmp_path / "disk"
+        folder.mkdir()
+        return folder
+
+    def test_sqlite_keeps_what_it_acknowledged(self, store_config: Store, mount: Path) -> None:
+        store = store_config.model_copy(update={"documents": f"sqlite:///{mount}/catalog.db"})
+        worker = workers.start("fill_documents", store, mount, "8m", inside=NAMESPACE)
+        (error, text), (acknowledged, counted), reopened = workers.result(worker)
+        assert (error, text) == ("StoreFull", f"{mount}/catalog.db: the disk is full; make room and run again")
+        assert acknowledged > 0
+        assert [acknowledged] * 3 == [counted, *reopened]
+
+    def test_a_folder_keeps_what_it_acknowledged(self, store_config: Store, mount: Path) -> None:
+        store = store_config.model_copy(update={"blobs": f"{mount}/blobs"})
+        worker = workers.start("fill_blobs", store, mount, "8m", inside=NAMESPACE)
+        (error, text), (count, listed, sound, left) = workers.result(worker)
+        assert error == "StoreFull"
+        assert text.startswith(f"{mount}/blobs: cannot write blobs: No space left on device")
+        assert count > 10
+        assert (listed, sound, left) == (True, True, [])
+
+    def test_a_disk_that_is_read_only_denies_writing(self, store_config: Store, mount: Path) -> None:
+        store = store_config.model_copy(update={"blobs": f"{mount}/blobs"})
+        (error, text), _ = workers.result(workers.start("fill_blobs", store, mount, "1m,ro", inside=NAMESPACE))
+        assert error == "StoreDenied"
+        assert text == f"{mount}/blobs: cannot write blobs: Read-only file system; check its owner and rights"
+
+    def test_a_folder_survives_a_limit_on_the_size_of_files(self, store_config: Store) -> None:
+        worker = workers.start("fill_blobs", store_config, "", 200_000)
+        (error, _), (count, listed, sound, left) = workers.result(worker)
+        assert (error, count, listed, sound, left) == ("StoreFull", 20, True, True, [])
+
+    def test_a_bucket_at_its_quota_is_full(self, s3_store: Store, s3_access: S3Access) -> None:
+        blobs = open_blobs(s3_store)
+        set_bucket_quota(s3_access, s3_store.blobs.split("/")[2], 100_000)
+        keys: list[str] = []
+        with pytest.raises(StoreFull, match="no space left") as error:
+            keys.extend(blobs.put(os.urandom(30_000)) for _ in range(50))
+        one_line(error.value)
+        assert list(blobs.keys()) == sorted(keys)
+
+    def test_a_mongodb_whose_disk_is_full_says_so(self, mongo_server: Mongod, store_config: Store) -> None:
+        documents = open_documents(store_config.model_copy(update={"documents": mongo_server.url("test")}))
+        documents.upsert([_meme(1)])
+        with pymongo.MongoClient[dict[str, object]](mongo_server.url("admin")) as client:
+            fault = {"failCommands": ["update"], "errorCode": 14031, "appName": "memeloom"}
+            client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=fault)
+            with pytest.raises(StoreFull, match="the server's disk is full") as error:
+                documents.upsert([_meme(2)])
+            one_line(error.value)
+            client.admin.command("configureFailPoint", "failCommand", mode="off")
+        assert [m.id for m in documents.scan()] == ["test:1"]
+        documents.close()
+
+
+class TestWrongCredentials:
+    @pytest.mark.parametrize(("user", "password"), [("", ""), ("root", "wrong-secret"), ("nobody", "wrong-secret")])
+    def test_mongodb_denies_access(self, locked: Mongod, store_config: Store, user: str, password: str) -> None:
+        url = locked.url("memes", user, password)
+        with pytest.raises(StoreDenied, match="access denied; check the user") as error:
+            open_documents(store_config.model_copy(update={"documents": url}))
+        assert "wrong-secret" not in one_line(error.value)
+        assert f"127.0.0.1:{locked.port}" in str(error.value)
+
+    def test_mongodb_with_the_right_ones_works(self, locked: Mongod, store_config: Store) -> None:
+        url = locked.url("memes", "root", "hunter2")
+        documents = open_documents(store_config.model_copy(update={"documents": url}))
+        assert documents.upsert([_meme(1)]).inserted == 1
+        documents.enqueue("ocr", ALL)
+        assert len(documents.lease("ocr", 1, 60, 3)) == 1
+        documents.close()
+
+    @pytest.mark.parametrize("changes", [{"access_key": "NOBODY"}, {"secret_key": "wrong-secret"}])
+    def test_s3_denies_access(self, s3_store: Store, changes: dict[str, str]) -> None:
+        with pytest.raises(StoreDenied, match=r"check store\.s3's keys") as error:
+            open_blobs(_with_s3(s3_store, **changes))
+        assert "wrong-secret" not in one_line(error.value)
+
+    def test_a_bucket_that_is_not_there_is_named(self, s3_store: Store) -> None:
+        with pytest.raises(StoreError, match="there is no bucket 'nowhere'") as error:
+            open_blobs(s3_store.model_copy(update={"blobs": "s3://nowhere/x"}))
+        one_line(error.value)
+
+    def test_a_catalog_in_mongodb_of_a_newer_version_is_left_alone(self, mongo_url: str, store_config: Store) -> None:
+        store = store_config.model_copy(update={"documents": mongo_url})
+        open_documents(store).close()
+        with pymongo.MongoClient[dict[str, object]](mongo_url) as client:
+            client.get_default_database()["meta"].update_one({}, {"$set": {"version": 99}})
+        with pytest.raises(StoreError, match="a catalog of version 99"):
+            open_documents(store)
+
+
+class TestServerGoesAway:
+    def test_mongodb_dies_in_the_middle_of_a_scan(self, mongo_server: Mongod, store_config: Store) -> None:
+        store = hasty(store_config).model_copy(update={"documents": mongo_server.url("test")})
+        documents = open_documents(store)
+        memes = [_meme(i) for i in range(100, 400)]
+        documents.upsert(memes)
+        scan = documents.scan(batch=50)
+        seen = list(itertools.islice(scan, 50))
+        mongo_server.kill()
+        with pytest.raises(StoreUnavailable, match=r"not reached within 1\.5 s; is the server running") as error:
+            list(scan)
+        one_line(error.value)
+        with pytest.raises(StoreUnavailable):
+            documents.upsert([_meme(1)])
+        mongo_server.start()
+        assert seen + list(documents.scan(after=seen[-1].id)) == memes
+        assert documents.upsert(memes).unchanged == 300
+        documents.close()
+
+    def test_mongodb_killed_under_a_writer_keeps_what_it_acknowledged(
+        self, mongo_server: Mongod, store_config: Store
+    ) -> None:
+        store = hasty(store_config).model_copy(update={"documents": mongo_server.url("test")})
+        with workers.running("upsert", store, "w", 50) as writer:
+            assert writer.stdout is not None
+            first = [writer.stdout.readline() for _ in range(5)]
+            mongo_server.kill()
+            said, _ = writer.communicate(timeout=60)
+        assert writer.returncode != 0
+        acknowledged = len(first) + said.count("\n")
+        mongo_server.start()
+        documents = open_documents(store)
+        stored = {m.id for m in documents.scan()}
+        assert {m.id for number in range(acknowledged) for m in workers.batch_of("w", number, 50)} <= stored
+        documents.close()
+
+    def test_no_mongodb_at_all_is_one_clear_error(self, store_config: Store) -> None:
+        store = hasty(store_config, 0.3).model_copy(update={"documents": "mongodb://user:hunter2@127.0.0.1:9/memes"})
+        with pytest.raises(StoreUnavailable, match=r"MongoDB at 127\.0\.0\.1:9, database memes") as error:
+            open_documents(store)
+        assert "hunter2" not in one_line(error.value)
+
+    def test_s3_dies_in_the_middle_of_a_listing(self, s3_server: Gateway, s3_server_store: Store) -> None:
+        blobs = open_blobs(hasty(s3_server_store))
+        put = sorted(blobs.put(b"%d" % i) for i in range(1200))
+        listing = blobs.keys()
+        seen = list(itertools.islice(listing, 10))
+        s3_server.kill()
+        with pytest.raises(StoreUnavailable, match="cannot list") as error:
+            list(listing)
+        one_line(error.value)
+        for call in (lambda: blobs.get(put[0]), lambda: blobs.put(b"new"), lambda: blobs.has(put[0])):
+            with pytest.raises(StoreUnavailable):
+                call()
+        s3_server.start()
+        assert list(blobs.keys()) == put
+        assert seen == put[:10]
+        assert blobs.get(put[7])
+
+    def test_no_s3_at_all_is_one_clear_error(self, store_config: Store) -> None:
+        settings = {"endpoint": "http://127.0.0.1:9", "access_key": "key", "secret_key": "wrong-secret"}
+        store = _with_s3(hasty(store_config, 0.3), **settings).model_copy(update={"blobs": "s3://bucket/x"})
+        with pytest.raises(StoreUnavailable, match=r"s3://bucket/x at http://127\.0\.0\.1:9: cannot list") as error:
+            open_blobs(store)
+        assert "wrong-secret" not in one_line(error.value)
+
+
+def test_a_missing_blob_is_not_a_broken_store(store_config: Store) -> None:
+    with pytest.raises(BlobMissing):
+        open_blobs(store_config).get("a" * 64)
+
+
+def _meme(number: int) -> Meme:
+    return Meme(id=f"test:{number}", source="test", fetched_at=datetime(2026, 11, 20, tzinfo=UTC))
+
+
+def _link(fd: Path) -> str:
+    try:
+        return str(fd.readlink())
+    except FileNotFoundError:
+        return ""
+
+
+def _with_s3(store: Store, **changes: str) -> Store:
+    plain = {name: getattr(store.s3, name) for name in S3.model_fields} | changes
+    return store.model_copy(update={"s3": S3.model_validate(plain)})

@@ -1,0 +1,277 @@
+"""Pictures from strangers: what is refused and why, what is decoded and how, and what the hashes are good for."""
+
+import hashlib
+import io
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image as Pillow
+from PIL import ImageDraw, ImageFont
+
+from catalog.errors import BadImage
+from catalog.images import decode_image, hamming, inspect_image
+from catalog.records import Image
+
+RED, WHITE = (255, 0, 0), (255, 255, 255)
+
+
+def encoded(picture: Pillow.Image, form: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, form, **options)
+    return stream.getvalue()
+
+
+def photo(width: int = 320, height: int = 240, seed: int = 0) -> Pillow.Image:
+    """A smooth picture with structure at every scale, as photographs have."""
+    random = np.random.default_rng(seed)
+    layers = np.zeros((height, width, 3))
+    for size in (2, 4, 8, 16, 32):
+        noise = Pillow.fromarray(random.integers(0, 256, (size, size, 3), np.uint8).astype(np.uint8))
+        layers += np.asarray(noise.resize((width, height), Pillow.Resampling.BICUBIC), float) / size**0.5
+    layers -= layers.min()
+    return Pillow.fromarray((layers / layers.max() * 255).astype(np.uint8))
+
+
+def captioned(template: Pillow.Image, top: str, bottom: str) -> Pillow.Image:
+    picture = template.copy()
+    draw = ImageDraw.Draw(picture)
+    font = ImageFont.load_default(size=picture.height // 8)
+    for text, y in ((top, 0.1), (bottom, 0.9)):
+        place = (picture.width / 2, picture.height * y)
+        draw.text(place, text, "white", font, anchor="mm", stroke_width=3, stroke_fill="black")
+    return picture
+
+
+def inspected(data: bytes) -> Image:
+    return inspect_image(data, max_bytes=20_000_000, max_pixels=50_000_000)
+
+
+def refused(data: bytes, **limits: int) -> str:
+    """The reason why `data` is refused, by both ways to look at it."""
+    limits = {"max_bytes": 20_000_000, "max_pixels": 50_000_000} | limits
+    with pytest.raises(BadImage) as looked:
+        inspect_image(data, **limits)
+    if looked.value.reason != "too many bytes":
+        with pytest.raises(BadImage) as decoded:
+            decode_image(data, max_pixels=limits["max_pixels"])
+        assert decoded.value.reason == looked.value.reason
+    return looked.value.reason
+
+
+def png(width: int, height: int, pixels: bytes = b"") -> bytes:
+    """A PNG whose header may promise anything."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+class TestRefused:
+    def test_nothing(self) -> None:
+        assert refused(b"") == "empty"
+
+    def test_more_bytes_than_allowed(self) -> None:
+        data = encoded(photo(), "PNG")
+        assert refused(data, max_bytes=len(data) - 1) == "too many bytes"
+        assert inspect_image(data, max_bytes=len(data), max_pixels=10**6).bytes == len(data)
+
+    @pytest.mark.parametrize(
+        "data",
+        [b"x", b"<html><body>404</body></html>", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a",
+         b"RIFF\x10\0\0\0WEBP", b"\x00" * 5000, b"%PDF-1.7", b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+         png(0, 10), b"BM" + b"\xff" * 60],
+        ids=lambda data: repr(data[:12]),
+    )  # fmt: skip
+    def test_what_is_no_picture(self, data: bytes) -> None:
+        assert refused(data) == "not an image"
+
+    def test_formats_that_memes_do_not_come_in(self) -> None:
+        assert refused(encoded(photo(), "TIFF")) == "not an image"
+        assert refused(encoded(photo(), "PPM")) == "not an image"
+
+    def test_more_pixels_than_allowed(self) -> None:
+        data = encoded(photo(100, 100), "PNG")
+        assert refused(data, max_pixels=9_999) == "too many pixels"
+        assert inspect_image(data, max_bytes=10**6, max_pixels=10_000).width == 100
+
+    @pytest.mark.parametrize("size", [(60_000, 60_000), (2**31 - 1, 2**31 - 1), (50_000_001, 1)])
+    def test_a_bomb_is_refused_by_its_header(self, size: tuple[int, int]) -> None:
+        assert refused(png(*size)) == "too many pixels"
+
+    def test_a_real_bomb_is_refused_before_it_is_unpacked(self) -> None:
+        data = png(20_000, 20_000, b"\0" * 20_000 * 60_001)
+        assert len(data) < 2_000_000
+        assert refused(data) == "too many pixels"
+
+    def test_a_header_that_promises_more_than_there_is(self) -> None:
+        assert refused(png(4000, 4000, b"\0" * 100)) == "truncated"
+
+    @pytest.mark.parametrize("form", ["JPEG", "PNG", "GIF", "WEBP", "BMP"])
+    @pytest.mark.parametrize("part", [0.5, 0.9])
+    def test_a_file_that_is_cut_off(self, form: str, part: float) -> None:
+        data = encoded(photo(), form)
+        assert refused(data[: int(len(data) * part)]) in ("truncated", "not an image")
+
+    def test_a_cut_jpeg_is_called_truncated(self) -> None:
+        data = encoded(photo(800, 600), "JPEG")
+        assert refused(data[: len(data) // 2]) == "truncated"
+
+    def test_a_cut_progressive_jpeg_is_called_truncated(self) -> None:
+        data = encoded(photo(800, 600), "JPEG", progressive=True)
+        assert refused(data[: len(data) * 3 // 4]) == "truncated"
+
+
+class TestAccepted:
+    @pytest.mark.parametrize("form", ["JPEG", "PNG", "GIF", "WEBP", "BMP"])
+    def test_the_bytes_say_what_it_is(self, form: str) -> None:
+        data = encoded(photo(), form)
+        image = inspected(data)
+        assert (image.format, image.width, image.height, image.bytes) == (form.lower(), 320, 240, len(data))
+        assert np.abs(decode_image(data).astype(int) - _bgr(photo())).mean() < 25
+
+    def test_one_pixel(self) -> None:
+        data = encoded(Pillow.new("RGB", (1, 1), RED), "PNG")
+        assert (inspected(data).width, inspected(data).height) == (1, 1)
+        assert decode_image(data).tolist() == [[[0, 0, 255]]]
+
+    def test_a_strip_of_20000_pixels(self) -> None:
+        for size in ((20_000, 3), (3, 20_000)):
+            data = encoded(Pillow.new("RGB", size, RED), "JPEG")
+            image = inspected(data)
+            assert (image.width, image.height) == size
+            assert decode_image(data).shape == (size[1], size[0], 3)
+
+    @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "I;16"])
+    def test_every_mode_of_png_becomes_three_colours_of_eight_bits(self, mode: str) -> None:
+        grey = photo().convert("L")
+        wide = Pillow.fromarray(np.asarray(grey).astype(np.uint16) * 257)
+        data = encoded(wide if mode == "I;16" else grey.convert(mode), "PNG")
+        assert inspected(data).width == 320
+        decoded = decode_image(data)
+        assert decoded.shape == (240, 320, 3)
+        assert decoded.dtype == np.uint8
+        # One bit a pixel is dithered: it is right on average.
+        both = (np.asarray(pixels, float).reshape(15, 16, 20, 16) for pixels in (decoded[:, :, 1], grey))
+        blocks = [pixels.mean(axis=(1, 3)) for pixels in both]
+        assert np.abs(blocks[0] - blocks[1]).max() < 8
+
+    def test_16_bits_a_colour(self) -> None:
+        row = b"\0" + struct.pack(">HHH", 0xFFFF, 0x8080, 0)
+        header = struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0)
+        data = png(1, 1, row).replace(struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0), header)
+        crc = struct.pack(">I", zlib.crc32(b"IHDR" + header))
+        data = data[:29] + crc + data[33:]
+        assert decode_image(data).tolist() == [[[0, 0x80, 0xFF]]]
+
+    def test_cmyk_as_print_shops_send_it(self) -> None:
+        data = encoded(Pillow.new("RGB", (40, 30), RED).convert("CMYK"), "JPEG")
+        assert inspected(data).width == 40
+        blue, green, red = decode_image(data)[15, 20]
+        assert red > 220
+        assert max(blue, green) < 40
+
+    def test_transparent_parts_are_white(self) -> None:
+        picture = Pillow.new("RGBA", (2, 1), (0, 0, 0, 0))
+        picture.putpixel((1, 0), (255, 0, 0, 255))
+        for form in ("PNG", "WEBP"):
+            data = encoded(picture, form, **({"lossless": True} if form == "WEBP" else {}))
+            assert decode_image(data).tolist() == [[[255, 255, 255], [0, 0, 255]]]
+        palette = Pillow.new("P", (1, 1), 0)
+        palette.putpalette([0, 0, 0])
+        assert decode_image(encoded(palette, "PNG", transparency=0)).tolist() == [[[255, 255, 255]]]
+
+    def test_of_an_animation_the_first_frame(self) -> None:
+        frames = [Pillow.new("RGB", (40, 30), colour) for colour in (RED, WHITE, (0, 255, 0))]
+        for form in ("GIF", "WEBP"):
+            data = encoded(frames[0], form, save_all=True, append_images=frames[1:], lossless=True)
+            assert inspected(data).phash64 == inspected(encoded(frames[0], "PNG")).phash64
+            assert decode_image(data)[15, 20].tolist() == [0, 0, 255]
+
+    @pytest.mark.parametrize("orientation", range(1, 9))
+    @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
+    def test_the_camera_was_turned(self, form: str, orientation: int) -> None:
+        upright = photo(96, 64)
+        # What the camera stores so that this orientation restores the upright picture.
+        turn = Pillow.Transpose
+        undo = {2: turn.FLIP_LEFT_RIGHT, 3: turn.ROTATE_180, 4: turn.FLIP_TOP_BOTTOM, 5: turn.TRANSPOSE,
+                6: turn.ROTATE_90, 7: turn.TRANSVERSE, 8: turn.ROTATE_270}  # fmt: skip
+        stored = upright.transpose(undo[orientation]) if orientation > 1 else upright
+        exif = Pillow.Exif()
+        exif[0x0112] = orientation
+        data = encoded(stored, form, exif=exif, **({"quality": 95} if form != "PNG" else {}))
+        image, decoded = inspected(data), decode_image(data)
+        assert (image.width, image.height) == (96, 64)
+        assert decoded.shape == (64, 96, 3)
+        assert np.abs(decoded.astype(int) - _bgr(upright)).mean() < 8
+        assert hamming(image.phash64, inspected(encoded(upright, "PNG")).phash64) <= 6
+
+    @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+    @pytest.mark.parametrize("exif", [b"Exif\0\0", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0" + b"\xff" * 40])
+    def test_nonsense_about_the_camera_is_ignored(self, exif: bytes) -> None:
+        data = encoded(photo(), "JPEG", exif=exif)
+        assert inspected(data).width == 320
+        assert decode_image(data).shape == (240, 320, 3)
+
+    def test_bytes_after_the_picture_do_not_matter(self) -> None:
+        for form in ("JPEG", "PNG", "GIF"):
+            data = encoded(photo(), form) + b"\0\0trailing"
+            assert inspected(data).width == 320
+            assert decode_image(data).shape == (240, 320, 3)
+
+
+class TestHashes:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_a_copy_made_smaller_and_compressed_again_stays_close(self, seed: int) -> None:
+        meme = captioned(photo(600, 500, seed), "ONE DOES NOT SIMPLY", "TRUST A HASH")
+        first = inspected(encoded(meme, "PNG"))
+        small = meme.resize((360, 300), Pillow.Resampling.BILINEAR)
+        copy = inspected(encoded(small, "JPEG", quality=40))
+        assert hamming(first.phash64, copy.phash64) <= 6
+        assert hamming(first.phash256, copy.phash256) <= 16
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_captions_on_one_picture_stay_apart_at_256_bits(self, seed: int) -> None:
+        template = photo(600, 500, seed)
+        one = inspected(encoded(captioned(template, "WHEN THE TESTS PASS", "AT FIRST TRY"), "PNG"))
+        other = inspected(encoded(captioned(template, "MONDAY", "NOT AGAIN, I BEG YOU"), "PNG"))
+        assert hamming(one.phash256, other.phash256) > 16
+
+    def test_different_pictures_are_far_apart_at_64_bits(self) -> None:
+        hashes = [inspected(encoded(photo(seed=seed), "PNG")).phash64 for seed in range(20)]
+        distances = [hamming(a, b) for i, a in enumerate(hashes) for b in hashes[:i]]
+        assert min(distances) > 10
+
+    def test_a_flat_picture_has_the_hash_of_flatness_whatever_its_colour(self) -> None:
+        flat = [inspected(encoded(Pillow.new("RGB", size, colour), form)) for size, colour, form in (
+            ((10, 10), RED, "PNG"), ((300, 200), WHITE, "JPEG"), ((64, 640), (3, 7, 9), "WEBP"),
+        )]  # fmt: skip
+        assert len({image.phash256 for image in flat}) == 1
+
+    def test_the_key_is_the_sha256_of_the_bytes(self) -> None:
+        data = encoded(photo(), "JPEG")
+        assert inspected(data).key == hashlib.sha256(data).hexdigest()
+
+    def test_hamming_counts_bits(self) -> None:
+        assert hamming("00", "ff") == 8
+        assert hamming("f0" * 32, "f0" * 32) == 0
+        with pytest.raises(ValueError, match="64 and 256 bits"):
+            hamming("0" * 16, "0" * 64)
+
+    def test_real_templates_have_hashes_of_their_own(self, real_data: Path) -> None:
+        files = sorted((real_data / "templates").rglob("*.jp*g"))[:60]
+        hashes = {path: inspected(path.read_bytes()).phash64 for path in files}
+        assert len(hashes) > 20
+        close = [(a, b) for a in files for b in files if a < b and hamming(hashes[a], hashes[b]) <= 4]
+        assert len(close) <= len(files) // 20
+
+
+def _bgr(picture: Pillow.Image) -> NDArray[np.int64]:
+    return np.asarray(picture)[:, :, ::-1].astype(np.int64)
