@@ -88,7 +88,10 @@ class RecordReader:
 
     def read_template_list(self, record: JsonObject, _slug: str) -> Iterator[Template | Misfit]:
         """The answer of Imgflip's `get_memes`."""
-        for item in record["data"]["memes"]:
+        data = record["data"]
+        if not isinstance(data, dict) or not isinstance(data.get("memes"), list):
+            raise Misfit("data.memes is not a list")
+        for item in data["memes"]:
             if not isinstance(item, dict) or not isinstance(item.get("name"), str):
                 yield Misfit("a template without a name")
                 continue
@@ -172,32 +175,40 @@ class RecordReader:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to write memes down: how a record is recognised, and how it is read (record, slug of the file)."""
+    """One way to write memes down: the keys that tell it, and how a record is read (record, slug of the file)."""
 
     name: str
     shape: str
-    keys: tuple[str, ...]
+    keys: frozenset[str]
     read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Misfit]]
 
     def fits(self, value: object) -> TypeGuard[JsonObject]:
-        """Whether `value` has the keys of this layout (``data.memes`` is a key inside a key)."""
-        return isinstance(value, dict) and all(_has(value, key) for key in self.keys)
+        """Whether `value` has the keys of this layout."""
+        return isinstance(value, dict) and self.keys <= value.keys()
+
+
+def _layout(
+    name: str,
+    shape: str,
+    keys: str,
+    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Misfit]],
+) -> Layout:
+    return Layout(name, shape, frozenset(keys.split()), read)
 
 
 LAYOUTS = {
     layout.name: layout
     for layout in (
-        Layout("memeloom", "our own export", ("id", "source", "fetched_at"), RecordReader.read_memeloom),
-        Layout("captions", "{template, post, boxes, …}", ("template", "post", "boxes"), RecordReader.read_captions),
-        Layout(
-            "imgflip575k", "{url, post, metadata, boxes}", ("url", "post", "metadata", "boxes"),
-            RecordReader.read_imgflip575k,
+        _layout("memeloom", "our own export", "id source fetched_at", RecordReader.read_memeloom),
+        _layout("captions", "{template, post, boxes}", "template post boxes", RecordReader.read_captions),
+        _layout(
+            "imgflip575k", "{url, post, metadata, boxes}", "url post metadata boxes", RecordReader.read_imgflip575k
         ),
-        Layout("memefly", "{meme_name, meme_text: […]}", ("meme_name", "meme_text"), RecordReader.read_memefly),
-        Layout("template", "{template_id, template_url}", ("template_id", "template_url"), RecordReader.read_template),
-        Layout("get_memes", "Imgflip's {data: {memes: […]}}", ("data.memes",), RecordReader.read_template_list),
+        _layout("memefly", "{meme_name, meme_text: […]}", "meme_name meme_text", RecordReader.read_memefly),
+        _layout("template", "{template_id, template_url}", "template_id template_url", RecordReader.read_template),
+        _layout("get_memes", "{success, data: {memes: […]}}", "success data", RecordReader.read_template_list),
     )
-}  # fmt: skip
+}
 TEMPLATE_LAYOUTS = ("template", "get_memes")
 
 
@@ -223,14 +234,6 @@ def slug_of(name: str) -> str:
     return "-".join(re.sub(r"[^\w\s-]", "", name).split())
 
 
-def _has(value: Mapping[str, object], key: str) -> bool:
-    outer, _, inner = key.partition(".")
-    found = value.get(outer)
-    if inner:
-        return isinstance(found, dict) and isinstance(found.get(inner), list)
-    return outer in value
-
-
 def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
@@ -244,7 +247,7 @@ def _number(value: object) -> int | None:
     """A count such as ``1,992``; None if it is not one that a store can hold."""
     if isinstance(value, str) and len(value) <= 26:
         digits = value.strip().replace(",", "")
-        value = int(digits) if re.fullmatch(r"-?[0-9]{1,19}", digits) else None
+        value = int(digits) if digits.removeprefix("-").isdecimal() else None
     if isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64:
         return value
     return None

@@ -357,6 +357,7 @@ def test_hostile_exports_cost_themselves_only(config: Config, tmp_path: Path) ->
         ("schön".encode("utf-16"), "line 1: not UTF-8"),
         (gzip.compress(b"x" * 100)[:20], "line 1: cut off"),
     ],
+    ids=["empty", "empty gz", "white", "empty array", "text", "UTF-16", "cut gz"],
 )
 def test_a_file_with_nothing_in_it_is_an_error_that_names_it(
     config: Config, tmp_path: Path, content: bytes, message: str

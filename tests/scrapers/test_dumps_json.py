@@ -67,6 +67,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_record() -> None:
         (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
         (b'{"text": "' + b"a" * MAX_RECORD + b'"}', "too large"),
     ],
+    ids=["noise", "no end", "two values", "NaN", "huge number", "not UTF-8", "half a pair", "deep", "too large"],
 )
 def test_a_broken_line_is_named_and_its_neighbours_are_read(line: bytes, reason: str) -> None:
     values, problems = read(b'{"n": 0}\n' + line + b'\n{"n": 2}\n')
@@ -85,6 +86,7 @@ def test_a_broken_line_is_named_and_its_neighbours_are_read(line: bytes, reason:
         (b'{"deep": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
         (b'{"text": "' + b"a" * MAX_RECORD + b'"}', "too large"),
     ],
+    ids=["noise", "NaN", "huge number", "not UTF-8", "half a pair", "deep", "too large"],
 )
 @pytest.mark.parametrize("size", [1000, 10**7])
 def test_a_broken_element_is_named_and_its_neighbours_are_read(element: bytes, reason: str, size: int) -> None:
