@@ -40,8 +40,9 @@ from scrapers.layouts import (
 BATCH_RECORDS = 5000
 BATCH_CHARACTERS = 8 * 1024 * 1024
 _NAMED_PROBLEMS = 20
-# A file whose first so many records are in no known layout is not a dump of memes.
-_MISSES = 20
+# A file whose first so many values fit no layout is not a dump of memes; broken ones say nothing about that.
+_STRANGERS = 20
+_UNKNOWN = "unknown layout"
 
 
 def import_dumps(
@@ -117,6 +118,27 @@ class _Unusable(MemeloomError):
 
 
 @dataclass
+class _Skipped:
+    """What was not read: how often for which reason, and the first few in words."""
+
+    reasons: Counter[str] = field(default_factory=Counter)
+    named: list[str] = field(default_factory=list)
+
+    def add(self, reason: str, text: str) -> None:
+        self.reasons[reason] += 1
+        if len(self.named) < _NAMED_PROBLEMS:
+            self.named.append(text)
+
+    def merge(self, other: "_Skipped") -> None:
+        self.reasons += other.reasons
+        self.named = (self.named + other.named)[:_NAMED_PROBLEMS]
+
+    def in_words(self) -> str:
+        more = self.reasons.total() - len(self.named)
+        return "\n".join([*self.named, *([f"… and {more} more"] if more else [])])
+
+
+@dataclass
 class _Import:
     """One import under way: the batch that waits, and the tallies."""
 
@@ -128,8 +150,7 @@ class _Import:
     captions: int = 0
     templates: int = 0
     stored: Upserted = field(default_factory=Upserted)
-    reasons: Counter[str] = field(default_factory=Counter)
-    problems: list[str] = field(default_factory=list)
+    skipped: _Skipped = field(default_factory=_Skipped)
     unusable: _Unusable | None = None
     batch: list[Meme] = field(default_factory=list)
     waiting: int = 0
@@ -144,14 +165,12 @@ class _Import:
                 self.flush()
                 raise
             self.unusable = self.unusable or error
-            self._skip(error.reason, str(error))
+            self.skipped.add(error.reason, str(error))
 
     def summary(self, seconds: float) -> Summary:
         """What was done. Raises MemeloomError if not one file could be read."""
         if self.unusable and not self.files:
             raise self.unusable
-        named = len(self.problems)
-        more = self.reasons.total() - named
         return Summary(
             stage="import",
             counts={
@@ -162,51 +181,34 @@ class _Import:
                 "unchanged": self.stored.unchanged,
                 "removed": self.stored.removed,
                 "templates": self.templates,
-                "skipped": self.reasons.total(),
+                "skipped": self.skipped.reasons.total(),
             },
-            reasons=dict(self.reasons.most_common()),
-            outputs={"problems": "\n".join([*self.problems, f"… and {more} more" if more else ""]).strip()}
-            if named
-            else {},
+            reasons=dict(self.skipped.reasons.most_common()),
+            outputs={"problems": self.skipped.in_words()} if self.skipped.named else {},
             seconds={"total": seconds},
         )
 
     def _read_records(self, file: DumpFile, layout: Layout | None) -> None:
-        misses: list[Problem] = []
-        good = 0
+        skipped = _Skipped()
+        good = strangers = 0
         for entry in read_entries(read_chunks(file.path)):
             layout = layout or (recognise(entry.value) if isinstance(entry, Entry) else None)
             for record in _read_record(self.reader, entry, layout, file.slug):
                 if not isinstance(record, Problem):
                     good += 1
                     self._take(record, entry.size if isinstance(entry, Entry) else 0)
-                elif good:
-                    self._report(file, record)
-                else:
-                    misses.append(record)
-            if not good and len(misses) >= _MISSES:
+                    continue
+                if self.strict and record.reason != _UNKNOWN:
+                    self.flush()
+                    raise MemeloomError(f"{file.path}, {record}")
+                skipped.add(record.reason, f"{file.path}, {record}")
+                self.progress.advance(0, skipped=1)
+                strangers += isinstance(entry, Entry)
+            if not good and (strangers >= _STRANGERS or (self.strict and strangers)):
                 break
-            if good and misses:
-                misses = self._report_all(file, misses)
         if not good:
-            raise _unusable(file, misses, layout)
-
-    def _report_all(self, file: DumpFile, problems: list[Problem]) -> list[Problem]:
-        for problem in problems:
-            self._report(file, problem)
-        return []
-
-    def _report(self, file: DumpFile, problem: Problem) -> None:
-        if self.strict:
-            self.flush()
-            raise MemeloomError(f"{file.path}, {problem}")
-        self._skip(problem.reason, f"{file.path}, {problem}")
-
-    def _skip(self, reason: str, text: str) -> None:
-        self.reasons[reason] += 1
-        self.progress.advance(0, skipped=1)
-        if len(self.problems) < _NAMED_PROBLEMS:
-            self.problems.append(text)
+            raise _unusable(file, skipped)
+        self.skipped.merge(skipped)
 
     def _take(self, record: Meme | Template, size: int) -> None:
         if isinstance(record, Template):
@@ -237,7 +239,7 @@ def _read_record(
         yield entry
         return
     if layout is None:
-        yield Problem("unknown layout", entry.unit, entry.number)
+        yield Problem(_UNKNOWN, entry.unit, entry.number)
         return
     if not layout.fits(entry.value):
         yield Problem(f"not a {layout.name} record", entry.unit, entry.number)
@@ -252,12 +254,12 @@ def _read_record(
         yield Problem(f"not a {layout.name} record", entry.unit, entry.number, str(misfit))
 
 
-def _unusable(file: DumpFile, misses: list[Problem], layout: Layout | None) -> _Unusable:
-    if not misses:
+def _unusable(file: DumpFile, skipped: _Skipped) -> _Unusable:
+    if not skipped.named:
         return _Unusable("empty", f"{file.path}: nothing to import, the file holds no records")
-    if layout is None and any(miss.reason == "unknown layout" for miss in misses):
-        return _Unusable("unknown layout", f"{file.path}: unknown layout; known are {known_layouts()}")
-    return _Unusable(misses[0].reason, f"{file.path}: nothing could be read; {misses[0]}")
+    if _UNKNOWN in skipped.reasons:
+        return _Unusable(_UNKNOWN, f"{file.path}: unknown layout; known are {known_layouts()}")
+    return _Unusable(next(iter(skipped.reasons)), f"nothing could be read: {skipped.named[0]}")
 
 
 def _templates_first(files: list[DumpFile], forced: Layout | None) -> list[DumpFile]:

@@ -275,6 +275,14 @@ def test_broken_lines_are_skipped_counted_and_named(config: Config, tmp_path: Pa
     assert [line.split(":")[0] for line in named] == [f"{path}, line {number}" for number in (2, 3, 5, 6)]
 
 
+def test_a_dump_that_begins_with_broken_lines_is_still_a_dump(config: Config, tmp_path: Path) -> None:
+    data = b"nonsense\n" * 50 + lines([*range(19), flat(1)])
+    summary = run(config, write(tmp_path / "d.jsonl", data))
+    assert (summary.counts["inserted"], summary.reasons) == (1, {"not JSON": 50, "unknown layout": 19})
+    with pytest.raises(MemeloomError, match="line 1: not JSON"):
+        run(config, tmp_path / "d.jsonl", strict=True)
+
+
 def test_only_the_first_twenty_problems_are_named(config: Config, tmp_path: Path) -> None:
     data = lines([flat(1)]) + b"nonsense\n" * 50 + lines([flat(2)])
     summary = run(config, write(tmp_path / "d.jsonl", data))
