@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
-from pymongo import MongoClient, ReadPreference, ReplaceOne, WriteConcern
+from pymongo import InsertOne, MongoClient, ReadPreference, ReplaceOne, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import (
     BulkWriteError,
@@ -122,12 +122,15 @@ class MongoDatabase:
         """Write documents unless their revision moved on. Returns the ids of those that did."""
         if not changes:
             return set()
-        requests = []
+        requests: list[InsertOne[Document] | ReplaceOne[Document]] = []
         for document_id, old, new in changes:
-            revision = old["revision"] if old else 0
+            if old is None:
+                requests.append(InsertOne({"_id": document_id, "revision": 1, **new}))
+                continue
             # If that revision is gone, the upsert runs into the unique _id: a conflict that names its document.
-            held = {"_id": document_id, "revision": revision}
-            requests.append(ReplaceOne(held, {"_id": document_id, "revision": revision + 1, **new}, upsert=True))
+            held = {"_id": document_id, "revision": old["revision"]}
+            moved_on = {"_id": document_id, "revision": old["revision"] + 1, **new}
+            requests.append(ReplaceOne(held, moved_on, upsert=True))
         try:
             self[collection].bulk_write(requests, ordered=False)
         except BulkWriteError as error:

@@ -185,7 +185,7 @@ class TestFullDisk:
         documents = open_documents(store_config.model_copy(update={"documents": mongo_server.url("test")}))
         documents.upsert([_meme(1)])
         with pymongo.MongoClient[dict[str, object]](mongo_server.url("admin")) as client:
-            fault = {"failCommands": ["update"], "errorCode": 14031, "appName": "memeloom"}
+            fault = {"failCommands": ["insert", "update"], "errorCode": 14031, "appName": "memeloom"}
             client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=fault)
             with pytest.raises(StoreFull, match="the server's disk is full") as error:
                 documents.upsert([_meme(2)])
