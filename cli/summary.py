@@ -1,5 +1,6 @@
 """The table that ends a run, and the one of `memeloom stats`."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rich.text import Text
 from configs.runs import Summary
 
 WIDTH = 100
+_SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 def console() -> Console:
@@ -19,15 +21,19 @@ def console() -> Console:
 
 
 def show_summary(summary: Summary, record: Path) -> None:
-    """Print what a stage did: counts with their rates, what was dropped by reason, what it left."""
+    """Print what a stage did: counts with their rates, what was dropped by reason, what it left.
+
+    Zeros are left out here; `run.json` holds them.
+    """
     total = summary.seconds.get("total", 0.0)
     table = Table(title=f"{summary.stage}: done in {duration(total)}", title_style="bold", title_justify="left")
     table.add_column("what")
     table.add_column("count", justify="right")
     table.add_column("per second", justify="right")
     for name, count in summary.counts.items():
-        rate = f"{count / total:,.1f}" if total and isinstance(count, int) else ""
-        table.add_row(name, number(count), rate)
+        if count:
+            rate = amount(name, count / total) if total and isinstance(count, int) else ""
+            table.add_row(name, amount(name, count), rate)
     if summary.reasons:
         table.add_section()
         for reason, count in sorted(summary.reasons.items(), key=lambda item: (-item[1], item[0])):
@@ -49,6 +55,14 @@ def counted(title: str, head: tuple[str, str], counts: Mapping[str, int], most: 
     if len(ranked) > most:
         table.add_row(f"… {len(ranked) - most:,} more", number(sum(count for _, count in ranked[most:])), style="dim")
     return table
+
+
+def amount(name: str, value: float) -> str:
+    """`value` as `number` shows it, bytes as a size."""
+    if name != "bytes":
+        return number(value if isinstance(value, int) else round(value, 1))
+    thousands = min(int(math.log(max(value, 1), 1000)), len(_SIZES) - 1)
+    return f"{value / 1000**thousands:,.1f} {_SIZES[thousands]}"
 
 
 def number(value: float) -> str:
