@@ -16,6 +16,8 @@ from configs.schema import Config
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
 ENVIRONMENT_PREFIX = "MEMELOOM_"
+# Where the tests find real data and keep their servers: for Makefile and tests, not settings.
+_NOT_SETTINGS = {"MEMELOOM_CACHE", "MEMELOOM_DATA"}
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 _MASK = "********"
 
@@ -43,7 +45,7 @@ def load_config(
     if path is not None:
         _merge(tree, _read_yaml(path), str(path), origins)
     for name, value in sorted(environment.items()):
-        if name.startswith(ENVIRONMENT_PREFIX):
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in _NOT_SETTINGS:
             key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
             _merge(tree, _nest(key, _parse_value(value, name)), f"environment variable {name}", origins)
     for override in overrides:

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -86,7 +87,7 @@ class TestKeeping:
             assert places == [{"port": port}] * 4
             assert answers(port)
             controller.kill()
-        assert gone(port, Path(f"/tmp/ml-run-{os.getuid()}-{run[:12]}"))
+        assert gone(port, Path(tempfile.gettempdir()) / f"ml-run-{os.getuid()}-{run[:12]}")
 
     def test_a_server_dies_with_a_test_process_that_is_killed(self) -> None:
         script = "from services.redis import Redis; r = Redis(); print(r.port, r._folder, flush=True); input()"
