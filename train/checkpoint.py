@@ -55,7 +55,7 @@ def restore_checkpoint(folder: Path, model: Any, identity: Mapping[str, Any]) ->
         return Position(identity)
     remedy = "choose another train.output, or set train.restart to begin anew"
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             about = json.loads(str(arrays["arr_0"]))
             if about["version"] != _VERSION:
                 raise MemeloomError(f"{path}: version {about['version']}, expected {_VERSION}; {remedy}")

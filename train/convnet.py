@@ -6,6 +6,9 @@ from train.backend import keras
 
 _BLOCKS = 5
 _KERNEL = 5
+# Of the moving statistics. Keras's 0.99 lags behind a training of a few hundred steps, so that the network
+# looks as if it had learned nothing; ten batches of many positions each are statistics enough.
+_MOMENTUM = 0.9
 
 
 def build_convnet(
@@ -26,17 +29,19 @@ def build_convnet(
     def glorot() -> Any:
         return keras.initializers.GlorotUniform(seed=next(seeds))
 
+    uniform = keras.initializers.RandomUniform(seed=next(seeds))
     numbers = layers.Input((sequence_length,), dtype="int32", name="characters")
-    x = layers.Embedding(
-        characters + 1, embedding, embeddings_initializer=keras.initializers.RandomUniform(seed=next(seeds))
-    )(numbers)
+    # An embedding, written as a product: the gradient of `layers.Embedding` is sparse, and Keras's sparse
+    # RMSprop step fails on indices that repeat once a number overflows.
+    x = layers.CategoryEncoding(characters + 1, output_mode="one_hot")(numbers)
+    x = layers.Dense(embedding, use_bias=False, kernel_initializer=uniform, name="embedding")(x)
     for block in range(_BLOCKS):
         x = layers.Conv1D(filters, _KERNEL, padding="same", activation="relu", kernel_initializer=glorot())(x)
-        x = layers.BatchNormalization()(x)
+        x = layers.BatchNormalization(momentum=_MOMENTUM)(x)
         x = layers.GlobalMaxPooling1D()(x) if block == _BLOCKS - 1 else layers.MaxPooling1D(2)(x)
         x = layers.Dropout(dropout, seed=next(seeds))(x)
     x = layers.Dense(filters, activation="relu", kernel_initializer=glorot())(x)
-    x = layers.BatchNormalization()(x)
+    x = layers.BatchNormalization(momentum=_MOMENTUM)(x)
     x = layers.Dropout(dropout, seed=next(seeds))(x)
     scores = layers.Dense(characters, activation="softmax", dtype="float32", kernel_initializer=glorot())(x)
     return keras.Model(numbers, scores, name="convnet")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from configs.errors import MemeloomError
 from configs.outputs import write_text
@@ -98,7 +99,7 @@ class _Training:
             "step": steps.stop,
             "examples": steps.stop * self._settings.batch,
             **learned,
-            **self._validate(),
+            **self._validate(steps.stop),
             "seconds": round(trained - began, 3),
             "samples": self._samples(steps.stop),
         }
@@ -127,7 +128,7 @@ class _Training:
         fitted = self._model.network.fit(batches, verbose=0, shuffle=False, callbacks=[watch])
         return {name: float(fitted.history[name][-1]) for name in ("loss", "accuracy")}
 
-    def _validate(self) -> dict[str, float]:
+    def _validate(self, step: int) -> dict[str, float]:
         settings = self._settings
         examples = one_pass(
             self._check,
@@ -137,6 +138,9 @@ class _Training:
             batches=settings.validation_batches,
         )
         found = self._model.network.evaluate(examples, verbose=0, return_dict=True)
+        # Some kernels take NaN for nought, so that dead weights do not show in the loss.
+        if not math.isfinite(found["loss"]) or not all(map(_finite, self._model.network.get_weights())):
+            raise _diverged(settings, "validation loss or a weight", step, self._position.step)
         return {f"validation_{name}": float(found[name]) for name in ("loss", "accuracy")}
 
     def _samples(self, step: int) -> list[str]:
@@ -183,11 +187,20 @@ class _Watch(keras.callbacks.Callback):  # type: ignore[misc]  # keras has no ty
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """`batch` counts from 0 within the epoch; the loss in `logs` is the epoch's mean so far."""
         if logs and not math.isfinite(float(logs["loss"])):
-            raise MemeloomError(
-                f"the loss is not a number after step {self._first + batch + 1}; lower train.learning_rate"
-                f" ({self._settings.learning_rate}); {self._settings.output} keeps the state of step {self._kept}"
-            )
+            raise _diverged(self._settings, "loss", self._first + batch + 1, self._kept)
         self._progress.advance(self._settings.batch)
+
+
+def _finite(weight: NDArray[Any]) -> bool:
+    return bool(np.isfinite(weight).all())
+
+
+def _diverged(settings: Train, what: str, step: int, kept: int) -> MemeloomError:
+    where = f"{settings.output} keeps the state of step {kept}" if kept else "nothing was kept"
+    return MemeloomError(
+        f"the {what} is not a number after step {step}; {where}; set train.restart and lower"
+        f" train.learning_rate ({settings.learning_rate})"
+    )
 
 
 def _compiled(settings: Train, alphabet: Alphabet) -> Any:

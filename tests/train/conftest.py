@@ -32,7 +32,7 @@ def toy_captions(count: int, seed: int = 1) -> list[tuple[str, tuple[str, ...]]]
     return [(ids[n % len(ids)], tuple(rng.choice(words) for words in _WORDS[ids[n % len(ids)]])) for n in range(count)]
 
 
-def write_dataset(folder: Path, captions: Captions, compression: str = "gzip", shard_records: int = 40) -> Manifest:
+def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", shard_records: int = 40) -> Manifest:
     """A dataset as `dataset.build` leaves it."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = {split: list(captions.get(split, ())) for split in SPLITS}
@@ -88,7 +88,7 @@ def write_dataset(folder: Path, captions: Captions, compression: str = "gzip", s
     return manifest
 
 
-def settings(folder: Path, **changes: Any) -> Config:
+def _settings(folder: Path, **changes: Any) -> Config:
     """Settings of a training of seconds on the dataset in `folder`/dataset; changes are of the train section."""
     small: dict[str, Any] = {
         "dataset": str(folder / "dataset"),
@@ -106,12 +106,20 @@ def settings(folder: Path, **changes: Any) -> Config:
     return load_config(None, [*chosen, f"generate.model={folder / 'model'}"], {})
 
 
-@pytest.fixture
-def toy(tmp_path: Path) -> Callable[..., Config]:
-    """Writes a toy dataset under tmp_path and returns settings to train on it."""
-    write_dataset(tmp_path / "dataset", {"train": toy_captions(240), "validation": toy_captions(60, seed=2)})
+@pytest.fixture(scope="session")
+def write_dataset() -> Callable[..., Manifest]:
+    """Writes a dataset into a folder: (folder, captions by split, compression, records a shard)."""
+    return _write_dataset
 
-    def with_changes(**changes: Any) -> Config:
-        return settings(tmp_path, **changes)
 
-    return with_changes
+@pytest.fixture(scope="session")
+def toy() -> Callable[..., Config]:
+    """Settings to train on a toy dataset in a folder: (folder, changes of the train section)."""
+
+    def settings(folder: Path, **changes: Any) -> Config:
+        if not (folder / "dataset").exists():
+            rows: Captions = {"train": toy_captions(240), "validation": toy_captions(60, seed=2)}
+            _write_dataset(folder / "dataset", rows)
+        return _settings(folder, **changes)
+
+    return settings

@@ -1,0 +1,170 @@
+"""What the network is shown: every prefix of every caption, once a pass, in an order that the seed fixes."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from configs.errors import MemeloomError
+from dataset.manifest import Manifest, read_manifest
+from dataset.schema import Split
+from dataset.tfrecord import DamagedRecords
+from dataset.vocabulary import read_vocabulary
+from train.characters import Alphabet, prefix
+from train.decode import write_captions
+from train.model_folder import CaptionModel
+from train.pipeline import Captions, example_batches, one_pass, read_captions
+
+Writer: TypeAlias = Callable[..., Manifest]
+LENGTH = 40
+ROOM_FOR_TEXT = LENGTH - 18
+
+
+def odd_captions(seed: int) -> list[tuple[str, tuple[str, ...]]]:
+    """Long, short, empty and many boxes; letters of several alphabets; three templates."""
+    rng = random.Random(seed)
+    made = [("doge", ("x",)), ("61533", ("", "")), ("61533", ("a" * 90, "é" * 3)), ("12", ("☃",) * 12)]
+    for _ in range(40):
+        boxes = tuple("".join(rng.choices("abc dé☃", k=rng.randrange(30))) for _ in range(rng.randrange(1, 5)))
+        made.append((rng.choice(["doge", "61533", "12"]), boxes))
+    return made
+
+
+def slowly(captions: list[tuple[str, tuple[str, ...]]], alphabet: Alphabet) -> list[tuple[tuple[int, ...], int]]:
+    """All examples as the article describes them, one by one."""
+    examples = []
+    for template, boxes in captions:
+        text = "".join(f"{box}|" for box in boxes)
+        for at, character in enumerate(text):
+            so_far = text[:at]
+            seen = prefix(template, so_far.count("|")) + so_far[max(0, at - ROOM_FOR_TEXT) :]
+            numbers = [alphabet.characters.index(letter) + 1 for letter in seen]
+            examples.append((tuple([0] * (LENGTH - len(numbers)) + numbers), alphabet.characters.index(character)))
+    return examples
+
+
+def examples(batches: Any) -> list[tuple[tuple[int, ...], int]]:
+    return [
+        (tuple(row.tolist()), int(label))
+        for inputs, labels in batches.as_numpy_iterator()
+        for row, label in zip(inputs, labels, strict=True)
+    ]
+
+
+def read(folder: Path, split: Split = "train") -> tuple[Captions, Alphabet]:
+    alphabet = Alphabet.of(read_vocabulary(folder).characters)
+    return read_captions(folder, read_manifest(folder), split, alphabet), alphabet
+
+
+@pytest.fixture
+def odd(tmp_path: Path, write_dataset: Writer) -> Manifest:
+    rows = {"train": odd_captions(1), "validation": odd_captions(2), "test": odd_captions(3)}
+    return write_dataset(tmp_path, rows, shard_records=17)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize(("split", "seed"), [("train", 1), ("validation", 2)])
+def test_a_pass_shows_every_prefix_of_every_caption_of_its_split_once(
+    tmp_path: Path, write_dataset: Writer, split: Split, seed: int, compression: str
+) -> None:
+    rows = {"train": odd_captions(1), "validation": odd_captions(2), "test": odd_captions(3)}
+    write_dataset(tmp_path, rows, compression, shard_records=17)
+    captions, alphabet = read(tmp_path, split)
+    shown = examples(one_pass(captions, sequence_length=LENGTH, batch=50, seed=4, batches=1000))
+    assert Counter(shown) == Counter(slowly(odd_captions(seed), alphabet))
+
+
+def test_training_passes_are_complete_and_differ_in_order(tmp_path: Path, odd: Manifest) -> None:
+    captions, alphabet = read(tmp_path)
+    total = captions.examples
+    batches = example_batches(captions, sequence_length=LENGTH, batch=64, seed=9, steps=range(2 * total // 64 + 1))
+    shown = examples(batches)
+    first, second = shown[:total], shown[total : 2 * total]
+    expected = slowly(odd_captions(1), alphabet)
+    assert Counter(first) == Counter(second) == Counter(expected)
+    assert first != second
+    assert first != expected
+
+
+def test_any_step_can_be_the_first(tmp_path: Path, odd: Manifest) -> None:
+    captions, _ = read(tmp_path)
+
+    def shown(seed: int, steps: range) -> list[tuple[tuple[int, ...], int]]:
+        return examples(example_batches(captions, sequence_length=LENGTH, batch=32, seed=seed, steps=steps))
+
+    whole = shown(3, range(200))
+    assert shown(3, range(150, 200)) == whole[150 * 32 :]
+    assert shown(4, range(200)) != whole
+
+
+def test_a_sample_of_the_validation_is_the_same_each_time(tmp_path: Path, odd: Manifest) -> None:
+    captions, _ = read(tmp_path, "validation")
+    once, again = (examples(one_pass(captions, sequence_length=LENGTH, batch=32, seed=5, batches=3)) for _ in range(2))
+    assert len(once) == 96
+    assert once == again
+
+
+def test_characters_that_the_network_does_not_know_are_passed_over(tmp_path: Path, odd: Manifest) -> None:
+    alphabet = Alphabet.of("abc|")
+    captions = read_captions(tmp_path, odd, "train", alphabet)
+    known = [
+        (template, tuple("".join(c for c in box if c in alphabet.characters) for box in boxes))
+        for template, boxes in odd_captions(1)
+    ]
+    shown = examples(one_pass(captions, sequence_length=LENGTH, batch=50, seed=4, batches=1000))
+    assert Counter(shown) == Counter(slowly(known, alphabet))
+
+
+class Parrot:
+    """Stands where the network stands, says a caption by heart and remembers what it was shown."""
+
+    def __init__(self, numbers: list[int], characters: int) -> None:
+        self.input_shape = (None, LENGTH)
+        self.shown: list[tuple[tuple[int, ...], int]] = []
+        self._numbers, self._characters = numbers, characters
+
+    def predict_on_batch(self, inputs: Any) -> Any:
+        following = self._numbers[len(self.shown)] - 1
+        self.shown.append((tuple(np.asarray(inputs)[0].tolist()), following))
+        return np.eye(self._characters, dtype=np.float32)[[following]]
+
+
+def test_generation_shows_the_network_what_training_showed_it(tmp_path: Path, write_dataset: Writer) -> None:
+    boxes = ("when the caption is longer than what fits", "", *"abcdefghij", "the end")
+    manifest = write_dataset(tmp_path, {"train": [("doge", boxes)]})
+    captions, alphabet = read(tmp_path)
+    parrot = Parrot(captions.characters.tolist(), len(alphabet))
+    model = CaptionModel(parrot, alphabet, manifest.templates, "|")
+    written = write_captions(
+        model, manifest.templates, start="", min_score=1, max_characters=500, rng=np.random.default_rng(1)
+    )
+    assert written[0].texts == boxes
+    trained = examples(one_pass(captions, sequence_length=LENGTH, batch=50, seed=4, batches=1000))
+    assert Counter(parrot.shown) == Counter(trained)
+
+
+def test_a_split_without_captions_is_refused(tmp_path: Path, write_dataset: Writer) -> None:
+    write_dataset(tmp_path, {"train": odd_captions(1)})
+    with pytest.raises(MemeloomError, match="no validation captions"):
+        read(tmp_path, "validation")
+
+
+def test_an_altered_byte_is_found_and_named(tmp_path: Path, write_dataset: Writer) -> None:
+    write_dataset(tmp_path, {"train": odd_captions(1)}, "none", shard_records=17)
+    shard = tmp_path / "train-00001-of-00003.tfrecord"
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(DamagedRecords, match=r"train-00001-of-00003\.tfrecord.*build the dataset again"):
+        read(tmp_path)
+
+
+def test_a_template_that_the_manifest_lacks_is_refused(tmp_path: Path, odd: Manifest) -> None:
+    templates = odd.templates[:1]
+    odd.model_copy(update={"templates": templates}).write(tmp_path)
+    with pytest.raises(MemeloomError, match="template that the manifest lacks"):
+        read(tmp_path)
