@@ -35,7 +35,7 @@ from dataset.steps.registry import DUPLICATES
 from dataset.tally import RecordTally
 from engine.pool import run_partitions
 
-_PARTITION_CAPTIONS = 1000
+_PARTITION_CAPTIONS = 4000
 # Fewer memes than this are filtered before other processes have started.
 _WORTH_A_POOL = 20_000
 

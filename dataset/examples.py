@@ -67,18 +67,18 @@ def decode_example(data: bytes) -> dict[str, Values]:
 def _encode_feature(values: Sequence[Any]) -> bytes:
     if not values:
         return b""
-    kinds = {type(value) for value in values}
-    if kinds == {bytes}:
-        kind, body = _BYTES, b"".join(b"\x0a%b%b" % (_varint(len(value)), value) for value in values)
-    elif kinds == {float}:
-        kind, body = _FLOATS, _packed(struct.pack(f"<{len(values)}f", *values))
-    elif kinds == {int}:
-        kind, body = _INTEGERS, _packed(b"".join(_integer(value) for value in values))
+    kind = type(values[0])
+    if any(type(value) is not kind for value in values[1:]):
+        raise TypeError("a feature holds values of one kind only")
+    if kind is bytes:
+        number, body = _BYTES, b"".join([b"\x0a%b%b" % (_varint(len(value)), value) for value in values])
+    elif kind is float:
+        number, body = _FLOATS, _packed(struct.pack(f"<{len(values)}f", *values))
+    elif kind is int:
+        number, body = _INTEGERS, _packed(b"".join([_integer(value) for value in values]))
     else:
-        raise TypeError(
-            f"a feature holds bytes, floats or integers, not {', '.join(sorted(k.__name__ for k in kinds))}"
-        )
-    return b"%c%b%b" % (kind << 3 | _DELIMITED, _varint(len(body)), body)
+        raise TypeError(f"a feature holds bytes, floats or integers, not {kind.__name__}")
+    return b"%c%b%b" % (number << 3 | _DELIMITED, _varint(len(body)), body)
 
 
 def _packed(numbers: bytes) -> bytes:

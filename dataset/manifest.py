@@ -7,9 +7,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from catalog.records import TemplateBox
 from configs.errors import MemeloomError
@@ -31,9 +31,9 @@ class _Part(BaseModel):
 
 
 class File(_Part):
-    """A file of the dataset beside the shards."""
+    """A file of the dataset; its name leads to nowhere else."""
 
-    name: str
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     bytes: int
     sha256: str
 

@@ -81,12 +81,12 @@ class RecordWriter:
 
     def close(self) -> None:
         """Write what is buffered and make it durable."""
-        self._drain()
-        if self._packer is not None:
-            self._put(self._packer.flush())
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        with self._file:
+            self._drain()
+            if self._packer is not None:
+                self._put(self._packer.flush())
+            self._file.flush()
+            os.fsync(self._file.fileno())
         self.sha256 = self._hash.hexdigest()
 
     def __enter__(self) -> Self:

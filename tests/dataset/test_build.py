@@ -1,6 +1,8 @@
 """The whole build: what is in the dataset, why the rest is not, and that nothing but catalog and settings matter."""
 
+import errno
 import itertools
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -297,6 +299,26 @@ def test_a_folder_of_something_else_is_left_alone(config: MakeConfig, fill: Fill
     with pytest.raises(MemeloomError, match="holds something else than a dataset"):
         build_dataset(settings, Silent())
     assert content(settings) == {"notes.txt": b"mine"}
+
+
+def test_a_full_disk_is_one_clear_error_and_keeps_the_former_dataset(
+    config: MakeConfig, fill: Fill, english: MakeMemes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config()
+    fill(settings, english(50))
+    build(settings)
+    expected = content(settings)
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    fill(settings, english(50, seed=2))
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(MemeloomError, match=r"cannot write .*dataset: No space left on device"):
+            build_dataset(settings, Silent())
+    assert content(settings) == expected
+    assert {path.name for path in Path(settings.dataset.output).parent.glob(".dataset*")} == {".dataset.lock"}
 
 
 def picture(config: Config, data: bytes) -> Image:

@@ -95,6 +95,12 @@ def test_a_manifest_with_a_wrong_field_names_it(dataset: Path) -> None:
         read_manifest(dataset)
 
 
+def test_a_manifest_never_leads_out_of_its_folder(dataset: Path) -> None:
+    edit(dataset, vocabulary={"name": "../secret.json", "bytes": 1, "sha256": "0"})
+    with pytest.raises(NotADataset, match=r"vocabulary\.name: String should match pattern"):
+        read_manifest(dataset)
+
+
 def test_a_manifest_that_is_cut_off_is_refused(dataset: Path) -> None:
     path = dataset / MANIFEST
     path.write_bytes(path.read_bytes()[:100])

@@ -1,0 +1,45 @@
+"""Memory is bounded by one partition, not by the data."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from catalog.records import Meme
+from configs.schema import Config
+
+# Builds datasets of the catalogs of so many captions, one after the other, with partitions of 2,000,
+# and writes the peak memory of the process after each.
+SCRIPT = """
+import sys
+from configs.load import load_config
+from configs.progress import Silent
+from configs.runs import peak_rss_mb
+from dataset import spill
+from dataset.build import build_dataset
+
+spill._PARTITION_ROWS = spill._WAITING_ROWS = 2000
+for number in sys.argv[2:]:
+    places = [f"store.documents=sqlite:///{sys.argv[1]}/{number}.db", f"dataset.output={sys.argv[1]}/{number}"]
+    config = load_config(overrides=[*places, "dataset.languages=[]", "engine.workers=1"], environment={})
+    assert build_dataset(config, Silent()).counts["kept"] == int(number)
+    sys.stdout.write(f"{peak_rss_mb()}\\n")
+"""
+
+
+def test_ten_times_the_captions_take_no_more_memory(
+    config: Callable[..., Config],
+    fill: Callable[[Config, Iterable[Meme]], None],
+    english: Callable[..., list[Meme]],
+    tmp_path: Path,
+) -> None:
+    sizes = ("5000", "50000")
+    for size in sizes:
+        settings = config()
+        store = settings.store.model_copy(update={"documents": f"sqlite:///{tmp_path}/{size}.db"})
+        fill(settings.model_copy(update={"store": store}), english(int(size)))
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), *sizes]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
+    few, many = map(int, done.stdout.split())
+    assert few > 20
+    assert many - few < 15, f"{few} MB for 5,000 captions, {many} MB for 50,000"
