@@ -62,7 +62,7 @@ class Watch:
         """A spider that came to its end with nothing in its hands has failed."""
         session = self._spider.session
         if reason == "finished" and not self._failed and not session.landed[self._spider.name]:
-            why = ", ".join(f"{reason} ({n})" for reason, n in session.reasons.most_common(4))
+            why = ", ".join(f"{reason} ({n})" for reason, n in (+session.reasons).most_common(4))
             self._fail(
                 CrawlFailed(
                     f"{self._spider.name}: not one meme found: {self._spider.essential!r} gave nothing "

@@ -55,15 +55,20 @@ class ListedTemplate:
     """A template as the API, a template list or its own page knows it; None is not known there.
 
     id: Imgflip's number in decimal, which is the image key read in base 36.
-    slug: its place under `/meme/`.
+    path: of its memes, `/meme/<slug>`, or `/meme/<id>/<slug>` while it is not featured.
     """
 
     id: str
     name: str
-    slug: str | None = None
+    path: str | None = None
     image_url: str | None = None
     box_count: int | None = None
     alt_names: tuple[str, ...] = ()
+
+    @property
+    def slug(self) -> str:
+        """Its name in addresses; its id if no address is known."""
+        return self.path.rpartition("/")[2] if self.path else self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +264,7 @@ def _listed_template(box: Selector, url: str) -> ListedTemplate | None:
     number = template_id(source) if source else None
     if not (source and name and number and href.startswith("/meme/")):
         return None
-    return ListedTemplate(
-        number, name.removesuffix(" Meme"), href.removeprefix("/meme/"), full_image(urljoin(url, source))
-    )
+    return ListedTemplate(number, name.removesuffix(" Meme"), href, full_image(urljoin(url, source)))
 
 
 def _amounts(text: str | None) -> dict[str, int]:

@@ -10,9 +10,9 @@ Nothing in it is escaped, so a title, a box or both may hold `; ` and ` | `. Wha
 - Boxes are separated by `; ` and empty boxes are left out by the site. With as many parts as the
   template has boxes, each part is a box. With fewer, the parts are the boxes that were filled, in
   order; *which* were left empty is not in the text, so no empty box is invented. With more, either a
-  box holds `; ` or its author added boxes of their own (about half of the cases each, as far as one
-  can tell by reading; together 1.3 % of 216,881 real captions): the last box takes the rest, so
-  that every character is kept and a template's boxes never outnumber its places.
+  box holds `; ` or its author added boxes of their own; both happen and the text does not tell which
+  (together 1.3 % of 216,881 real captions): the last box takes the rest, so that every character is
+  kept and a template's boxes never outnumber its places.
 """
 
 from dataclasses import dataclass

@@ -45,8 +45,9 @@ class ImgflipSpider(MemeSpider):
     def first_pages(self) -> Iterator[Request]:
         """The listings of the named templates, or the list of the most popular ones."""
         names = self.config.crawl.imgflip.template_names
-        for slug in names:
-            yield self.listing(ListedTemplate(slug, slug.rpartition("/")[2].replace("-", " "), slug))
+        for name in names:
+            slug = name.rpartition("/")[2]
+            yield self.listing(ListedTemplate(slug, slug.replace("-", " "), f"/meme/{name}"))
         if not names:
             yield self.template_list(1)
 
@@ -70,7 +71,7 @@ class ImgflipSpider(MemeSpider):
     def listing(self, template: ListedTemplate, page: int = 1) -> Request:
         """A page of a template's memes."""
         query = urlencode({"sort": "latest", "page": page})
-        url = f"{self.config.crawl.imgflip.site}/meme/{template.slug}?{query}"
+        url = f"{self.config.crawl.imgflip.site}{template.path}?{query}"
         return self.page(url, self.parse_listing, cb_kwargs={"template": template, "page": page})
 
     def parse_listing(
@@ -108,7 +109,7 @@ class ImgflipSpider(MemeSpider):
         api = self.known.get(number)
         return Template(
             id=number,
-            slug=template.slug or number,
+            slug=template.slug,
             name=api.name if api else template.name,
             alt_names=listing.alt_names,
             box_count=api.box_count if api else None,

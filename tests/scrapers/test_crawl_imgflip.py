@@ -124,3 +124,39 @@ def test_a_crawl_that_finds_nothing_is_an_error(imgflip: Callable[..., Config], 
     website.html("/memetemplates?sort=top-all-time&page=1", '<div id="mt-boxes-wrap"></div>')
     with pytest.raises(CrawlFailed, match=r"imgflip: not one meme found"):
         crawl(imgflip(), Silent())
+
+
+def test_a_named_template_outside_the_api_is_described_by_its_own_page_and_a_bare_unit_by_its_meme_page(
+    website: Website, crawl_config: Callable[..., Config], picture: Callable[[int], bytes]
+) -> None:
+    site = website.url
+    host = site.removeprefix("http:")
+    website.json("/get_memes", {"success": True, "data": {"memes": []}})
+    website.html(
+        "/meme/Rare-One?sort=latest&page=1",
+        f'<a class="meme-link" href="/memetemplate/1296"><img src="{host}/4/100.jpg"></a>'
+        '<div class="base-unit"><h2 class="base-unit-title"><a href="/i/aa1">T</a></h2>'
+        f'<img class="base-img" src="{host}/aa1.jpg"></div>',
+    )
+    website.html(
+        "/memetemplate/1296",
+        f'<h1 id="mtm-title">The Rare One Meme Template</h1><h2 id="mtm-subtitle">also called: rarity</h2>'
+        f'<img id="mtm-img" src="{host}/100.png"><div id="mtm-info"><p>Template ID: 1296</p></div>',
+    )
+    website.html(
+        "/i/aa1",
+        f'<h1 id="img-title">T</h1><img id="im" src="{host}/aa1.jpg">'
+        '<div class="img-desc">The Rare One</div><div class="img-desc">TOP; BOTTOM</div>',
+    )
+    website.image("/aa1.jpg", picture(1))
+    website.image("/100.png", picture(2))
+    config = crawl_config(imgflip={"site": site, "api": site, "template_names": ("Rare-One",)})
+    crawl(config, Silent())
+    documents = open_documents(config.store)
+    (meme,) = documents.scan()
+    assert meme.boxes == ("TOP", "BOTTOM")
+    (template,) = documents.templates()
+    assert (template.id, template.slug, template.name) == ("1296", "Rare-One", "The Rare One")
+    assert template.alt_names == ("rarity",)
+    assert template.image is not None
+    assert template.image.key == blob_key(picture(2))

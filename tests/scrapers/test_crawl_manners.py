@@ -1,9 +1,11 @@
 """How a crawl behaves towards sites that are slow, broken, hostile or strict; each on a website of the test's own."""
 
+import shutil
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 
 import pytest
 from services.website import Answer, Asked, Website
@@ -215,3 +217,20 @@ def test_a_missing_browser_is_one_clear_error(crawl_config: Callable[..., Config
     config = crawl_config(sources=("images",), images={"bing": website.url, "browser": "/nowhere/chromium"})
     with pytest.raises(CrawlFailed, match=r"/nowhere/chromium, which is not here: apt-get install chromium"):
         crawl(config, Silent())
+
+
+def test_a_store_that_fails_ends_the_crawl_with_its_own_error(
+    website: Website, subreddit: Callable[..., Config], picture: Callable[[int], bytes]
+) -> None:
+    config = subreddit(f"{website.url}/a.jpg")
+
+    def wreck(asked: Asked) -> Answer:
+        blobs = Path(config.store.blobs)
+        shutil.rmtree(blobs, ignore_errors=True)
+        blobs.write_text("no folder any more")
+        return 200, {}, picture(1)
+
+    website.pages["/a.jpg"] = wreck
+    with pytest.raises(CrawlFailed, match=config.store.blobs):
+        crawl(config, Silent())
+    assert memes_of(config) == []

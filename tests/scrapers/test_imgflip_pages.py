@@ -106,9 +106,9 @@ def test_a_template_list_gives_names_slugs_ids_and_whole_pictures() -> None:
       <div class="mt-box"><h3 class="mt-title"><a href="/meme/Two-Moving">Two Moving</a></h3>
       <div class="mt-img-wrap"><img src="//i.imgflip.com/2/30b1gx.jpg"></div></div></div>"""
     one, two = imgflip.parse_template_list(html, "https://imgflip.com/memetemplates").templates
-    assert (one.id, one.slug, one.name) == ("112126428", "1234/One", "One")
+    assert (one.id, one.path, one.slug, one.name) == ("112126428", "/meme/1234/One", "One", "One")
     assert one.image_url == "https://i.imgflip.com/1ur9b0.jpg"
-    assert (two.slug, two.image_url) == ("Two-Moving", "https://i.imgflip.com/30b1gx.jpg")
+    assert (two.path, two.image_url) == ("/meme/Two-Moving", "https://i.imgflip.com/30b1gx.jpg")
 
 
 @pytest.mark.parametrize("html", ["<p>hello</p>", '<div id="mt-boxes-wrap"><div class="mt-box"></div></div>'])

@@ -104,7 +104,8 @@ def test_an_answer_of_another_form_is_refused(body: str) -> None:
 
 
 def test_real_listings_are_read_post_by_post(real_data: Path) -> None:
-    posts, images, skipped = 0, [], Counter[str]()
+    posts, skipped = 0, Counter[str]()
+    images: list[reddit.PostedImage] = []
     for path in sorted((real_data / "pages" / "reddit").glob("*/*.json")):
         body = path.read_bytes()
         answer = json.loads(body)
