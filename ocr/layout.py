@@ -36,11 +36,7 @@ def find_lines(words: Iterable[Word], aspect: float) -> list[Line]:
     They start from the engine's own lines: where a wide gap is, one is cut; pieces that stand
     close in a row are put together.
     """
-    by_line: dict[int, list[Word]] = {}
-    for word in words:
-        by_line.setdefault(word.line, []).append(word)
-    pieces = [_line(piece) for group in by_line.values() for piece in _cut_at_gaps(group, aspect)]
-    rows = _group(pieces, lambda a, b: _same_row(a, b, aspect))
+    rows = _group(_pieces(words, aspect), lambda a, b: _same_row(a, b, aspect))
     lines = [_line([word for piece in row for word in piece.words]) for row in rows]
     return sorted(lines, key=lambda line: (line.top, line.left))
 
@@ -51,21 +47,31 @@ def find_boxes(lines: Sequence[Line]) -> list[OcrBox]:
     return _reading_order(boxes)
 
 
-def fill_boxes(lines: Iterable[Line], places: Sequence[TemplateBox]) -> list[OcrBox]:
-    """One box for each place of the template, in its order; a line goes to the place nearest to its middle.
+def fill_boxes(words: Iterable[Word], aspect: float, places: Sequence[TemplateBox]) -> list[OcrBox]:
+    """One box for each place of the template, in its order.
 
-    A place without a line keeps its own position and an empty text, so that the caption has the
-    same shape as one that a page states.
+    Each line of the engine, cut at wide gaps, goes to the place nearest to its middle. A place
+    without a line keeps its own position and an empty text, so that the caption has the same shape
+    as one that a page states.
     """
-    taken: list[list[Line]] = [[] for _ in places]
-    for line in lines:
-        middle = (line.left + line.right) / 2, (line.top + line.bottom) / 2
+    taken: list[list[Word]] = [[] for _ in places]
+    for piece in _pieces(words, aspect):
+        middle = (piece.left + piece.right) / 2, (piece.top + piece.bottom) / 2
         distances = [_distance(middle, place) for place in places]
-        taken[distances.index(min(distances))].append(line)
+        taken[distances.index(min(distances))] += piece.words
     return [
-        _box(group) if group else OcrBox(text="", x=p.x, y=p.y, width=p.width, height=p.height, confidence=0.0)
-        for group, p in zip(taken, places, strict=True)
+        _box(find_lines(inside, aspect))
+        if inside
+        else OcrBox(text="", x=place.x, y=place.y, width=place.width, height=place.height, confidence=0.0)
+        for inside, place in zip(taken, places, strict=True)
     ]
+
+
+def _pieces(words: Iterable[Word], aspect: float) -> list[Line]:
+    by_line: dict[int, list[Word]] = {}
+    for word in words:
+        by_line.setdefault(word.line, []).append(word)
+    return [_line(piece) for group in by_line.values() for piece in _cut_at_gaps(group, aspect)]
 
 
 def _cut_at_gaps(words: Iterable[Word], aspect: float) -> list[list[Word]]:

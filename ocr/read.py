@@ -25,9 +25,9 @@ def read_picture(
     """
     height, width = picture.shape[:2]
     reading, dropped = clean(Reading(tuple(engine.read(picture))), cleaning_steps(settings))
-    lines = find_lines(reading.words, width / height)
-    boxes = fill_boxes(lines, places) if places and lines else find_boxes(lines)
-    confidences = [word.confidence for word in reading.words]
+    words, aspect = reading.words, width / height
+    boxes = fill_boxes(words, aspect, places) if places and words else find_boxes(find_lines(words, aspect))
+    confidences = [word.confidence for word in words]
     return Ocr(
         text="\n".join(box.text for box in boxes if box.text),
         boxes=tuple(boxes),

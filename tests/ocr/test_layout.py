@@ -62,19 +62,27 @@ def test_a_box_says_where_its_text_stands_and_how_sure_it_is() -> None:
 
 
 def test_with_a_template_each_place_gets_its_text_in_the_templates_order() -> None:
-    lines = find_lines(line("first", 0.3, 0.05, 0) + line("second", 0.3, 0.9, 1), aspect=1.0)
-    assert [box.text for box in fill_boxes(lines, [BOTTOM, TOP])] == ["second", "first"]
+    words = line("first", 0.3, 0.05, 0) + line("second", 0.3, 0.9, 1)
+    assert [box.text for box in fill_boxes(words, 1.0, [BOTTOM, TOP])] == ["second", "first"]
+
+
+def test_places_side_by_side_keep_their_lines_apart_however_close_they_are() -> None:
+    left = TemplateBox(x=0.0, y=0.0, width=0.5, height=0.3)
+    right = TemplateBox(x=0.5, y=0.0, width=0.5, height=0.3)
+    words = line("mine is", 0.32, 0.05, 0) + line("yours is", 0.53, 0.05, 1)
+    words += line("here", 0.36, 0.12, 2) + line("there", 0.55, 0.12, 3)
+    assert [box.text for box in fill_boxes(words, 1.0, [left, right])] == ["mine is here", "yours is there"]
 
 
 def test_a_place_without_text_is_an_empty_box_where_the_template_has_it() -> None:
-    top, bottom = fill_boxes(find_lines(line("only below", 0.3, 0.9, 0), aspect=1.0), [TOP, BOTTOM])
+    top, bottom = fill_boxes(line("only below", 0.3, 0.9, 0), 1.0, [TOP, BOTTOM])
     assert (top.text, top.x, top.y, top.width, top.height) == ("", 0.0, 0.0, 1.0, 0.25)
     assert bottom.text == "only below"
 
 
 def test_text_outside_all_places_goes_to_the_nearest() -> None:
-    lines = find_lines(line("where the user moved it", 0.1, 0.6, 0), aspect=1.0)
-    assert [box.text for box in fill_boxes(lines, [TOP, BOTTOM])] == ["", "where the user moved it"]
+    words = line("where the user moved it", 0.1, 0.6, 0)
+    assert [box.text for box in fill_boxes(words, 1.0, [TOP, BOTTOM])] == ["", "where the user moved it"]
 
 
 def test_no_words_are_no_boxes() -> None:
