@@ -20,6 +20,7 @@ _KEY_STEP = 37
 _MEMES_PER_TEMPLATE = 400
 _SPARES_PER_TEMPLATE = 60
 _LONGEST = 70  # characters; what the usual length filter drops should be so on purpose
+_PATIENCE = 2000  # captions in a row that are nothing new: the patterns give no more
 _FLAW_EVERY = 25
 _TWIST_EVERY = 40
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -106,12 +107,15 @@ class _Writer:
             ConfigError: the patterns do not give that many.
         """
         found: dict[Texts, None] = {}
-        for _ in range(60 * count):
+        misses = 0
+        while len(found) < count and misses < _PATIENCE:
             caption = self._fill(self.chance.choice(self._patterns))
-            if sum(map(len, caption)) <= _LONGEST:
-                found[caption] = None
-            if len(found) == count:
-                return list(found)
+            if caption in found or sum(map(len, caption)) > _LONGEST:
+                misses += 1
+            else:
+                found[caption], misses = None, 0
+        if len(found) == count:
+            return list(found)
         raise ConfigError(f"memes: the demo's own template {self._name!r} has about {len(found)} captions, not {count}")
 
     def _fill(self, pattern: Sequence[str]) -> Texts:

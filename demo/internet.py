@@ -53,6 +53,7 @@ class Internet:
         pictures: int = 150,
         old_api: bool = False,
         token_seconds: float = 3600,
+        reddit_requests: int = 600,
     ) -> None:
         """Nothing runs before `start` or `with`.
 
@@ -65,10 +66,11 @@ class Internet:
             pictures: that the image search finds.
             old_api: answer as Imgflip's API did some years ago.
             token_seconds: how long a Reddit token lives.
+            reddit_requests: how many its API answers in ten minutes.
         """
         self._options = Options(
             data=data, memes=memes, seed=seed, posts=posts, pictures=pictures,
-            old_api=old_api, token_seconds=token_seconds,
+            old_api=old_api, token_seconds=token_seconds, reddit_requests=reddit_requests,
         )  # fmt: skip
         self._rules = make_rules(faults)
         self._process: BaseProcess | None = None

@@ -1,0 +1,156 @@
+"""The miniature internet as a whole: settings, log, start and end."""
+
+import gzip
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.load import load_config
+from demo.internet import Internet
+from demo.world import HOSTS
+
+Fetch: TypeAlias = Callable[..., Any]
+
+
+def test_its_settings_are_overrides_that_the_configuration_takes(internet: Internet) -> None:
+    config = load_config(overrides=internet.settings, environment={})
+    assert config.crawl.imgflip.site == internet.url("imgflip")
+    assert config.crawl.reddit.api == internet.url("reddit_api")
+    assert config.crawl.images.bing == internet.url("bing")
+    assert config.crawl.allow_hosts == ("127.0.0.1",)
+    assert config.crawl.reddit.subreddits == ("memes", "dankmemes")
+
+
+def test_every_host_listens_on_loopback_on_a_port_of_its_own_and_has_a_robots_txt(
+    internet: Internet, fetch: Fetch
+) -> None:
+    assert set(internet.addresses) == set(HOSTS)
+    assert len(set(internet.addresses.values())) == len(HOSTS)
+    for host, address in internet.addresses.items():
+        assert address.startswith("127.0.0.1:")
+        if host != "control":
+            assert fetch(internet.url(host, "/robots.txt")).text.startswith("User-agent: *")
+
+
+def test_the_same_arguments_give_the_same_bytes_in_another_process(internet: Internet, fetch: Fetch) -> None:
+    with Internet(memes=480, posts=45) as twin:
+        paths = ("/meme/Lecture-Owl?sort=latest", "/memetemplates", "/meme/Summit-Goat?page=2")
+        for path in paths:
+            pages = [fetch(net.url("imgflip", path)).text for net in (internet, twin)]
+            images = [net.addresses["imgflip_images"] for net in (internet, twin)]
+            assert pages[0].replace(images[0], images[1]) == pages[1]
+        for theirs, ours in list(zip(twin.served(), internet.served(), strict=True))[::40]:
+            assert fetch(theirs.image_url).body == fetch(ours.image_url).body
+
+
+def test_the_truth_names_every_meme_of_every_site_once(internet: Internet) -> None:
+    memes = list(internet.served())
+    counts = {source: sum(meme.source == source for meme in memes) for source in ("imgflip", "reddit", "images")}
+    assert len({meme.id for meme in memes}) == len(memes) == sum(counts.values())
+    assert counts["imgflip"] == 480
+    assert counts["images"] == 150
+    assert counts["reddit"] > 60
+
+
+def test_the_log_counts_requests_by_kind_and_pictures_by_address(fetch: Fetch) -> None:
+    with Internet(memes=24) as internet:
+        meme = next(internet.served(hashes=True))
+        for _ in range(2):
+            fetch(meme.image_url)
+        fetch(internet.url("imgflip", "/meme/Lonely-Cactus"))
+        fetch(internet.url("imgflip", "/meme/No-Such"))
+        fetch(internet.url("imgflip", "/no/such/path"))
+        log = internet.log()
+        assert log["requests"]["imgflip"] == {"/meme/{slug}": {"200": 1, "404": 1}, "unknown": {"404": 1}}
+        assert log["pictures"] == {meme.image_url: {"times": 2, "sha256": meme.sha256}}
+        assert log["faults"] == {}
+
+
+def test_a_picture_that_a_fault_spoilt_is_not_in_the_log_of_pictures(fetch: Fetch) -> None:
+    with Internet(memes=12, faults={"cut_file": 1.0}) as internet:
+        meme = next(internet.served(hashes=True))
+        spoilt = fetch(meme.image_url).body
+        assert internet.log()["pictures"] == {}
+        whole = fetch(meme.image_url).body
+        assert len(whole) > len(spoilt)
+        assert internet.log()["pictures"][meme.image_url]["sha256"] == hashlib.sha256(whole).hexdigest()
+
+
+def test_stopping_frees_the_ports_and_may_be_done_twice(fetch: Fetch) -> None:
+    internet = Internet(memes=12)
+    internet.start()
+    url = internet.url("imgflip", "/memetemplates")
+    assert fetch(url).status == 200
+    internet.stop()
+    internet.stop()
+    with pytest.raises(ConnectionRefusedError):
+        fetch(url)
+
+
+def test_what_cannot_be_served_is_an_error_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--data: cannot read"), Internet(data=tmp_path):
+        pytest.fail("it started")
+    with pytest.raises(ConfigError, match="captions, not"), Internet(memes=10_000_000):
+        pytest.fail("it started")
+
+
+def test_a_broken_caption_file_names_the_file(data_folder: Path) -> None:
+    (data_folder / "imgflip_captions.jsonl.gz").write_bytes(gzip.compress(b"{"))
+    with pytest.raises(ConfigError, match=r"imgflip_captions\.jsonl\.gz"), Internet(data=data_folder):
+        pytest.fail("it started")
+
+
+PARENT = """
+import sys, time
+from demo.internet import Internet
+if __name__ == "__main__":
+    internet = Internet(memes=12)
+    internet.start()
+    print(internet.url("imgflip", "/memetemplates"), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path, fetch: Fetch) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {"PYTHONPATH": root}
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment) as parent:
+        assert parent.stdout is not None
+        url = parent.stdout.readline().strip()
+        assert fetch(url).status == 200
+        parent.send_signal(signal.SIGKILL)
+        parent.wait(10)
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                fetch(url)
+            except OSError:
+                break
+            assert time.monotonic() < deadline, "the server outlives its parent"
+            time.sleep(0.05)
+
+
+def test_serving_by_hand_tells_the_addresses_on_stderr_and_ends_on_ctrl_c() -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "demo", "--memes", "12"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as server:
+        assert server.stderr is not None
+        lines = [server.stderr.readline() for _ in range(len(HOSTS) + 2)]
+        server.send_signal(signal.SIGINT)
+        output, errors = server.communicate(timeout=20)
+    assert lines[0].startswith("imgflip ")
+    assert lines[-1].startswith("memeloom --set crawl.imgflip.site=http://127.0.0.1:")
+    assert output == ""
+    assert "Traceback" not in errors
+    assert server.returncode == 0
