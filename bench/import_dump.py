@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         rows, right = measure(dump, Path(name))
     table = Table(title=f"{DUMP}, {right} captions, one core")
-    for column in ("", "inserted", "unchanged", "seconds", "of CPU", "captions/s", "peak MB"):
+    for column in ("", "new", "same", "s", "CPU s", "captions/CPU s", "MB"):
         table.add_column(column, justify="right" if column else "left", no_wrap=True)
     for row in rows:
         handled = row.counts.get("captions") or row.counts.get("memes")
@@ -117,12 +117,13 @@ def main() -> None:
             row.counts.get("unchanged"),
             f"{row.seconds:.2f}",
             f"{row.cpu_seconds:.2f}" if row.cpu_seconds else None,
-            f"{handled / row.seconds:,.0f}" if handled else None,
+            f"{handled / row.cpu_seconds:,.0f}" if handled and row.cpu_seconds else None,
             row.rss_mb,
         )
         table.add_row(row.what, *("" if value is None else str(value) for value in shown))
-    Console().print(table)
-    if right / rows[0].seconds < TARGET:
+    Console(width=100).print(table)
+    # By the processor's clock, so that a busy machine does not change the verdict; on an idle one both agree.
+    if right / (rows[0].cpu_seconds or rows[0].seconds) < TARGET:
         raise SystemExit(f"below the target of {TARGET:,} captions/s")
 
 
@@ -148,7 +149,7 @@ def measure(dump: Path, folder: Path) -> tuple[list[Row], int]:
 
 
 def _named(what: str, row: Row) -> Row:
-    return Row(what, row.counts, row.seconds, row.rss_mb)
+    return replace(row, what=what)
 
 
 def _command(verb: str, path: Path, catalog: Path) -> list[str]:
