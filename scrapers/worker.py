@@ -62,7 +62,7 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path) -> None:
     from scrapers.settings import scrapy_settings
 
     crawl = _Crawl(config, pipe, Session(config.crawl.max_memes))
-    process = AsyncCrawlerProcess(scrapy_settings(config), install_root_handler=False)
+    process = AsyncCrawlerProcess(scrapy_settings(config) | {"LOG_INSTALL_ROOT_HANDLER": False})
     crawl.tasks = [process.crawl(source, session=crawl.session) for source in config.crawl.sources]
     loop = asyncio.get_event_loop()
     loop.call_soon(_attend, crawl)
