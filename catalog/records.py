@@ -1,6 +1,7 @@
 """The records that every room shares: a meme, the template it is made on, and what was read from it."""
 
 import hashlib
+from datetime import UTC, datetime
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -12,6 +13,7 @@ Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 # A limit makes pydantic look into the text: half an emoji (a lone surrogate) is refused, no store could keep it.
 Text = Annotated[str, Field(max_length=100_000)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Record(BaseModel):
@@ -86,7 +88,7 @@ class Meme(Record):
     boxes: the caption, one text a box in the template's order, as the page states it; an empty box is ``""``.
     score, views: as the site counted when we looked.
     author: salted hash of the author's name, and only if a config asked for it.
-    fetched_at: when these facts were last seen to change.
+    fetched_at: when these facts were last seen to change; None if the source (an old dump) does not say.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+:[^\s]+$", max_length=512)]
@@ -103,7 +105,7 @@ class Meme(Record):
     over_18: bool | None = None
     author: Text | None = None
     ocr: Ocr | None = None
-    fetched_at: AwareDatetime
+    fetched_at: AwareDatetime | None = None
     schema_version: Literal[1] = SCHEMA_VERSION
 
     @property
@@ -118,20 +120,23 @@ class Meme(Record):
     def merged(self, newer: Self) -> Self:
         """This record with the facts of `newer` laid over it.
 
-        A fact that `newer` lacks (None, no boxes) never erases one that is known, and a template
-        that a page named is not replaced by one that was only recognised. If nothing else
-        changes, `fetched_at` stays: writing the same facts twice changes nothing.
+        A fact that `newer` lacks (None, no boxes) never erases one that is known; facts that were fetched
+        before ours, or nobody knows when (a dump imported after a crawl), only fill gaps; and a template
+        that a page named is not replaced by one that was only recognised. If nothing else changes,
+        `fetched_at` stays: writing the same facts twice changes nothing.
         """
-        changes = {
-            name: value
-            for name, value in newer.__dict__.items()
-            if name != "fetched_at" and value not in (None, ()) and value != getattr(self, name)
-        }
+        outdated = (newer.fetched_at or _LONG_AGO) < (self.fetched_at or _LONG_AGO)
+        changes = {}
+        for name, value in newer.__dict__.items():
+            known = getattr(self, name)
+            kept = outdated and known not in (None, ())
+            if name != "fetched_at" and value not in (None, ()) and value != known and not kept:
+                changes[name] = value
         if self.template and newer.template and self.template.known == "page" and newer.template.known == "match":
             changes.pop("template", None)
         if not changes:
             return self
-        return self.model_copy(update={**changes, "fetched_at": max(self.fetched_at, newer.fetched_at)})
+        return self.model_copy(update={**changes, "fetched_at": self.fetched_at if outdated else newer.fetched_at})
 
 
 class TemplateBox(Record):

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -68,7 +67,7 @@ def import_dumps(
     files = _templates_first(find_files(paths), forced)
     progress.start("import", None, "memes")
     with closing(open_documents(config.store)) as documents:
-        reader = RecordReader(documents.templates(), datetime.now(UTC), salt)
+        reader = RecordReader(documents.templates(), salt)
         run = _Import(documents, reader, progress, strict)
         for file in files:
             run.read(file, forced)

@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, TypeAlias, TypeGuard
 
 from pydantic import ValidationError
@@ -27,15 +26,15 @@ class Misfit(Exception):
 class RecordReader:
     """Makes memes and templates of the records of a dump, knowing the templates of the catalog.
 
-    fetched_at: the time of the import, as dumps do not say when their facts were seen.
+    Dumps do not say when their facts were seen, so what a crawl knows wins over them (`Meme.merged`).
+
     author_salt: None drops the names of authors, else their salted hash is kept.
     """
 
-    def __init__(self, templates: Iterable[Template], fetched_at: datetime, author_salt: str | None) -> None:
+    def __init__(self, templates: Iterable[Template], author_salt: str | None) -> None:
         self._by_id = {template.id: template for template in templates}
         self._by_slug = {template.slug: template for template in self._by_id.values()}
         self._refs: dict[str, TemplateRef] = {}
-        self._fetched_at = fetched_at
         self._author_salt = author_salt
 
     def read_imgflip575k(self, record: JsonObject, slug: str) -> Iterator[Meme]:
@@ -72,7 +71,6 @@ class RecordReader:
                 source="memefly",
                 template=template,
                 boxes=tuple(boxes),
-                fetched_at=self._fetched_at,
             )
 
     def read_memeloom(self, record: JsonObject, _slug: str) -> Iterator[Meme]:
@@ -135,7 +133,6 @@ class RecordReader:
             score=_number(votes),
             views=_number(views),
             author=self._author(author),
-            fetched_at=self._fetched_at,
         )
 
     def _ref(self, name: object) -> TemplateRef:
@@ -199,7 +196,7 @@ def _layout(
 LAYOUTS = {
     layout.name: layout
     for layout in (
-        _layout("memeloom", "our own export", "id source fetched_at", RecordReader.read_memeloom),
+        _layout("memeloom", "our own export", "id source schema_version", RecordReader.read_memeloom),
         _layout("captions", "{template, post, boxes}", "template post boxes", RecordReader.read_captions),
         _layout(
             "imgflip575k", "{url, post, metadata, boxes}", "url post metadata boxes", RecordReader.read_imgflip575k

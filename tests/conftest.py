@@ -1,7 +1,6 @@
 """Fixtures that every room's tests share: stores, real servers and real data."""
 
 import os
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +9,10 @@ import pytest
 
 from configs.load import load_config
 from configs.schema import S3, Store
-
-# `services` is test code and not installed; its processes find it the same way.
-sys.path.insert(0, str(Path(__file__).parent))
-
-from services.ceph import Gateway, S3Access, make_bucket
-from services.keeper import shared
-from services.mongod import Mongod
-from services.redis import DATABASES, flush
+from tests.services.ceph import Gateway, S3Access, make_bucket
+from tests.services.keeper import shared
+from tests.services.mongod import Mongod
+from tests.services.redis import DATABASES, flush
 
 _ROOT = Path(__file__).parents[1]
 

@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import services.workers as workers
 
 from catalog.documents import ALL, DocumentStore, Lease, StageCounts, Upserted, Where, open_documents
 from catalog.errors import LeaseLost
 from catalog.records import Image, Meme, Ocr, Template, TemplateBox, TemplateRef
 from configs.errors import ConfigError
 from configs.schema import Store
+from tests.services import workers
 
 WHEN = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 PICTURE = Image(

@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pymongo
 import pytest
-import services.workers as workers
-from services.ceph import Gateway, S3Access, set_bucket_quota
-from services.mongod import Mongod
 
 from catalog.blobs import open_blobs
 from catalog.documents import ALL, open_documents
@@ -28,6 +25,9 @@ from catalog.errors import (
 )
 from catalog.records import Meme
 from configs.schema import S3, Store
+from tests.services import workers
+from tests.services.ceph import Gateway, S3Access, set_bucket_quota
+from tests.services.mongod import Mongod
 
 NAMESPACE = ("unshare", "--map-root-user", "--mount")
 

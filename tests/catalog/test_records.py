@@ -35,8 +35,18 @@ class TestMerged:
         known = meme(score=1)
         assert known.merged(meme(score=1, fetched_at=LATER)) is known
 
-    def test_a_merge_never_goes_back_in_time(self) -> None:
-        assert meme(fetched_at=LATER).merged(meme(score=1)).fetched_at == LATER
+    @pytest.mark.parametrize("before", [WHEN, None])
+    def test_facts_fetched_before_or_nobody_knows_when_only_fill_gaps(self, before: datetime | None) -> None:
+        crawled = meme(boxes=("one; two", "three"), score=5, fetched_at=LATER)
+        dumped = meme(boxes=("one", "two; three"), score=1, title="t", fetched_at=before)
+        assert crawled.merged(dumped) == crawled.model_copy(update={"title": "t"})
+
+    def test_two_sightings_make_the_same_record_in_either_order(self) -> None:
+        first, second = meme(score=1, title="t"), meme(score=2, boxes=("a",), fetched_at=LATER)
+        assert first.merged(second) == second.merged(first)
+
+    def test_of_two_dumps_the_later_import_wins(self) -> None:
+        assert meme(score=1, fetched_at=None).merged(meme(score=2, fetched_at=None)).score == 2
 
     def test_a_template_that_the_page_named_is_not_replaced_by_a_guess(self) -> None:
         page = TemplateRef(id="1", slug="s", name="n")

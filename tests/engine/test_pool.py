@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from partition_functions import (
+
+from configs.errors import MemeloomError
+from configs.schema import Engine
+from engine.pool import available_cores, run_partitions
+from tests.engine.partition_functions import (
     OddError,
     die_at_three,
     die_beside_a_sleeper,
@@ -24,10 +28,6 @@ from partition_functions import (
     square,
     thread_limits,
 )
-
-from configs.errors import MemeloomError
-from configs.schema import Engine
-from engine.pool import available_cores, run_partitions
 
 
 class Tally:
@@ -152,7 +152,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from configs.schema import Engine
 from engine.pool import run_partitions
-from partition_functions import stand_still
+from tests.engine.partition_functions import stand_still
 if __name__ == "__main__":
     list(run_partitions(stand_still, [sys.argv[2]] * 2, Engine(kind="local", workers=2, ray_address="auto")))
 """
@@ -165,7 +165,7 @@ def test_workers_end_with_whoever_started_them(tmp_path: Path, way: signal.Signa
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     child = subprocess.Popen(
-        [sys.executable, script, Path(__file__).parent, folder], stderr=subprocess.PIPE, start_new_session=True
+        [sys.executable, script, Path(__file__).parents[2], folder], stderr=subprocess.PIPE, start_new_session=True
     )
     wait_until(lambda: len(list(folder.iterdir())) == 2)
     # As a terminal does it: Ctrl-C goes to every process of the group.

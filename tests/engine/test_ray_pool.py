@@ -1,7 +1,6 @@
 """The Ray engine on a private cluster: the same results and the same errors as local processes."""
 
 import itertools
-import os
 import shutil
 import subprocess
 import sys
@@ -12,12 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from partition_functions import die_at_three, fail_at_three, square, stand_still, thread_limits
-from services.process import free_port
 
 from configs.errors import MemeloomError
 from configs.schema import Engine
 from engine.pool import run_partitions
+from tests.engine.partition_functions import die_at_three, fail_at_three, square, stand_still, thread_limits
+from tests.services.process import free_port
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
 # What Ray leaves open, or finds old-fashioned in itself, is not ours to mend.
@@ -48,8 +47,7 @@ def cluster() -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as patch, (folder / "start.log").open("wb") as log:
         for name, value in LOOPBACK.items():
             patch.setenv(name, value)
-        path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
-        patch.setenv("PYTHONPATH", path)
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
         server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
             wait_for(folder / "start.log", "Ray runtime started", server)

@@ -7,10 +7,10 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from services.website import Website, serving
 
 from configs.load import load_config
 from configs.schema import Config, Store
+from tests.services.website import Website, serving
 
 
 @pytest.fixture

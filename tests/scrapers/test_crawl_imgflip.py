@@ -4,7 +4,6 @@ import html
 from collections.abc import Callable
 
 import pytest
-from services.website import Website
 
 from catalog.blobs import blob_key, open_blobs
 from catalog.documents import open_documents
@@ -12,6 +11,7 @@ from configs.progress import Silent
 from configs.schema import Config
 from scrapers.crawl import crawl
 from scrapers.errors import CrawlFailed
+from tests.services.website import Website
 
 KEYS = ("aa1", "bb2", "cc3")
 CAPTIONS = ("TOP; BOTTOM", "ONLY ONE; with a | pipe; and more", "")

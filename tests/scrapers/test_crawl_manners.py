@@ -8,7 +8,6 @@ from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
-from services.website import Answer, Asked, Website
 
 from catalog.blobs import open_blobs
 from catalog.documents import open_documents
@@ -19,6 +18,7 @@ from configs.runs import Summary
 from configs.schema import Config
 from scrapers.crawl import crawl
 from scrapers.errors import CrawlFailed
+from tests.services.website import Answer, Asked, Website
 
 TOKEN = {"access_token": "t0k3n", "token_type": "bearer", "expires_in": 3600}
 

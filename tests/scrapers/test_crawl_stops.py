@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from services.website import Answer, Asked, Website
 
 from catalog.blobs import open_blobs
 from catalog.documents import open_documents
 from configs.progress import Silent
 from configs.schema import Config
 from scrapers.crawl import crawl
+from tests.services.website import Answer, Asked, Website
 
 POSTS = 60
 RUN = """

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-from services.website import Website
-
 from catalog.blobs import blob_key, open_blobs
 from catalog.documents import open_documents
 from configs.progress import Silent
 from configs.schema import Config, Store
 from scrapers.crawl import crawl
+from tests.services.website import Website
 
 
 def test_a_crawl_into_mongodb_and_s3_keeps_everything_and_doubles_nothing(

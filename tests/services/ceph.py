@@ -10,8 +10,8 @@ from pathlib import Path
 import obstore
 from obstore.store import S3Store
 
-from services.binaries import ceph_binaries
-from services.process import Process, answers, free_port, remove_folder, run, run_folder
+from tests.services.binaries import ceph_binaries
+from tests.services.process import Process, answers, free_port, remove_folder, run, run_folder
 
 _CONFIG = """
 [global]

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from services.binaries import ServerError
+from tests.services.binaries import ServerError
 
 _START_SECONDS = 1200
 
@@ -39,10 +39,10 @@ def shared(kind: str, run: str, controller: int) -> dict[str, Any]:
 
 
 def _spawn(kind: str, folder: Path, controller: int) -> str:
-    command = [sys.executable, "-m", "services.keeper", kind, str(folder), str(controller)]
+    command = [sys.executable, "-m", "tests.services.keeper", kind, str(folder), str(controller)]
     with (folder / f"{kind}.log").open("wb") as log:
         keeper = subprocess.Popen(
-            command, cwd=Path(__file__).parents[1], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+            command, cwd=Path(__file__).parents[2], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
             start_new_session=True,
         )  # fmt: skip
     assert keeper.stdout is not None
@@ -60,18 +60,18 @@ def _spawn(kind: str, folder: Path, controller: int) -> str:
 
 def _start(kind: str) -> tuple[Any, dict[str, Any]]:
     if kind == "mongo":
-        from services.mongod import Mongod
+        from tests.services.mongod import Mongod
 
         mongod = Mongod()
         return mongod, {"port": mongod.port}
     if kind == "s3":
         from dataclasses import asdict
 
-        from services.ceph import Cluster
+        from tests.services.ceph import Cluster
 
         cluster = Cluster()
         return cluster, asdict(cluster.access)
-    from services.redis import Redis
+    from tests.services.redis import Redis
 
     redis = Redis()
     return redis, {"port": redis.port}

@@ -5,8 +5,8 @@ from typing import Any
 import pymongo
 from pymongo.errors import PyMongoError
 
-from services.binaries import mongo_binaries
-from services.process import Process, answers, free_port, remove_folder, run_folder
+from tests.services.binaries import mongo_binaries
+from tests.services.process import Process, answers, free_port, remove_folder, run_folder
 
 
 class Mongod:

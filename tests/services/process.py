@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from services.binaries import ServerError, environment
+from tests.services.binaries import ServerError, environment
 
 
 class Process:

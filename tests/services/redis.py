@@ -2,8 +2,8 @@
 
 import socket
 
-from services.binaries import redis_binaries
-from services.process import Process, answers, free_port, remove_folder, run_folder
+from tests.services.binaries import redis_binaries
+from tests.services.process import Process, answers, free_port, remove_folder, run_folder
 
 DATABASES = 256
 

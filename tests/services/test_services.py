@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from services import binaries
-from services.binaries import ServerError
-from services.keeper import shared
-from services.process import answers
+from tests.services import binaries
+from tests.services.binaries import ServerError
+from tests.services.keeper import shared
+from tests.services.process import answers
 
 TESTS = Path(__file__).parents[1]
 

@@ -1,4 +1,4 @@
-"""Processes that use a store and may be killed: `python -m services.workers JOB STORE [ARGUMENTS]`.
+"""Processes that use a store and may be killed: `python -m tests.services.workers JOB STORE [ARGUMENTS]`.
 
 Each says on its standard output, one JSON value a line, what the store has acknowledged.
 """
@@ -31,8 +31,8 @@ def start(job: str, store: Store, *arguments: object, inside: tuple[str, ...] = 
     """Start a worker process; `inside` is a command that runs it, such as `unshare`."""
     packed = base64.b64encode(pickle.dumps(store)).decode()
     return subprocess.Popen(
-        [*inside, sys.executable, "-m", "services.workers", job, packed, *map(str, arguments)],
-        cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True,
+        [*inside, sys.executable, "-m", "tests.services.workers", job, packed, *map(str, arguments)],
+        cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
 
