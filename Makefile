@@ -54,7 +54,7 @@ generate: setup  ## Write captions with the trained model: make generate ARGS='-
 stats: setup  ## Show what the catalog holds
 	$(MEMELOOM) stats $(ARGS)
 
-demo: setup tesseract browser  ## Walk the whole way against a miniature internet, in under 5 minutes
+demo: setup browser  ## Walk the whole way against a miniature internet, in under 5 minutes
 	$(MEMELOOM) demo $(ARGS)
 
 ##@ Development
@@ -90,19 +90,19 @@ clean:  ## Remove the virtual environment and caches; data/ stays
 ##@ Benchmarks (they need real data: DATA=folder)
 .PHONY: bench-import bench-crawl bench-ocr bench-dataset bench-train
 bench-import: setup  ## Import of 260,417 captions: rate, memory, resume
-	$(BIN)/python bench/import_dump.py --data $(DATA) $(ARGS)
+	$(BIN)/python -m bench.import_dump --data $(DATA) $(ARGS)
 
 bench-crawl: setup  ## Crawl of real memes, each checked against what was served
-	$(BIN)/python bench/crawl.py --data $(DATA) $(ARGS)
+	$(BIN)/python -m bench.crawl --data $(DATA) $(ARGS)
 
 bench-ocr: setup tesseract  ## OCR engines on real memes, side by side
-	$(BIN)/python bench/ocr.py --data $(DATA) $(ARGS)
+	$(BIN)/python -m bench.ocr --data $(DATA) $(ARGS)
 
 bench-dataset: setup  ## Dataset build of 260,417 captions: seconds by phase, memory, drops
-	$(BIN)/python bench/dataset.py --data $(DATA) $(ARGS)
+	$(BIN)/python -m bench.dataset --data $(DATA) $(ARGS)
 
 bench-train: setup  ## Input pipeline, training step and decoding
-	$(BIN)/python bench/train.py $(ARGS)
+	$(BIN)/python -m bench.train $(ARGS)
 
 # What the targets above rely on.
 .PHONY: tesseract browser

@@ -1,4 +1,4 @@
-"""How well and how fast each OCR engine reads real memes: `python -m bench.ocr DATA [--limit N]`.
+"""How well and how fast each OCR engine reads real memes: `python -m bench.ocr --data DATA [--limit N]`.
 
 DATA is a folder with `real_memes/manifest.json`: pictures with transcripts. The English ones are
 split in half by the hash of their file name. What is set in `ocr/` was tuned on one half; the table
@@ -97,7 +97,7 @@ def _cpu_seconds() -> float:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds real_memes/")
     parser.add_argument("--limit", type=int, help="images to read; all of the half if not given")
     parser.add_argument("--engines", nargs="+", default=["tesseract", "rapidocr"])
     arguments = parser.parse_args()

@@ -67,12 +67,19 @@ def clean(reading: Reading, steps: Sequence[Step]) -> tuple[Reading, str | None]
 def cleaning_steps(settings: Ocr) -> tuple[Step, ...]:
     """The steps in the order that the stage applies them."""
     return (
+        mend_bars,
         need_text,
         lambda reading: keep_sure_words(reading, settings.min_confidence),
         drop_marks,
         need_text,
         lambda reading: limit_words(reading, settings.max_words),
     )
+
+
+def mend_bars(reading: Reading) -> Keep | Drop:
+    """A bar in a caption is an I that the engine took for one: nobody writes bars on memes."""
+    words = tuple(replace(word, text=word.text.replace("|", "I")) for word in reading.words)
+    return Keep(replace(reading, words=words))
 
 
 def need_text(reading: Reading) -> Keep | Drop:

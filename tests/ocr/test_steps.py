@@ -4,7 +4,18 @@ import pytest
 
 from configs.schema import Ocr
 from ocr.engine import Word
-from ocr.steps import Drop, Keep, Reading, clean, cleaning_steps, drop_marks, keep_sure_words, limit_words, need_text
+from ocr.steps import (
+    Drop,
+    Keep,
+    Reading,
+    clean,
+    cleaning_steps,
+    drop_marks,
+    keep_sure_words,
+    limit_words,
+    mend_bars,
+    need_text,
+)
 
 
 def reading(*lines: str, confidence: float = 95.0) -> Reading:
@@ -26,6 +37,10 @@ def texts(outcome: Keep | Drop) -> list[str]:
 @pytest.mark.parametrize("lines", [(), ("|",), ("~ - .", "!")])
 def test_no_letters_is_no_text(lines: tuple[str, ...]) -> None:
     assert need_text(reading(*lines)) == Drop("no text")
+
+
+def test_a_bar_is_an_i_that_was_misread() -> None:
+    assert texts(mend_bars(reading("| AM | TH|NK"))) == ["I", "AM", "I", "THINK"]
 
 
 def test_two_letters_are_a_text() -> None:
