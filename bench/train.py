@@ -87,7 +87,7 @@ def _training(network: Any, batches: Any, batch: int, seconds: float) -> tuple[f
     network.fit(batches.take(2), verbose=0, shuffle=False)
     began, cpu, steps = time.perf_counter(), time.process_time(), 0
 
-    def count(_batch: int, _logs: Any) -> None:
+    def count(_step: int, **_logs: Any) -> None:
         nonlocal steps
         steps += 1
         network.stop_training = time.perf_counter() - began > seconds
