@@ -11,6 +11,7 @@ from rich.text import Text
 from configs.runs import Summary
 
 WIDTH = 100
+_RATED = {"bytes", "captions", "examples", "images", "memes", "pages", "steps"}
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -32,7 +33,7 @@ def show_summary(summary: Summary, record: Path) -> None:
     table.add_column("per second", justify="right")
     for name, count in summary.counts.items():
         if count:
-            rate = amount(name, count / total) if total and isinstance(count, int) else ""
+            rate = amount(name, round(count / total, 1)) if total and name in _RATED else ""
             table.add_row(name, amount(name, count), rate)
     if summary.reasons:
         table.add_section()
@@ -60,7 +61,7 @@ def counted(title: str, head: tuple[str, str], counts: Mapping[str, int], most: 
 def amount(name: str, value: float) -> str:
     """`value` as `number` shows it, bytes as a size."""
     if name != "bytes":
-        return number(value if isinstance(value, int) else round(value, 1))
+        return number(value)
     thousands = min(int(math.log(max(value, 1), 1000)), len(_SIZES) - 1)
     return f"{value / 1000**thousands:,.1f} {_SIZES[thousands]}"
 

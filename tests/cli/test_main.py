@@ -73,7 +73,7 @@ def test_stats_of_a_new_catalog_is_empty_and_json_is_json(tmp_path: Path) -> Non
         (["-s", "store.documents=ftp://x/y", "stats"], 2, "store.documents: cannot use 'ftp://x/y'"),
         (["-s", "store.blobs=ftp://x/y", "purge", "--yes", "imgflip:1"], 2, "store.blobs: cannot use 'ftp://x/y'"),
         (["import", "nothing.jsonl"], 1, "nothing.jsonl"),
-        (["build-dataset"], 1, "empty"),
+        (["build-dataset"], 1, "holds no memes"),
         (["generate"], 1, "data/model"),
         (["train"], 1, "data/dataset"),
         (["purge"], 2, "name ids"),
@@ -98,7 +98,7 @@ def test_a_failed_run_leaves_its_record(tmp_path: Path) -> None:
     _memeloom("build-dataset", cwd=tmp_path)
     records = list((tmp_path / "data" / "runs").glob("*-build-dataset/run.json"))
     assert len(records) == 1
-    assert "empty" in json.loads(records[0].read_text())["outputs"]["error"]
+    assert "holds no memes" in json.loads(records[0].read_text())["outputs"]["error"]
     assert records[0].with_name("config.yaml").exists()
 
 
