@@ -34,7 +34,6 @@ T = TypeVar("T")
 _THREADS = 4
 _AT_ONCE = 16
 _BATCH = 100
-_BATCH_SECONDS = 0.2
 
 
 class _NoImage(Exception):
@@ -53,7 +52,7 @@ class Landing:
         self._session = session
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="landing")
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self._memes: Batch[Meme] = Batch(self._write_memes, _BATCH, _BATCH_SECONDS)
+        self._memes: Batch[Meme] = Batch(self._write_memes, _BATCH)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "Landing":

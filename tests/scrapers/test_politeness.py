@@ -55,7 +55,7 @@ def test_a_batch_acknowledges_only_what_is_written() -> None:
         written.append(records)
 
     async def put_all() -> list[BaseException | None]:
-        batch = Batch(write, size=4, wait_seconds=0.01)
+        batch = Batch(write, size=4)
         return await asyncio.gather(*(batch.put(number) for number in range(10, 20)), return_exceptions=True)
 
     results = asyncio.run(put_all())
@@ -64,21 +64,29 @@ def test_a_batch_acknowledges_only_what_is_written() -> None:
     assert written == [[14, 15, 16, 17], [18, 19]]
 
 
-def test_a_flush_does_not_wait_for_a_full_batch() -> None:
-    written: list[list[str]] = []
-
-    async def write(records: list[str]) -> None:
-        written.append(records)
+def test_records_gather_while_a_write_is_under_way_and_a_flush_waits_for_all() -> None:
+    written: list[list[int]] = []
 
     async def run() -> None:
-        batch = Batch(write, size=100, wait_seconds=60)
-        put = asyncio.create_task(batch.put("one"))
+        may_end = asyncio.Event()
+
+        async def write(records: list[int]) -> None:
+            await may_end.wait()
+            written.append(records)
+
+        batch = Batch(write, size=100)
+        first = asyncio.create_task(batch.put(0))
         await asyncio.sleep(0)
+        others = [asyncio.create_task(batch.put(number)) for number in range(1, 6)]
+        given_up = others.pop()
+        await asyncio.sleep(0)
+        given_up.cancel()
+        may_end.set()
         await batch.flush()
-        await put
+        await asyncio.gather(first, *others)
 
     asyncio.run(asyncio.wait_for(run(), 5))
-    assert written == [["one"]]
+    assert written == [[0], [1, 2, 3, 4, 5]]
 
 
 def test_no_more_memes_are_admitted_than_wanted_and_a_refused_place_is_given_on() -> None:
