@@ -167,9 +167,7 @@ class MongoDocuments:
                     break
                 spent = [d["_id"] for d in found if d["state"] == "leased" and d["attempt"] >= attempts]
                 self._abandon(spent, attempts)
-                ids = [d["_id"] for d in found if d["_id"] not in spent]
-                # Workers that ask at once would all reach for the same few: spread them.
-                ids = random.sample(ids, min(len(ids), n - len(leases)))
+                ids = _spread([d for d in found if d["_id"] not in spent], n - len(leases))
                 claim = {
                     "state": "leased",
                     "token": token,
@@ -332,3 +330,9 @@ class MongoDocuments:
         with self._database.mapped():
             if not self._database["work"].update_one(query, change).matched_count:
                 raise LeaseLost(f"{lease.stage}: the lease of {lease.meme_id} ran out; its work is someone else's now")
+
+
+def _spread(work: Sequence[Document], n: int) -> list[Any]:
+    """Up to `n` ids of `work`, never tried ones first. Workers that ask at once would all reach for the same few."""
+    shuffled = random.sample(work, len(work))
+    return [document["_id"] for document in sorted(shuffled, key=lambda document: document["attempt"] > 0)[:n]]

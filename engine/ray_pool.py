@@ -1,6 +1,7 @@
 """`run_partitions` on a Ray cluster that is there. Needs the extra ``ray``, and memeloom installed on its nodes."""
 
 import logging
+import os
 import pickle
 import reprlib
 import socket
@@ -60,6 +61,9 @@ def _cluster(address: str) -> Iterator[Any]:
         yield ray
         return
     _require_listener(address)
+    # A cluster that listens but does not answer (it calls itself by an address that we cannot reach) would
+    # be asked for many minutes; each of these tries takes half a minute.
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "2")
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:

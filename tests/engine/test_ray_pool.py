@@ -1,6 +1,7 @@
 """The Ray engine on a private cluster: the same results and the same errors as local processes."""
 
 import itertools
+import os
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,9 @@ quiet = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning",
 )  # fmt: skip
 # Where Ray believes that it cannot form clusters, it listens on loopback only.
+# It decides when it is imported, which no test does before all test modules are.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
+os.environ.update(LOOPBACK)
 
 
 def on(address: str, workers: int | None = 2) -> Engine:
@@ -45,8 +48,6 @@ def cluster() -> Iterator[Engine]:
         f"--temp-dir={folder}",
     ]  # fmt: skip
     with pytest.MonkeyPatch.context() as patch, (folder / "start.log").open("wb") as log:
-        for name, value in LOOPBACK.items():
-            patch.setenv(name, value)
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
         server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:

@@ -19,7 +19,7 @@ from tests.services.binaries import ServerError
 from tests.services.keeper import shared
 from tests.services.process import answers
 
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -90,9 +90,9 @@ class TestKeeping:
         assert gone(port, Path(tempfile.gettempdir()) / f"ml-run-{os.getuid()}-{run[:12]}")
 
     def test_a_server_dies_with_a_test_process_that_is_killed(self) -> None:
-        script = "from services.redis import Redis; r = Redis(); print(r.port, r._folder, flush=True); input()"
+        script = "from tests.services.redis import Redis; r = Redis(); print(r.port, r._folder, flush=True); input()"
         with subprocess.Popen(
-            [sys.executable, "-c", script], cwd=TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", script], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as owner:
             assert owner.stdout is not None
             port, folder = owner.stdout.readline().split()
