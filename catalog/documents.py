@@ -184,6 +184,10 @@ class DocumentStore(Protocol):
         """
         ...
 
+    def purged(self, ids: Sequence[str]) -> set[str]:
+        """Those of `ids` that a purge removed: what belongs to them need not be fetched."""
+        ...
+
     def close(self) -> None:
         """Give back connections and files."""
         ...

@@ -226,6 +226,11 @@ class MongoDocuments:
             keys.update(d["record"]["image"]["key"] for d in chunk if d.get("record", {}).get("image"))
         return deleted, sorted(keys - self._used(sorted(keys)))
 
+    def purged(self, ids: Sequence[str]) -> set[str]:
+        """Those of `ids` that a purge removed."""
+        with self._database.mapped():
+            return {i for chunk in batched(ids, CHUNK) for i in self._banned(chunk)}
+
     def close(self) -> None:
         """Close this process's connections."""
         self._database.close()

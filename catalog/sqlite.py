@@ -244,6 +244,14 @@ class SqliteDocuments:
                " OR EXISTS (SELECT 1 FROM templates WHERE image_key = ?1)"  # fmt: skip
         return deleted, sorted(key for key in keys if not self._file.read(used, (key,))[0][0])
 
+    def purged(self, ids: Sequence[str]) -> set[str]:
+        """Those of `ids` that a purge removed."""
+        found: set[str] = set()
+        for chunk in batched(ids, CHUNK):
+            marks = ",".join("?" * len(chunk))
+            found.update(i for (i,) in self._file.read(f"SELECT id FROM removed WHERE id IN ({marks})", tuple(chunk)))
+        return found
+
     def close(self) -> None:
         """Close this process's connections."""
         self._file.close()

@@ -85,6 +85,10 @@ class Landing:
         if not await self._session.admit():
             self._session.reasons["not fetched: the crawl was stopped"] += 1
             raise DropItem("the crawl was stopped")
+        if await self._in_thread(self._documents.purged, [meme.id]):
+            self._session.refuse()
+            self._session.reasons["removed by a purge"] += 1
+            raise DropItem("removed by a purge")
         try:
             image = await self._known_image(meme) or await self._fetch(meme.image_url)
         except _NoImage as reason:

@@ -54,6 +54,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "scrapers.guard.AddressGuard": 90,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "scrapers.retry.PatientRetry": 550,
+            "scrapers.browsing.BrowserPages": 900,
         },
         "EXTENSIONS": {"scrapers.watch.Watch": 0},
         "ITEM_PIPELINES": {"scrapers.landing.Landing": 100},

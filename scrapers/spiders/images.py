@@ -1,62 +1,43 @@
 """Image search: what a real browser finds for each query; the words in the pictures are left to OCR."""
 
-import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 from urllib.parse import urlencode
 
 from scrapy import Request
-from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
-from scrapy.exceptions import IgnoreRequest
+from scrapy.http import TextResponse
 
 from catalog.records import Meme
 from scrapers.items import MemeItem
 from scrapers.pages import bing
 from scrapers.pages.bing import FoundImage
-from scrapers.settings import user_agent
 from scrapers.spiders.base import MemeSpider
 
 
 class ImagesSpider(MemeSpider):
-    """One browser session a query, in a thread of its own; the pictures themselves go the way of all items."""
+    """One result page a query, fetched by a browser; the pictures themselves go the way of all items."""
 
     name = "images"
     essential = bing.RESULT
 
-    async def start(self) -> AsyncIterator[MemeItem]:
-        """Search for each query in turn."""
-        from scrapers.browser import browse_results
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.seen: set[str] = set()
 
-        seen: set[str] = set()
+    async def start(self) -> AsyncIterator[Request]:
+        """Search for each query."""
         for query in self.config.crawl.images.queries:
             url = f"{self.config.crawl.images.bing}/images/search?{urlencode({'q': query, 'form': 'HDRSC2'})}"
-            if self.session.stopping or not await self.allowed(url):
-                continue
-            html = await asyncio.to_thread(
-                browse_results,
-                url,
-                self.config.crawl.images,
-                user_agent(self.config.crawl),
-                lambda: self.session.stopping is not None,
-            )
-            self.session.counts["pages"] += 1
-            found = bing.parse_results(html, url)[: self.config.crawl.images.results_per_query]
-            for image in found:
-                if image.image_url not in seen:
-                    seen.add(image.image_url)
-                    yield self.meme(image)
+            yield self.page(url, self.results, meta={"browser": True})
 
-    async def allowed(self, url: str) -> bool:
-        """Ask the site's robots.txt on the browser's behalf."""
-        robots = self.crawler.get_downloader_middleware(RobotsTxtMiddleware)
-        if robots is None:
-            return True
-        try:
-            await robots.process_request(Request(url))
-        except IgnoreRequest:
-            self.session.reasons["page: forbidden by robots.txt"] += 1
-            return False
-        return True
+    def results(self, response: TextResponse) -> Iterator[MemeItem]:
+        """The pictures of one result page, less those that an earlier query found."""
+        found = bing.parse_results(response.text, response.url)
+        for image in found[: self.config.crawl.images.results_per_query]:
+            if image.image_url not in self.seen:
+                self.seen.add(image.image_url)
+                yield self.meme(image)
 
     def meme(self, image: FoundImage) -> MemeItem:
         """The record of a search result; its id is made from the picture's address."""

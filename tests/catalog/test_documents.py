@@ -425,6 +425,8 @@ class TestPurge:
         assert documents.upsert([meme(1, title="again"), meme(3)]) == Upserted(inserted=1, removed=1)
         assert [m.id for m in documents.scan()] == ["test:2", "test:3"]
         assert documents.purge(Where(author="ann")) == (0, [])
+        assert documents.purged(["test:1", "test:2", "test:9"]) == {"test:1"}
+        assert documents.purged([]) == set()
 
     def test_pictures_that_someone_still_needs_are_kept(self, documents: DocumentStore) -> None:
         documents.upsert(

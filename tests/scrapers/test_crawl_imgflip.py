@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from catalog.blobs import blob_key, open_blobs
-from catalog.documents import open_documents
+from catalog.documents import Where, open_documents
 from configs.progress import Silent
 from configs.schema import Config
 from scrapers.crawl import crawl
@@ -161,3 +161,19 @@ def test_a_named_template_outside_the_api_is_described_by_its_own_page_and_a_bar
     assert template.alt_names == ("rarity",)
     assert template.image is not None
     assert template.image.key == blob_key(picture(2))
+
+
+def test_what_a_purge_removed_is_neither_fetched_nor_recorded_again(
+    imgflip: Callable[..., Config], website: Website
+) -> None:
+    config = imgflip()
+    crawl(config, Silent())
+    documents, blobs = open_documents(config.store), open_blobs(config.store)
+    gone = next(documents.scan())
+    assert gone.image is not None
+    _, orphans = documents.purge(Where(ids=(gone.id,)))
+    assert [blobs.delete(key) for key in orphans] == [True]
+    summary = crawl(config, Silent())
+    assert summary.reasons["removed by a purge"] == 1
+    assert documents.get(gone.id) is None
+    assert not blobs.has(gone.image.key)

@@ -138,3 +138,15 @@ def test_a_changed_layout_is_an_error_that_names_site_and_selector(
     internet.set_faults([Rule("changed_layout", times=None, path="imgflip/meme/")])
     with pytest.raises(CrawlFailed, match=r"imgflip: '\.base-unit"):
         crawl(settings(), Silent())
+
+
+@pytest.mark.parametrize("source", ["imgflip", "reddit", "images"])
+def test_a_store_that_fails_ends_the_crawl_with_its_error(
+    settings: Callable[..., Config], tmp_path: Path, source: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    config = settings(f"crawl.sources=[{source}]")
+    store = config.store.model_copy(update={"blobs": str(tmp_path / "file" / "blobs")})
+    config = config.model_copy(update={"store": store})
+    with pytest.raises(CrawlFailed, match="Not a directory"):
+        crawl(config, Silent())
