@@ -67,8 +67,8 @@ def amount(name: str, value: float) -> str:
 
 
 def number(value: float) -> str:
-    """A count with thousands separators, a measure with four significant digits."""
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    """A count with thousands separators, a measure with four significant digits or as many as it takes."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def duration(seconds: float) -> str:
