@@ -9,7 +9,9 @@ from scrapy.crawler import Crawler
 from twisted.python.failure import Failure
 
 from catalog.records import author_hash
+from configs.errors import MemeloomError
 from configs.schema import Config
+from scrapers.errors import CrawlFailed
 from scrapers.reasons import why
 from scrapers.session import Session
 
@@ -44,9 +46,12 @@ class MemeSpider(Spider):
 
     def failed(self, failure: Failure) -> None:
         """Count a page that could not be had, after all retries."""
-        phrase = why(failure.value) if failure.value else None
+        error = failure.value or RuntimeError("a failure without a cause")
+        phrase = why(error)
         if phrase is None:
-            failure.raiseException()
+            # Scrapy takes the same exception, raised again, for a failed download and only logs it.
+            what = str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
+            raise CrawlFailed(what) from error
         self.session.reasons[f"page: {phrase}"] += 1
 
     def skip(self, reasons: dict[str, int]) -> None:
