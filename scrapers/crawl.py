@@ -18,6 +18,9 @@ from scrapers.errors import CrawlFailed
 from scrapers.worker import STOP, Report, crawl_in_process
 
 _SILENCE_SECONDS = 120.0
+# Longer than the longest wait that a site may ask for; a crawl that is to stop has no such excuse.
+_STALL_SECONDS = 900.0
+_STALL_WHEN_STOPPING_SECONDS = 180.0
 _FAREWELL_SECONDS = 60.0
 _SHOWN = ("pages", "images", "new", "updated", "unchanged")
 
@@ -91,6 +94,7 @@ def _run(config: Config, log: Path, progress: Progress) -> Report:
 
 def _follow(process: BaseProcess, pipe: Connection, progress: Progress) -> Report:
     shown: Counter[str] = Counter()
+    before, moved = None, time.monotonic()
     while True:
         if not pipe.poll(_SILENCE_SECONDS):
             process.kill()
@@ -105,6 +109,14 @@ def _follow(process: BaseProcess, pipe: Connection, progress: Progress) -> Repor
         shown = _show(report, shown, progress)
         if report.over:
             return report
+        if report != before:
+            before, moved = report, time.monotonic()
+        elif time.monotonic() - moved > (_STALL_WHEN_STOPPING_SECONDS if report.stopped else _STALL_SECONDS):
+            process.kill()
+            raise CrawlFailed(
+                f"nothing moved for {time.monotonic() - moved:.0f} s and the crawl was ended; kept:"
+                f" {report.counts['memes']} memes"
+            )
 
 
 def _show(report: Report, shown: Counter[str], progress: Progress) -> Counter[str]:

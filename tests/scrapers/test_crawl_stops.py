@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from catalog.documents import open_documents
 from configs.progress import Silent
 from configs.schema import Config
 from scrapers.crawl import crawl
+from scrapers.errors import CrawlFailed
 from tests.services.website import Answer, Asked, Website
 
 POSTS = 60
@@ -129,3 +131,21 @@ def test_a_killed_crawl_process_is_one_clear_error(running: subprocess.Popen[str
     assert errors.strip().endswith("what it had acknowledged is kept")
     assert "died (exit code -9)" in errors
     assert_consistent_and_completed_by_a_rerun(slow_subreddit)
+
+
+def test_a_crawl_in_which_nothing_moves_is_ended(
+    slow_subreddit: Config, website: Website, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    def never(_asked: Asked) -> Answer:
+        released.wait(60)
+        return 200, {}, b""
+
+    website.pages |= {f"/{number}.jpg": never for number in range(POSTS)}
+    monkeypatch.setattr("scrapers.crawl._STALL_SECONDS", 1.0)
+    try:
+        with pytest.raises(CrawlFailed, match=r"nothing moved for \d+ s and the crawl was ended"):
+            crawl(slow_subreddit, Silent())
+    finally:
+        released.set()
