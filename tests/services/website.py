@@ -5,7 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -71,8 +71,13 @@ def serving() -> Iterator[Website]:
             for name, value in ({"Content-Length": str(len(data))} | headers).items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(data)
+            with suppress(ConnectionError):  # a crawl that was killed does not wait for its answers
+                self.wfile.write(data)
             self.close_connection = "Content-Length" in headers
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):
+                super().handle()
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- its name in the base class
             pass
