@@ -61,7 +61,7 @@ demo: setup browser  ## Walk the whole way against a miniature internet, in unde
 .PHONY: test lint types check format lock setup clean
 setup: $(INSTALLED)  ## Make the virtual environment from the lock
 
-test: setup tesseract browser  ## Run the whole suite, in parallel, against real servers that it starts
+test: setup tesseract browser package-lists  ## Run the whole suite, in parallel, against real servers that it starts
 	$(BIN)/pytest $(ARGS)
 
 lint: setup  ## Check style, format and the floors of the house
@@ -105,7 +105,7 @@ bench-train: setup  ## Input pipeline, training step and decoding
 	$(BIN)/python -m bench.train $(ARGS)
 
 # What the targets above rely on.
-.PHONY: tesseract browser
+.PHONY: tesseract browser package-lists
 $(INSTALLED): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 	  || { echo "memeloom needs Python 3.11 to 3.13; name one: make PYTHON=python3.12" >&2; exit 1; }
@@ -124,3 +124,7 @@ tesseract:
 
 browser:
 	@$(PACKAGES) $(BROWSER)
+
+# The test servers are unpacked from Debian packages, which needs to know where those are.
+package-lists:
+	@ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1 || [ "$$(id -u)" != 0 ] || apt-get update -qq

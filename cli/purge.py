@@ -47,4 +47,4 @@ def command(
     finally:
         blobs.close()
         documents.close()
-    click.echo(f"removed {removed:,} memes and {deleted:,} images; build datasets that held them again")
+    click.echo(f"removed: memes {removed:,}, images {deleted:,}; build datasets that held them again")
