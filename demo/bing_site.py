@@ -1,24 +1,35 @@
-"""An image search in the manner of Bing's, and the hosts of the pictures that it finds.
+"""An image search in the manner of Bing's.
 
 The first 35 results stand in the page; more are fetched by script when one scrolls to the end,
 three times, then after a press on "See more results", and so on until there are no more.
+If it asks for consent, a banner lies over the lower part of the page until it is answered.
 """
 
-import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from urllib.parse import quote
 
 from aiohttp import web
 
-from demo.corpus import Corpus
-from demo.reddit_posts import Drawn, spares_used
-from demo.world import World, html_response, picture_response, robots, whole_number
+from demo.found import Found, PictureHost
+from demo.world import World, html_response, robots, whole_number
 
 _RESULTS_A_PAGE = 35
-_REPEAT_EVERY = 20
-_MOST_RESULTS = 700
+_CONSENT_COOKIE = "BCP"
+_THUMBNAIL = "OIP."
+
+_BANNER = """<div id="bnp_container" style="position: fixed; z-index: 9; bottom: 0; width: 100%; height: 60vh;
+background: #fff; border-top: 1px solid #888"><p>We use cookies to deliver and improve our services.</p>
+<button id="bnp_btn_accept">Accept</button> <button id="bnp_btn_reject">Reject</button>
+<script>
+for (const button of document.querySelectorAll("#bnp_container button"))
+  button.addEventListener("click", () => {
+    document.cookie = "BCP=AD=0; path=/";
+    document.getElementById("bnp_container").remove();
+  });
+</script></div>
+"""
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{query} - Search Images</title><style>
@@ -28,7 +39,7 @@ body {{ margin: 0; font-family: sans-serif }}
 .mimg {{ height: 230px }}
 .mm_seemore {{ display: none; text-align: center; padding: 30px }}
 </style></head><body>
-<div id="mmComponent_images_1" class="dgControl"><ul class="dgControl_list">{results}</ul></div>
+{banner}<div id="mmComponent_images_1" class="dgControl"><ul class="dgControl_list">{results}</ul></div>
 <div class="mm_seemore"><a class="btn_seemore" href="#more">See more results</a></div>
 <script>
 const list = document.querySelector(".dgControl_list"), more = document.querySelector(".mm_seemore");
@@ -57,12 +68,11 @@ more.querySelector("a").addEventListener("click", event => {{ event.preventDefau
 
 
 class Bing:
-    """Handlers of the search and of the image host."""
+    """Handlers of the search and of its thumbnails."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, pictures: PictureHost) -> None:
         self._world = world
-        self._found = list(found_pictures(world.corpus, world.options.posts, world.options.pictures))
-        self._by_name = {drawn.name: drawn for drawn in self._found}
+        self._pictures = pictures
 
     def site(self) -> list[web.AbstractRouteDef]:
         """Routes of www.bing.com."""
@@ -70,76 +80,53 @@ class Bing:
             web.get("/robots.txt", robots()),
             web.get("/images/search", self.search),
             web.get("/images/async", self.more),
+            web.get("/th", self.thumbnail),
         ]
-
-    def images(self) -> list[web.AbstractRouteDef]:
-        """Routes of the host where the pictures lie."""
-        return [web.get("/robots.txt", robots()), web.get("/p/{name}.jpg", self.picture)]
 
     async def search(self, request: web.Request) -> web.Response:
         """The result page of a query."""
         query = request.query.get("q", "")
-        results = self._ranked(query)
+        results = [] if "empty_page" in request else self._pictures.ranked(query)
         first = whole_number(request, "first", 1) or 1
         part = results[first - 1 : first - 1 + _RESULTS_A_PAGE]
+        asks = "bing" in self._world.options.consent and _CONSENT_COOKIE not in request.cookies
         page = _PAGE.format(
             query=escape(query), quoted=quote(query), results=self._list(part), size=_RESULTS_A_PAGE,
-            first=first - 1 + _RESULTS_A_PAGE, total=len(results),
+            first=first - 1 + _RESULTS_A_PAGE, total=len(results), banner=_BANNER if asks else "",
         )  # fmt: skip
         return html_response(page)
 
     async def more(self, request: web.Request) -> web.Response:
         """Results from place `first` on, as the page's script asks for them; nothing after the last."""
-        results = self._ranked(request.query.get("q", ""))
+        results = self._pictures.ranked(request.query.get("q", ""))
         first = whole_number(request, "first", 0)
         if "endless_paging" in request:
             first %= max(1, len(results))
         size = min(_RESULTS_A_PAGE, whole_number(request, "count", _RESULTS_A_PAGE))
         return html_response(self._list(results[first : first + size]))
 
-    async def picture(self, request: web.Request) -> web.Response:
-        """A picture that the search found."""
-        drawn = self._by_name.get(request.match_info["name"])
-        if drawn is None:
-            raise web.HTTPNotFound
-        return picture_response(await self._world.draw(self._world.studio.meme, drawn.blank, drawn.boxes))
+    async def thumbnail(self, request: web.Request) -> web.Response:
+        """What the search keeps of a picture."""
+        return await self._pictures.thumbnail(request.query.get("id", "").removeprefix(_THUMBNAIL))
 
-    def _ranked(self, query: str) -> Sequence[Drawn]:
-        """All pictures, from another one on for each query; every twentieth place repeats an earlier result."""
-        start = int.from_bytes(hashlib.sha256(query.encode()).digest()[:4], "big") % max(1, len(self._found))
-        ranked: list[Drawn] = []
-        for drawn in self._found[start:] + self._found[:start]:
-            ranked.append(drawn)
-            if len(ranked) % _REPEAT_EVERY == 0:
-                ranked.append(ranked[-7])
-        return ranked[:_MOST_RESULTS]
-
-    def _list(self, results: Sequence[Drawn]) -> str:
+    def _list(self, results: Sequence[Found]) -> str:
         return "".join(map(self._result, results))
 
-    def _result(self, drawn: Drawn) -> str:
-        address = picture_address(self._world.url("pictures"), drawn)
+    def _result(self, found: Found) -> str:
+        thumbnail = self._world.url("bing") + thumbnail_path(found)
         facts = {
-            "sid": "", "cturl": "", "cid": drawn.name[:8], "purl": f"https://example.org/memes/{drawn.name}",
-            "murl": address, "turl": address, "md5": drawn.name.ljust(32, "0"), "shkey": "",
-            "t": f"Funny memes & more \ue000{drawn.name[:4]}\ue001", "mid": drawn.name.upper(), "desc": "",
+            "sid": "", "cturl": "", "cid": found.name[:8], "purl": found.page, "murl": self._pictures.address(found),
+            "turl": thumbnail, "md5": found.name.ljust(32, "0"), "shkey": "",
+            "t": found.title.replace("Funny", "\ue000Funny\ue001"), "mid": found.name.upper(), "desc": "",
         }  # fmt: skip
         return (
             f'<li><div class="iuscp"><div class="imgpt"><a class="iusc" m="{escape(json.dumps(facts))}" '
-            f'href="/images/search?view=detailV2&amp;id={drawn.name}"><div class="img_cont">'
-            f'<img class="mimg" loading="lazy" src="{escape(address)}" alt="Image result"></div></a></div></div></li>\n'
+            f'href="/images/search?view=detailV2&amp;id={found.name}"><div class="img_cont">'
+            f'<img class="mimg" loading="lazy" src="{escape(thumbnail)}" alt="Image result"></div></a></div></div>'
+            "</li>\n"
         )
 
 
-def found_pictures(corpus: Corpus, posts: int, count: int) -> Iterator[Drawn]:
-    """The pictures that the image search knows, drawn from captions that neither Imgflip nor Reddit shows."""
-    first = spares_used(posts)
-    for number in range(count):
-        blank, boxes = corpus.spare(first + number)
-        name = hashlib.sha256(f"found {number}".encode()).hexdigest()[:20]
-        yield Drawn(name, blank, boxes)
-
-
-def picture_address(host: str, drawn: Drawn) -> str:
-    """Where the picture lies; `host` is the base address."""
-    return f"{host}/p/{drawn.name}.jpg"
+def thumbnail_path(found: Found) -> str:
+    """Where the search keeps its thumbnail."""
+    return f"/th?id={_THUMBNAIL}{found.name}&pid=15.1"

@@ -5,13 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from PIL import Image
 
 from catalog.records import TemplateBox
 
+FIRST_KEY = int("6a0000", 36)  # of our own corpus's memes
+KEY_STEP = 37  # one of them in so many keys
+
+Kind: TypeAlias = Literal["still", "animated", "several"]
+
 _DIGITS = string.digits + string.ascii_lowercase
+_EXTRA_PICTURES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class Post:
 
     boxes: as typed, empty ones too; there may be more than the template has.
     suffix: of the picture's address. flaw: what a filter should find wrong with the caption, if we made it so.
+    kind: animated ones are GIFs; those of several pictures show more of them on their own page.
+    over_18: marked as not safe for work. late: published after the start.
     """
 
     key: str
@@ -58,6 +66,9 @@ class Post:
     author: str | None
     suffix: str = "jpg"
     flaw: str | None = None
+    kind: Kind = "still"
+    over_18: bool = False
+    late: bool = False
 
     @property
     def text(self) -> str:
@@ -72,7 +83,16 @@ class Post:
     @property
     def tags(self) -> tuple[str, ...]:
         """What the site tags it with."""
-        return ("memes", self.blank.name.lower())
+        return ("memes", self.blank.name.lower(), *(["nsfw"] if self.over_18 else []))
+
+    @property
+    def extra_keys(self) -> tuple[str, ...]:
+        """The keys of the further pictures on its page."""
+        return tuple(f"{self.key}x{n + 1}" for n in range(_EXTRA_PICTURES)) if self.kind == "several" else ()
+
+    def extra_boxes(self, number: int) -> tuple[str, ...]:
+        """What is written in the `number`-th further picture, from 0."""
+        return (*self.boxes[:-1], " ".join((*self.boxes[-1:], f"({number + 2})")))
 
     def stated_boxes(self) -> tuple[str, ...]:
         """The boxes as far as the page tells them: none that is empty, and the last takes what is too many."""
@@ -110,10 +130,11 @@ class Corpus(Protocol):
         ...
 
 
-def open_corpus(data: Path | None, memes: int | None, seed: int) -> Corpus:
+def open_corpus(data: Path | None, memes: int | None, seed: int, *, numbered: bool = False) -> Corpus:
     """Our own corpus, or that of the folder `data`.
 
     memes: how many Imgflip shows in all; None: 400 a template of ours, or all of the folder's.
+    numbered: write a running number behind each caption of ours, so that there are as many as one likes.
 
     Raises:
         ConfigError: the folder lacks what it needs, or there are not that many memes.
@@ -121,7 +142,7 @@ def open_corpus(data: Path | None, memes: int | None, seed: int) -> Corpus:
     if data is None:
         from demo.corpus_own import OwnCorpus
 
-        return OwnCorpus(memes, seed)
+        return OwnCorpus(memes, seed, numbered=numbered)
     from demo.corpus_folder import FolderCorpus
 
     return FolderCorpus(data, memes)

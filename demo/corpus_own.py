@@ -11,12 +11,10 @@ from PIL import Image
 
 from catalog.records import TemplateBox
 from configs.errors import ConfigError
-from demo.corpus import Blank, Post, base36, invent_author, shares
+from demo.corpus import FIRST_KEY, KEY_STEP, Blank, Post, base36, invent_author, shares
 from demo.scenes import SCENES
 
 _CAPTIONS = Path(__file__).with_name("captions.yaml")
-_FIRST_KEY = int("6a0000", 36)
-_KEY_STEP = 37
 _MEMES_PER_TEMPLATE = 400
 _SPARES_PER_TEMPLATE = 60
 _LONGEST = 70  # characters; what the usual length filter drops should be so on purpose
@@ -35,7 +33,7 @@ class OwnCorpus:
     `; ` in their last box, which are no flaws but catch careless parsers.
     """
 
-    def __init__(self, memes: int | None, seed: int) -> None:
+    def __init__(self, memes: int | None, seed: int, *, numbered: bool = False) -> None:
         tree = yaml.safe_load(_CAPTIONS.read_text(encoding="utf-8"))
         entries = tree["templates"]
         self.blanks = [_blank(entry) for entry in entries]
@@ -46,7 +44,8 @@ class OwnCorpus:
         spares = []
         for place, count in enumerate(shares(total, len(entries))):
             writer = _Writer(tree, place, Random(f"{seed}/{self.blanks[place].slug}"))
-            captions = writer.captions(count + _SPARES_PER_TEMPLATE)
+            needed = count + _SPARES_PER_TEMPLATE
+            captions = writer.numbered(needed) if numbered else writer.captions(needed)
             spares.append([(self.blanks[place], caption) for caption in captions[count:]])
             self._posts[self.blanks[place].id] = self._make_posts(place, captions[:count], writer)
         self._spares = [spare for group in zip(*spares, strict=True) for spare in group]
@@ -82,7 +81,7 @@ class OwnCorpus:
                 boxes = (*boxes[:-1], f"{boxes[-1]}; the end")
             elif index % _TWIST_EVERY == 2:
                 boxes = (boxes[0].replace(" ", "\n", 1), *boxes[1:])
-            number = _FIRST_KEY + (index * len(self.blanks) + place) * _KEY_STEP + writer.chance.randrange(_KEY_STEP)
+            number = FIRST_KEY + (index * len(self.blanks) + place) * KEY_STEP + writer.chance.randrange(KEY_STEP)
             posts.append(writer.post(base36(number), self.blanks[place], boxes, flaw))
         return posts[::-1]
 
@@ -117,6 +116,11 @@ class _Writer:
         if len(found) == count:
             return list(found)
         raise ConfigError(f"memes: the demo's own template {self._name!r} has about {len(found)} captions, not {count}")
+
+    def numbered(self, count: int) -> list[Texts]:
+        """`count` captions, told apart by the number at their end."""
+        filled = (self._fill(self.chance.choice(self._patterns)) for _ in range(count))
+        return [(*caption[:-1], f"{caption[-1]} {number}") for number, caption in enumerate(filled, start=1)]
 
     def _fill(self, pattern: Sequence[str]) -> Texts:
         picked: dict[str, str] = {}

@@ -8,14 +8,13 @@ from demo.corpus import Blank, Post
 _HEAD = "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><title>{title}</title></head><body>\n"
 
 
-def listing_page(
-    blank: Blank, posts: Sequence[Post], images: str, next_href: str | None, *, video: str | None = None
-) -> str:
-    """One page of a template's memes. `images` is the image host; `video` the key of an animated meme among them."""
+_WALL = "Only logged in users may see not-safe-for-work images."
+
+
+def listing_page(blank: Blank, posts: Sequence[Post], images: str, next_href: str | None) -> str:
+    """One page of a template's memes. `images` is the image host."""
     names = f'<div class="alt-names">also called: {escape(", ".join(blank.alt_names))}</div>' if blank.alt_names else ""
     units = [_unit(post, images) for post in posts]
-    if video:
-        units.insert(len(units) // 2, _video_unit(video, images))
     return (
         f"{_page_head(blank.name + ' Memes')}"
         f'<h1 id="mtm-title"><a href="/memetemplate/{blank.id}/{blank.slug}">{escape(blank.name)}</a></h1>\n{names}\n'
@@ -33,38 +32,62 @@ def _unit(post: Post, images: str) -> str:
         '<div class="base-unit clearfix">'
         f'<h2 class="base-unit-title"><a href="/i/{post.key}">{escape(post.title)}</a></h2>'
         f'<div class="base-img-wrap-wrap"><div class="base-img-wrap"><a class="base-img-link" href="/i/{post.key}">'
-        f'<img class="base-img" src="//{images}/{post.key}.{post.suffix}" alt="{escape(post.alt)}"></a></div></div>'
+        f"{_listed_picture(post, images)}</a></div></div>"
         f'<div class="base-info"><div class="base-view-count">{stats(post)}</div>{author}</div></div>\n'
     )
 
 
-def _video_unit(key: str, images: str) -> str:
+def _listed_picture(post: Post, images: str) -> str:
+    """What a listing shows of a meme: of a GIF no caption, and of what is not safe for work nothing."""
+    if post.over_18:
+        return f'<div class="base-nsfw">{_WALL}</div>'
+    if post.kind == "animated":
+        return _loop(post, images, 'class="base-img ctx-gif"')
+    return f'<img class="base-img" src="//{images}/{post.key}.{post.suffix}" alt="{escape(post.alt)}">'
+
+
+def _loop(post: Post, images: str, attributes: str) -> str:
+    """A GIF as the site plays it: as a film, with its first frame as the poster."""
+    address = f"//{images}/{post.key}"
     return (
-        '<div class="base-unit clearfix">'
-        f'<h2 class="base-unit-title"><a href="/i/{key}">it moves</a></h2><div class="base-img-wrap-wrap">'
-        f'<video class="base-img" data-src="//{images}/{key}.mp4" muted loop></video></div>'
-        '<div class="base-info"><div class="base-view-count">77 views, 3 upvotes</div></div></div>\n'
+        f'<video {attributes} data-src="{address}.gif" poster="{address}.jpg" muted loop playsinline>'
+        f'<source src="{address}.mp4" type="video/mp4"></video>'
     )
 
 
 def stats(post: Post) -> str:
     """`1,234 views, 56 upvotes, 7 comments`; what nobody gave is left out."""
-    amounts = ((post.views, "view"), (post.votes, "upvote"), (post.comments, "comment"))
-    return ", ".join(f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in amounts if number)
+    amounts = (_amount(post.views, "view"), _amount(post.votes, "upvote"), _amount(post.comments, "comment"))
+    return ", ".join(amount for amount in amounts if amount)
+
+
+def _amount(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}" if number else ""
 
 
 def meme_page(post: Post, images: str) -> str:
-    """A meme's own page; its second description is the caption."""
-    views, _, votes = stats(post).partition(", ")
+    """A meme's own page; its second description is the caption, and what is not safe for work is shown and marked."""
+    views, votes = _amount(post.views, "view"), _amount(post.votes, "upvote")
     author = f'<a class="u-username" href="/user/{post.author}">{post.author}</a>' if post.author else ""
     return (
         f'{_page_head(post.title)}<div id="img-main"><h1 id="img-title">{escape(post.title)}</h1>\n'
         f'<div class="img-info"><span class="img-views">{views}</span> <span class="img-votes">{votes}</span> '
         f"{author}</div>\n"
-        f'<img id="im" src="//{images}/{post.key}.{post.suffix}" alt="{escape(post.alt)}">\n'
+        f"{_shown_pictures(post, images)}\n"
         f'<div class="img-desc"><a href="{post.blank.path}">{escape(post.blank.name)}</a></div>\n'
         f'<div class="img-desc">{escape(post.text)}</div></div></body></html>\n'
     )
+
+
+def _shown_pictures(post: Post, images: str) -> str:
+    mark = '<div class="img-nsfw">NSFW</div>\n' if post.over_18 else ""
+    if post.kind == "animated":
+        return mark + _loop(post, images, 'id="vid"')
+    first = f'<img id="im" src="//{images}/{post.key}.{post.suffix}" alt="{escape(post.alt)}">'
+    extras = "".join(f'<img class="img-added" src="//{images}/{key}.jpg" alt="">' for key in post.extra_keys)
+    if extras:
+        extras = f'\n<div class="img-added-imgs-msg">EXTRA IMAGES ADDED: {len(post.extra_keys)}</div>{extras}'
+    return f"{mark}{first}{extras}"
 
 
 def template_list_page(title: str, blanks: Sequence[Blank], images: str, next_href: str | None) -> str:

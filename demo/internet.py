@@ -10,20 +10,23 @@ from functools import cached_property
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from configs.errors import MemeloomError
-from demo.corpus import Corpus, open_corpus
+from configs.schema import ImageSearch
+from demo.corpus import Corpus
 from demo.faults import Rule, make_rules
-from demo.reddit_posts import SUBREDDITS
+from demo.feed import Feed, read_corpus
+from demo.options import Engine, Options
 from demo.reddit_site import CLIENT_ID, CLIENT_SECRET
 from demo.server import serve
-from demo.truth import ServedMeme, served_memes
-from demo.world import Host, Options
+from demo.truth import ServedMeme, Truth
+from demo.world import Host
 
 _START_SECONDS = 120
 _STOP_SECONDS = 10
 _CALL_SECONDS = 10
+_ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 class Internet:
@@ -51,9 +54,15 @@ class Internet:
         faults: Mapping[str, float] | Sequence[Rule] = (),
         posts: int = 120,
         pictures: int = 150,
+        subreddits: Sequence[str] = ("memes", "dankmemes"),
+        variety: bool = False,
+        quick: bool = False,
+        latency: float = 0,
+        consent: Sequence[Engine] = ("google",),
         old_api: bool = False,
         token_seconds: float = 3600,
         reddit_requests: int = 600,
+        reddit_window: float = 600,
     ) -> None:
         """Nothing runs before `start` or `with`.
 
@@ -63,17 +72,27 @@ class Internet:
             seed: other captions, faults on other addresses.
             faults: ``{name: share of the addresses that fail once}``, or rules.
             posts: in each subreddit.
-            pictures: that the image search finds.
+            pictures: that the image searches find; both find the same.
+            subreddits: their names, in small letters.
+            variety: serve also what is no plain picture with a plain caption: GIFs, memes of several pictures,
+                memes not safe for work, hard captions, large galleries, found pictures that are gone.
+            quick: draw each template once and tell its memes apart by a remark in the file, for thousands of
+                memes in no time; captions end in a number then, and there are as many as one likes.
+            latency: seconds that every answer waits.
+            consent: the searches that ask for consent to cookies first.
             old_api: answer as Imgflip's API did some years ago.
             token_seconds: how long a Reddit token lives.
-            reddit_requests: how many its API answers in ten minutes.
+            reddit_requests: how many its API answers in a window of time.
+            reddit_window: how long that is, in seconds.
         """
         self._options = Options(
-            data=data, memes=memes, seed=seed, posts=posts, pictures=pictures,
-            old_api=old_api, token_seconds=token_seconds, reddit_requests=reddit_requests,
+            data=data, memes=memes, seed=seed, posts=posts, pictures=pictures, subreddits=tuple(subreddits),
+            variety=variety, quick=quick, latency=latency, consent=tuple(consent), old_api=old_api,
+            token_seconds=token_seconds, reddit_requests=reddit_requests, reddit_window=reddit_window,
         )  # fmt: skip
         self._rules = make_rules(faults)
         self._process: BaseProcess | None = None
+        self._late: Mapping[str, Mapping[str, int]] = {"imgflip": {}, "reddit": {}}
         self.addresses: Mapping[Host, str] = {}
 
     def __enter__(self) -> Self:
@@ -119,6 +138,7 @@ class Internet:
         """Stop the process; nothing happens if it does not run."""
         if self._process is not None and self._process.is_alive():
             try:
+                self._late = self._get("/late")
                 self._call("POST", "/stop")
             except OSError:
                 self._process.terminate()
@@ -143,8 +163,8 @@ class Internet:
             f"crawl.reddit.api={self.url('reddit_api')}",
             f"crawl.reddit.client_id={CLIENT_ID}",
             f"crawl.reddit.client_secret={CLIENT_SECRET}",
-            f"crawl.reddit.subreddits=[{', '.join(SUBREDDITS)}]",
-            f"crawl.images.bing={self.url('bing')}",
+            f"crawl.reddit.subreddits=[{', '.join(self._options.subreddits)}]",
+            *(f"crawl.images.{name}={self.url(name)}" for name in _ENGINES if name in ImageSearch.model_fields),
             "crawl.allow_hosts=[127.0.0.1]",
             "crawl.delay_seconds=0",
         ]
@@ -160,19 +180,34 @@ class Internet:
         ``requests``: host → kind of page → status → count. ``faults``: name → count.
         ``pictures``: address → how many ``times`` it went out whole, and the ``sha256`` of its bytes.
         """
-        answer: dict[str, Any] = json.loads(self._call("GET", "/log"))
-        return answer
+        return self._get("/log")
+
+    def publish(self, memes: int, posts: int = 0) -> None:
+        """Put new memes at the top of Imgflip's listings, and new posts on Reddit.
+
+        memes: in all, on each template in turn.
+        posts: in each subreddit; of every kind, so that fewer of them show a picture.
+        """
+        self._call("POST", "/late", json.dumps({"memes": memes, "posts": posts}).encode())
 
     def served(self, *, hashes: bool = False) -> Iterator[ServedMeme]:
-        """Every meme that the sites offer, as a flawless crawl must find it.
+        """Every meme that the sites offer at this moment, as a flawless crawl must find it.
 
         hashes: also the sha256 of each picture; draws them all, some hundreds a second.
         """
-        return served_memes(self._corpus, self._options, self.addresses, hashes=hashes)
+        if self._process is not None:
+            self._late = self._get("/late")
+        feed = Feed(self._corpus, self._options)
+        feed.publish(self._late["imgflip"])
+        return Truth(self._options, self.addresses, hashes=hashes).memes(feed, self._late["reddit"])
 
     @cached_property
     def _corpus(self) -> Corpus:
-        return open_corpus(self._options.data, self._options.memes, self._options.seed)
+        return read_corpus(self._options)
+
+    def _get(self, path: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self._call("GET", path))
+        return answer
 
     def _call(self, method: str, path: str, body: bytes | None = None) -> bytes:
         request = urllib.request.Request(self.url("control", path), body, method=method)  # noqa: S310 -- our own server

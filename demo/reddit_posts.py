@@ -1,26 +1,36 @@
 """What stands on the miniature Reddit: posts by subreddit, in the shape of the `t3` objects that its API sends."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, TypeAlias
 
 from demo.corpus import Blank, Corpus, base36, invent_author
+from demo.options import Options
 
-SUBREDDITS = ("memes", "dankmemes")
 SITE = "https://www.reddit.com"
 
-Kind: TypeAlias = Literal["image", "gallery", "crosspost", "removed", "deleted", "text", "link", "video"]
+Kind: TypeAlias = Literal[
+    "image", "gif", "gallery", "album", "crosspost", "removed", "deleted", "text", "link", "video"
+]  # fmt: skip
+State: TypeAlias = Literal["valid", "failed", "withdrawn", "lost"]
 
 _FIRST_ID = int("1k00000", 36)
 _NEWEST = 1_760_000_000  # seconds since 1970; each older post is an hour older
 _ODD_KINDS: Mapping[int, Kind] = {
     3: "gallery", 6: "text", 8: "removed", 12: "crosspost", 14: "video", 16: "deleted", 18: "link",
 }  # fmt: skip
+_VARIETY: Mapping[int, Kind] = {1: "album", 5: "gif"}
 _CYCLE = 20
 _NSFW_PLACE = 10
-_GALLERY_PICTURES = 3
+_SHAPES: Mapping[Kind, Sequence[State]] = {
+    "gallery": ("valid", "withdrawn", "valid"),
+    "album": ("valid", "lost", "valid", "failed", "withdrawn", "valid"),
+}  # a withdrawn picture is marked twice, a lost one once, and a failed one only by its status
+_WITHOUT_PICTURE: frozenset[Kind] = frozenset({"crosspost", "text", "link", "video"})
+_MOST_PICTURES = 6
+_MOST_FURTHER = 7  # pictures of galleries beyond the first in each turn of kinds: two and five
 _TITLES = (
     "found this one today", "it do be like that", "my first post, be kind", "who made this & why",
     "I made this at work", "the last one is me", "stolen from my sister", "happy monday everyone",
@@ -35,6 +45,7 @@ class Drawn:
     name: str
     blank: Blank
     boxes: tuple[str, ...]
+    suffix: str = "jpg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,7 @@ class Submission:
     over_18: bool
     pictures: tuple[Drawn, ...] = ()
     parent: "Submission | None" = None
+    late: bool = False
 
     @property
     def fullname(self) -> str:
@@ -63,60 +75,84 @@ class Submission:
         slug = "_".join(word for word in self.title.lower().split() if word.isalnum()) or "post"
         return f"/r/{self.subreddit}/comments/{self.id}/{slug}/"
 
-
-def make_submissions(corpus: Corpus, count: int, seed: int) -> dict[str, list[Submission]]:
-    """`count` posts in each subreddit, newest first."""
-    found: dict[str, list[Submission]] = {}
-    for number, subreddit in enumerate(SUBREDDITS):
-        others = found.get(SUBREDDITS[0], [])
-        found[subreddit] = [_submission(corpus, number, place, count, seed, others) for place in range(count)]
-    return found
+    @property
+    def states(self) -> Sequence[State]:
+        """What became of each of its pictures."""
+        return _SHAPES.get(self.kind) or ["valid"] * len(self.pictures)
 
 
-def spares_used(count: int) -> int:
-    """How many of the corpus's spare captions `make_submissions` draws."""
-    total = len(SUBREDDITS) * count
-    return total + (_GALLERY_PICTURES - 1) * (total // _CYCLE + 1)
+class Board:
+    """The posts of every subreddit; what is published later stands at the top and has a kind in the same turn."""
+
+    def __init__(self, corpus: Corpus, options: Options) -> None:
+        self._corpus = corpus
+        self._options = options
+        self._kinds = {**_ODD_KINDS, **(_VARIETY if options.variety else {})}
+        self._step = max(97, len(options.subreddits) * 31)
+        self.posts: dict[str, list[Submission]] = {}
+        self.late = dict.fromkeys(options.subreddits, 0)
+        for number, subreddit in enumerate(options.subreddits):
+            self.posts[subreddit] = [self._submission(number, place) for place in range(options.posts)]
+        self._parents = list(next(iter(self.posts.values()), []))
+
+    def publish(self, late: Mapping[str, int]) -> list[Submission]:
+        """Put new posts at the top: how many in each subreddit. Returns them."""
+        fresh = []
+        for number, subreddit in enumerate(self._options.subreddits):
+            for _ in range(late.get(subreddit, 0)):
+                self.late[subreddit] += 1
+                fresh.append(self._submission(number, -self.late[subreddit]))
+                self.posts[subreddit].insert(0, fresh[-1])
+        return fresh
+
+    def _submission(self, number: int, place: int) -> Submission:
+        """The post at `place` of the `number`-th subreddit; late ones have places below 0."""
+        chance = Random(f"{self._options.seed}/reddit/{number}/{place}")
+        kind = self._kinds.get(place % _CYCLE, "image")
+        parent = self._parent(number, place) if kind == "crosspost" else None
+        if kind == "crosspost" and parent is None:
+            kind = "image"
+        spares = self._spares(number, place, len(_SHAPES.get(kind, "?"))) if kind not in _WITHOUT_PICTURE else ()
+        return Submission(
+            id=base36(_FIRST_ID + (self._options.posts - place) * self._step + number * 31 + chance.randrange(30)),
+            subreddit=self._options.subreddits[number],
+            kind=kind,
+            title=chance.choice(_TITLES),
+            author="[deleted]" if kind == "deleted" else invent_author(chance) or "quiet_reader",
+            score=int(chance.lognormvariate(5, 1.5)),
+            created=_NEWEST - place * 3600,
+            over_18=place % _CYCLE == _NSFW_PLACE,
+            pictures=tuple(self._drawn(spare, "gif" if kind == "gif" else "jpg") for spare in spares),
+            parent=parent,
+            late=place < 0,
+        )
+
+    def _parent(self, number: int, place: int) -> Submission | None:
+        """What a crosspost repeats: a post of the first subreddit that was there from the start."""
+        first = self.posts.get(self._options.subreddits[0], []) if number else []
+        if place < 0:
+            first, place = self._parents, place % _CYCLE
+        return first[place - 1] if 0 < place <= len(first) else None
+
+    def _spares(self, number: int, place: int, count: int) -> Sequence[int]:
+        """The numbers of the captions of its `count` pictures; late posts count them from the end."""
+        posts, subreddits = self._options.posts, len(self._options.subreddits)
+        if place < 0:
+            first = -((-place - 1) * subreddits + number + 1) * _MOST_PICTURES
+            return range(first, first + count)
+        cycle = number * (posts // _CYCLE + 1) + place // _CYCLE
+        further = subreddits * posts + cycle * _MOST_FURTHER + (0 if count < _MOST_PICTURES else 2)
+        return [number * posts + place, *range(further, further + count - 1)]
+
+    def _drawn(self, spare: int, suffix: str) -> Drawn:
+        blank, boxes = self._corpus.spare(spare)
+        name = base36(int.from_bytes(hashlib.sha256(f"picture {spare}".encode()).digest()[:9], "big"))
+        return Drawn(name[:13], blank, boxes, suffix)
 
 
-def _submission(
-    corpus: Corpus, number: int, place: int, count: int, seed: int, others: Sequence[Submission]
-) -> Submission:
-    chance = Random(f"{seed}/reddit/{number}/{place}")
-    kind = _ODD_KINDS.get(place % _CYCLE, "image")
-    parent = others[place - 1] if kind == "crosspost" and others else None
-    if kind == "crosspost" and parent is None:
-        kind = "image"
-    turn = number * count + place
-    spares = [turn] if kind in ("image", "gallery", "removed", "deleted") else []
-    if kind == "gallery":
-        further = len(SUBREDDITS) * count + turn // _CYCLE * (_GALLERY_PICTURES - 1)
-        spares += range(further, further + _GALLERY_PICTURES - 1)
-    return Submission(
-        id=base36(_FIRST_ID + (count - place) * 97 + number * 31 + chance.randrange(30)),
-        subreddit=SUBREDDITS[number],
-        kind=kind,
-        title=chance.choice(_TITLES),
-        author="[deleted]" if kind == "deleted" else invent_author(chance) or "quiet_reader",
-        score=int(chance.lognormvariate(5, 1.5)),
-        created=_NEWEST - place * 3600,
-        over_18=place % _CYCLE == _NSFW_PLACE,
-        pictures=tuple(_drawn(corpus, spare) for spare in spares),
-        parent=parent,
-    )
-
-
-def _drawn(corpus: Corpus, spare: int) -> Drawn:
-    blank, boxes = corpus.spare(spare)
-    name = base36(int.from_bytes(hashlib.sha256(f"picture {spare}".encode()).digest()[:9], "big"))
-    return Drawn(name[:13], blank, boxes)
-
-
-def pictures(submissions: Mapping[str, Sequence[Submission]]) -> Iterator[Drawn]:
-    """Every picture of every post."""
-    for posts in submissions.values():
-        for post in posts:
-            yield from post.pictures
+def spares_used(options: Options) -> int:
+    """How many of the corpus's spare captions a `Board` draws before anything is published."""
+    return len(options.subreddits) * (options.posts + _MOST_FURTHER * (options.posts // _CYCLE + 1))
 
 
 def as_t3(post: Submission, images: str) -> dict[str, Any]:
@@ -129,7 +165,7 @@ def as_t3(post: Submission, images: str) -> dict[str, Any]:
         "approved_at_utc": None, "subreddit": post.subreddit, "selftext": "", "saved": False, "gilded": 0,
         "title": post.title, "subreddit_name_prefixed": f"r/{post.subreddit}", "hidden": False, "downs": 0,
         "name": post.fullname, "quarantine": False, "upvote_ratio": 0.9, "ups": post.score, "score": post.score,
-        "is_original_content": False, "is_reddit_media_domain": post.kind == "image", "is_self": post.kind == "text",
+        "is_original_content": False, "is_reddit_media_domain": bool(post.pictures), "is_self": post.kind == "text",
         "created": float(post.created), "created_utc": float(post.created), "removed_by_category": None,
         "over_18": post.over_18, "spoiler": False, "locked": False, "stickied": False, "media": None,
         "subreddit_id": "t5_2qjpg", "id": post.id, "author": post.author, "num_comments": post.score // 9,
@@ -140,7 +176,7 @@ def as_t3(post: Submission, images: str) -> dict[str, Any]:
 
 def _content(post: Submission, images: str) -> dict[str, Any]:
     match post.kind:
-        case "gallery":
+        case "gallery" | "album":
             return {"is_gallery": True, "domain": "reddit.com", **_gallery(post, images)}
         case "text":
             return {"domain": f"self.{post.subreddit}", "selftext": "what is your favourite template?"}
@@ -150,7 +186,7 @@ def _content(post: Submission, images: str) -> dict[str, Any]:
             return _linked("v.redd.it", f"https://v.redd.it/{post.id}")
         case "crosspost" if post.parent:
             return _content(post.parent, images)
-    address = f"{images}/{post.pictures[0].name}.jpg"
+    address = picture_address(post.pictures[0], images)
     hint = {"post_hint": "image"} if int(post.id, 36) % 8 == 0 else {}
     return {**_linked("i.redd.it", address), **hint}
 
@@ -160,15 +196,25 @@ def _linked(domain: str, url: str) -> dict[str, Any]:
 
 
 def _gallery(post: Submission, images: str) -> dict[str, Any]:
-    """Three pictures, one of which its author took back."""
+    """Pictures in the order of the items, not of the metadata; some their author took back or the site lost."""
     items: list[dict[str, Any]] = []
     media: dict[str, Any] = {}
-    for number, drawn in enumerate(post.pictures):
-        item = {"media_id": drawn.name, "id": int(post.id, 36) % 1_000_000 + number}
-        items.append(item | ({"is_deleted": True} if number == 1 else {"caption": "swipe"} if number else {}))
-        source = {"y": 400, "x": 500, "u": f"{images}/{drawn.name}.jpg?width=500&format=pjpg&auto=webp&s={drawn.name}"}
+    for number, (drawn, state) in reversed(list(enumerate(zip(post.pictures, post.states, strict=True)))):
+        extra: dict[str, Any] = {"caption": "swipe"} if number == len(post.pictures) - 1 else {}
+        if state in ("withdrawn", "lost"):
+            extra = {"is_deleted": True}
+        items.insert(0, {"media_id": drawn.name, "id": int(post.id, 36) % 1_000_000 + number, **extra})
+        if state == "lost":
+            continue
+        source = {"y": 400, "x": 500, "u": picture_address(drawn, images, preview=True)}
         media[drawn.name] = {
-            "status": "failed" if number == 1 else "valid", "e": "Image", "m": "image/jpg", "s": source, "p": [],
+            "status": "valid" if state == "valid" else "failed", "e": "Image", "m": "image/jpg", "s": source, "p": [],
             "id": drawn.name,
         }  # fmt: skip
     return {"gallery_data": {"items": items}, "media_metadata": media, "url": f"{SITE}/gallery/{post.id}"}
+
+
+def picture_address(drawn: Drawn, images: str, *, preview: bool = False) -> str:
+    """Where the picture lies; `images` is the base address of the host, galleries show a `preview`."""
+    address = f"{images}/{drawn.name}.{drawn.suffix}"
+    return f"{address}?width=500&format=pjpg&auto=webp&s={drawn.name}" if preview else address

@@ -1,12 +1,13 @@
 """Reddit: tokens, listings with their rate limit, and the image host. Without a token there is nothing to see."""
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import BasicAuth, web
 
-from demo.reddit_posts import Submission, as_t3, make_submissions, pictures
+from demo.reddit_posts import Board, Submission, as_t3
 from demo.world import World, picture_response, robots, whole_number
 
 CLIENT_ID = "miniature-client"
@@ -14,7 +15,6 @@ CLIENT_SECRET = "miniature-secret"  # noqa: S105 -- opens nothing but this serve
 
 _LONGEST_PAGE = 100
 _LONGEST_LISTING = 1000
-_WINDOW_SECONDS = 600
 
 
 class Reddit:
@@ -22,8 +22,9 @@ class Reddit:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._posts = make_submissions(world.corpus, world.options.posts, world.options.seed)
-        self._pictures = {drawn.name: drawn for drawn in pictures(self._posts)}
+        self._board = Board(world.feed, world.options)
+        posts = (post for listed in self._board.posts.values() for post in listed)
+        self._pictures = {drawn.name: drawn for post in posts for drawn in post.pictures}
         self._tokens: dict[str, float] = {}
         self._window_end = 0.0
         self._used = 0
@@ -42,7 +43,17 @@ class Reddit:
 
     def images(self) -> list[web.AbstractRouteDef]:
         """Routes of i.redd.it and preview.redd.it."""
-        return [web.get("/robots.txt", robots()), web.get("/{name}.jpg", self.picture)]
+        return [web.get("/robots.txt", robots()), web.get("/{name}.{suffix:jpg|gif}", self.picture)]
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        """How many posts were published since the start, by subreddit."""
+        return self._board.late
+
+    def publish(self, late: Mapping[str, int]) -> None:
+        """Put new posts at the top: how many in each subreddit."""
+        for post in self._board.publish(late):
+            self._pictures.update({drawn.name: drawn for drawn in post.pictures})
 
     async def token(self, request: web.Request) -> web.Response:
         """A bearer token for the application's id and secret."""
@@ -73,12 +84,16 @@ class Reddit:
         budget = self._spend()
         if self._used > self._world.options.reddit_requests:
             return _error(429, "Too Many Requests", budget)
-        posts = self._posts.get(request.match_info["subreddit"].lower())
-        if posts is None:
+        subreddit = request.match_info["subreddit"].lower()
+        if subreddit not in self._board.posts:
             return _error(404, "Not Found", budget)
-        posts = _sorted(posts, request.match_info["sort"])[:_LONGEST_LISTING]
+        moved = request.get("moving_listing", 0) if request.query.get("after") else 0
+        self.publish({subreddit: moved})
+        posts = _sorted(self._board.posts[subreddit], request.match_info["sort"])[:_LONGEST_LISTING]
+        if "empty_page" in request:
+            posts = []
         limit = min(_LONGEST_PAGE, whole_number(request, "limit", 25))
-        part = _slice(posts, request.query.get("after"), request.query.get("before"), limit)
+        part = _slice(posts, request.query.get("after"), request.query.get("before"), limit, moved)
         more = bool(part) and part[-1] is not posts[-1]
         if "endless_paging" in request:
             part, more = part or posts[:limit], True
@@ -92,22 +107,24 @@ class Reddit:
 
     async def picture(self, request: web.Request) -> web.Response:
         """A post's picture."""
+        suffix = request.match_info["suffix"]
         drawn = self._pictures.get(request.match_info["name"])
-        if drawn is None:
+        if drawn is None or drawn.suffix != suffix:
             raise web.HTTPNotFound
-        return picture_response(await self._world.draw(self._world.studio.meme, drawn.blank, drawn.boxes))
+        data = await self._world.draw(self._world.studio.meme, drawn.blank, drawn.boxes, suffix)
+        return picture_response(data, suffix)
 
     def _spend(self) -> dict[str, str]:
         """Count one request of the window; the headers that tell how many are left."""
         now = time.monotonic()
         if now > self._window_end:
-            self._window_end, self._used = now + _WINDOW_SECONDS, 0
+            self._window_end, self._used = now + self._world.options.reddit_window, 0
         self._used += 1
         left = max(0, self._world.options.reddit_requests - self._used)
         return {
             "x-ratelimit-remaining": f"{left:.1f}",
             "x-ratelimit-used": str(self._used),
-            "x-ratelimit-reset": str(int(self._window_end - now)),
+            "x-ratelimit-reset": str(math.ceil(self._window_end - now)),
         }
 
 
@@ -122,11 +139,16 @@ def _sorted(posts: Sequence[Submission], sort: str) -> list[Submission]:
     return list(posts)
 
 
-def _slice(posts: Sequence[Submission], after: str | None, before: str | None, limit: int) -> Sequence[Submission]:
-    """The page behind `after` or ahead of `before`; the whole listing's first one for names that are not in it."""
+def _slice(
+    posts: Sequence[Submission], after: str | None, before: str | None, limit: int, moved: int
+) -> Sequence[Submission]:
+    """The page behind `after` or ahead of `before`; the whole listing's first one for names that are not in it.
+
+    The last `moved` posts of the page before stand on it again.
+    """
     names = [post.fullname for post in posts]
     if after in names:
-        start = names.index(after) + 1
+        start = max(0, names.index(after) + 1 - moved)
         return posts[start : start + limit]
     if before in names:
         end = names.index(before)

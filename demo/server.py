@@ -12,11 +12,14 @@ from aiohttp.typedefs import Middleware
 
 from configs.errors import MemeloomError
 from demo.bing_site import Bing
-from demo.corpus import open_corpus
 from demo.faults import FAULTS, Rule, Switchboard
+from demo.feed import Feed, read_corpus
+from demo.found import PictureHost
+from demo.google_site import Google
 from demo.imgflip_site import Imgflip
+from demo.options import Options
 from demo.reddit_site import Reddit
-from demo.world import HOSTS, Handler, Host, Options, World
+from demo.world import ADDRESSES, HOSTS, STOPPING, Handler, Host, World, robots
 
 _BACKLOG = 256
 _SHUTDOWN_SECONDS = 2.0
@@ -27,11 +30,11 @@ def serve(options: Options, rules: Sequence[Rule], ready: Connection) -> None:
     sockets = {host: _listen() for host in HOSTS}
     addresses: dict[Host, str] = {host: "{}:{}".format(*sock.getsockname()) for host, sock in sockets.items()}
     try:
-        corpus = open_corpus(options.data, options.memes, options.seed)
+        feed = Feed(read_corpus(options), options)
     except MemeloomError as error:
         ready.send(error)
         return
-    world = World(options, corpus, addresses)
+    world = World(options, feed, addresses)
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(world, Switchboard(rules, options.seed), sockets, ready))
     world.close()
@@ -44,6 +47,7 @@ async def _run(
     runners = []
     for host, routes in _routes(world, switchboard, stop).items():
         app = web.Application(middlewares=[_counting(world, host), _failing(switchboard, host)])
+        app[ADDRESSES], app[STOPPING] = world.addresses, stop
         app.add_routes(routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
@@ -54,12 +58,11 @@ async def _run(
         asyncio.get_running_loop().add_reader(parent.sentinel, stop.set)
     ready.send(world.addresses)
     await stop.wait()
-    for runner in runners:
-        await runner.cleanup()
+    await asyncio.gather(*(runner.cleanup() for runner in runners))
 
 
 def _routes(world: World, switchboard: Switchboard, stop: asyncio.Event) -> Mapping[Host, list[web.AbstractRouteDef]]:
-    imgflip, reddit, bing = Imgflip(world), Reddit(world), Bing(world)
+    imgflip, reddit, pictures = Imgflip(world), Reddit(world), PictureHost(world)
     return {
         "imgflip": imgflip.site(),
         "imgflip_api": imgflip.api(),
@@ -67,10 +70,30 @@ def _routes(world: World, switchboard: Switchboard, stop: asyncio.Event) -> Mapp
         "reddit": reddit.site(),
         "reddit_api": reddit.api(),
         "reddit_images": reddit.images(),
-        "bing": bing.site(),
-        "pictures": bing.images(),
-        "control": _control(world, switchboard, stop),
+        "bing": Bing(world, pictures).site(),
+        "google": Google(world, pictures).site(),
+        "pictures": pictures.routes(),
+        "inside": [web.get("/robots.txt", robots()), web.get("/{path:.*}", _secret)],
+        "control": [*_control(world, switchboard, stop), *_publishing(world, reddit)],
     }
+
+
+async def _secret(_: web.Request) -> web.Response:
+    """What no crawler may ever ask for: a service that only this machine should reach."""
+    return web.Response(text="the keys to everything")
+
+
+def _publishing(world: World, reddit: Reddit) -> list[web.AbstractRouteDef]:
+    async def get_late(_: web.Request) -> web.Response:
+        return web.json_response({"imgflip": world.feed.late, "reddit": dict(reddit.late)})
+
+    async def post_late(request: web.Request) -> web.Response:
+        wanted = await request.json()
+        world.feed.publish(world.feed.share_out(wanted["memes"]))
+        reddit.publish(dict.fromkeys(reddit.late, wanted["posts"]))
+        return await get_late(request)
+
+    return [web.get("/late", get_late), web.post("/late", post_late)]
 
 
 def _control(world: World, switchboard: Switchboard, stop: asyncio.Event) -> list[web.AbstractRouteDef]:
@@ -94,12 +117,15 @@ def _control(world: World, switchboard: Switchboard, stop: asyncio.Event) -> lis
 def _counting(world: World, host: Host) -> Middleware:
     @web.middleware
     async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if host == "control":
+            return await handler(request)
+        await asyncio.sleep(world.options.latency)
         try:
             response = await handler(request)
         except web.HTTPException as error:
-            response = web.Response(status=error.status, text=error.text, headers={"X-Host": host})
-        if host != "control":
-            world.log.note(host, request, response)
+            headers = {"X-Host": host} | ({"Location": error.headers["Location"]} if error.status < 400 else {})
+            response = web.Response(status=error.status, text=error.text, headers=headers)
+        world.log.note(host, request, response)
         return response
 
     return count

@@ -4,11 +4,14 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from demo.bing_site import found_pictures, picture_address
-from demo.corpus import Blank, Corpus
-from demo.reddit_posts import SITE, as_t3, make_submissions
+from demo.bing_site import thumbnail_path
+from demo.corpus import Kind, Post
+from demo.feed import Feed
+from demo.found import found_pictures
+from demo.options import Options
+from demo.reddit_posts import SITE, Board, picture_address
 from demo.studio import Studio
-from demo.world import Host, Options
+from demo.world import Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +23,14 @@ class ServedMeme:
     boxes: what the page states, empty boxes left out, the template's last box holding what is too many.
         On the other sites the caption stands in the picture only, and these are the texts drawn there.
     score, views: as the page states them; None if it does not.
-    sha256: of the picture's bytes, if asked for.
+    over_18: True if it is marked as not safe for work. Imgflip shows the picture of such a meme on its own
+        page only, and marks nothing else.
+    sha256: of the picture's bytes, if asked for; of the thumbnail's if the picture is dead.
     flaw: what a filter should find wrong with the caption, if it was made so.
+    kind: ``animated`` ones are GIFs (`image_url` is the GIF's, its first frame is the meme); memes of ``several``
+        pictures show `more_images` on their own page, with `more_sha256`.
+    dead: the picture answers 404, and only `thumbnail_url` is left. Searches state a thumbnail for each.
+    late: published after the start.
     """
 
     id: str
@@ -37,86 +46,107 @@ class ServedMeme:
     over_18: bool | None = None
     sha256: str | None = None
     flaw: str | None = None
+    kind: Kind = "still"
+    more_images: tuple[str, ...] = ()
+    more_sha256: tuple[str, ...] = ()
+    dead: bool = False
+    thumbnail_url: str | None = None
+    late: bool = False
 
 
-def served_memes(
-    corpus: Corpus, options: Options, addresses: Mapping[Host, str], *, hashes: bool
-) -> Iterator[ServedMeme]:
-    """The memes of all sites: Imgflip's by template and newest first, Reddit's, then the image search's."""
-    studio = Studio(corpus) if hashes else None
-    yield from _imgflip(corpus, addresses, studio)
-    yield from _reddit(corpus, options, addresses, studio)
-    yield from _image_search(corpus, options, addresses, studio)
+class Truth:
+    """Tells what one internet serves.
 
+    hashes: also the sha256 of each picture, which draws them all, some hundreds a second.
+    """
 
-def _imgflip(corpus: Corpus, addresses: Mapping[Host, str], studio: Studio | None) -> Iterator[ServedMeme]:
-    for blank in corpus.blanks:
-        for place in range(corpus.count(blank)):
-            post = corpus.post(blank, place)
-            yield ServedMeme(
-                id=f"imgflip:{post.key}",
-                source="imgflip",
-                template_id=blank.id,
-                template_slug=blank.slug,
-                boxes=post.stated_boxes(),
-                title=post.title,
-                page_url=f"http://{addresses['imgflip']}/i/{post.key}",
-                image_url=f"http://{addresses['imgflip_images']}/{post.key}.{post.suffix}",
-                score=post.votes or None,
-                views=post.views or None,
-                sha256=_sha256(studio, blank, post.boxes, post.suffix),
-                flaw=post.flaw,
-            )
+    def __init__(self, options: Options, addresses: Mapping[Host, str], *, hashes: bool) -> None:
+        self._options = options
+        self._urls = {host: f"http://{address}" for host, address in addresses.items()}
+        self._hashes = hashes
 
+    def memes(self, feed: Feed, late_posts: Mapping[str, int]) -> Iterator[ServedMeme]:
+        """The memes of all sites: Imgflip's by template and newest first, Reddit's, then the image searches'.
 
-def _reddit(
-    corpus: Corpus, options: Options, addresses: Mapping[Host, str], studio: Studio | None
-) -> Iterator[ServedMeme]:
-    """Pictures of posts that were not removed; a crosspost is its parent again, and so not told twice."""
-    for posts in make_submissions(corpus, options.posts, options.seed).values():
-        for post in posts:
-            if post.kind not in ("image", "gallery"):
+        late_posts: how many posts were published on Reddit since the start, by subreddit.
+        """
+        studio = Studio(feed, quick=self._options.quick)
+        for blank in feed.blanks:
+            for place in range(feed.count(blank)):
+                yield self._imgflip(feed.post(blank, place), studio)
+        board = Board(feed, self._options)
+        board.publish(late_posts)
+        yield from self._reddit(board, studio)
+        yield from self._found(feed, studio)
+
+    def _imgflip(self, post: Post, studio: Studio) -> ServedMeme:
+        images = self._urls["imgflip_images"]
+        more = range(len(post.extra_keys))
+        return ServedMeme(
+            id=f"imgflip:{post.key}",
+            source="imgflip",
+            template_id=post.blank.id,
+            template_slug=post.blank.slug,
+            boxes=post.stated_boxes(),
+            title=post.title,
+            page_url=f"{self._urls['imgflip']}/i/{post.key}",
+            image_url=f"{images}/{post.key}.{post.suffix}",
+            score=post.votes or None,
+            views=post.views or None,
+            over_18=post.over_18 or None,
+            sha256=_sha256(studio.meme(post.blank, post.boxes, post.suffix)) if self._hashes else None,
+            flaw=post.flaw,
+            kind=post.kind,
+            more_images=tuple(f"{images}/{key}.jpg" for key in post.extra_keys),
+            more_sha256=tuple(
+                _sha256(studio.meme(post.blank, post.extra_boxes(number))) for number in more if self._hashes
+            ),
+            late=post.late,
+        )
+
+    def _reddit(self, board: Board, studio: Studio) -> Iterator[ServedMeme]:
+        """Pictures of posts that were not removed; a crosspost is its parent again, and so not told twice."""
+        for post in (post for posts in board.posts.values() for post in posts):
+            if post.kind in ("removed", "deleted"):
                 continue
-            data = as_t3(post, f"http://{addresses['reddit_images']}")
-            for number, drawn in enumerate(post.pictures, start=1):
-                address = data["url"]
-                if post.kind == "gallery":
-                    media = data["media_metadata"][drawn.name]
-                    if media["status"] != "valid":
-                        continue
-                    address = media["s"]["u"]
+            several = post.kind in ("gallery", "album")
+            for number, (drawn, state) in enumerate(zip(post.pictures, post.states, strict=True), start=1):
+                if state != "valid":
+                    continue
                 yield ServedMeme(
-                    id=f"reddit:{post.id}_{number}" if post.kind == "gallery" else f"reddit:{post.id}",
+                    id=f"reddit:{post.id}_{number}" if several else f"reddit:{post.id}",
                     source="reddit",
                     template_id=drawn.blank.id,
                     template_slug=drawn.blank.slug,
                     boxes=drawn.boxes,
                     title=post.title,
                     page_url=f"{SITE}{post.permalink}",
-                    image_url=address,
+                    image_url=picture_address(drawn, self._urls["reddit_images"], preview=several),
                     score=post.score,
                     over_18=post.over_18,
-                    sha256=_sha256(studio, drawn.blank, drawn.boxes),
+                    sha256=_sha256(studio.meme(drawn.blank, drawn.boxes, drawn.suffix)) if self._hashes else None,
+                    kind="animated" if drawn.suffix == "gif" else "still",
+                    late=post.late,
                 )
 
+    def _found(self, feed: Feed, studio: Studio) -> Iterator[ServedMeme]:
+        for found in found_pictures(feed, self._options):
+            address = self._urls["pictures"] + found.path
+            draw = studio.thumbnail if found.dead else studio.meme
+            yield ServedMeme(
+                id=f"images:{hashlib.sha256(address.encode()).hexdigest()[:24]}",
+                source="images",
+                template_id=found.blank.id,
+                template_slug=found.blank.slug,
+                boxes=found.boxes,
+                title=None,
+                page_url=found.page,
+                image_url=address,
+                sha256=_sha256(draw(found.blank, found.boxes)) if self._hashes else None,
+                dead=found.dead,
+                thumbnail_url=self._urls["bing"] + thumbnail_path(found),
+            )
 
-def _image_search(
-    corpus: Corpus, options: Options, addresses: Mapping[Host, str], studio: Studio | None
-) -> Iterator[ServedMeme]:
-    for drawn in found_pictures(corpus, options.posts, options.pictures):
-        address = picture_address(f"http://{addresses['pictures']}", drawn)
-        yield ServedMeme(
-            id=f"images:{hashlib.sha256(address.encode()).hexdigest()[:24]}",
-            source="images",
-            template_id=drawn.blank.id,
-            template_slug=drawn.blank.slug,
-            boxes=drawn.boxes,
-            title=None,
-            page_url=f"https://example.org/memes/{drawn.name}",
-            image_url=address,
-            sha256=_sha256(studio, drawn.blank, drawn.boxes),
-        )
 
-
-def _sha256(studio: Studio | None, blank: Blank, boxes: tuple[str, ...], suffix: str = "jpg") -> str | None:
-    return hashlib.sha256(studio.meme(blank, boxes, suffix)).hexdigest() if studio else None
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

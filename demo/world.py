@@ -7,38 +7,27 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args
 
 from aiohttp import web
 
-from demo.corpus import Corpus
+from demo.feed import Feed
+from demo.options import Options
 from demo.studio import Studio
 
 Host: TypeAlias = Literal[
     "imgflip", "imgflip_api", "imgflip_images",
     "reddit", "reddit_api", "reddit_images",
-    "bing", "pictures", "control",
+    "bing", "google", "pictures", "inside", "control",
 ]  # fmt: skip
 HOSTS: tuple[Host, ...] = get_args(Host)
 IMAGE_HOSTS: frozenset[Host] = frozenset({"imgflip_images", "reddit_images", "pictures"})
 
+ADDRESSES = web.AppKey("addresses", Mapping[Host, str])
+STOPPING = web.AppKey("stopping", asyncio.Event)
+
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a miniature internet is made; see `demo.internet.Internet`."""
-
-    data: Path | None = None
-    memes: int | None = None
-    seed: int = 1
-    posts: int = 120
-    pictures: int = 150
-    old_api: bool = False
-    token_seconds: float = 3600
-    reddit_requests: int = 600
 
 
 @dataclass(slots=True)
@@ -73,12 +62,12 @@ class Log:
 
 
 class World:
-    """The corpus, the addresses, the log, and one thread that draws."""
+    """The feed, the addresses, the log, and one thread that draws."""
 
-    def __init__(self, options: Options, corpus: Corpus, addresses: Mapping[Host, str]) -> None:
+    def __init__(self, options: Options, feed: Feed, addresses: Mapping[Host, str]) -> None:
         self.options = options
-        self.corpus = corpus
-        self.studio = Studio(corpus)
+        self.feed = feed
+        self.studio = Studio(feed, quick=options.quick)
         self.addresses = addresses
         self.log = Log()
         self._artist = ThreadPoolExecutor(1, "artist")
@@ -99,11 +88,12 @@ class World:
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _POSTED = formatdate(1_600_000_000, usegmt=True)
+_TYPES = {"png": "image/png", "gif": "image/gif", "mp4": "video/mp4"}
 
 
 def picture_response(data: bytes, suffix: str = "jpg") -> web.Response:
-    """A picture as an image host sends it."""
-    kind = "image/png" if suffix == "png" else "image/jpeg"
+    """A picture, or a film, as an image host sends it."""
+    kind = _TYPES.get(suffix, "image/jpeg")
     return web.Response(body=data, content_type=kind, headers={"Last-Modified": _POSTED})
 
 

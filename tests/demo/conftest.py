@@ -3,6 +3,8 @@
 import gzip
 import http.client
 import json
+import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -11,8 +13,16 @@ from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
+from selenium.webdriver import Chrome
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
 
 from demo.internet import Internet
+
+_FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1200,1000",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +112,34 @@ def decode() -> Callable[[bytes], Image.Image]:
         return picture
 
     return whole
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Chrome]:
+    """Chromium without a window and with a profile of its own."""
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not binary or not driver:
+        pytest.skip("needs Debian's packages chromium and chromium-driver")
+    options = Options()
+    options.binary_location = binary
+    for flag in (*_FLAGS, f"--user-data-dir={tmp_path}/profile"):
+        options.add_argument(flag)
+    chrome = Chrome(options, Service(driver))
+    chrome.set_page_load_timeout(30)
+    try:
+        yield chrome
+    finally:
+        chrome.quit()
+
+
+@pytest.fixture(scope="session")
+def wait_for() -> Callable[..., None]:
+    """Wait until a condition holds, and say what it was if it never does."""
+
+    def wait(condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + 15
+        while not condition():
+            assert time.monotonic() < deadline, what
+            time.sleep(0.05)
+
+    return wait

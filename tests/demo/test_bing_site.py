@@ -2,28 +2,19 @@
 
 import hashlib
 import json
-import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 from parsel import Selector
+from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver import Chrome
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from demo.internet import Internet
 
 Fetch: TypeAlias = Callable[..., Any]
-
-FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1200,1000",
-)  # fmt: skip
 
 
 def facts(html: str) -> list[dict[str, str]]:
@@ -64,23 +55,6 @@ def test_a_query_is_escaped(internet: Internet, fetch: Fetch) -> None:
     assert 'alert(1)"' not in page.text
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Chrome]:
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not binary or not driver:
-        pytest.skip("needs Debian's packages chromium and chromium-driver")
-    options = Options()
-    options.binary_location = binary
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path}/profile"):
-        options.add_argument(flag)
-    chrome = Chrome(options, Service(driver))
-    chrome.set_page_load_timeout(30)
-    try:
-        yield chrome
-    finally:
-        chrome.quit()
-
-
 def results(browser: Chrome) -> int:
     return len(browser.find_elements(By.CSS_SELECTOR, "a.iusc"))
 
@@ -89,14 +63,9 @@ def has_results(browser: Chrome, count: int) -> bool:
     return results(browser) >= count
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
-def test_a_browser_gets_more_by_scrolling_and_then_by_the_button(internet: Internet, browser: Chrome) -> None:
+def test_a_browser_gets_more_by_scrolling_and_then_by_the_button(
+    internet: Internet, browser: Chrome, wait_for: Callable[..., None]
+) -> None:
     browser.get(internet.url("bing", "/images/search?q=funny+memes"))
     button = browser.find_element(By.CSS_SELECTOR, ".btn_seemore")
     assert results(browser) == 35
@@ -114,3 +83,26 @@ def test_a_browser_gets_more_by_scrolling_and_then_by_the_button(internet: Inter
     assert {entry["murl"] for entry in found} == {
         meme.image_url for meme in internet.served() if meme.source == "images"
     }
+
+
+def test_a_banner_that_asks_for_consent_lies_over_the_button(
+    browser: Chrome, wait_for: Callable[..., None], fetch: Fetch
+) -> None:
+    with Internet(memes=12, pictures=150, consent=("bing",)) as asking:
+        url = asking.url("bing", "/images/search?q=funny+memes")
+        browser.get(url)
+        button = browser.find_element(By.CSS_SELECTOR, ".btn_seemore")
+        for expected in (70, 105, 140):
+            browser.execute_script("window.scrollTo(0, document.documentElement.scrollHeight)")
+            wait_for(partial(has_results, browser, expected), f"{expected} results after scrolling")
+        wait_for(button.is_displayed, "the button")
+        browser.execute_script("arguments[0].scrollIntoView({block: 'end'})", button)
+        with pytest.raises(ElementClickInterceptedException):
+            button.click()
+        browser.find_element(By.ID, "bnp_btn_reject").click()
+        assert not browser.find_elements(By.ID, "bnp_container")
+        button.click()
+        wait_for(partial(has_results, browser, 141), "more results after the button")
+        browser.get(url)
+        assert not browser.find_elements(By.ID, "bnp_container"), "the answer is remembered"
+        assert "bnp_container" in fetch(url).text

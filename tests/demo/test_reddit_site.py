@@ -1,27 +1,19 @@
 """The miniature Reddit: nothing without a token, a rate limit that is told, and listings in the shape of saved ones."""
 
-import base64
 import hashlib
 import json
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
 from demo.internet import Internet
-from demo.reddit_site import CLIENT_ID, CLIENT_SECRET
+from tests.demo.reddit_client import all_posts, bearer_of, listing, token
 
 Fetch: TypeAlias = Callable[..., Any]
-Post: TypeAlias = dict[str, Any]
-
-
-def token(internet: Internet, fetch: Fetch, secret: str = CLIENT_SECRET, grant: str = "client_credentials") -> Any:
-    pair = base64.b64encode(f"{CLIENT_ID}:{secret}".encode()).decode()
-    headers = {"Authorization": f"Basic {pair}", "Content-Type": "application/x-www-form-urlencoded"}
-    url = internet.url("reddit", "/api/v1/access_token")
-    return fetch(url, method="POST", headers=headers, body=f"grant_type={grant}".encode())
 
 
 @pytest.fixture(scope="module")
@@ -30,23 +22,6 @@ def bearer(internet: Internet, fetch: Fetch) -> dict[str, str]:
     assert answer["token_type"] == "bearer"
     assert answer["expires_in"] == 3600
     return {"Authorization": f"Bearer {answer['access_token']}"}
-
-
-def listing(internet: Internet, fetch: Fetch, bearer: dict[str, str], path: str) -> Any:
-    answer = fetch(internet.url("reddit_api", path), headers=bearer)
-    assert answer.status == 200
-    return json.loads(answer.body)["data"]
-
-
-def all_posts(internet: Internet, fetch: Fetch, bearer: dict[str, str], subreddit: str) -> Iterator[Post]:
-    after = ""
-    for _ in range(20):
-        page = listing(internet, fetch, bearer, f"/r/{subreddit}/new?limit=20&raw_json=1&after={after}")
-        yield from (child["data"] for child in page["children"] if child["kind"] == "t3")
-        after = page["after"]
-        if after is None:
-            return
-    pytest.fail("the listing does not end")
 
 
 def test_without_a_token_listings_are_refused(internet: Internet, fetch: Fetch) -> None:
@@ -194,3 +169,24 @@ def test_an_unknown_subreddit_is_a_404(internet: Internet, fetch: Fetch, bearer:
     answer = fetch(internet.url("reddit_api", "/r/nosuchplace/new"), headers=bearer)
     assert answer.status == 404
     assert json.loads(answer.body) == {"message": "Not Found", "error": 404}
+
+
+def test_there_are_as_many_subreddits_as_one_likes(fetch: Fetch) -> None:
+    names = ("memes", "me_irl", "wholesome", "adviceanimals", "prequel")
+    with Internet(memes=12, posts=24, subreddits=names) as wide:
+        bearer = bearer_of(wide, fetch)
+        ids = [post["id"] for name in names for post in all_posts(wide, fetch, bearer, name)]
+        assert len(set(ids)) == len(ids) == 24 * 5
+        assert f"crawl.reddit.subreddits=[{', '.join(names)}]" in wide.settings
+
+
+def test_a_short_window_forgets_what_was_asked(fetch: Fetch) -> None:
+    with Internet(memes=12, reddit_requests=1, reddit_window=0.3) as hasty:
+        bearer, url = bearer_of(hasty, fetch), hasty.url("reddit_api", "/r/memes/new")
+        first, second = fetch(url, headers=bearer), fetch(url, headers=bearer)
+        assert (first.status, second.status) == (200, 429)
+        assert first.headers["x-ratelimit-reset"] == "1", "never less than there is to wait"
+        deadline = time.monotonic() + 10
+        while fetch(url, headers=bearer).status == 429:
+            assert time.monotonic() < deadline, "the window does not end"
+            time.sleep(0.05)

@@ -1,0 +1,124 @@
+"""What Imgflip shows at this moment: the corpus, made more various if one likes, and what was published since."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from random import Random
+
+from PIL import Image
+
+from demo.corpus import FIRST_KEY, KEY_STEP, Blank, Corpus, Kind, Post, base36, invent_author, open_corpus
+from demo.options import Options
+from demo.reddit_posts import spares_used
+
+_FIRST_LATE = int("a000000", 36)  # above the keys of both corpora: what is new has the highest
+_CYCLE = 13  # no multiple of the twelve templates, or each would have one kind only
+_KINDS: Mapping[int, Kind] = {3: "animated", 7: "several"}
+_NSFW_TURN, _HARD_TURN = 10, 5
+
+
+class Feed:
+    """A corpus that grows at its top. It is what the sites serve, and what the ground truth is told from.
+
+    Late memes take the captions that neither Reddit nor the image search shows, in turn; their keys and
+    captions depend on their number alone, so that two processes that count alike agree on them.
+    """
+
+    def __init__(self, corpus: Corpus, options: Options) -> None:
+        self._corpus = corpus
+        self._variety = options.variety
+        self._places = {blank.id: place for place, blank in enumerate(corpus.blanks)}
+        self._first_turn = -(-(spares_used(options) + options.pictures) // max(1, len(corpus.blanks)))
+        self._late: Counter[str] = Counter()
+
+    @property
+    def blanks(self) -> Sequence[Blank]:
+        """All templates, most popular first."""
+        return self._corpus.blanks
+
+    @property
+    def late(self) -> dict[str, int]:
+        """How many memes were published since the start, by template."""
+        return dict(self._late)
+
+    def publish(self, late: Mapping[str, int]) -> None:
+        """Put new memes at the top: how many on each template, by its id."""
+        self._late.update(late)
+
+    def share_out(self, memes: int) -> dict[str, int]:
+        """`memes` in turn on each template, those first that have the fewest late ones."""
+        late = Counter(dict.fromkeys(self._places, 0) | self._late)
+        before = dict(late)
+        for _ in range(memes):
+            late[min(late, key=lambda number: (late[number], self._places[number]))] += 1
+        return {number: late[number] - before[number] for number in late if late[number] > before[number]}
+
+    def picture(self, blank: Blank) -> Image.Image:
+        """The template's clean picture, RGB."""
+        return self._corpus.picture(blank)
+
+    def count(self, blank: Blank) -> int:
+        """How many memes there are on it now."""
+        return self._corpus.count(blank) + self._late[blank.id]
+
+    def post(self, blank: Blank, place: int) -> Post:
+        """The meme at `place`, 0 is the newest."""
+        late = self._late[blank.id]
+        if place < late:
+            return self._shown(self._late_post(blank, late - 1 - place))
+        return self._shown(self._corpus.post(blank, place - late))
+
+    def find(self, key: str) -> Post | None:
+        """The meme with that key."""
+        turn, which = divmod(int(key, 36) - _FIRST_LATE, len(self.blanks))
+        if turn < 0:
+            post = self._corpus.find(key)
+            return self._shown(post) if post else None
+        blank = self.blanks[which]
+        return self._shown(self._late_post(blank, turn)) if turn < self._late[blank.id] else None
+
+    def spare(self, number: int) -> tuple[Blank, tuple[str, ...]]:
+        """A template and a caption for sites other than Imgflip."""
+        return self._corpus.spare(number)
+
+    def _late_post(self, blank: Blank, turn: int) -> Post:
+        place = self._places[blank.id]
+        key = base36(_FIRST_LATE + turn * len(self.blanks) + place)
+        chance = Random(f"late {key}")
+        views = chance.randrange(1, 900)
+        return Post(
+            key=key, blank=blank, boxes=self.spare((self._first_turn + turn) * len(self.blanks) + place)[1],
+            title=f"{blank.name} again", views=views, votes=chance.randrange(views), comments=chance.randrange(9),
+            author=invent_author(chance), late=True,
+        )  # fmt: skip
+
+    def _shown(self, post: Post) -> Post:
+        return vary(post) if self._variety else post
+
+
+def vary(post: Post) -> Post:
+    """`post`, or instead a GIF, a post of several pictures, one that is not safe for work, or one hard to read.
+
+    The key decides. Hard captions hold a `;`, a ` | ` and a newline, and a `; ` in the last box.
+    """
+    number = int(post.key, 36)
+    turn = (number if post.late else (number - FIRST_KEY) // KEY_STEP) % _CYCLE
+    if turn in _KINDS:
+        kind = _KINDS[turn]
+        return replace(post, kind=kind, suffix="gif" if kind == "animated" else post.suffix)
+    if turn == _NSFW_TURN:
+        return replace(post, over_18=True)
+    if turn == _HARD_TURN and post.flaw is None and 0 < len(post.boxes) <= len(post.blank.boxes):
+        first = post.boxes[0].replace(" ", ";", 1)
+        last = f"{post.boxes[-1] if len(post.boxes) > 1 else first} | or so;\nwho knows; bye"
+        return replace(post, boxes=(first, *post.boxes[1:-1], last)[-len(post.boxes) :], flaw="separator")
+    return post
+
+
+def read_corpus(options: Options) -> Corpus:
+    """The corpus of `options`.
+
+    Raises:
+        ConfigError: the data folder cannot be served, or has too few memes.
+    """
+    return open_corpus(options.data, options.memes, options.seed, numbered=options.quick)
