@@ -1,7 +1,11 @@
 """Pictures from strangers: what they really are, whether they are whole, and how they look.
 
 Nothing that a header says is believed for long: the size is checked before any pixel is decoded,
-the decoded picture must have that size, and a file whose pixels do not all arrive is refused.
+the decoded picture must have that size, and a file that does not reach its own end is refused.
+
+JPEGs, which nearly all memes are, go a short way: our own walk over their segments finds size and end,
+and OpenCV decodes them once, grey and at reduced scale (95 % of that time is reading the compressed
+bits, which nothing can spare). Everything else is Pillow's. Both ways give the same hashes, bit for bit.
 
 The perceptual hashes follow the DCT method of Zauner, "Implementation and Benchmarking of
 Perceptual Image Hash Functions" (2010): the lowest frequencies against their median. 64 bits tell
@@ -19,8 +23,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
+from PIL import ImageOps
 
 from catalog.errors import BadImage
+from catalog.formats import JpegHeader, Still, is_page, is_whole, read_jpeg, still_format
 from catalog.records import Image
 
 Pixels: TypeAlias = NDArray[np.uint8]
@@ -29,8 +35,18 @@ _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP")
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError,
            AttributeError, NotImplementedError, struct.error, zlib.error)  # fmt: skip
 _ORIENTATION = 0x0112
-_JPEG_END = b"\xff\xd9"
 _HASH_SIDE = 64
+# The decoder may scale a JPEG down while it decodes, but never below this size.
+_REDUCED_SIDE = 2 * _HASH_SIDE
+_REDUCED_GREY = {
+    8: cv2.IMREAD_REDUCED_GRAYSCALE_8, 4: cv2.IMREAD_REDUCED_GRAYSCALE_4,
+    2: cv2.IMREAD_REDUCED_GRAYSCALE_2, 1: cv2.IMREAD_GRAYSCALE,
+}  # fmt: skip
+# Each pass of a progressive JPEG may cost as much as the whole picture and take only a few bytes.
+_MOST_SCANS = 100
+# What a decoder puts where a JPEG's bits run out, and bits that it would read as something else.
+_STARVED = 128
+_FEED = b"\x5a\xa5\x3c\xc3" * 32
 
 # `max_pixels` is checked on every path below, and a setting may allow more than Pillow's own limit does.
 Pillow.MAX_IMAGE_PIXELS = None
@@ -44,21 +60,24 @@ def inspect_image(data: bytes, *, max_bytes: int, max_pixels: int) -> Image:
     Every pixel is decoded (JPEGs at reduced scale), of an animation those of the first frame.
 
     Raises:
-        BadImage: `empty`, `too many bytes`, `not an image`, `too many pixels` or `truncated`.
+        BadImage: `empty`, `too many bytes`, `not an image`, `too many pixels`, `too many scans` or `truncated`.
     """
-    if not data:
-        raise BadImage("empty")
     if len(data) > max_bytes:
         raise BadImage("too many bytes", f"{len(data)} of {max_bytes}")
-    picture = _open(data, max_pixels)
-    width, height = picture.size
-    form = str(picture.format).lower()
-    # The decoder may scale a JPEG down while it decodes, but never below this size.
-    picture.draft("L", (2 * _HASH_SIDE, 2 * _HASH_SIDE))
-    grey = _upright(_pixels(picture, "L"), orientation := _orientation(picture))
+    form = _format(data)
+    header = _jpeg_header(data, max_pixels) if form == "jpeg" else None
+    if header and header.plain:
+        width, height = header.width, header.height
+        grey = _reduced_grey(data, header)
+        orientation = _orientation(_open(data, max_pixels)) if header.tagged else 1
+    else:
+        picture = _open_whole(data, form, max_pixels)
+        width, height = picture.size
+        picture.draft("L", (_REDUCED_SIDE, _REDUCED_SIDE))
+        grey, orientation = _pixels(picture, "L"), _orientation(picture)
     if orientation >= 5:
         width, height = height, width
-    phash64, phash256 = perceptual_hashes(grey)
+    phash64, phash256 = perceptual_hashes(_upright(grey, orientation))
     return Image(
         key=hashlib.sha256(data).hexdigest(),
         width=width, height=height, format=form, bytes=len(data),
@@ -70,21 +89,32 @@ def decode_image(data: bytes, *, max_pixels: int = 50_000_000) -> Pixels:
     """The picture in `data` as (height, width, 3) BGR: upright, first frame, transparency on white.
 
     Raises:
-        BadImage: `empty`, `not an image`, `too many pixels` or `truncated`.
+        BadImage: as `inspect_image`, but for `too many bytes`.
     """
-    if not data:
-        raise BadImage("empty")
-    picture = _open(data, max_pixels)
-    # OpenCV decodes JPEGs twice as fast, but fills up a cut one silently: those are left to Pillow.
-    if picture.format == "JPEG" and picture.mode in ("RGB", "L") and data.endswith(_JPEG_END):
-        flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
-        found = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-        if found is None or found.shape[1::-1] != picture.size:
-            raise BadImage("truncated", "its pixels cannot be decoded")
-        pixels = np.asarray(found, np.uint8)
-    else:
-        pixels = _pixels(picture, "RGB")[:, :, ::-1]
+    form = _format(data)
+    header = _jpeg_header(data, max_pixels) if form == "jpeg" else None
+    if header and header.plain:
+        pixels = _decoded(data, cv2.IMREAD_COLOR, (header.width, header.height))
+        return _upright(pixels, _orientation(_open(data, max_pixels)) if header.tagged else 1)
+    picture = _open_whole(data, form, max_pixels)
+    pixels = _pixels(picture, "RGB")[:, :, ::-1]
     return _upright(pixels, _orientation(picture))
+
+
+def load_picture(data: bytes, *, max_pixels: int) -> Pillow.Image:
+    """The picture in `data` as Pillow has it, with palette and transparency: upright, first frame, without metadata.
+
+    Raises:
+        BadImage: as `inspect_image`, but for `too many bytes`.
+    """
+    picture = _open_whole(data, _format(data), max_pixels)
+    try:
+        picture.load()
+        upright = ImageOps.exif_transpose(picture)
+    except _BROKEN as error:
+        raise BadImage("truncated", str(error)) from None
+    upright.info = {name: value for name, value in picture.info.items() if name == "transparency"}
+    return upright
 
 
 def perceptual_hashes(grey: Pixels) -> tuple[str, str]:
@@ -104,7 +134,73 @@ def hamming(a: str, b: str) -> int:
 
 
 def _bits(frequencies: NDArray[np.float32]) -> str:
-    return np.packbits(frequencies > np.median(frequencies)).tobytes().hex()
+    ordered = np.sort(frequencies, axis=None)
+    median = (ordered[ordered.size // 2 - 1] + ordered[ordered.size // 2]) / 2
+    return np.packbits(frequencies > median).tobytes().hex()
+
+
+def _format(data: bytes) -> Still:
+    if not data:
+        raise BadImage("empty")
+    form = still_format(data)
+    if form is None:
+        raise BadImage("not an image", "a page of text or markup" if is_page(data) else "")
+    return form
+
+
+def _jpeg_header(data: bytes, max_pixels: int) -> JpegHeader:
+    header = read_jpeg(data)
+    if header is None:
+        raise BadImage("not an image", "a JPEG without a size")
+    _check_size(header.width, header.height, max_pixels)
+    if header.end is None:
+        raise BadImage("truncated", "no end marker")
+    if header.scans > _MOST_SCANS:
+        raise BadImage("too many scans", str(header.scans))
+    return header
+
+
+def _check_size(width: int, height: int, max_pixels: int) -> None:
+    if width < 1 or height < 1:
+        raise BadImage("not an image", f"{width} x {height} pixels")
+    if width * height > max_pixels:
+        raise BadImage("too many pixels", f"{width} x {height}")
+
+
+def _reduced_grey(data: bytes, header: JpegHeader) -> Pixels:
+    """A plain JPEG's brightness, at the smallest scale that keeps `_REDUCED_SIDE` pixels on the shorter side."""
+    room = min(header.width, header.height) // _REDUCED_SIDE
+    scale = next((scale for scale in _REDUCED_GREY if scale <= room), 1)
+    size = -(-header.width // scale), -(-header.height // scale)
+    grey = _decoded(data, _REDUCED_GREY[scale], size)
+    if grey[-1, -1] == _STARVED and _is_starved(data, header):
+        raise BadImage("truncated", "its bits end before its pixels do")
+    return grey
+
+
+def _decoded(data: bytes, flags: int, size: tuple[int, int]) -> Pixels:
+    try:
+        found = cv2.imdecode(np.frombuffer(data, np.uint8), flags | cv2.IMREAD_IGNORE_ORIENTATION)
+    except cv2.error:
+        found = None
+    if found is None or found.shape[1::-1] != size:
+        raise BadImage("truncated", "its pixels cannot be decoded")
+    return np.asarray(found, np.uint8)
+
+
+def _is_starved(data: bytes, header: JpegHeader) -> bool:
+    """Whether a JPEG's bits run out before its end marker (someone cut it and closed it again).
+
+    Decoders leave the rest grey and say nothing. So feed more bits in before the marker: a picture that is
+    complete ignores them, one that starves shows them.
+    """
+    fed = data[: header.end] + _FEED + data[header.end :]
+    shown = []
+    for version in (data, fed):
+        picture = _open(version, header.width * header.height)
+        picture.draft("L", (_REDUCED_SIDE, _REDUCED_SIDE))
+        shown.append(_pixels(picture, "L"))
+    return not np.array_equal(shown[0], shown[1])
 
 
 def _open(data: bytes, max_pixels: int) -> Pillow.Image:
@@ -113,11 +209,17 @@ def _open(data: bytes, max_pixels: int) -> Pillow.Image:
         picture = Pillow.open(io.BytesIO(data), formats=_FORMATS)
     except _BROKEN:
         raise BadImage("not an image") from None
-    width, height = picture.size
-    if width < 1 or height < 1:
-        raise BadImage("not an image", f"{width} x {height} pixels")
-    if width * height > max_pixels:
-        raise BadImage("too many pixels", f"{width} x {height}")
+    _check_size(*picture.size, max_pixels)
+    return picture
+
+
+def _open_whole(data: bytes, form: Still, max_pixels: int) -> Pillow.Image:
+    """`_open`, and the file reaches to its end (of a JPEG, `_jpeg_header` has told)."""
+    whole = form == "jpeg" or is_whole(form, data)
+    # Pillow reads not even the header of a WebP that is cut.
+    picture = _open(data, max_pixels) if whole or form != "webp" else None
+    if picture is None or not whole:
+        raise BadImage("truncated", f"a {form} without its end")
     return picture
 
 

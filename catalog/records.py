@@ -2,7 +2,7 @@
 
 import hashlib
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -13,6 +13,8 @@ Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 # A limit makes pydantic look into the text: half an emoji (a lone surrogate) is refused, no store could keep it.
 Text = Annotated[str, Field(max_length=100_000)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+# What may move; one of its frames stands for it.
+Container: TypeAlias = Literal["gif", "webp", "mp4", "webm"]
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -29,6 +31,7 @@ class Image(Record):
     width, height: pixels, after EXIF rotation.
     format: ``jpeg``, ``png``, ``gif``, ``webp`` … as the bytes say, not as the site said.
     phash64, phash256: perceptual hashes in hex (16 and 64 digits), bits compared by Hamming distance.
+    frame_of: what the bytes are the first frame of, if the meme moves (they are a PNG then); None for a still.
     """
 
     key: Sha256
@@ -38,6 +41,7 @@ class Image(Record):
     bytes: Annotated[int, Field(gt=0)]
     phash64: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
     phash256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    frame_of: Container | None = None
 
 
 class TemplateRef(Record):
@@ -84,7 +88,8 @@ class Ocr(Record):
 class Meme(Record):
     """One post of one meme.
 
-    id: ``<source>:<id at the source>``, the upsert key. The same post found twice is one record.
+    id: ``<source>:<id at the source>``, the upsert key. The same post found twice is one record. Of a page with
+        several pictures each is a meme: the first has the page's own id, further ones ``<id>-2``, ``<id>-3`` …
     boxes: the caption, one text a box in the template's order, as the page states it; an empty box is ``""``.
     score, views: as the site counted when we looked.
     author: salted hash of the author's name, and only if a config asked for it.

@@ -14,6 +14,7 @@ from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
 from catalog.errors import BadImage
+from catalog.formats import JpegHeader
 from catalog.images import decode_image, hamming, inspect_image
 from catalog.records import Image
 
@@ -86,7 +87,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         "data",
         [b"x", b"<html><body>404</body></html>", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a",
-         b"RIFF\x10\0\0\0WEBP", b"\x00" * 5000, b"%PDF-1.7", b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+         b"RIFF\x04\0\0\0WEBP", b"\x00" * 5000, b"%PDF-1.7", b"<svg xmlns='http://www.w3.org/2000/svg'/>",
          png(0, 10), b"BM" + b"\xff" * 60],
         ids=lambda data: repr(data[:12]),
     )  # fmt: skip
@@ -114,19 +115,61 @@ class TestRefused:
     def test_a_header_that_promises_more_than_there_is(self) -> None:
         assert refused(png(4000, 4000, b"\0" * 100)) == "truncated"
 
-    @pytest.mark.parametrize("form", ["JPEG", "PNG", "GIF", "WEBP", "BMP"])
-    @pytest.mark.parametrize("part", [0.5, 0.9])
-    def test_a_file_that_is_cut_off(self, form: str, part: float) -> None:
-        data = encoded(photo(), form)
-        assert refused(data[: int(len(data) * part)]) in ("truncated", "not an image")
+    @pytest.mark.parametrize(
+        ("form", "options"),
+        [
+            ("JPEG", {}), ("JPEG", {"progressive": True}), ("JPEG", {"optimize": True, "restart_marker_blocks": 3}),
+            ("PNG", {}), ("GIF", {}), ("WEBP", {}), ("WEBP", {"lossless": True}), ("BMP", {}),
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_a_file_that_is_cut_off_anywhere(self, form: str, options: dict[str, Any]) -> None:
+        data = encoded(photo(97, 61), form, **options)
+        near_the_ends = {*range(40), *range(len(data) - 40, len(data))}
+        accepted = [end for end in {*near_the_ends, *range(0, len(data), 53)} if _is_accepted(data[:end])]
+        assert accepted == []
 
-    def test_a_cut_jpeg_is_called_truncated(self) -> None:
-        data = encoded(photo(800, 600), "JPEG")
+    @pytest.mark.parametrize("form", ["JPEG", "PNG", "GIF", "WEBP", "BMP"])
+    def test_a_cut_behind_the_header_is_called_truncated(self, form: str) -> None:
+        data = encoded(photo(), form)
+        for part in (0.5, 0.9):
+            assert refused(data[: int(len(data) * part)]) == "truncated"
+        assert refused(data[:-1]) == "truncated"
+
+    def test_a_cut_jpeg_whose_thumbnail_is_whole(self) -> None:
+        thumbnail = encoded(photo(32, 24), "JPEG")
+        segment = b"\xff\xec" + struct.pack(">H", len(thumbnail) + 2) + thumbnail
+        whole = encoded(photo(), "JPEG")
+        data = whole[:2] + segment + whole[2:]
+        assert inspected(data).width == 320
         assert refused(data[: len(data) // 2]) == "truncated"
 
-    def test_a_cut_progressive_jpeg_is_called_truncated(self) -> None:
-        data = encoded(photo(800, 600), "JPEG", progressive=True)
-        assert refused(data[: len(data) * 3 // 4]) == "truncated"
+    @pytest.mark.parametrize("mode", ["L", "RGB"])
+    def test_a_jpeg_that_was_cut_and_closed_again(self, mode: str) -> None:
+        whole = encoded(photo(800, 600).convert(mode), "JPEG")
+        for part in (0.3, 0.7, 0.95):
+            with pytest.raises(BadImage, match="its bits end before its pixels do"):
+                inspected(whole[: int(len(whole) * part)] + b"\xff\xd9")
+
+    def test_a_jpeg_that_is_grey_in_its_last_corner_is_whole(self) -> None:
+        picture = photo(320, 240)
+        picture.paste((128, 128, 128), (160, 120, 320, 240))
+        assert inspected(encoded(picture, "JPEG", quality=95)).width == 320
+        assert inspected(encoded(Pillow.new("L", (640, 480), 128), "JPEG")).width == 640
+
+    def test_a_jpeg_of_endless_passes(self) -> None:
+        data = encoded(photo(), "JPEG", progressive=True)
+        last = data.rindex(b"\xff\xda")
+        scan = data[last:-2]
+        assert refused(data[:-2] + scan * 200 + b"\xff\xd9") == "too many scans"
+
+
+def _is_accepted(data: bytes) -> bool:
+    try:
+        inspected(data)
+    except BadImage:
+        return False
+    return True
 
 
 class TestAccepted:
@@ -228,6 +271,22 @@ class TestAccepted:
 
 
 class TestHashes:
+    def test_both_ways_to_decode_a_jpeg_give_the_same_bits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pictures = [captioned(photo(width, height, width), "SAME", "BITS") for width, height in (
+            (127, 128), (255, 400), (256, 256), (611, 517), (1024, 700), (1100, 1033))]  # fmt: skip
+        files = [encoded(picture.convert(mode), "JPEG", progressive=bool(quality % 2), quality=quality)
+                 for picture in pictures for mode in ("L", "RGB") for quality in (40, 75, 94)]  # fmt: skip
+        files += [encoded(picture, "JPEG", keep_rgb=True) for picture in pictures]
+        short = [inspected(data) for data in files]
+        monkeypatch.setattr(JpegHeader, "plain", False)
+        assert [inspected(data) for data in files] == short
+
+    def test_real_jpegs_have_the_hashes_that_they_always_had(self, real_data: Path) -> None:
+        known = "a154454916ebe4bea2818678398cd521718cf0512fb4ca66f637edc9ef6a10b4"
+        hashes = [inspected(path.read_bytes()) for path in sorted((real_data / "real_memes").rglob("*.jpg"))[:100]]
+        text = " ".join(f"{image.phash64}{image.phash256}" for image in hashes)
+        assert hashlib.sha256(text.encode()).hexdigest() == known
+
     @pytest.mark.parametrize("seed", range(5))
     def test_a_copy_made_smaller_and_compressed_again_stays_close(self, seed: int) -> None:
         meme = captioned(photo(600, 500, seed), "ONE DOES NOT SIMPLY", "TRUST A HASH")

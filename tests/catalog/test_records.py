@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from catalog.records import Meme, Ocr, OcrBox, Template, TemplateRef, author_hash
+from catalog.records import Image, Meme, Ocr, OcrBox, Template, TemplateRef, author_hash
 
 WHEN = datetime(2026, 11, 20, tzinfo=UTC)
 LATER = WHEN + timedelta(days=1)
@@ -102,6 +102,19 @@ def test_a_record_survives_json() -> None:
     full = meme(boxes=("a", ""), posted_at=WHEN, template=TemplateRef(id="1", slug="s", name="n"), ocr=Ocr(
         text="READ", boxes=(BOX,), confidence=99.25, engine="e"))  # fmt: skip
     assert Meme.model_validate_json(full.model_dump_json(exclude_none=True)) == full
+
+
+def test_a_picture_says_what_it_is_a_frame_of_and_older_records_do_not() -> None:
+    facts = {"key": "a" * 64, "width": 1, "height": 1, "format": "png", "bytes": 9, "phash64": "0" * 16,
+             "phash256": "0" * 64}  # fmt: skip
+    old = Meme.model_validate({"id": "test:1", "source": "test", "image": facts, "schema_version": 1})
+    assert old.image is not None
+    assert old.image.frame_of is None
+    assert "frame_of" not in old.model_dump_json(exclude_none=True)
+    frame = Image.model_validate(facts | {"frame_of": "mp4"})
+    assert Image.model_validate_json(frame.model_dump_json(exclude_none=True)) == frame
+    with pytest.raises(ValidationError):
+        Image.model_validate(facts | {"frame_of": "avi"})
 
 
 def test_a_template_says_how_memes_refer_to_it() -> None:

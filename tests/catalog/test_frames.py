@@ -1,0 +1,239 @@
+"""Moving memes: told by their bytes, whole or refused, and their first frame kept exactly."""
+
+import io
+import subprocess
+from pathlib import Path
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image as Pillow
+
+from catalog import frames
+from catalog.errors import BadImage
+from catalog.formats import is_animated, is_whole
+from catalog.frames import Received, container_of, first_frame, receive
+from catalog.images import hamming, inspect_image
+from catalog.video_frame import NO_FRAME
+
+Moving = Literal["gif", "webp", "mp4", "webm"]
+MOVING: tuple[Moving, ...] = ("gif", "webp", "mp4", "webm")
+LIMITS = {"max_bytes": 10**7, "max_pixels": 10**7}
+
+
+def drawn(step: int, width: int = 160, height: int = 120) -> NDArray[np.uint8]:
+    """(height, width, 3) RGB: a few smooth shapes that move with each step."""
+    y, x = np.mgrid[0:height, 0:width]
+    layers = [128 + 100 * np.sin((x * a + y * b + step * 40) / 25) for a, b in ((1, 0), (0, 1), (1, 2))]
+    return np.stack(layers, axis=2).astype(np.uint8)
+
+
+def animated(form: str, frame_count: int = 4, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    first, *others = [Pillow.fromarray(drawn(step)) for step in range(frame_count)]
+    if form == "gif":
+        first, *others = [picture.quantize(64) for picture in (first, *others)]
+    first.save(stream, form, save_all=True, append_images=others, duration=80, **options)
+    return stream.getvalue()
+
+
+def received(data: bytes, declared: str | None = None) -> Received:
+    return receive(data, declared=declared, max_bytes=10**7, max_pixels=10**7)
+
+
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory: pytest.TempPathFactory) -> dict[Moving, bytes]:
+    """The same few frames in every container."""
+    found: dict[Moving, bytes] = {"gif": animated("gif"), "webp": animated("webp", lossless=True)}
+    videos: tuple[tuple[Moving, str], ...] = (("mp4", "mp4v"), ("webm", "VP80"))
+    for form, codec in videos:
+        path = tmp_path_factory.mktemp("videos") / f"video.{form}"
+        writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*codec), 10, (160, 120))
+        for step in range(4):
+            writer.write(np.ascontiguousarray(drawn(step)[:, :, ::-1]))
+        writer.release()
+        found[form] = path.read_bytes()
+    return found
+
+
+@pytest.mark.parametrize("form", MOVING)
+def test_the_first_frame_is_kept_and_marked(form: Moving, moving: dict[Moving, bytes]) -> None:
+    kept = received(moving[form])
+    assert (kept.image.frame_of, kept.image.format) == (form, "png")
+    assert (kept.image.width, kept.image.height) == (160, 120)
+    assert kept.image.bytes == len(kept.data)
+    shown = np.asarray(Pillow.open(io.BytesIO(kept.data)).convert("RGB"))
+    off = np.abs(shown.astype(int) - drawn(0).astype(int)).mean()
+    assert off < {"webp": 0.01, "gif": 15}.get(form, 5)
+
+
+@pytest.mark.parametrize("form", ["gif", "webp"])
+def test_nothing_of_the_frame_is_lost(form: Moving, moving: dict[Moving, bytes]) -> None:
+    frame, _ = first_frame(moving[form], **LIMITS)
+    first = Pillow.open(io.BytesIO(moving[form])).convert("RGBA")
+    assert np.array_equal(np.asarray(Pillow.open(io.BytesIO(frame)).convert("RGBA")), np.asarray(first))
+    assert inspect_image(frame, **LIMITS).phash256 == inspect_image(moving[form], **LIMITS).phash256
+
+
+@pytest.mark.parametrize("form", MOVING)
+def test_the_same_bytes_give_the_same_frame(form: Moving, moving: dict[Moving, bytes]) -> None:
+    assert first_frame(moving[form], **LIMITS) == first_frame(moving[form], **LIMITS)
+
+
+def test_transparent_parts_stay_transparent() -> None:
+    stream = io.BytesIO()
+    first, second = (Pillow.new("RGBA", (20, 10), (0, 0, 0, 0)) for _ in range(2))
+    first.putpixel((3, 3), (255, 0, 0, 255))
+    second.putpixel((5, 5), (0, 255, 0, 255))
+    first.save(stream, "GIF", save_all=True, append_images=[second], disposal=2)
+    frame, container = first_frame(stream.getvalue(), **LIMITS)
+    shown = Pillow.open(io.BytesIO(frame)).convert("RGBA")
+    assert container == "gif"
+    assert shown.getpixel((3, 3)) == (255, 0, 0, 255)
+    assert shown.getchannel("A").getpixel((0, 0)) == 0
+
+
+@pytest.mark.parametrize("form", ["jpeg", "png", "gif", "webp", "bmp"])
+def test_a_still_keeps_its_own_bytes(form: str) -> None:
+    stream = io.BytesIO()
+    Pillow.fromarray(drawn(0)).save(stream, form)
+    data = stream.getvalue()
+    kept = received(data)
+    assert (kept.data, kept.image.frame_of, kept.image.format) == (data, None, form)
+    assert kept.image == inspect_image(data, **LIMITS)
+    with pytest.raises(BadImage, match="nothing that moves"):
+        first_frame(data, **LIMITS)
+
+
+def test_a_gif_of_one_frame_with_the_head_of_an_animation_is_a_still() -> None:
+    data = animated("gif", 1, loop=0)
+    assert container_of(data) is None
+    assert received(data).data == data
+
+
+@pytest.mark.parametrize("form", MOVING)
+def test_what_is_cut_off_is_refused(form: Moving, moving: dict[Moving, bytes]) -> None:
+    data = moving[form]
+    assert is_whole(form, data)
+    assert not any(is_whole(form, data[:end]) for end in range(12, len(data), 7))
+    assert not is_whole(form, data[:-1])
+    with pytest.raises(BadImage) as refused:
+        first_frame(data[: len(data) * 3 // 4], **LIMITS)
+    assert refused.value.reason == "truncated"
+
+
+@pytest.mark.parametrize("form", MOVING)
+def test_limits_hold(form: Moving, moving: dict[Moving, bytes]) -> None:
+    with pytest.raises(BadImage) as refused:
+        receive(moving[form], max_bytes=len(moving[form]) - 1, max_pixels=10**7)
+    assert refused.value.reason == "too many bytes"
+    with pytest.raises(BadImage) as refused:
+        receive(moving[form], max_bytes=10**7, max_pixels=160 * 120 - 1)
+    assert refused.value.reason == "too many pixels"
+
+
+def test_a_gif_bomb_is_refused_by_its_header(moving: dict[Moving, bytes]) -> None:
+    data = moving["gif"]
+    with pytest.raises(BadImage) as refused:
+        first_frame(data[:6] + b"\xff\xff\xff\xff" + data[10:], **LIMITS)
+    assert refused.value.reason == "too many pixels"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom\x00\x00\x00\x08moov\x00\x00\x00\x08mdat",
+        b"\x1a\x45\xdf\xa3\x80\x18\x53\x80\x67\x80",
+    ],
+)
+def test_a_video_without_a_picture_is_refused(data: bytes) -> None:
+    with pytest.raises(BadImage) as refused:
+        received(data)
+    assert refused.value.reason == "not an image"
+
+
+def test_garbage_behind_a_video_s_header_is_refused(moving: dict[Moving, bytes]) -> None:
+    data = bytearray(moving["mp4"])
+    at = data.index(b"moov") + 4
+    data[at : at + 400] = bytes(n * 37 % 251 for n in range(400))
+    with pytest.raises(BadImage):
+        received(bytes(data))
+
+
+def test_a_video_that_takes_too_long_is_given_up(moving: dict[Moving, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "_SECONDS", 0.001)
+    with pytest.raises(BadImage) as refused:
+        received(moving["mp4"])
+    assert refused.value.reason == "too slow"
+
+
+def test_a_playlist_is_no_video(tmp_path: Path) -> None:
+    """FFmpeg would open the files that it names; we do not show it one."""
+    secret = tmp_path / "secret.mp4"
+    secret.write_bytes(b"x")
+    for text in (f"#EXTM3U\n#EXTINF:1,\n{secret}\n", f"ffconcat version 1.0\nfile {secret}\n"):
+        with pytest.raises(BadImage) as refused:
+            received(text.encode())
+        assert refused.value.reason == "not an image"
+
+
+def test_the_reader_of_videos_takes_nothing_but_mp4_and_webm(moving: dict[Moving, bytes], tmp_path: Path) -> None:
+    path = tmp_path / "video.avi"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, (160, 120))
+    writer.write(drawn(0))
+    writer.release()
+    for data, code in ((path.read_bytes(), NO_FRAME), (moving["webm"], 0)):
+        path.write_bytes(data)
+        with path.open("rb") as stream:
+            done = subprocess.run(frames.reader_command(10**7), stdin=stream, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (code, b"")
+
+
+class TestDeclared:
+    @pytest.mark.parametrize(
+        ("declared", "wrong"),
+        [
+            (None, False), ("", False), ("application/octet-stream", False), ("image/jpeg", False),
+            ("Image/JPG; charset=binary", False), ("image/png", True), ("text/html", True), ("video/mp4", True),
+        ],
+    )  # fmt: skip
+    def test_another_type_than_the_real_one_is_taken_and_told(self, declared: str | None, wrong: bool) -> None:
+        stream = io.BytesIO()
+        Pillow.fromarray(drawn(0)).save(stream, "JPEG")
+        kept = received(stream.getvalue(), declared)
+        assert (kept.image.format, kept.misdeclared) == ("jpeg", wrong)
+
+    @pytest.mark.parametrize("form", MOVING)
+    def test_a_moving_meme_that_is_called_a_jpeg(self, form: Moving, moving: dict[Moving, bytes]) -> None:
+        kept = received(moving[form], "image/jpeg")
+        assert (kept.image.frame_of, kept.misdeclared) == (form, True)
+
+    @pytest.mark.parametrize(
+        "page",
+        [
+            b"<!DOCTYPE html><p>gone",
+            b"\n <HTML>",
+            b"\xef\xbb\xbf<html>",
+            b'<?xml version="1.0"?><Error/>',
+            b'{"error": 1}',
+        ],
+    )
+    def test_a_page_that_is_called_a_jpeg_is_no_image(self, page: bytes) -> None:
+        with pytest.raises(BadImage, match="not an image: a page, declared as image/jpeg") as refused:
+            received(page, "image/jpeg")
+        assert refused.value.reason == "not an image"
+
+
+def test_only_several_frames_are_an_animation(moving: dict[Moving, bytes]) -> None:
+    assert is_animated("gif", moving["gif"])
+    assert is_animated("webp", moving["webp"])
+    assert not is_animated("gif", animated("gif", 1))
+    assert not is_animated("webp", animated("webp", 1))
+    assert not is_animated("gif", b"GIF89a")
+
+
+def test_frames_of_one_meme_in_two_containers_look_alike(moving: dict[Moving, bytes]) -> None:
+    hashes = [received(moving[form]).image.phash64 for form in ("webp", "mp4", "webm")]
+    assert all(hamming(hashes[0], other) <= 10 for other in hashes)
