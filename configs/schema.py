@@ -58,12 +58,19 @@ class Reddit(Section):
 
 
 class ImageSearch(Section):
+    engines: tuple[Literal["bing", "google"], ...]
     bing: str
+    google: str
     queries: tuple[str, ...]
+    template_queries: bool
+    templates: Positive
     results_per_query: Positive
     browser: str | None
     driver: str | None
+    browsers: Positive
     page_seconds: Seconds
+    pages_per_browser: Positive
+    browser_memory_mb: Positive
 
 
 class Crawl(Section):

@@ -1,44 +1,78 @@
-"""Pages that need a browser, for requests that ask for one; all else about them is as with any request."""
+"""Pages that need a browser, as a Scrapy download handler: all else about them is as with any request."""
 
-import asyncio
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from scrapy import Request
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.crawler import Crawler
-from scrapy.http import HtmlResponse
+from scrapy.exceptions import DownloadCancelledError
+from scrapy.http import HtmlResponse, Response
 
+from scrapers.browsers.gate import Upstream
+from scrapers.pages.engines import ENGINES
 from scrapers.settings import user_agent
 from scrapers.spiders.base import our_spider
 
+if TYPE_CHECKING:
+    from scrapers.browsers.pool import BrowserPool
 
-class BrowserPages:
-    """The middleware that answers requests with ``meta["browser"]`` by what a real browser shows.
+# On the answer to a page that was cut short because the crawl stops.
+UNFINISHED = "unfinished"
 
-    It stands behind robots.txt and the address guard. One browser works at a time, in a thread.
+# They describe bytes that the browser has long decoded.
+_SPENT_HEADERS = {"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"}
+
+_POOLS: "WeakKeyDictionary[Crawler, BrowserPool]" = WeakKeyDictionary()
+
+
+class BrowserHandler(HTTP11DownloadHandler):
+    """Answers requests with ``meta["browser"]`` by what a browser shows, all others as Scrapy does.
+
+    ``meta["browser"]`` is ``{"engine": name in ENGINES, "results": how many are wanted}``. The answer's status and
+    headers are those of the page. One that was cut short because the crawl stops has the flag `UNFINISHED`; it is
+    empty if no browser had been free. One browser pool serves a crawler, whatever the scheme.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._one = asyncio.Semaphore(1)
+    async def download_request(self, request: Request) -> Response:
+        """Raises BrowserFailed, and what Scrapy's handlers raise."""
+        wanted = request.meta.get("browser")
+        if not wanted:
+            return await super().download_request(request)
+        from scrapers.browsers.pool import BrowserPool
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> "BrowserPages":
-        """The middleware of one spider, which must be one of ours."""
-        return cls(crawler)
+        spider = our_spider(self.crawler)
+        pool = _POOLS.get(self.crawler)
+        if pool is None:
+            crawl = spider.config.crawl
+            pool = _POOLS[self.crawler] = BrowserPool(crawl.images, user_agent(crawl), crawl.allow_hosts)
+        page = await pool.show(
+            request.url,
+            ENGINES[wanted["engine"]],
+            wanted["results"],
+            lambda: spider.session.stopping is not None,
+            _upstream(request),
+        )
+        if page is None:
+            return HtmlResponse(request.url, request=request, flags=[UNFINISHED], encoding="utf-8")
+        body = page.html.encode("utf-8", "replace")
+        if len(body) > self.crawler.settings.getint("DOWNLOAD_MAXSIZE"):
+            raise DownloadCancelledError(f"{page.url} has {len(body)} bytes")
+        headers = {name: value for name, value in page.headers.items() if name.lower() not in _SPENT_HEADERS}
+        flags = [] if page.finished else [UNFINISHED]
+        return HtmlResponse(
+            page.url, status=page.status, headers=headers, body=body, encoding="utf-8", flags=flags, request=request
+        )
 
-    async def process_request(self, request: Request) -> HtmlResponse | None:
-        """The page, scrolled to its end. Raises BrowserFailed."""
-        if not request.meta.get("browser"):
-            return None
-        from scrapers.browser import browse_results
+    async def close(self) -> None:
+        """End the browsers."""
+        await super().close()
+        pool = _POOLS.pop(self.crawler, None)
+        if pool is not None:
+            await pool.close()
 
-        spider = our_spider(self._crawler)
-        crawl = spider.config.crawl
-        async with self._one:
-            html = await asyncio.to_thread(
-                browse_results,
-                request.url,
-                crawl.images,
-                user_agent(crawl),
-                lambda: spider.session.stopping is not None,
-            )
-        return HtmlResponse(request.url, body=html, encoding="utf-8", request=request)
+
+def _upstream(request: Request) -> Upstream | None:
+    proxy = request.meta.get("proxy")
+    credentials = request.headers.get("Proxy-Authorization")
+    return Upstream.at(proxy, credentials.decode("latin-1") if credentials else None) if proxy else None

@@ -1,29 +1,27 @@
 """Bing's image search: what its result grid says of each picture."""
 
 import json
-from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from parsel import Selector
 
 from scrapers.pages.layout import LayoutChanged
+from scrapers.pages.search import Engine, FoundImage, is_web_address
 
 SITE = "bing"
 
 RESULT = "a.iusc"
 RESULT_FACTS = "m"
-MORE_BUTTON = "a.btn_seemore, input.btn_seemore, .mm_seemore a"
+MORE = ("a.btn_seemore", "input.btn_seemore", ".mm_seemore a")
+CONSENT = ("#bnp_btn_reject", "#bnp_btn_accept")
 
 # Around the words of the query, in titles.
 _HIGHLIGHT = {0xE000: None, 0xE001: None}
 
 
-@dataclass(frozen=True, slots=True)
-class FoundImage:
-    """One result: the picture, the page that it stands on, and that page's title."""
-
-    image_url: str
-    page_url: str | None
-    title: str | None
+def search_url(site: str, query: str) -> str:
+    """Where `query` is answered; `site` is Bing's address."""
+    return f"{site}/images/search?{urlencode({'q': query, 'form': 'HDRSC2'})}"
 
 
 def parse_results(html: str, url: str) -> tuple[FoundImage, ...]:
@@ -49,7 +47,11 @@ def _found_image(facts: str) -> FoundImage | None:
         image_url = known["murl"]
     except (ValueError, KeyError, TypeError):
         return None
-    if not isinstance(image_url, str) or not image_url.startswith(("http://", "https://")):
+    if not is_web_address(image_url):
         return None
     title = str(known.get("t") or "").translate(_HIGHLIGHT).strip()
-    return FoundImage(image_url, known.get("purl") or None, title or None)
+    page, thumbnail = (value if is_web_address(value) else None for value in (known.get("purl"), known.get("turl")))
+    return FoundImage(image_url, page, title or None, thumbnail)
+
+
+ENGINE = Engine(SITE, RESULT, MORE, CONSENT, None, search_url, parse_results)

@@ -1,53 +1,84 @@
 """Image search: what a real browser finds for each query; the words in the pictures are left to OCR."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import fields
 from typing import Any
-from urllib.parse import urlencode
 
 from scrapy import Request
 from scrapy.http import TextResponse
 
+from catalog.documents import open_documents
 from catalog.records import Meme
+from configs.schema import Store
+from scrapers.browsing import UNFINISHED
 from scrapers.items import MemeItem
-from scrapers.pages import bing
-from scrapers.pages.bing import FoundImage
+from scrapers.pages.engines import ENGINES
+from scrapers.pages.search import FoundImage
 from scrapers.spiders.base import MemeSpider
+
+_HAS_FALLBACK = any(field.name == "fallback_url" for field in fields(MemeItem))
 
 
 class ImagesSpider(MemeSpider):
-    """One result page a query, fetched by a browser; the pictures themselves go the way of all items."""
+    """One result page a query and engine, fetched by a browser; the pictures themselves go the way of all items."""
 
     name = "images"
-    essential = bing.RESULT
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.seen: set[str] = set()
+    essential = ", ".join(engine.result for engine in ENGINES.values())
 
     async def start(self) -> AsyncIterator[Request]:
-        """Search for each query."""
-        for query in self.config.crawl.images.queries:
-            url = f"{self.config.crawl.images.bing}/images/search?{urlencode({'q': query, 'form': 'HDRSC2'})}"
-            yield self.page(url, self.results, meta={"browser": True})
+        """Search for each query, and for the templates' names if the settings ask for that. Raises StoreError."""
+        images = self.config.crawl.images
+        queries = list(images.queries)
+        if images.template_queries:
+            names = await asyncio.to_thread(template_names, self.config.store, images.templates)
+            queries += [f"{name} meme" for name in names]
+        for query in dict.fromkeys(queries):
+            for engine in images.engines:
+                yield self.search(engine, query)
 
-    def results(self, response: TextResponse) -> Iterator[MemeItem]:
-        """The pictures of one result page, less those that an earlier query found."""
-        found = bing.parse_results(response.text, response.url)
-        for image in found[: self.config.crawl.images.results_per_query]:
-            if image.image_url not in self.seen:
-                self.seen.add(image.image_url)
-                yield self.meme(image)
-
-    def meme(self, image: FoundImage) -> MemeItem:
-        """The record of a search result; its id is made from the picture's address."""
-        return MemeItem(
-            Meme(
-                id=f"{self.name}:{hashlib.sha256(image.image_url.encode()).hexdigest()[:24]}",
-                source=self.name,
-                page_url=image.page_url,
-                image_url=image.image_url,
-                title=image.title,
-                fetched_at=self.now(),
-            )
+    def search(self, engine: str, query: str) -> Request:
+        """The request for the results of one query."""
+        images = self.config.crawl.images
+        site = {"bing": images.bing, "google": images.google}[engine]
+        return self.page(
+            ENGINES[engine].search(site, query),
+            self.results,
+            cb_kwargs={"engine": engine},
+            meta={"browser": {"engine": engine, "results": images.results_per_query}},
         )
+
+    def results(self, response: TextResponse, engine: str) -> Iterator[MemeItem | Request]:
+        """The pictures of one result page; the page once more if it could not be scrolled to its end."""
+        if UNFINISHED in response.flags:
+            assert response.request is not None
+            yield response.request.replace(dont_filter=True)
+            return
+        found = ENGINES[engine].read(response.text, response.url)
+        for image in found[: self.config.crawl.images.results_per_query]:
+            yield self.item(image)
+
+    def item(self, image: FoundImage) -> MemeItem:
+        """The record of a search result; its id is made from the picture's address."""
+        meme = Meme(
+            id=f"{self.name}:{hashlib.sha256(image.image_url.encode()).hexdigest()[:24]}",
+            source=self.name,
+            page_url=image.page_url,
+            image_url=image.image_url,
+            title=image.title,
+            fetched_at=self.now(),
+        )
+        more: dict[str, Any] = {"fallback_url": image.thumbnail_url} if _HAS_FALLBACK else {}
+        return MemeItem(meme, **more)
+
+
+def template_names(store: Store, limit: int) -> list[str]:
+    """Names of the templates in the catalog, those with the most memes first. Raises ConfigError, StoreError."""
+    documents = open_documents(store)
+    try:
+        used = documents.counts().templates
+        templates = sorted(documents.templates(), key=lambda template: -used.get(template.id, 0))
+    finally:
+        documents.close()
+    return [template.name for template in templates[:limit]]

@@ -1,0 +1,315 @@
+"""One browser: Chromium behind a gate, driven by Selenium, with a keeper that ends it whatever happens to us."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
+from selenium.common.exceptions import TimeoutException
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.remote_connection import ChromeRemoteConnection
+from selenium.webdriver.remote.client_config import ClientConfig
+from selenium.webdriver.remote.webdriver import WebDriver
+
+from configs.schema import ImageSearch
+from scrapers.browsers import keeper
+from scrapers.browsers.gate import MARK, REFUSED, Gate
+from scrapers.browsers.scroll import Scroll
+from scrapers.errors import BrowserFailed
+from scrapers.guard import AddressRefused
+from scrapers.pages.layout import LayoutChanged
+from scrapers.pages.search import Engine
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_DRIVERS = ("chromedriver",)
+_FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,2000",
+    "--lang=en-US", "--no-first-run", "--no-default-browser-check",
+    # ends with chromedriver, which holds the other end
+    "--remote-debugging-pipe",
+    # no way out but the gate: no name is resolved here, no datagram leaves
+    "--proxy-bypass-list=<-loopback>", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--disable-quic", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    # nothing of its own accord
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+    "--disable-default-apps", "--disable-domain-reliability", "--disable-client-side-phishing-detection",
+    "--disable-breakpad", "--disable-crash-reporter", "--metrics-recording-only", "--no-pings",
+    "--dns-prefetch-disable", "--disable-auto-reload",
+    "--disable-features=MediaRouter,DialMediaRouteProvider,OptimizationHints,Translate,InterestFeedContentSuggestions",
+    # pictures are fetched by us, questions are not answered
+    "--blink-settings=imagesEnabled=false", "--mute-audio", "--deny-permission-prompts", "--disable-notifications",
+)  # fmt: skip
+_BLOCK = 2
+_PREFERENCES = {
+    "download_restrictions": 3,
+    "download.prompt_for_download": False,
+    "webrtc.ip_handling_policy": "disable_non_proxied_udp",
+    "profile.default_content_setting_values": dict.fromkeys(
+        ("popups", "notifications", "geolocation", "media_stream", "automatic_downloads", "protocol_handlers"), _BLOCK
+    ),
+}
+_START_SECONDS = 60.0
+# A socket's path has at most 107 bytes, and Chromium's ends in 60 of its own and of ours.
+_LONGEST_FOLDER = 40
+_QUIT_SECONDS = 5.0
+_END_SECONDS = 15.0
+# Selenium's own limit on one command, behind the ones that count.
+_GRACE_SECONDS = 30.0
+# What pages come to that a working browser shows.
+_VERDICTS = (AddressRefused, LayoutChanged, DownloadFailedError, DownloadTimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as a browser shows it. `finished` is False if it was not scrolled to its end because we stop."""
+
+    url: str
+    status: int
+    headers: dict[str, str]
+    html: str
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The browser and its driver, and how the browser introduces itself."""
+
+    browser: str
+    driver: str
+    user_agent: str
+
+    @classmethod
+    def find(cls, settings: ImageSearch, product: str) -> "Programs":
+        """The programs that the settings name, else the first on the PATH.
+
+        product: who we are; the browser says what it is, and then that.
+
+        Raises:
+            BrowserFailed: there is none.
+        """
+        browser = _find(settings.browser, _BROWSERS, "crawl.images.browser")
+        driver = _find(settings.driver, _DRIVERS, "crawl.images.driver")
+        try:
+            said = subprocess.run([browser, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BrowserFailed(f"image search: {browser} does not run: {error}") from error
+        version = re.search(r"(\d+)\.\d+\.\d+", said.stdout)
+        engine = f" HeadlessChrome/{version[1]}.0.0.0" if version else ""
+        system = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)"
+        return cls(browser, driver, f"{system}{engine} Safari/537.36 {product}")
+
+
+def folders() -> Path:
+    """Where browsers keep their folders: the temporary folder, unless its path is too long for the sockets in it."""
+    usual = Path(tempfile.gettempdir())
+    return usual if len(str(usual)) <= _LONGEST_FOLDER else Path("/tmp")  # noqa: S108 -- names in it are random
+
+
+class Browser:
+    """A running browser. Calls block and are made from one thread at a time, but `kill`, which never blocks.
+
+    pages: how many it has shown.
+    """
+
+    def __init__(self, programs: Programs, settings: ImageSearch, gate: Gate, gate_port: int) -> None:
+        self.pages = 0
+        self._programs = programs
+        self._settings = settings
+        self._gate = gate
+        self._gate_port = gate_port
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
+        self._driver: WebDriver | None = None
+        self._killed = False
+
+    def start(self) -> None:
+        """Start it. Raises DownloadFailedError: it does not start."""
+        command = [sys.executable, "-I", "-S", keeper.__file__, str(folders()), self._programs.driver]
+        try:
+            self._keeper = subprocess.Popen(
+                [*command, "--port=0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+            url = f"http://127.0.0.1:{self._port()}"
+            seconds = int(max(self._settings.page_seconds, _START_SECONDS) + _GRACE_SECONDS)
+            client = ClientConfig(
+                url, timeout=seconds, websocket_timeout=_GRACE_SECONDS, websocket_interval=0.01,
+                init_args_for_pool_manager={"retries": False},
+            )  # fmt: skip
+            connection = ChromeRemoteConnection(url, ignore_proxy=True, client_config=client)
+            self._driver = WebDriver(connection, options=self._options())
+            self._driver.browser.set_download_behavior(allowed=False)
+            self._home = self._driver.current_window_handle
+        except Exception as error:  # see `show`
+            raise DownloadFailedError(f"the browser does not start: {_line(error)}") from error
+
+    def show(self, url: str, engine: Engine, results: int, stopped: Callable[[], bool]) -> Page:
+        """The page at `url`, scrolled until it shows `results` results, as if nobody had ever used this browser.
+
+        Raises:
+            AddressRefused: it lies on, or leads to, a host that is not public.
+            LayoutChanged: a consent screen that stays.
+            DownloadTimeoutError, DownloadFailedError: it took too long, or the browser broke down: end it.
+        """
+        self.pages += 1
+        end = time.monotonic() + self._settings.page_seconds
+        try:
+            with self._fresh_tab() as tab:
+                return self._show(tab, url, Scroll(tab.driver, engine, results, end, stopped))
+        except TimeoutException as error:
+            raise DownloadTimeoutError(f"{url} was not there after {self._settings.page_seconds:g} s") from error
+        except _VERDICTS:
+            raise
+        except Exception as error:  # Selenium, urllib3, websocket and json each have their own for a browser that dies
+            if "net::ERR_" in str(error) and self._gate.refused:
+                raise AddressRefused(f"{url} leads to {', '.join(sorted(self._gate.refused))}: not public") from error
+            raise DownloadFailedError(f"the browser broke down: {_line(error)}") from error
+
+    def memory_mb(self) -> float:
+        """What its processes hold, what they share counted once (PSS)."""
+        total = 0
+        for number in keeper.descendants(self._keeper.pid) if self._keeper else ():
+            with suppress(OSError, ValueError, IndexError):
+                rollup = Path(f"/proc/{number}/smaps_rollup").read_text()
+                total += int(rollup.partition("\nPss:")[2].split()[0])
+        return total / 1024
+
+    def kill(self) -> None:
+        """Have it ended: whoever waits for it gets an error soon."""
+        self._killed = True
+        if self._keeper is not None and self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+
+    def close(self) -> None:
+        """End it, and return when nothing of it is left."""
+        alarm = threading.Timer(_QUIT_SECONDS, self.kill)
+        alarm.start()
+        if self._driver is not None:
+            with suppress(Exception):
+                self._driver.quit()
+        alarm.cancel()
+        self.kill()
+        if self._keeper is None:
+            return
+        with self._keeper as process:
+            try:
+                process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if self._folder is not None:
+            keeper.clear(self._folder)
+
+    def _port(self) -> int:
+        """Where chromedriver listens, as the keeper passes it on."""
+        assert self._keeper is not None
+        assert self._keeper.stdout is not None
+        if self._killed:
+            self.kill()
+        for line in self._keeper.stdout:
+            if line.startswith(b"{"):
+                self._folder = Path(json.loads(line)["folder"])
+            elif found := re.search(rb"successfully on port (\d+)", line):
+                self._keeper.stdout.close()  # whatever else it says must not fill a pipe that nobody reads
+                return int(found[1])
+        raise OSError("chromedriver ended at once")
+
+    def _options(self) -> Options:
+        options = Options()
+        options.binary_location = self._programs.browser
+        own = (
+            f"--user-data-dir={self._folder}/profile",
+            f"--user-agent={self._programs.user_agent}",
+            f"--proxy-server=http://127.0.0.1:{self._gate_port}",
+        )
+        for flag in (*_FLAGS, *own):
+            options.add_argument(flag)
+        options.page_load_strategy = "eager"
+        options.unhandled_prompt_behavior = "dismiss"
+        options.enable_bidi = True
+        options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
+        options.add_experimental_option("perfLoggingPrefs", {"enableNetwork": True, "enablePage": False})
+        options.add_experimental_option("excludeSwitches", ["disable-popup-blocking"])
+        options.add_experimental_option("prefs", _PREFERENCES)
+        return options
+
+    @contextmanager
+    def _fresh_tab(self) -> Iterator["_Tab"]:
+        """A tab in a context of its own: no cookie, storage, cache or permission of an earlier page, nor of a later."""
+        driver = self._driver
+        assert driver is not None
+        context = driver.browser.create_user_context()
+        handle = driver.browsing_context.create(type="tab", user_context=context)
+        driver.switch_to.window(handle)
+        driver.set_page_load_timeout(self._settings.page_seconds)
+        driver.set_script_timeout(self._settings.page_seconds)
+        try:
+            yield _Tab(driver, handle)
+        finally:
+            # With the context go its tabs, pop-ups included. A browser that cannot do that is at its end anyway.
+            with suppress(Exception):
+                driver.switch_to.window(self._home)
+                driver.browser.remove_user_context(context)
+
+    def _show(self, tab: "_Tab", url: str, scroll: Scroll) -> Page:
+        tab.driver.get(url)
+        self._listen(tab)
+        finished = tab.status >= 400 or scroll.to_the_end()
+        self._listen(tab)
+        return tab.page(finished=finished)
+
+    def _listen(self, tab: "_Tab") -> None:
+        """Learn what the tab shows by now; raises if that is no page of a site."""
+        tab.listen()
+        said = tab.headers.get(MARK)
+        if said == REFUSED:
+            raise AddressRefused(f"{tab.url} is not public")
+        if said is not None or tab.status == 0:
+            raise DownloadFailedError(f"{tab.url or 'the page'} cannot be reached")
+
+
+class _Tab:
+    """The tab that shows the page, and what the network said of its document last; status 0 is nothing yet."""
+
+    def __init__(self, driver: WebDriver, handle: str) -> None:
+        self.driver = driver
+        self.url = ""
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._handle = handle
+
+    def listen(self) -> None:
+        """Read what the network has said since the last time."""
+        for entry in self.driver.execute("getLog", {"type": "performance"})["value"]:
+            event: dict[str, Any] = json.loads(entry["message"])["message"]
+            facts = event.get("params", {})
+            mine = facts.get("frameId") == self._handle and facts.get("type") == "Document"
+            if event.get("method") == "Network.responseReceived" and mine:
+                answer = facts["response"]
+                self.url, self.status, self.headers = answer["url"], answer["status"], answer["headers"]
+
+    def page(self, *, finished: bool) -> Page:
+        """The page as it is now."""
+        return Page(self.driver.current_url, self.status, self.headers, self.driver.page_source, finished)
+
+
+def _find(configured: str | None, names: tuple[str, ...], setting: str) -> str:
+    for name in (configured,) if configured else names:
+        if found := shutil.which(name):
+            return found
+    wanted = configured or " or ".join(names)
+    raise BrowserFailed(
+        f"image search needs {wanted}, which is not here: apt-get install chromium chromium-driver, or set {setting}"
+    )
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,169 @@
+"""The browser's only way out: nothing that is not public passes, and what was looked at is what is connected to."""
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+
+from scrapers.browsers.gate import MARK, REFUSED, UNREACHABLE, Gate, Upstream
+from tests.services.website import Website
+
+
+def through(website: Website, *asked: bytes, allow: tuple[str, ...] = (), upstream: str | None = None) -> list[bytes]:
+    """What a gate answers to each request, read to the end of the connection."""
+
+    async def ask() -> list[bytes]:
+        gate = Gate(allow)
+        gate.upstream = Upstream.at(upstream, "Basic c2VjcmV0") if upstream else None
+        port = await gate.open()
+        answers = []
+        try:
+            for request in asked:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(request)
+                answers.append(await asyncio.wait_for(reader.read(), 30))
+                writer.close()
+        finally:
+            await gate.close()
+        return answers
+
+    return asyncio.run(ask())
+
+
+def get(url: str) -> bytes:
+    return f"GET {url} HTTP/1.1\r\nHost: x\r\nProxy-Connection: keep-alive\r\n\r\n".encode()
+
+
+def connect(host: str, then: bytes = b"") -> bytes:
+    return f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() + then
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1", "localhost", "169.254.169.254", "10.0.0.1", "192.168.1.1", "0.0.0.0", "[::1]", "[fe80::1]",
+        "[::ffff:127.0.0.1]", "2130706433", "0x7f.1",
+    ],
+)  # fmt: skip
+def test_private_addresses_are_refused_however_they_are_written(website: Website, host: str) -> None:
+    port = int(website.url.rpartition(":")[2])
+    plain, tunnel = through(website, get(f"http://{host}:{port}/"), connect(f"{host}:{port}"))
+    for answer in (plain, tunnel):
+        assert answer.startswith(b"HTTP/1.1 403 ")
+        assert f"{MARK}: {REFUSED}".encode() in answer
+    assert website.asked == []
+
+
+def test_an_allowed_host_is_reached_plainly_and_through_a_tunnel(website: Website) -> None:
+    website.pages["/a?b=c"] = (200, {"Content-Length": "4"}, b"here")
+    address = website.url.removeprefix("http://")
+    raw = b"GET /a?b=c HTTP/1.1\r\nHost: x\r\n\r\n"
+    plain, tunnel = through(website, get(f"{website.url}/a?b=c"), connect(address, raw), allow=("127.0.0.1",))
+    assert plain.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert plain.endswith(b"here")
+    assert tunnel.startswith(b"HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 200 OK\r\n")
+    assert tunnel.endswith(b"here")
+    assert [asked.path for asked in website.asked] == ["/a?b=c"] * 2
+    assert "Proxy-Connection" not in website.asked[0].headers
+
+
+def test_a_name_is_resolved_once_and_its_answer_is_what_counts(
+    website: Website, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(website.url.rpartition(":")[2])
+    website.pages["/"] = (200, {"Content-Length": "0"}, b"")
+    asked: list[str] = []
+
+    async def rebinding(_loop: object, host: str, *_: Any, **__: Any) -> list[tuple[Any, ...]]:
+        asked.append(host)
+        address = "192.0.2.1" if len(asked) > 1 else "127.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", rebinding)
+    (answer,) = through(website, get(f"http://rebinding.example:{port}/"), allow=("rebinding.example",))
+    assert asked == ["rebinding.example"]
+    assert [one.path for one in website.asked] == ["/"]
+    asked.clear()
+    (answer,) = through(website, get(f"http://rebinding.example:{port}/"))
+    assert REFUSED.encode() in answer
+    assert len(website.asked) == 1
+
+
+def test_one_private_address_among_several_is_enough_to_refuse(
+    website: Website, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def both(*_: Any, **__: Any) -> list[tuple[Any, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80)) for address in ("1.1.1.1", "10.0.0.1")]
+
+    monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", both)
+    (answer,) = through(website, get("http://two.example/"))
+    assert REFUSED.encode() in answer
+
+
+def test_what_does_not_answer_or_is_no_http_is_said_to_be_so(website: Website) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    dead, garbage, other = through(
+        website, get(f"http://127.0.0.1:{port}/"), b"\x16\x03\x01 nonsense\r\n\r\n", get("ftp://127.0.0.1/"),
+        allow=("127.0.0.1",),
+    )  # fmt: skip
+    assert UNREACHABLE.encode() in dead
+    assert REFUSED.encode() in garbage or garbage == b""
+    assert REFUSED.encode() in other
+
+
+def test_behind_another_proxy_it_is_asked_and_private_numbers_are_still_refused(website: Website) -> None:
+    website.pages["http://name.example/x"] = (200, {"Content-Length": "8"}, b"by proxy")
+    plain, number = through(
+        website, get("http://name.example/x"), get("http://169.254.169.254/x"), upstream=website.url
+    )  # fmt: skip
+    assert plain.endswith(b"by proxy")
+    assert website.asked[0].headers["Proxy-Authorization"] == "Basic c2VjcmV0"
+    assert REFUSED.encode() in number
+    assert len(website.asked) == 1
+
+
+def test_a_tunnel_behind_another_proxy_is_one_of_its_own(website: Website) -> None:
+    async def ask() -> tuple[bytes, list[bytes]]:
+        heard: list[bytes] = []
+
+        async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(b"HTTP/1.1 200 fine\r\n\r\n")
+            writer.write(b"echo " + await reader.read(100))
+            writer.close()
+
+        async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
+            gate = Gate(())
+            gate.upstream = Upstream.at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", None)
+            reader, writer = await asyncio.open_connection("127.0.0.1", await gate.open())
+            writer.write(connect("name.example:443", b"hello"))
+            answer = await asyncio.wait_for(reader.read(), 30)
+            writer.close()
+            await gate.close()
+        return answer, heard
+
+    answer, heard = asyncio.run(ask())
+    assert answer == b"HTTP/1.1 200 Connection established\r\n\r\necho hello"
+    assert heard == [b"CONNECT name.example:443 HTTP/1.1\r\nHost: name.example:443\r\n\r\n"]
+
+
+def test_a_connection_does_not_outlive_its_page(website: Website) -> None:
+    async def ask() -> tuple[bytes, set[str]]:
+        gate = Gate(("127.0.0.1",))
+        port = await gate.open()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(connect(website.url.removeprefix("http://")))
+        await reader.readuntil(b"\r\n\r\n")
+        gate.refused.add("10.0.0.1")
+        gate.forget()
+        try:
+            left = await asyncio.wait_for(reader.read(), 30)
+        except ConnectionResetError:
+            left = b""
+        writer.close()
+        await gate.close()
+        return left, gate.refused
+
+    assert asyncio.run(ask()) == (b"", set())

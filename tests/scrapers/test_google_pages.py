@@ -1,0 +1,114 @@
+"""Google's results, from arrays in its scripts and from links that the pointer woke; other pages are refused."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from parsel import Selector
+
+from scrapers.pages import google
+from scrapers.pages.layout import LayoutChanged
+from scrapers.pages.search import FoundImage
+
+URL = "https://www.google.com/search?q=memes&udm=2"
+THUMBNAIL = "https://encrypted-tbn0.gstatic.com/images?q=tbn:ANd9GcQ"
+
+
+def record(docid: str, picture: str, page: str, title: str) -> list[object]:
+    """A result as the page's scripts hold it."""
+    facts = {"2000": [None, "a.example"], "2003": [None, f"{docid}M", page, title, None, 0]}
+    small, large = [f"{THUMBNAIL}{docid}&s", 168, 300], [picture, 630, 1200]
+    return [1, [0, docid, small, large, None, 0, "rgb(1,2,3)", None, 0, facts]]
+
+
+def script(*records: list[object]) -> str:
+    """As Google writes JSON into a page: some signs as escapes of JavaScript."""
+    text = json.dumps({str(number): value for number, value in enumerate(records)})
+    return text.replace("=", "\\u003d").replace("&", "\\u0026").replace("<", "\\u003c")
+
+
+def page(code: str, body: str = "") -> str:
+    return f"<html><body>{body}<script nonce='x'>(function(){{var m={code};take(m)}})();</script></body></html>"
+
+
+TITLE = 'She said "no" \U0001f602 = <3'
+ONE = record("aBcdEf12-_34M:", "https://a.example/1.jpg?x=1&y=2", "https://a.example/p?q=1", TITLE)
+TWO = record("zYxwVu98-_76M:", "https://b.example/2.png", "/not/on/the/web", "")
+FOUND = (
+    FoundImage(
+        "https://a.example/1.jpg?x=1&y=2", "https://a.example/p?q=1", TITLE, f"{THUMBNAIL}aBcdEf12-_34M:&s",
+    ),
+    FoundImage("https://b.example/2.png", thumbnail_url=f"{THUMBNAIL}zYxwVu98-_76M:&s"),
+)  # fmt: skip
+
+
+def test_results_are_read_from_the_scripts_in_order_and_each_picture_once() -> None:
+    assert google.parse_results(page(script(ONE, TWO, ONE)), URL) == FOUND
+
+
+def test_arrays_inside_a_string_of_a_script_are_read_as_well() -> None:
+    text = script(ONE, TWO).replace("\\", "\\\\").replace('\\\\"', '\\\\\\"')
+    quoted = "'" + text.replace('"', "\\x22").replace("[", "\\x5b").replace("<", "\\x3c") + "'"
+    assert google.parse_results(page(quoted), URL) == FOUND
+
+
+def test_results_that_came_while_scrolling_are_read_from_their_links() -> None:
+    tile = (
+        '<div data-docid="x"><a href="/imgres?imgurl=https%3A%2F%2Fc.example%2F3.jpg%3Fa%3Db&amp;'
+        'imgrefurl=https%3A%2F%2Fc.example%2F&amp;docid=x"><img alt=" Third " src="https://small.example/3"></a></div>'
+        '<div data-docid="y"><a href="/imgres?imgurl=https%3A%2F%2Fb.example%2F2.png"><img alt="known"></a></div>'
+        '<div data-docid="z"><a href="/imgres?imgurl=data%3Aimage"></a><a></a></div>'
+    )
+    assert google.parse_results(page(script(ONE, TWO), tile), URL) == (
+        *FOUND,
+        FoundImage("https://c.example/3.jpg?a=b", "https://c.example/", "Third", "https://small.example/3"),
+    )
+
+
+def test_half_an_emoji_costs_a_sign_and_not_the_result() -> None:
+    broken = script(ONE).replace("\\ud83d\\ude02", "\\ud83d")
+    (found,) = google.parse_results(page(broken), URL)
+    assert found.title == 'She said "no" � = <3'
+
+
+@pytest.mark.parametrize(
+    ("html", "selector"),
+    [
+        ("", google.RESULT),
+        ("<h1>Before you continue</h1><script>var m = {};</script>", google.RESULT),
+        ('<div data-docid="x"><img></div>', google.ARRAY),
+    ],
+)
+def test_a_page_without_readable_results_is_refused(html: str, selector: str) -> None:
+    with pytest.raises(LayoutChanged) as refused:
+        google.parse_results(html, URL)
+    assert (refused.value.site, refused.value.selector, refused.value.url) == ("google", selector, URL)
+
+
+def equals(signs: re.Match[str]) -> str:
+    return "=" * (len(signs[0]) // 3)
+
+
+@pytest.fixture
+def real_page(real_data: Path) -> tuple[str, list[dict[str, str | None]]]:
+    """A saved page of Google's web search with a row of paintings, and what a person read from it."""
+    folder = real_data / "pages" / "google"
+    expected = json.loads((folder / "expected-array.json").read_text().join("{}"))
+    return (folder / "van-gogh-paintings.html").read_text(), expected["artworks"]
+
+
+def test_the_scripts_of_a_real_page_are_read_right(real_page: tuple[str, list[dict[str, str | None]]]) -> None:
+    html, artworks = real_page
+    # What was saved beside the page has lost the backslashes of its \x3d, which is the "=" at the end of Base64.
+    drawn_by_script = [re.sub("(x3d)+$", equals, artwork["image"]) for artwork in artworks if artwork["image"]]
+    text = google.script_text(Selector(html))
+    assert len(drawn_by_script) == 8
+    assert all(f"'{image}'" in text for image in drawn_by_script)
+
+
+def test_nothing_is_made_up_from_a_real_page_of_another_kind(
+    real_page: tuple[str, list[dict[str, str | None]]],
+) -> None:
+    with pytest.raises(LayoutChanged, match="google: "):
+        google.parse_results(real_page[0], URL)
