@@ -42,7 +42,8 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "DOWNLOAD_WARNSIZE": 0,
         "REDIRECT_MAX_TIMES": 5,
         # nothing but the web, and nobody but us inside the process
-        "DOWNLOAD_HANDLERS": dict.fromkeys(("data", "file", "ftp", "s3")),
+        "DOWNLOAD_HANDLERS": dict.fromkeys(("data", "file", "ftp", "s3"))
+        | dict.fromkeys(("http", "https"), "scrapers.browsing.BrowserHandler"),
         "DOWNLOAD_VERIFY_CERTIFICATES": True,
         "TWISTED_DNS_RESOLVER": "scrapers.guard.GuardedResolver",
         "COOKIES_ENABLED": False,
@@ -54,7 +55,6 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "scrapers.guard.AddressGuard": 90,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "scrapers.retry.PatientRetry": 550,
-            "scrapers.browsing.BrowserPages": 900,
         },
         "EXTENSIONS": {"scrapers.watch.Watch": 0},
         "ITEM_PIPELINES": {"scrapers.landing.Landing": 100},
