@@ -2,49 +2,47 @@
 
 import json
 import re
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from urllib.parse import urljoin, urlsplit
 
-from parsel import Selector, SelectorList
-
 from scrapers.pages.imgflip_caption import Caption, parse_alt, split_boxes
+from scrapers.pages.imgflip_pictures import further_pictures, shown_address
 from scrapers.pages.layout import LayoutChanged
+from scrapers.pages.tree import Element, Tree, attribute, below, joiner, read_page, text_of
 
 SITE = "imgflip"
 
 UNIT = ".base-unit"
-UNIT_LINK = 'h2.base-unit-title a[href^="/i/"], a.base-img-link[href^="/i/"]'
-UNIT_TITLE = "h2.base-unit-title a"
-UNIT_IMAGE = "img.base-img"
-UNIT_VIDEO = "video.base-img"
-UNIT_AUTHOR = ".base-author a.u-username"
+UNIT_TITLE = ".base-unit-title"
+UNIT_PICTURE = ".base-img"
+UNIT_AUTHOR = ".u-username"
 UNIT_STATS = ".base-view-count"
-NEXT_PAGE = ".pager a.pager-next"
-BLANK_LINK = 'a.meme-link[href^="/memetemplate/"]'
+NEXT_PAGE = ".pager-next"
+BLANK_LINK = ".meme-link"
 ALT_NAMES = ".alt-names"
 
 LIST_FRAME = "#mt-boxes-wrap"
-LIST_BOX = "#mt-boxes-wrap .mt-box"
-LIST_TITLE = "h3.mt-title a"
-LIST_IMAGE = ".mt-img-wrap img"
+LIST_BOX = ".mt-box"
+LIST_TITLE = ".mt-title"
+LIST_IMAGE = ".mt-img-wrap"
 
 TEMPLATE_TITLE = "#mtm-title"
 TEMPLATE_SUBTITLE = "#mtm-subtitle"
 TEMPLATE_IMAGE = "#mtm-img"
-TEMPLATE_FACTS = "#mtm-info p"
+TEMPLATE_FACTS = "#mtm-info"
 
-MEME_IMAGE = "#im"
+MEME_PICTURES = ("#im", "#vid")
 MEME_TITLE = "#img-title"
-MEME_VIEWS = ".img-info .img-views"
-MEME_VOTES = ".img-info .img-votes"
-MEME_AUTHOR = ".img-info .u-username"
+MEME_INFO = ".img-info"
 MEME_NOTES = ".img-desc"
-MEME_EXTRA_IMAGES = ".img-added-imgs-msg"
+MEME_NSFW = ".img-nsfw"
+MORE_PICTURES = ".img-added-imgs-msg"
 
-_MEME_PATH = re.compile(r"^/i/(?P<key>[0-9a-z]+)$")
+# What stands in place of a picture that only members may see.
+_WALL = "not-safe-for-work"
+_MEME_ADDRESS = re.compile(r"(?:https?:)?(?://[^/]*)?/(?:i|gif)/(?P<key>[0-9a-z]+)/?(?:[?#].*)?")
 _IMAGE_PATH = re.compile(r"/(?:\d/)?(?P<key>[0-9a-z]+)\.\w+$")
 _AMOUNT = re.compile(r"(?P<number>\d[\d,]*)\s*(?P<unit>view|upvote|vote|comment)", re.IGNORECASE)
 _ALSO_CALLED = re.compile(r"^\s*(?:also called|aka)\s*:?\s*", re.IGNORECASE)
@@ -81,16 +79,28 @@ class TemplateList:
 
 @dataclass(frozen=True, slots=True)
 class PostedMeme:
-    """A meme as a listing or its own page shows it. `boxes` None: the page does not state a caption."""
+    """A meme as a listing or its own page shows it.
+
+    key: of its page; further pictures of a page have `<key>-2`, `<key>-3` …
+    image_url: of the picture, or of the animation (the GIF if the page names it, else the video); None if the
+        page does not show it.
+    boxes: None if the page does not state a caption.
+    over_18: True if it is marked so. Imgflip marks nothing else, so no mark is None.
+    animated: a GIF or a video. several: its own page shows more pictures.
+    """
 
     key: str
     page_url: str
-    image_url: str
+    image_url: str | None
     title: str | None
     boxes: tuple[str, ...] | None
     author: str | None
     views: int | None
     votes: int | None
+    comments: int | None = None
+    over_18: bool | None = None
+    animated: bool = False
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +108,7 @@ class Listing:
     """One page of a template's memes.
 
     template_id, alt_names: of the template that the page is about.
-    skipped: units that are no still picture, by reason.
+    skipped: units that cannot be read, by reason.
     """
 
     memes: tuple[PostedMeme, ...]
@@ -147,11 +157,11 @@ def parse_template_list(html: str, url: str) -> TemplateList:
     Raises:
         LayoutChanged: no frame around the boxes, or boxes of which none can be read.
     """
-    page = Selector(html)
-    boxes = page.css(LIST_BOX)
-    if not page.css(LIST_FRAME):
+    page = read_page(html)
+    boxes = page.all(LIST_BOX)
+    if page.first(LIST_FRAME) is None:
         raise LayoutChanged(SITE, LIST_FRAME, url)
-    templates = tuple(template for box in boxes if (template := _listed_template(box, url)))
+    templates = tuple(template for box in boxes if (template := _listed_template(Tree(box), url)))
     if boxes and not templates:
         raise LayoutChanged(SITE, f"{LIST_TITLE}, {LIST_IMAGE}", url)
     return TemplateList(templates, _next_url(page, url))
@@ -163,21 +173,19 @@ def parse_template(html: str, url: str) -> ListedTemplate:
     Raises:
         LayoutChanged: no title or no picture.
     """
-    page = Selector(html)
-    name, source = _text(page, TEMPLATE_TITLE), page.css(TEMPLATE_IMAGE).attrib.get("src")
+    page = read_page(html)
+    name, source = page.text(TEMPLATE_TITLE), attribute(page.first(TEMPLATE_IMAGE), "src")
     if not name:
         raise LayoutChanged(SITE, TEMPLATE_TITLE, url)
     if not source:
         raise LayoutChanged(SITE, TEMPLATE_IMAGE, url)
-    facts = dict(
-        part.partition(":")[::2] for part in (_text(line, "*") or "" for line in page.css(TEMPLATE_FACTS)) if part
-    )
+    facts = dict((text_of(line) or "").partition(":")[::2] for line in below(page.first(TEMPLATE_FACTS), "p"))
     image_url = urljoin(url, source)
     number = facts.get("Template ID", "").strip() or template_id(image_url)
     if not number:
         raise LayoutChanged(SITE, TEMPLATE_FACTS, url)
     name = name.removesuffix(" Template").removesuffix(" Meme")
-    return ListedTemplate(number, name, None, image_url, None, _names(_text(page, TEMPLATE_SUBTITLE)))
+    return ListedTemplate(number, name, None, image_url, None, _names(page.text(TEMPLATE_SUBTITLE)))
 
 
 def parse_listing(
@@ -191,76 +199,107 @@ def parse_listing(
     Raises:
         LayoutChanged: neither a meme nor the blank is there, or units of which none can be read.
     """
-    page = Selector(html)
-    units = page.css(UNIT)
-    blank = page.css(BLANK_LINK).css("img")
-    if not units and not blank:
+    page = read_page(html)
+    units, blank = page.all(UNIT), _blank(page)
+    if not units and blank is None:
         raise LayoutChanged(SITE, f"{UNIT}, {BLANK_LINK}", url)
-    source = blank.attrib.get("src")
+    source = attribute(blank, "src")
     number = (template_id(source) if source else None) or number
     box_count = box_counts.get(number or "")
-    skipped: Counter[str] = Counter()
-    memes = []
-    for unit in units:
-        if unit.css(UNIT_VIDEO):
-            skipped["video"] += 1
-        elif meme := _posted_meme(unit, url, box_count):
-            memes.append(meme)
-        else:
-            skipped["unreadable unit"] += 1
-    if units and skipped["unreadable unit"] == len(units):
-        raise LayoutChanged(SITE, f"{UNIT_LINK}, {UNIT_IMAGE}", url)
-    return Listing(tuple(memes), _next_url(page, url), number, _names(_text(page, ALT_NAMES)), skipped)
+    join = joiner(url)
+    memes = [meme for unit in units if (meme := _listed_meme(Tree(unit), join, box_count))]
+    if units and not memes:
+        raise LayoutChanged(SITE, f"{UNIT_TITLE}, {UNIT_PICTURE}", url)
+    unread = len(units) - len(memes)
+    return Listing(
+        tuple(memes), _next_url(page, url), number, _names(page.text(ALT_NAMES)),
+        {"unreadable unit": unread} if unread else {},
+    )  # fmt: skip
 
 
-def parse_meme(html: str, url: str, box_count: int | None = None) -> PostedMeme | None:
-    """A meme's own page, `/i/<key>`; None if it is a video or shows several pictures.
+def parse_meme(html: str, url: str, box_count: int | None = None) -> tuple[PostedMeme, ...]:
+    """A meme's own page, `/i/<key>` or `/gif/<key>`: each of its pictures; none if only members may see them.
+
+    The caption belongs to the first picture; of further ones nothing is stated.
 
     Raises:
         LayoutChanged: no picture, or an address that is no meme's.
     """
-    page = Selector(html)
-    if page.css(MEME_EXTRA_IMAGES) or page.css(f"video{MEME_IMAGE}"):
-        return None
-    image, path = page.css(MEME_IMAGE), _MEME_PATH.match(urlsplit(url).path)
-    source = image.attrib.get("src")
-    if not source or not path:
-        raise LayoutChanged(SITE, MEME_IMAGE, url)
-    title = _text(page, MEME_TITLE)
-    caption = parse_alt(image.attrib.get("alt", ""), title, box_count)
-    notes = [_text(note, "*") or "" for note in page.css(MEME_NOTES)]
-    boxes = split_boxes(notes[1], box_count) if len(notes) > 1 else caption.boxes if caption else None
-    amounts = _amounts(f"{_text(page, MEME_VIEWS)} {_text(page, MEME_VOTES)}")
-    return PostedMeme(
-        path["key"], url, urljoin(url, source), title or (caption.title if caption else None),
-        boxes, _text(page, MEME_AUTHOR), amounts.get("view"), amounts.get("upvote", amounts.get("vote")),
-    )  # fmt: skip
-
-
-def _posted_meme(unit: Selector, url: str, box_count: int | None) -> PostedMeme | None:
-    href = unit.css(UNIT_LINK).attrib.get("href", "")
-    image = unit.css(UNIT_IMAGE)
-    source, path = image.attrib.get("src"), _MEME_PATH.match(urlsplit(href).path)
-    if not source or not path:
-        return None
-    title = _text(unit, UNIT_TITLE)
-    caption: Caption | None = parse_alt(image.attrib.get("alt", ""), title, box_count)
-    amounts = _amounts(_text(unit, UNIT_STATS))
-    return PostedMeme(
+    page = read_page(html)
+    path, join = _MEME_ADDRESS.fullmatch(url), joiner(url)
+    picture = next((found for name in MEME_PICTURES if (found := page.first(name)) is not None), None)
+    address, animated = shown_address(picture, join)
+    if not path:
+        raise LayoutChanged(SITE, "/i/", url)
+    if not address and _WALL in (text_of(page.root) or "").lower():
+        return ()
+    if not address:
+        raise LayoutChanged(SITE, ", ".join(MEME_PICTURES), url)
+    title = page.text(MEME_TITLE)
+    caption = parse_alt(attribute(picture, "alt") or "", title, box_count)
+    notes = page.all(MEME_NOTES)
+    boxes = split_boxes(text_of(notes[1]) or "", box_count) if len(notes) > 1 else caption.boxes if caption else None
+    info = page.first(MEME_INFO)
+    amounts = _amounts(text_of(info))
+    further = tuple(further_pictures(page.first(MORE_PICTURES), join, address))
+    first = PostedMeme(
         key=path["key"],
-        page_url=urljoin(url, href),
-        image_url=urljoin(url, source),
+        page_url=url,
+        image_url=address,
         title=title or (caption.title if caption else None),
-        boxes=caption.boxes if caption else None,
-        author=_text(unit, UNIT_AUTHOR),
+        boxes=boxes,
+        author=None if info is None else Tree(info).text(UNIT_AUTHOR),
         views=amounts.get("view"),
         votes=amounts.get("upvote", amounts.get("vote")),
+        comments=amounts.get("comment"),
+        over_18=page.first(MEME_NSFW) is not None or None,
+        animated=animated,
+        several=bool(further),
+    )
+    return first, *(
+        replace(first, key=f"{first.key}-{number}", image_url=address, animated=animated, boxes=None)
+        for number, (address, animated) in enumerate(further, start=2)
     )
 
 
-def _listed_template(box: Selector, url: str) -> ListedTemplate | None:
-    title, source = box.css(LIST_TITLE), box.css(LIST_IMAGE).attrib.get("src")
-    name, href = _text(title, "*"), title.attrib.get("href", "")
+def _listed_meme(unit: Tree, join: Callable[[str], str], box_count: int | None) -> PostedMeme | None:
+    """What a listing shows of a meme; None if it has no address, or neither a picture nor the wall before one."""
+    links = (_MEME_ADDRESS.fullmatch(link.get("href", "")) for link in below(unit.root, "a"))
+    link = next(filter(None, links), None)
+    picture = unit.first(UNIT_PICTURE)
+    address, animated = shown_address(picture, join)
+    walled = not address and _WALL in (text_of(unit.root) or "").lower()
+    if not link or not (address or walled):
+        return None
+    title = unit.text(UNIT_TITLE)
+    caption: Caption | None = parse_alt(attribute(picture, "alt") or "", title, box_count)
+    amounts = _amounts(unit.text(UNIT_STATS))
+    return PostedMeme(
+        key=link["key"],
+        page_url=join(link[0]),
+        image_url=address,
+        title=title or (caption.title if caption else None),
+        boxes=caption.boxes if caption else None,
+        author=unit.text(UNIT_AUTHOR),
+        views=amounts.get("view"),
+        votes=amounts.get("upvote", amounts.get("vote")),
+        comments=amounts.get("comment"),
+        over_18=walled or None,
+        animated=animated,
+        several=unit.first(MORE_PICTURES) is not None,
+    )
+
+
+def _blank(page: Tree) -> Element | None:
+    """The picture in the link to the template."""
+    links = (link for link in page.all(BLANK_LINK) if link.get("href", "").startswith("/memetemplate/"))
+    return next((image for link in links for image in link.iter("img")), None)
+
+
+def _listed_template(box: Tree, url: str) -> ListedTemplate | None:
+    title = next(below(box.first(LIST_TITLE), "a"), None)
+    source = attribute(next(below(box.first(LIST_IMAGE), "img"), None), "src")
+    name, href = text_of(title), attribute(title, "href") or ""
     number = template_id(source) if source else None
     if not (source and name and number and href.startswith("/meme/")):
         return None
@@ -277,12 +316,6 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in names if name.strip())
 
 
-def _next_url(page: Selector, url: str) -> str | None:
-    href = page.css(NEXT_PAGE).attrib.get("href")
+def _next_url(page: Tree, url: str) -> str | None:
+    href = attribute(page.first(NEXT_PAGE), "href")
     return urljoin(url, href) if href else None
-
-
-def _text(where: Selector | SelectorList[Selector], selector: str) -> str | None:
-    """All text inside the first match, trimmed; None if there is no match or no text."""
-    found = where if selector == "*" else where.css(selector)
-    return "".join(found.xpath("string()").getall()[:1]).strip() or None

@@ -10,9 +10,16 @@ Nothing in it is escaped, so a title, a box or both may hold `; ` and ` | `. Wha
 - Boxes are separated by `; ` and empty boxes are left out by the site. With as many parts as the
   template has boxes, each part is a box. With fewer, the parts are the boxes that were filled, in
   order; *which* were left empty is not in the text, so no empty box is invented. With more, either a
-  box holds `; ` or its author added boxes of their own; both happen and the text does not tell which
-  (together 1.3 % of 216,881 real captions): the last box takes the rest, so that every character is
-  kept and a template's boxes never outnumber its places.
+  box holds `; ` or its author added boxes of their own; both happen and the text does not tell which:
+  the last box takes the rest, so that every character is kept and a template's boxes never outnumber
+  its places.
+
+How often that is, counted on 220,141 real captions of the 100 templates whose number of boxes is known
+(split on every `;`, as the set was published): as many parts as boxes 56.9 %, fewer 41.8 %, more 1.3 %.
+The meme's own page joins its boxes in the same way, so asking it resolves nothing. Nor do spelling or
+emoticons: of those 1.3 % only 4 % go on in small letters after a capital and 5 % with a bracket, and
+half of these are boxes of their own to the eye. Titles by the same authors hold a `; ` in 0.03 % of
+cases, which is about 0.09 % for the length of a caption: most of the 1.3 % have added boxes.
 """
 
 from dataclasses import dataclass

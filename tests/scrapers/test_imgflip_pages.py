@@ -41,23 +41,69 @@ def test_a_listing_gives_its_memes_the_template_and_the_next_page() -> None:
         author="someone",
         views=1234,
         votes=56,
+        comments=7,
     )
 
 
 @pytest.mark.parametrize(
-    ("stats", "views", "votes"),
-    [("1 view", 1, None), ("12,345,678 views, 1 upvote", 12_345_678, 1), ("", None, None), ("new", None, None)],
-)
-def test_stats_are_numbers_or_unknown(stats: str, views: int | None, votes: int | None) -> None:
+    ("stats", "views", "votes", "comments"),
+    [
+        ("1 view", 1, None, None), ("12,345,678 views, 1 upvote", 12_345_678, 1, None), ("", None, None, None),
+        ("new", None, None, None), ("5 views, 1,007 comments", 5, None, 1007), ("3 votes, 1 comment", None, 3, 1),
+    ],
+)  # fmt: skip
+def test_stats_are_numbers_or_unknown(stats: str, views: int | None, votes: int | None, comments: int | None) -> None:
     (meme,) = imgflip.parse_listing(BLANK + unit(PICTURE, stats), URL).memes
-    assert (meme.views, meme.votes) == (views, votes)
+    assert (meme.views, meme.votes, meme.comments) == (views, votes, comments)
 
 
-def test_videos_and_units_that_cannot_be_read_are_counted() -> None:
-    video = '<video class="base-img" data-src="//i.imgflip.com/8abc12.mp4"></video>'
-    listing = imgflip.parse_listing(BLANK + unit(PICTURE) + unit(video) + unit("<p>an advertisement</p>"), URL)
+def test_units_that_cannot_be_read_are_counted() -> None:
+    listing = imgflip.parse_listing(BLANK + unit(PICTURE) + unit("<p>an advertisement</p>"), URL)
     assert len(listing.memes) == 1
-    assert listing.skipped == {"video": 1, "unreadable unit": 1}
+    assert listing.skipped == {"unreadable unit": 1}
+
+
+@pytest.mark.parametrize(
+    ("video", "address"),
+    [
+        ('<video class="base-img" data-src="//i.imgflip.com/8abc12.gif"></video>', "https://i.imgflip.com/8abc12.gif"),
+        (
+            '<video class="base-img" data-src="//i.imgflip.com/8abc12.mp4" poster="/8abc12.jpg"></video>',
+            "https://i.imgflip.com/8abc12.mp4",
+        ),
+        (
+            '<video class="base-img"><source src="/2/8abc12.mp4"><source src="//i.imgflip.com/8abc12.gif?a"></video>',
+            "https://i.imgflip.com/8abc12.gif?a",
+        ),
+        ('<img class="base-img" src="//i.imgflip.com/8abc12.gif">', "https://i.imgflip.com/8abc12.gif"),
+    ],
+)
+def test_what_moves_is_a_meme_and_its_gif_is_preferred(video: str, address: str) -> None:
+    (meme,) = imgflip.parse_listing(BLANK + unit(video), URL).memes
+    assert (meme.key, meme.image_url, meme.animated, meme.boxes) == ("8abc12", address, True, None)
+
+
+def test_a_gif_has_an_address_of_its_own() -> None:
+    html = unit(PICTURE).replace("/i/8abc12", "/gif/8abc12?nerp=1")
+    (meme,) = imgflip.parse_listing(BLANK + html, URL).memes
+    assert (meme.key, meme.page_url) == ("8abc12", "https://imgflip.com/gif/8abc12?nerp=1")
+    (own,) = imgflip.parse_meme('<img id="im" src="//i.imgflip.com/8abc12.gif">', "https://imgflip.com/gif/8abc12")
+    assert (own.key, own.animated) == ("8abc12", True)
+
+
+def test_what_only_members_may_see_is_known_but_not_shown() -> None:
+    wall = "<div>Only logged in users may see not-safe-for-work images.</div>"
+    (meme,) = imgflip.parse_listing(BLANK + unit(wall), URL).memes
+    assert (meme.key, meme.image_url, meme.boxes, meme.over_18, meme.views) == ("8abc12", None, None, True, 1234)
+    assert imgflip.parse_meme(wall, "https://imgflip.com/i/8abc12") == ()
+    (plain,) = imgflip.parse_listing(BLANK + unit(PICTURE), URL).memes
+    assert plain.over_18 is None
+
+
+def test_a_listing_may_say_that_there_are_more_pictures() -> None:
+    more = PICTURE + '<div class="img-added-imgs-msg">EXTRA IMAGES ADDED: 2</div>'
+    memes = imgflip.parse_listing(BLANK + unit(more) + unit(PICTURE), URL).memes
+    assert [meme.several for meme in memes] == [True, False]
 
 
 def test_an_image_without_the_caption_grammar_has_no_stated_boxes() -> None:
@@ -73,7 +119,7 @@ def test_a_template_without_memes_is_an_empty_listing() -> None:
     ("html", "selector"),
     [
         ("<html><body>Just a moment...</body></html>", ".base-unit"),
-        (unit("<picture></picture>"), "img.base-img"),
+        (unit("<picture></picture>"), ".base-img"),
         ("", ".base-unit"),
     ],
 )
@@ -128,21 +174,71 @@ def test_a_template_page_names_the_template_and_shows_it_whole() -> None:
     assert template.image_url == "https://i.imgflip.com/30b1gx.png"
 
 
+def meme_page(picture: str, mark: str = "", below: str = "") -> str:
+    return f"""<div id="img-main"><h1 id="img-title">T</h1><div class="img-info">
+      <span class="img-views">2,000 views</span> <span class="img-votes">30 upvotes</span>
+      <span>4 comments</span> <a class="u-username">someone</a></div>{mark}{picture}{below}
+      <div class="img-desc">Drake</div><div class="img-desc">TOP; BOTTOM; REST</div></div>
+      <img src="//i.imgflip.com/other.jpg">"""
+
+
+MEME_URL = "https://imgflip.com/i/8abc12"
+IMAGE = '<img id="im" src="//i.imgflip.com/8abc12.jpg">'
+
+
 def test_a_meme_page_states_the_caption_in_its_second_description() -> None:
-    html = """<h1 id="img-title">T</h1><div class="img-info"><span class="img-views">2,000 views</span>
-      <span class="img-votes">30 upvotes</span> <a class="u-username">someone</a></div>
-      <img id="im" src="//i.imgflip.com/8abc12.jpg"><div class="img-desc">Drake</div>
-      <div class="img-desc">TOP; BOTTOM; REST</div>"""
-    meme = imgflip.parse_meme(html, "https://imgflip.com/i/8abc12", 2)
-    assert meme is not None
-    assert (meme.key, meme.boxes, meme.views, meme.votes) == ("8abc12", ("TOP", "BOTTOM; REST"), 2000, 30)
+    (meme,) = imgflip.parse_meme(meme_page(IMAGE), MEME_URL, 2)
+    assert meme == imgflip.PostedMeme(
+        key="8abc12", page_url=MEME_URL, image_url="https://i.imgflip.com/8abc12.jpg", title="T",
+        boxes=("TOP", "BOTTOM; REST"), author="someone", views=2000, votes=30, comments=4,
+    )  # fmt: skip
 
 
-def test_a_meme_page_with_several_pictures_is_none() -> None:
-    html = '<img id="im" src="//i.imgflip.com/1.jpg"><div class="img-added-imgs-msg">more below</div>'
-    assert imgflip.parse_meme(html, "https://imgflip.com/i/8abc12") is None
+def test_a_meme_page_marks_what_is_not_safe_for_work() -> None:
+    (meme,) = imgflip.parse_meme(meme_page(IMAGE, mark='<div class="img-nsfw">NSFW</div>'), MEME_URL)
+    assert meme.over_18 is True
 
 
-def test_a_meme_page_in_another_layout_is_refused() -> None:
-    with pytest.raises(LayoutChanged, match="#im"):
-        imgflip.parse_meme("<p>hello</p>", "https://imgflip.com/i/8abc12")
+@pytest.mark.parametrize("name", ["im", "vid"])
+def test_a_meme_page_that_moves_is_its_gif(name: str) -> None:
+    video = f"""<video id="{name}" data-src="//i.imgflip.com/8abc12.gif" poster="//i.imgflip.com/8abc12.jpg">
+      <source src="//i.imgflip.com/8abc12.mp4"></video>"""
+    (meme,) = imgflip.parse_meme(meme_page(video), MEME_URL, 3)
+    assert (meme.image_url, meme.animated) == ("https://i.imgflip.com/8abc12.gif", True)
+    assert meme.boxes == ("TOP", "BOTTOM", "REST")
+
+
+def test_each_picture_of_a_meme_page_is_a_meme_and_the_first_has_the_caption() -> None:
+    below = """<div class="img-added-imgs-msg">EXTRA IMAGES ADDED: 2</div>
+      <div><img class="img-added" src="//i.imgflip.com/8abc13.jpg"></div><img src="//elsewhere.net/advert.png">
+      <video data-src="//i.imgflip.com/8abc14.mp4"></video><img src="//i.imgflip.com/comment.jpg">"""
+    memes = imgflip.parse_meme(meme_page(IMAGE, below=below), MEME_URL, 3)
+    assert [(meme.key, meme.image_url, meme.animated) for meme in memes] == [
+        ("8abc12", "https://i.imgflip.com/8abc12.jpg", False),
+        ("8abc12-2", "https://i.imgflip.com/8abc13.jpg", False),
+        ("8abc12-3", "https://i.imgflip.com/8abc14.mp4", True),
+    ]
+    assert [meme.boxes for meme in memes] == [("TOP", "BOTTOM", "REST"), None, None]
+    assert {(meme.title, meme.page_url, meme.votes, meme.author, meme.several) for meme in memes} == {
+        ("T", MEME_URL, 30, "someone", True)
+    }
+
+
+@pytest.mark.parametrize("address", [MEME_URL, "https://imgflip.com/user/someone"])
+def test_a_meme_page_in_another_layout_is_refused(address: str) -> None:
+    with pytest.raises(LayoutChanged, match=r"#im|/i/"):
+        imgflip.parse_meme("<p>hello</p>", address)
+
+
+def test_a_search_without_results_is_an_empty_list() -> None:
+    found = imgflip.parse_template_list('<div id="mt-boxes-wrap"></div>', "https://imgflip.com/memesearch?q=zzz")
+    assert (found.templates, found.next_url) == ((), None)
+
+
+def test_a_search_page_leads_to_the_next() -> None:
+    html = """<div id="mt-boxes-wrap"><div class="mt-box"><h3 class="mt-title"><a href="/meme/One">One Meme</a></h3>
+      <div class="mt-img-wrap"><img src="//i.imgflip.com/4/1ur9b0.jpg"></div></div></div>
+      <div class="pager"><a class="pager-next l but" href="/memesearch?q=one&amp;page=2">Next</a></div>"""
+    found = imgflip.parse_template_list(html, "https://imgflip.com/memesearch?q=one&page=1")
+    assert found.templates[0].name == "One"
+    assert found.next_url == "https://imgflip.com/memesearch?q=one&page=2"
