@@ -1,6 +1,7 @@
 """Reddit's listings (`t3` posts as JSON): which of them are pictures, and where each picture is."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,12 +15,21 @@ SITE = "reddit"
 BASE = "https://www.reddit.com"
 
 _PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
+_VIDEO_ENDINGS = (".gifv", ".mp4", ".webm")
 _VIDEO_HOSTS = frozenset({"v.redd.it", "youtube.com", "www.youtube.com", "youtu.be", "gfycat.com", "redgifs.com"})
+# Imgur shows a GIF as `<key>.gifv`, a page; its bytes are those of a video without sound.
+_IMGUR_HOSTS = frozenset({"imgur.com", "i.imgur.com", "m.imgur.com", "www.imgur.com"})
+_ID = re.compile(r"[0-9a-z]{1,16}")
+UNREADABLE = "unreadable post"
 
 
 @dataclass(frozen=True, slots=True)
 class PostedImage:
-    """One picture of a post. `id` is the post's, with `_<n>` behind it for the n-th place of a gallery."""
+    """One picture of a post, still or moving.
+
+    id: the post's, with `_<n>` behind it for the n-th place of a gallery.
+    caption: what the author wrote below this picture of a gallery.
+    """
 
     id: str
     page_url: str
@@ -29,6 +39,7 @@ class PostedImage:
     score: int | None
     over_18: bool | None
     posted_at: datetime | None
+    caption: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +47,28 @@ class Listing:
     """One page of a listing. `skipped` counts posts (or places of a gallery) that are no picture, by reason.
 
     after: the cursor of the next page; None at the end.
-    posts: how many children the page had.
+    names: the full name (`t3_<id>`) of every post that the page has, in its order.
     """
 
     images: tuple[PostedImage, ...]
     after: str | None
-    posts: int
+    names: tuple[str, ...]
     skipped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def posts(self) -> int:
+        """How many posts the page has."""
+        return len(self.names)
+
+    @property
+    def newest(self) -> str | None:
+        """The post that was made last, whatever the page is sorted by: to poll from there the next time."""
+        return max(self.names, key=age_rank, default=None)
+
+
+def age_rank(name: str) -> int:
+    """Larger for later posts: Reddit numbers them in base 36. Of ids and of full names (`t3_<id>`)."""
+    return int(name.rpartition("_")[2], 36)
 
 
 class _Skip(Exception):
@@ -53,24 +79,29 @@ def parse_listing(body: str | bytes, url: str) -> Listing:
     """One page of `/r/<sub>/<sort>`.
 
     Raises:
-        LayoutChanged: not the JSON of a listing.
+        LayoutChanged: not the JSON of a listing. (Single posts that cannot be read are counted.)
     """
     try:
         answer = json.loads(body)
-        children, after = answer["data"]["children"], answer["data"]["after"]
-        posts = [(child["kind"], child["data"]) for child in children]
-    except (ValueError, KeyError, TypeError):
+        children, after = answer["data"]["children"], answer["data"].get("after")
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise LayoutChanged(SITE, "data.children[]", url) from None
+    if not isinstance(children, list):
+        raise LayoutChanged(SITE, "data.children[]", url)
     skipped: Counter[str] = Counter()
     images: list[PostedImage] = []
-    for kind, post in posts:
-        if kind != "t3":
-            skipped["not a post"] += 1
+    names: list[str] = []
+    for child in children:
+        kind, post = (child.get("kind"), child.get("data")) if isinstance(child, dict) else (None, None)
+        if kind != "t3" or not isinstance(post, dict):
+            skipped["not a post" if kind and kind != "t3" else UNREADABLE] += 1
             continue
+        if isinstance(name := post.get("id"), str) and _ID.fullmatch(name):
+            names.append(f"t3_{name}")
         found, reasons = parse_post(post)
         images += found
         skipped.update(reasons)
-    return Listing(tuple(images), after, len(posts), skipped)
+    return Listing(tuple(images), after if isinstance(after, str) else None, tuple(names), skipped)
 
 
 def parse_post(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
@@ -88,27 +119,42 @@ def parse_post(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
         return [_image(post, str(post["id"]), _single_url(post))], []
     except _Skip as reason:
         return [], [str(reason)]
-    except (KeyError, TypeError, AttributeError, ValueError):
-        return [], ["unreadable post"]
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        return [], [UNREADABLE]
 
 
 def _check_kept(post: Mapping[str, Any]) -> None:
-    if post.get("removed_by_category") is not None or post.get("removed"):
+    """Posts that someone took back stay out, also where their picture is still to be had."""
+    if post.get("removed_by_category") is not None or post.get("removed") or post.get("banned_by"):
         raise _Skip("removed")
     if post.get("author") in (None, "[deleted]"):
         raise _Skip("deleted")
 
 
 def _single_url(post: Mapping[str, Any]) -> str:
+    """The address of the post's picture; of what Reddit calls a GIF, that of the GIF or of its silent video."""
     if post.get("is_self"):
         raise _Skip("text post")
     url = _unescape(post.get("url_overridden_by_dest") or post["url"])
     parts = urlsplit(url)
-    if post.get("is_video") or parts.hostname in _VIDEO_HOSTS or parts.path.endswith((".gifv", ".mp4", ".webm")):
+    if parts.hostname in _IMGUR_HOSTS and parts.path.endswith(".gifv"):
+        return f"https://i.imgur.com{parts.path.removesuffix('.gifv')}.mp4"
+    if parts.scheme in ("http", "https") and parts.path.lower().endswith(_PICTURE_ENDINGS):
+        return url
+    if video := _silent_video(post):
+        return _unescape(video)
+    if post.get("is_video") or parts.hostname in _VIDEO_HOSTS or parts.path.endswith(_VIDEO_ENDINGS):
         raise _Skip("video")
-    if parts.scheme not in ("http", "https") or not parts.path.lower().endswith(_PICTURE_ENDINGS):
-        raise _Skip("link")
-    return url
+    raise _Skip("link")
+
+
+def _silent_video(post: Mapping[str, Any]) -> str | None:
+    """The MP4 of what was posted as a GIF: Reddit's own, or its copy of one at another host."""
+    media, preview = post.get("media") or {}, post.get("preview") or {}
+    for video in (media.get("reddit_video"), preview.get("reddit_video_preview")):
+        if video and video.get("is_gif") and video.get("fallback_url"):
+            return str(video["fallback_url"])
+    return None
 
 
 def _gallery(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
@@ -120,26 +166,30 @@ def _gallery(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
     for place, item in enumerate(items, start=1):
         entry = media.get(item["media_id"]) or {}
         source = entry.get("s") or {}
+        url = source.get("gif") or source.get("u") or source.get("mp4")
         if item.get("is_deleted") or entry.get("status") != "valid":
             reasons.append("removed gallery picture")
-        elif entry.get("e") == "Image" and source.get("u"):
-            images.append(_image(post, f"{post['id']}_{place}", _unescape(source["u"])))
+        elif entry.get("e") in ("Image", "AnimatedImage") and url:
+            images.append(_image(post, f"{post['id']}_{place}", _unescape(url), item.get("caption")))
         else:
             reasons.append("video")
     return images, reasons
 
 
-def _image(post: Mapping[str, Any], image_id: str, url: str) -> PostedImage:
-    created = post.get("created_utc")
+def _image(post: Mapping[str, Any], image_id: str, url: str, caption: str | None = None) -> PostedImage:
+    if not _ID.fullmatch(post["id"]):
+        raise ValueError("an id that is none of Reddit's")
+    created, score, over_18 = post.get("created_utc"), post.get("score"), post.get("over_18")
     return PostedImage(
         id=image_id,
         page_url=urljoin(BASE, post["permalink"]),
         image_url=url,
         title=_unescape(post["title"]),
         author=post["author"],
-        score=post.get("score"),
-        over_18=post.get("over_18"),
+        score=score if isinstance(score, int) and not isinstance(score, bool) else None,
+        over_18=over_18 if isinstance(over_18, bool) else None,
         posted_at=datetime.fromtimestamp(float(created), UTC) if created else None,
+        caption=_unescape(caption).strip() or None if caption else None,
     )
 
 

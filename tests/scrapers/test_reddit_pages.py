@@ -54,15 +54,63 @@ def test_a_gallery_gives_its_pictures_in_order_and_counts_the_missing() -> None:
         "m3": {"status": "valid", "e": "AnimatedImage", "s": {"mp4": "https://preview.redd.it/3.mp4"}},
         "m4": {"status": "valid", "e": "Image", "m": "image/png", "s": {"u": "https://preview.redd.it/4.png"}},
         "m5": {"status": "valid", "e": "Image", "s": {"u": "https://preview.redd.it/5.png"}},
+        "m6": {
+            "status": "valid",
+            "e": "AnimatedImage",
+            "s": {"gif": "https://i.redd.it/6.gif", "mp4": "https://preview.redd.it/6.gif?format=mp4"},
+        },
+        "m7": {"status": "valid", "e": "RedditVideo", "dashUrl": "https://v.redd.it/7/DASHPlaylist.mpd"},
     }
     items: list[dict[str, Any]] = [{"media_id": name} for name in ("m4", "m2", "m1", "m3")]
-    items.append({"media_id": "m5", "is_deleted": True})
+    items += [{"media_id": "m5", "is_deleted": True}, {"media_id": "m6", "caption": " both &amp; "}]
+    items += [{"media_id": "m7"}, {"media_id": "gone"}]
     page = listing(post(is_gallery=True, gallery_data={"items": items}, media_metadata=media))
-    assert [(image.id, image.image_url) for image in page.images] == [
-        ("abc1_1", "https://preview.redd.it/4.png"),
-        ("abc1_3", "https://preview.redd.it/1.jpg?a=1&b=2"),
+    assert [(image.id, image.image_url, image.caption) for image in page.images] == [
+        ("abc1_1", "https://preview.redd.it/4.png", None),
+        ("abc1_3", "https://preview.redd.it/1.jpg?a=1&b=2", None),
+        ("abc1_4", "https://preview.redd.it/3.mp4", None),
+        ("abc1_6", "https://i.redd.it/6.gif", "both &"),
     ]
-    assert page.skipped == {"removed gallery picture": 2, "video": 1}
+    assert page.skipped == {"removed gallery picture": 3, "video": 1}
+
+
+@pytest.mark.parametrize(
+    ("facts", "address"),
+    [
+        ({"url": "https://i.redd.it/x.gif"}, "https://i.redd.it/x.gif"),
+        ({"url": "http://imgur.com/NyPnrCa.gifv"}, "https://i.imgur.com/NyPnrCa.mp4"),
+        (
+            {
+                "is_video": True,
+                "url": "https://v.redd.it/abc",
+                "media": {
+                    "reddit_video": {"is_gif": True, "fallback_url": "https://v.redd.it/abc/DASH_720.mp4?a&amp;b"}
+                },
+            },
+            "https://v.redd.it/abc/DASH_720.mp4?a&b",
+        ),
+        (
+            {
+                "url": "https://gfycat.com/some",
+                "preview": {
+                    "reddit_video_preview": {"is_gif": True, "fallback_url": "https://v.redd.it/d/DASH_480.mp4"}
+                },
+            },
+            "https://v.redd.it/d/DASH_480.mp4",
+        ),
+    ],
+)
+def test_what_was_posted_as_a_gif_is_a_picture(facts: dict[str, Any], address: str) -> None:
+    (image,) = listing(post(**facts)).images
+    assert image.image_url == address
+
+
+def test_the_newest_post_is_known_whatever_the_order() -> None:
+    page = listing(post(id="zz1"), post(id="100a", is_self=True), post(id="zzz", author="[deleted]"))
+    assert page.names == ("t3_zz1", "t3_100a", "t3_zzz")
+    assert page.newest == "t3_100a"
+    assert listing().newest is None
+    assert reddit.age_rank("t3_100a") > reddit.age_rank("zzz")
 
 
 def test_a_crosspost_stands_for_the_post_that_it_repeats() -> None:
@@ -78,7 +126,16 @@ def test_a_crosspost_stands_for_the_post_that_it_repeats() -> None:
         ({"author": "[deleted]"}, "deleted"),
         ({"is_self": True}, "text post"),
         ({"is_video": True, "url": "https://v.redd.it/abc"}, "video"),
-        ({"url": "https://i.imgur.com/abc.gifv"}, "video"),
+        (
+            {"is_video": True, "url": "https://v.redd.it/a", "media": {"reddit_video": {"fallback_url": "https://b"}}},
+            "video",
+        ),
+        ({"url": "https://example.com/abc.gifv"}, "video"),
+        ({"url": "https://example.com/abc.mp4", "media": None, "preview": None}, "video"),
+        ({"banned_by": "a moderator"}, "removed"),
+        ({"author": None}, "deleted"),
+        ({"id": "not one"}, "unreadable post"),
+        ({"created_utc": 1e30}, "unreadable post"),
         ({"url": "https://example.com/article"}, "link"),
         ({"url": "ftp://example.com/a.jpg"}, "link"),
         ({"is_gallery": True}, "gallery without pictures"),
@@ -97,10 +154,28 @@ def test_comments_among_the_posts_are_counted() -> None:
     assert listing({"body": "hi"}, kind="t1").skipped == {"not a post": 1}
 
 
-@pytest.mark.parametrize("body", ["", "<html>blocked</html>", "[]", '{"message": "Forbidden", "error": 403}'])
+@pytest.mark.parametrize(
+    "body",
+    ["", "<html>blocked</html>", "[]", "5", '{"data": {"children": {}}}', '{"message": "Forbidden", "error": 403}'],
+)
 def test_an_answer_of_another_form_is_refused(body: str) -> None:
     with pytest.raises(LayoutChanged, match="reddit"):
         reddit.parse_listing(body, URL)
+
+
+@pytest.mark.parametrize("child", [None, 5, "t3", {}, {"kind": "t3"}, {"kind": "t3", "data": []}])
+def test_a_child_that_cannot_be_read_costs_itself_only(child: object) -> None:
+    good = {"kind": "t3", "data": post()}
+    page = reddit.parse_listing(json.dumps({"data": {"children": [child, good], "after": None}}), URL)
+    assert [image.id for image in page.images] == ["abc1"]
+    assert page.skipped == {"unreadable post": 1}
+
+
+def test_numbers_of_another_kind_are_left_out() -> None:
+    (image,) = listing(post(score="many", over_18=None, created_utc="1700000000")).images
+    assert (image.score, image.over_18) == (None, None)
+    assert image.posted_at is not None
+    assert image.posted_at.year == 2023
 
 
 def test_real_listings_are_read_post_by_post(real_data: Path) -> None:
@@ -114,7 +189,7 @@ def test_real_listings_are_read_post_by_post(real_data: Path) -> None:
             posts += page.posts
             images += page.images
             skipped.update(page.skipped)
-    assert posts > 1900
+    assert posts > 1300
     assert len(images) > 250
     assert skipped["unreadable post"] == 0
     assert {image.image_url.partition(":")[0] for image in images} <= {"http", "https"}
