@@ -46,7 +46,7 @@ async def _run(
     stop = asyncio.Event()
     runners = []
     for host, routes in _routes(world, switchboard, stop).items():
-        app = web.Application(middlewares=[_counting(world, host), _failing(switchboard, host)])
+        app = web.Application(middlewares=[_counting(world, host), _failing(world, switchboard, host)])
         app[ADDRESSES], app[STOPPING] = world.addresses, stop
         app.add_routes(routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
@@ -131,14 +131,28 @@ def _counting(world: World, host: Host) -> Middleware:
     return count
 
 
-def _failing(switchboard: Switchboard, host: Host) -> Middleware:
+def _failing(world: World, switchboard: Switchboard, host: Host) -> Middleware:
     @web.middleware
     async def fail(request: web.Request, handler: Handler) -> web.StreamResponse:
         rule = switchboard.pick(host, request) if host != "control" else None
         if rule is None:
             return await handler(request)
         request["fault"] = rule.fault
-        return await FAULTS[rule.fault].apply(request, handler, rule.settings)
+        world.log.faults[rule.fault] += 1
+        work = asyncio.ensure_future(FAULTS[rule.fault].apply(request, handler, rule.settings))
+        stopping = asyncio.ensure_future(request.app[STOPPING].wait())
+        try:
+            await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+        except ConnectionError:
+            pass  # the client had enough of it
+        finally:
+            work.cancel()
+            stopping.cancel()
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
 
     return fail
 

@@ -43,10 +43,7 @@ class Log:
         resource = request.match_info.route.resource
         kind = resource.canonical if resource else "unknown"
         self.requests[host, kind, response.status] += 1
-        fault = request.get("fault")
-        if fault:
-            self.faults[fault] += 1
-        elif response.content_type.startswith("image/") and isinstance(response, web.Response):
+        if "fault" not in request and response.content_type.startswith("image/") and isinstance(response, web.Response):
             body = response.body
             if isinstance(body, bytes):
                 entry = self.pictures.setdefault(str(request.url), [0, hashlib.sha256(body).hexdigest()])

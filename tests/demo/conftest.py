@@ -68,6 +68,19 @@ def internet() -> Iterator[Internet]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def _troubled() -> Iterator[Internet]:
+    with Internet(memes=240, posts=45, pictures=40, subreddits=("memes", "prequel"), consent=()) as running:
+        yield running
+
+
+@pytest.fixture
+def faulty(_troubled: Internet) -> Iterator[Internet]:
+    """A miniature internet whose faults the test switches on; off again afterwards."""
+    yield _troubled
+    _troubled.set_faults({})
+
+
 @pytest.fixture
 def data_folder(tmp_path: Path) -> Path:
     """A small folder in the layout of the real data: three templates, one of them without captions."""

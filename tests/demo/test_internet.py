@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from PIL import Image
 
 from configs.errors import ConfigError
 from configs.load import load_config
@@ -83,6 +85,32 @@ def test_a_picture_that_a_fault_spoilt_is_not_in_the_log_of_pictures(fetch: Fetc
         whole = fetch(meme.image_url).body
         assert len(whole) > len(spoilt)
         assert internet.log()["pictures"][meme.image_url]["sha256"] == hashlib.sha256(whole).hexdigest()
+
+
+def test_quick_memes_are_of_few_pictures_and_yet_all_different(
+    fetch: Fetch, decode: Callable[[bytes], Image.Image]
+) -> None:
+    with Internet(memes=20_000, quick=True, variety=True) as quick:
+        memes = [meme for meme in quick.served(hashes=True) if meme.source == "imgflip"]
+        assert len(memes) == 20_000
+        plain = [meme for meme in memes if meme.flaw is None]
+        assert len({meme.sha256 for meme in plain}) == len(plain) > 17_000
+        gif, several = (next(m for m in memes if m.kind == kind) for kind in ("animated", "several"))
+        for meme in (memes[0], memes[1], gif, several):
+            body = fetch(meme.image_url).body
+            assert hashlib.sha256(body).hexdigest() == meme.sha256
+            decode(body)
+        first, second = (decode(fetch(meme.image_url).body).tobytes() for meme in memes[:2])
+        assert first == second, "only the remark differs"
+
+
+def test_latency_is_waited_by_every_answer_at_once_and_not_by_the_control(fetch: Fetch) -> None:
+    with Internet(memes=12, latency=0.5) as far, ThreadPoolExecutor(8) as pool:
+        url = far.url("imgflip", "/robots.txt")
+        began = time.monotonic()
+        assert {answer.status for answer in pool.map(fetch, [url] * 8)} == {200}
+        assert time.monotonic() - began >= 0.5
+        assert far.log()["requests"]["imgflip"]["/robots.txt"] == {"200": 8}
 
 
 def test_stopping_frees_the_ports_and_may_be_done_twice(fetch: Fetch) -> None:
