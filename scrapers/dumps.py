@@ -5,17 +5,13 @@ finished by running it again. A record that cannot be read is skipped, counted b
 and named; with `strict` the first one ends the import.
 """
 
-import gzip
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO
-
-import zstandard
 
 from catalog.documents import DocumentStore, Upserted, open_documents
 from catalog.records import Meme, Template
@@ -24,8 +20,9 @@ from configs.outputs import atomic_file
 from configs.progress import Progress
 from configs.runs import Summary
 from configs.schema import Config
-from scrapers.dumps_bytes import STDIN, DumpFile, find_files, read_chunks
+from scrapers.dumps_bytes import STDIN, DumpFile, find_files, packed_writer, read_chunks
 from scrapers.dumps_json import Entry, Problem, read_entries
+from scrapers.dumps_reddit import Passed
 from scrapers.layouts import (
     TEMPLATE_LAYOUTS,
     Layout,
@@ -41,6 +38,8 @@ BATCH_CHARACTERS = 8 * 1024 * 1024
 _NAMED_PROBLEMS = 20
 # A file whose first so many values fit no layout is not a dump of memes; broken ones say nothing about that.
 _STRANGERS = 20
+# Most posts of a monthly dump are no pictures; the progress need not hear of each.
+_PASSED_SHOWN = 1000
 _UNKNOWN = "unknown layout"
 
 
@@ -94,7 +93,7 @@ def export_memes(config: Config, path: Path, progress: Progress) -> Summary:
             raise MemeloomError(f"nothing to export: {config.store.documents} holds no memes")
         progress.start("export", total, "memes")
         memes = documents.scan()
-        with atomic_file(path) as stream, _packing(path, stream) as write:
+        with atomic_file(path) as stream, packed_writer(path, stream) as write:
             while batch := [meme.model_dump_json(exclude_none=True) for meme in islice(memes, 1000)]:
                 write("\n".join([*batch, ""]).encode())
                 written += len(batch)
@@ -118,8 +117,9 @@ class _Unusable(MemeloomError):
 
 @dataclass
 class _Skipped:
-    """What was not read: how often for which reason, and the first few in words."""
+    """What was not read: how often for which reason, and the first few problems in words."""
 
+    passed: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     named: list[str] = field(default_factory=list)
 
@@ -129,6 +129,7 @@ class _Skipped:
             self.named.append(text)
 
     def merge(self, other: "_Skipped") -> None:
+        self.passed += other.passed
         self.reasons += other.reasons
         self.named = (self.named + other.named)[:_NAMED_PROBLEMS]
 
@@ -170,6 +171,7 @@ class _Import:
         """What was done. Raises MemeloomError if not one file could be read."""
         if self.unusable and not self.files:
             raise self.unusable
+        skipped = self.skipped.reasons + self.skipped.passed
         return Summary(
             stage="import",
             counts={
@@ -180,9 +182,9 @@ class _Import:
                 "unchanged": self.stored.unchanged,
                 "removed": self.stored.removed,
                 "templates": self.templates,
-                "skipped": self.skipped.reasons.total(),
+                "skipped": skipped.total(),
             },
-            reasons=dict(self.skipped.reasons.most_common()),
+            reasons=dict(skipped.most_common()),
             outputs={"problems": self.skipped.in_words()} if self.skipped.named else {},
             seconds={"total": seconds},
         )
@@ -195,7 +197,7 @@ class _Import:
             for record in _read_record(self.reader, entry, layout, file.slug):
                 if not isinstance(record, Problem):
                     good += 1
-                    self._take(record, entry.size if isinstance(entry, Entry) else 0)
+                    self._take(record, entry.size if isinstance(entry, Entry) else 0, skipped)
                     continue
                 if self.strict and record.reason != _UNKNOWN:
                     self.flush()
@@ -209,7 +211,12 @@ class _Import:
             raise _unusable(file, skipped)
         self.skipped.merge(skipped)
 
-    def _take(self, record: Meme | Template, size: int) -> None:
+    def _take(self, record: Meme | Template | Passed, size: int, skipped: _Skipped) -> None:
+        if isinstance(record, Passed):
+            skipped.passed[record.reason] += 1
+            if skipped.passed.total() % _PASSED_SHOWN == 0:
+                self.progress.advance(0, skipped=_PASSED_SHOWN)
+            return
         if isinstance(record, Template):
             self.templates += self.documents.upsert_templates([record])
             self.reader.learn(record)
@@ -233,7 +240,7 @@ class _Import:
 
 def _read_record(
     reader: RecordReader, entry: Entry | Problem, layout: Layout | None, slug: str
-) -> Iterator[Meme | Template | Problem]:
+) -> Iterator[Meme | Template | Passed | Problem]:
     if isinstance(entry, Problem):
         yield entry
         return
@@ -282,16 +289,3 @@ def _author_salt(config: Config) -> str | None:
     if config.crawl.author_salt is None:
         raise ConfigError("crawl.author_salt: needed, because crawl.keep_author_hash is true")
     return config.crawl.author_salt.get_secret_value()
-
-
-@contextmanager
-def _packing(path: Path, stream: IO[bytes]) -> Iterator[Callable[[bytes], object]]:
-    """A function that writes into `stream`, packed as the suffix of `path` says."""
-    if path.suffix == ".gz":
-        with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) as packed:
-            yield packed.write
-    elif path.suffix == ".zst":
-        with zstandard.ZstdCompressor(level=6).stream_writer(stream, closefd=False) as frame:
-            yield frame.write
-    else:
-        yield stream.write

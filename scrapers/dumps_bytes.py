@@ -3,10 +3,12 @@
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
+from typing import IO
 
 import zstandard
 
@@ -18,6 +20,8 @@ _ENDINGS = (".json", ".jsonl", ".ndjson")
 _PACKED = (".gz", ".zst")
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + n]) + b"\x2a\x4d\x18" for n in range(16)))
+# `zstd --long=31`, as Reddit's monthly dumps are packed. So much memory is used once as much has been unpacked.
+_ZSTD_WINDOW = 2**31
 # A compressed block of 4 bytes may unpack to 128 KiB: so little input at once keeps a bomb below 64 MiB.
 _ZSTD_INPUT = 2048
 
@@ -57,7 +61,9 @@ def find_files(paths: Sequence[Path]) -> list[DumpFile]:
         if path.is_dir():
             below = sorted(file for file in path.rglob("*") if _is_dump(file.relative_to(path)) and file.is_file())
             if not below:
-                raise MemeloomError(f"{path}: no *.json, *.jsonl or *.ndjson (plain, .gz or .zst) in this folder")
+                raise MemeloomError(
+                    f"{path}: no *.json, *.jsonl or *.ndjson (plain, .gz or .zst) and no *.zst or *.gz in this folder"
+                )
             found += (DumpFile(file, named=False) for file in below)
         elif path == STDIN or path.is_file():
             found.append(DumpFile(path, named=True))
@@ -91,11 +97,26 @@ def read_chunks(path: Path) -> Iterator[bytes]:
     yield b"".join(waiting)
 
 
+@contextmanager
+def packed_writer(path: Path, stream: IO[bytes]) -> Iterator[Callable[[bytes], object]]:
+    """A function that writes into `stream`, packed as the suffix of `path` says."""
+    if path.suffix == ".gz":
+        with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) as packed:
+            yield packed.write
+    elif path.suffix == ".zst":
+        with zstandard.ZstdCompressor(level=6).stream_writer(stream, closefd=False) as frame:
+            yield frame.write
+    else:
+        yield stream.write
+
+
 def _is_dump(path: Path) -> bool:
+    """Whether the name is a dump's: it ends as one, or is packed and has no ending at all (`RS_2023-01.zst`)."""
     name = path.name
     for ending in _PACKED:
         name = name.removesuffix(ending)
-    return name.endswith(_ENDINGS) and not any(part.startswith(".") for part in path.parts)
+    bare = name != path.name and "." not in name
+    return (bare or name.endswith(_ENDINGS)) and not any(part.startswith(".") for part in path.parts)
 
 
 def _read_pieces(path: Path) -> Iterator[bytes]:
@@ -123,7 +144,7 @@ def _gunzip(stream: BufferedReader) -> Iterator[bytes]:
 
 
 def _unzstd(stream: BufferedReader) -> Iterator[bytes]:
-    frame = zstandard.ZstdDecompressor().decompressobj()
+    frame = _zstd().decompressobj()
     begun = False
     while rest := stream.read(_ZSTD_INPUT):
         while rest:
@@ -135,9 +156,13 @@ def _unzstd(stream: BufferedReader) -> Iterator[bytes]:
                 yield piece
             begun, rest = not frame.eof, frame.unused_data
             if frame.eof:
-                frame = zstandard.ZstdDecompressor().decompressobj()
+                frame = _zstd().decompressobj()
     if begun:
         raise Damage("cut off")
+
+
+def _zstd() -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
 
 
 def _zstd_reason(error: zstandard.ZstdError) -> str:

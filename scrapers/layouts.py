@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from catalog.records import Meme, Template, TemplateRef, author_hash
 from configs.errors import ConfigError
+from scrapers.dumps_reddit import Passed, read_submission
+from scrapers.pages.reddit import UNREADABLE
 
 JsonObject: TypeAlias = Mapping[str, Any]
 _POST = re.compile(r"(?:https?:)?/{0,2}(?:www\.)?imgflip\.com/(i|gif)/([0-9A-Za-z]{1,32})(?:[/?#].*)?")
@@ -78,11 +80,20 @@ class RecordReader:
         try:
             meme = Meme.model_validate(record)
         except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            raise Misfit(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
+            raise Misfit(_first_problem(error)) from None
         if meme.author is not None and not _AUTHOR_HASH.fullmatch(meme.author):
             meme = meme.model_copy(update={"author": self._author(meme.author)})
         yield meme
+
+    def read_reddit(self, record: JsonObject, _slug: str) -> Iterator[Meme | Passed]:
+        """One submission of a monthly dump of Reddit."""
+        try:
+            for found in read_submission(record, self._author):
+                if isinstance(found, Passed) and found.reason == UNREADABLE:
+                    raise Misfit("its address, title, id or time cannot be read")
+                yield found
+        except ValidationError as error:
+            raise Misfit(_first_problem(error)) from None
 
     def read_template_list(self, record: JsonObject, _slug: str) -> Iterator[Template | Misfit]:
         """The answer of Imgflip's `get_memes`."""
@@ -177,7 +188,7 @@ class Layout:
     name: str
     shape: str
     keys: frozenset[str]
-    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Misfit]]
+    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Passed | Misfit]]
 
     def fits(self, value: object) -> TypeGuard[JsonObject]:
         """Whether `value` has the keys of this layout."""
@@ -188,7 +199,7 @@ def _layout(
     name: str,
     shape: str,
     keys: str,
-    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Misfit]],
+    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Passed | Misfit]],
 ) -> Layout:
     return Layout(name, shape, frozenset(keys.split()), read)
 
@@ -200,6 +211,12 @@ LAYOUTS = {
         _layout("captions", "{template, post, boxes}", "template post boxes", RecordReader.read_captions),
         _layout(
             "imgflip575k", "{url, post, metadata, boxes}", "url post metadata boxes", RecordReader.read_imgflip575k
+        ),
+        _layout(
+            "reddit",
+            "{id, permalink, title, url, created_utc}",
+            "id permalink title url created_utc",
+            RecordReader.read_reddit,
         ),
         _layout("memefly", "{meme_name, meme_text: […]}", "meme_name meme_text", RecordReader.read_memefly),
         _layout("template", "{template_id, template_url}", "template_id template_url", RecordReader.read_template),
@@ -229,6 +246,11 @@ def known_layouts() -> str:
 def slug_of(name: str) -> str:
     """A template's name as Imgflip writes it in its addresses: ``Y'all Got Any`` is ``Yall-Got-Any``."""
     return "-".join(re.sub(r"[^\w\s-]", "", name).split())
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
 
 
 def _are_texts(value: object) -> bool:

@@ -1,0 +1,216 @@
+"""Reddit's monthly dumps: every picture once, every other post counted, in little memory."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from pydantic import SecretStr
+
+from catalog.documents import open_documents
+from catalog.records import Meme, author_hash
+from configs.errors import MemeloomError
+from configs.load import load_config
+from configs.progress import Silent
+from configs.runs import Summary
+from configs.schema import Config, Store
+from scrapers.dumps import import_dumps
+from scrapers.pages import reddit
+
+
+@pytest.fixture
+def config(store_config: Store) -> Config:
+    return load_config(environment={}).model_copy(update={"store": store_config})
+
+
+def post(number: int, **facts: Any) -> dict[str, Any]:
+    """A line of a dump, as its makers write it."""
+    key = f"1{number:04d}"
+    return {
+        "id": key, "name": f"t3_{key}", "subreddit": "memes", "permalink": f"/r/memes/comments/{key}/a/",
+        "url": f"https://i.redd.it/{key}.jpg", "title": f"Title {number} &amp; more", "author": "someone", "score": 12,
+        "over_18": False, "created_utc": 1700000000, "retrieved_on": 1700600000, "is_self": False, "num_comments": 3,
+        "removed_by_category": None, "selftext": "", "domain": "i.redd.it",
+    } | facts  # fmt: skip
+
+
+def gallery(number: int) -> dict[str, Any]:
+    media = {name: {"status": "valid", "e": "Image", "s": {"u": f"https://preview.redd.it/{name}.jpg?a=1&amp;s=2"}}
+             for name in ("one", "two")}  # fmt: skip
+    items = [{"media_id": "two"}, {"media_id": "gone"}, {"media_id": "one"}]
+    return post(number, is_gallery=True, gallery_data={"items": items}, media_metadata=media)
+
+
+def packed(records: list[Any]) -> bytes:
+    """JSON lines in one zstd frame that asks for a window of 2 GiB, as `zstd --long=31` writes it."""
+    text = "".join(f"{json.dumps(record)}\n" for record in records).encode()
+    stream = zstandard.ZstdCompressor(level=3).compressobj()
+    frame = bytearray(stream.compress(text) + stream.flush())
+    assert not frame[4] & 0x20, "the frame states a window"
+    frame[5] = (31 - 10) << 3
+    assert zstandard.get_frame_parameters(bytes(frame)).window_size == 2**31
+    return bytes(frame)
+
+
+def run(config: Config, *paths: Path, strict: bool = False) -> Summary:
+    return import_dumps(config, paths, Silent(), strict=strict)
+
+
+def stored(config: Config) -> dict[str, Meme]:
+    with closing(open_documents(config.store)) as documents:
+        return {meme.id: meme for meme in documents.scan()}
+
+
+def test_a_monthly_dump_becomes_memes_without_pictures(config: Config, tmp_path: Path) -> None:
+    path = tmp_path / "RS_2023-11.zst"
+    path.write_bytes(packed([post(1), post(2, over_18=True, score=-3, url="https://i.redd.it/x.gif"), gallery(3)]))
+    summary = run(config, path)
+    assert (summary.counts["captions"], summary.counts["inserted"]) == (4, 4)
+    assert summary.reasons == {"removed gallery picture": 1}
+    memes = stored(config)
+    assert memes["reddit:10001"] == Meme(
+        id="reddit:10001", source="reddit", page_url="https://www.reddit.com/r/memes/comments/10001/a/",
+        image_url="https://i.redd.it/10001.jpg", title="Title 1 & more", score=12, over_18=False,
+        posted_at=datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC),
+        fetched_at=datetime(2023, 11, 21, 20, 53, 20, tzinfo=UTC),
+    )  # fmt: skip
+    assert (memes["reddit:10002"].over_18, memes["reddit:10002"].score) == (True, -3)
+    assert memes["reddit:10003_1"].image_url == "https://preview.redd.it/two.jpg?a=1&s=2"
+    assert memes["reddit:10003_3"].image_url == "https://preview.redd.it/one.jpg?a=1&s=2"
+
+
+def test_what_is_no_picture_is_counted_by_reason_and_is_no_problem(config: Config, tmp_path: Path) -> None:
+    records = [
+        post(1), post(2, is_self=True), post(3, is_self=True), post(4, removed_by_category="moderator"),
+        post(5, author="[deleted]"), post(6, url="https://example.com/article"),
+        post(7, url="https://v.redd.it/abc", is_video=True), post(8, crosspost_parent_list=[post(1)]),
+    ]  # fmt: skip
+    path = tmp_path / "RS_2023-11.zst"
+    path.write_bytes(packed(records))
+    summary = run(config, path, strict=True)
+    assert summary.reasons == {"text post": 2, "removed": 1, "deleted": 1, "link": 1, "video": 1}
+    assert (summary.counts["skipped"], summary.counts["captions"]) == (6, 2)
+    assert summary.outputs == {}
+    assert list(stored(config)) == ["reddit:10001"]
+
+
+def test_lines_that_cannot_be_read_are_named_and_cost_themselves(config: Config, tmp_path: Path) -> None:
+    bad = [post(2, title=None), post(3, id="no id"), post(4, created_utc="soon"), post(5, score=2**70), {"id": "x"}]
+    path = tmp_path / "dump.jsonl"
+    lines = [json.dumps(record) for record in [post(1), *bad]]
+    path.write_text("\n".join([*lines, '{"id": "cut', json.dumps(post(6))]))
+    summary = run(config, path)
+    assert summary.reasons == {"not a reddit record": 5, "not JSON": 1}
+    assert "line 3: not a reddit record" in summary.outputs["problems"]
+    assert sorted(stored(config)) == ["reddit:10001", "reddit:10006"]
+    with pytest.raises(MemeloomError, match="line 2: not a reddit record"):
+        run(config, path, strict=True)
+
+
+def test_a_dump_cut_off_keeps_what_came_before(config: Config, tmp_path: Path) -> None:
+    path = tmp_path / "RS_2023-11.zst"
+    first, second = packed([post(n) for n in range(50)]), packed([post(n) for n in range(50, 4000)])
+    path.write_bytes(first + second[: len(second) - 20])
+    summary = run(config, path)
+    assert summary.counts["inserted"] >= 50
+    assert summary.reasons == {"cut off": 1}
+
+
+def test_in_a_folder_dumps_are_found_by_their_bare_names_and_comments_left_out(config: Config, tmp_path: Path) -> None:
+    comment = {"id": "k1", "subreddit": "memes", "body": "hi", "permalink": "/r/memes/comments/1/a/k1/"}
+    (tmp_path / "RS_2023-11.zst").write_bytes(packed([post(1)]))
+    (tmp_path / "memes_submissions.zst").write_bytes(packed([post(1), post(2)]))
+    (tmp_path / "RC_2023-11.zst").write_bytes(packed([comment] * 30))
+    (tmp_path / "backup.tar.zst").write_bytes(packed([post(3)]))
+    summary = run(config, tmp_path)
+    assert (summary.counts["files"], summary.reasons["unknown layout"]) == (2, 1)
+    assert sorted(stored(config)) == ["reddit:10001", "reddit:10002"]
+
+
+def test_a_dump_of_text_posts_only_is_read_and_holds_no_memes(config: Config, tmp_path: Path) -> None:
+    path = tmp_path / "RS_2008-01.zst"
+    path.write_bytes(packed([post(n, is_self=True) for n in range(30)]))
+    assert run(config, path).reasons == {"text post": 30}
+
+
+def test_importing_twice_changes_nothing_and_a_later_look_wins(config: Config, tmp_path: Path) -> None:
+    path = tmp_path / "RS_2023-11.zst"
+    path.write_bytes(packed([post(1), gallery(2)]))
+    run(config, path)
+    assert run(config, path).counts["unchanged"] == 3
+    path.write_bytes(packed([post(1, score=99, retrieved_on=1700600001), post(1, score=5, retrieved_on=1700500000)]))
+    run(config, path)
+    assert stored(config)["reddit:10001"].score == 99
+
+
+def test_authors_are_hashed_or_left_out(config: Config, tmp_path: Path) -> None:
+    path = tmp_path / "RS_2023-11.zst"
+    path.write_bytes(packed([post(1)]))
+    run(config, path)
+    assert stored(config)["reddit:10001"].author is None
+    crawl = config.crawl.model_copy(update={"keep_author_hash": True, "author_salt": SecretStr("salt")})
+    run(config.model_copy(update={"crawl": crawl}), path)
+    assert stored(config)["reddit:10001"].author == author_hash("someone", "salt")
+
+
+def real_posts(folder: Path) -> Iterator[dict[str, Any]]:
+    """Every `t3` object in the saved responses, wherever it stands."""
+
+    def walk(value: Any) -> Iterator[dict[str, Any]]:
+        if isinstance(value, dict):
+            if value.get("kind") == "t3":
+                yield value["data"]
+            value = list(value.values())
+        if isinstance(value, list):
+            for part in value:
+                yield from walk(part)
+
+    for path in sorted(folder.glob("*/*.json")):
+        yield from walk(json.loads(path.read_bytes()))
+
+
+def test_real_posts_become_the_memes_that_the_page_parser_sees(config: Config, tmp_path: Path, real_data: Path) -> None:
+    posts = list(real_posts(real_data / "pages" / "reddit"))
+    path = tmp_path / "RS_real.zst"
+    path.write_bytes(packed(posts))
+    summary = run(config, path)
+    pages = [reddit.parse_post(post) for post in posts]
+    assert set(stored(config)) == {f"reddit:{image.id}" for images, _ in pages for image in images}
+    assert summary.counts["captions"] == sum(len(images) for images, _ in pages)
+    assert summary.counts["skipped"] == sum(len(reasons) for _, reasons in pages)
+    assert not any(reason.startswith("not ") for reason in summary.reasons)
+
+
+def test_memory_does_not_grow_with_the_dump(tmp_path: Path) -> None:
+    """Peak memory of an import in a process of its own, in MiB: a dump of 40 MB against one of 1 MB."""
+
+    def peak(count: int) -> float:
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        stream = zstandard.ZstdCompressor(level=1).compressobj()
+        with (folder / "RS_big.zst").open("wb") as file:
+            for n in range(count):
+                line = json.dumps(post(n % 9999, id=f"{n:06d}", selftext="x" * 1500, is_self=n % 10 != 0))
+                file.write(stream.compress(line.encode() + b"\n"))
+            file.write(stream.flush())
+        program = f"""
+import resource
+from pathlib import Path
+from configs.load import load_config
+from configs.progress import Silent
+from scrapers.dumps import import_dumps
+config = load_config(environment={{}})
+store = config.store.model_copy(update={{"documents": "sqlite:///{folder}/c.db", "blobs": "{folder}/blobs"}})
+import_dumps(config.model_copy(update={{"store": store}}), [Path("{folder}/RS_big.zst")], Silent())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+        return int(done.stdout) / 1024
+
+    assert peak(20_000) < peak(500) + 25
