@@ -2,11 +2,8 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +13,6 @@ from typing import Any
 
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
 from selenium.common.exceptions import TimeoutException
-from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.remote_connection import ChromeRemoteConnection
 from selenium.webdriver.remote.client_config import ClientConfig
 from selenium.webdriver.remote.webdriver import WebDriver
@@ -24,44 +20,15 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from configs.schema import ImageSearch
 from scrapers.browsers import keeper
 from scrapers.browsers.gate import MARK, REFUSED, Gate
+from scrapers.browsers.launch import Programs, folders
 from scrapers.browsers.scroll import Scroll
-from scrapers.errors import BrowserFailed
 from scrapers.guard import AddressRefused
 from scrapers.pages.layout import LayoutChanged
 from scrapers.pages.search import Engine
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_DRIVERS = ("chromedriver",)
-_FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,2000",
-    "--lang=en-US", "--no-first-run", "--no-default-browser-check",
-    # ends with chromedriver, which holds the other end
-    "--remote-debugging-pipe",
-    # no way out but the gate: no name is resolved here, no datagram leaves
-    "--proxy-bypass-list=<-loopback>", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    "--disable-quic", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    # nothing of its own accord
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
-    "--disable-default-apps", "--disable-domain-reliability", "--disable-client-side-phishing-detection",
-    "--disable-breakpad", "--disable-crash-reporter", "--metrics-recording-only", "--no-pings",
-    "--dns-prefetch-disable", "--disable-auto-reload",
-    "--disable-features=MediaRouter,DialMediaRouteProvider,OptimizationHints,Translate,InterestFeedContentSuggestions",
-    # pictures are fetched by us, questions are not answered
-    "--blink-settings=imagesEnabled=false", "--mute-audio", "--deny-permission-prompts", "--disable-notifications",
-)  # fmt: skip
-_BLOCK = 2
-_PREFERENCES = {
-    "download_restrictions": 3,
-    "download.prompt_for_download": False,
-    "webrtc.ip_handling_policy": "disable_non_proxied_udp",
-    "profile.default_content_setting_values": dict.fromkeys(
-        ("popups", "notifications", "geolocation", "media_stream", "automatic_downloads", "protocol_handlers"), _BLOCK
-    ),
-}
+# Before any script of a page: nobody is there to be asked.
+_NOBODY_HERE = "for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => null;"
 _START_SECONDS = 60.0
-# A socket's path has at most 107 bytes, and Chromium's ends in 60 of its own and of ours.
-_LONGEST_FOLDER = 40
-_QUIT_SECONDS = 5.0
 _END_SECONDS = 15.0
 # Selenium's own limit on one command, behind the ones that count.
 _GRACE_SECONDS = 30.0
@@ -78,41 +45,6 @@ class Page:
     headers: dict[str, str]
     html: str
     finished: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Programs:
-    """The browser and its driver, and how the browser introduces itself."""
-
-    browser: str
-    driver: str
-    user_agent: str
-
-    @classmethod
-    def find(cls, settings: ImageSearch, product: str) -> "Programs":
-        """The programs that the settings name, else the first on the PATH.
-
-        product: who we are; the browser says what it is, and then that.
-
-        Raises:
-            BrowserFailed: there is none.
-        """
-        browser = _find(settings.browser, _BROWSERS, "crawl.images.browser")
-        driver = _find(settings.driver, _DRIVERS, "crawl.images.driver")
-        try:
-            said = subprocess.run([browser, "--version"], capture_output=True, text=True, timeout=30, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise BrowserFailed(f"image search: {browser} does not run: {error}") from error
-        version = re.search(r"(\d+)\.\d+\.\d+", said.stdout)
-        engine = f" HeadlessChrome/{version[1]}.0.0.0" if version else ""
-        system = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)"
-        return cls(browser, driver, f"{system}{engine} Safari/537.36 {product}")
-
-
-def folders() -> Path:
-    """Where browsers keep their folders: the temporary folder, unless its path is too long for the sockets in it."""
-    usual = Path(tempfile.gettempdir())
-    return usual if len(str(usual)) <= _LONGEST_FOLDER else Path("/tmp")  # noqa: S108 -- names in it are random
 
 
 class Browser:
@@ -143,10 +75,10 @@ class Browser:
             seconds = int(max(self._settings.page_seconds, _START_SECONDS) + _GRACE_SECONDS)
             client = ClientConfig(
                 url, timeout=seconds, websocket_timeout=_GRACE_SECONDS, websocket_interval=0.01,
-                init_args_for_pool_manager={"retries": False},
+                init_args_for_pool_manager={"init_args_for_pool_manager": {"retries": False}},
             )  # fmt: skip
             connection = ChromeRemoteConnection(url, ignore_proxy=True, client_config=client)
-            self._driver = WebDriver(connection, options=self._options())
+            self._driver = WebDriver(connection, options=self._programs.options(self._folder, self._gate_port))
             self._driver.browser.set_download_behavior(allowed=False)
             self._home = self._driver.current_window_handle
         except Exception as error:  # see `show`
@@ -170,8 +102,8 @@ class Browser:
         except _VERDICTS:
             raise
         except Exception as error:  # Selenium, urllib3, websocket and json each have their own for a browser that dies
-            if "net::ERR_" in str(error) and self._gate.refused:
-                raise AddressRefused(f"{url} leads to {', '.join(sorted(self._gate.refused))}: not public") from error
+            if "net::ERR_" in str(error):
+                raise self._not_shown(url) from error
             raise DownloadFailedError(f"the browser broke down: {_line(error)}") from error
 
     def memory_mb(self) -> float:
@@ -191,12 +123,6 @@ class Browser:
 
     def close(self) -> None:
         """End it, and return when nothing of it is left."""
-        alarm = threading.Timer(_QUIT_SECONDS, self.kill)
-        alarm.start()
-        if self._driver is not None:
-            with suppress(Exception):
-                self._driver.quit()
-        alarm.cancel()
         self.kill()
         if self._keeper is None:
             return
@@ -207,6 +133,10 @@ class Browser:
                 process.kill()
         if self._folder is not None:
             keeper.clear(self._folder)
+        if self._driver is not None:
+            # Nobody hears it any more; it is for our own ends of the connections, and at once this way round.
+            with suppress(Exception):
+                self._driver.quit()
 
     def _port(self) -> int:
         """Where chromedriver listens, as the keeper passes it on."""
@@ -222,25 +152,6 @@ class Browser:
                 return int(found[1])
         raise OSError("chromedriver ended at once")
 
-    def _options(self) -> Options:
-        options = Options()
-        options.binary_location = self._programs.browser
-        own = (
-            f"--user-data-dir={self._folder}/profile",
-            f"--user-agent={self._programs.user_agent}",
-            f"--proxy-server=http://127.0.0.1:{self._gate_port}",
-        )
-        for flag in (*_FLAGS, *own):
-            options.add_argument(flag)
-        options.page_load_strategy = "eager"
-        options.unhandled_prompt_behavior = "dismiss"
-        options.enable_bidi = True
-        options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
-        options.add_experimental_option("perfLoggingPrefs", {"enableNetwork": True, "enablePage": False})
-        options.add_experimental_option("excludeSwitches", ["disable-popup-blocking"])
-        options.add_experimental_option("prefs", _PREFERENCES)
-        return options
-
     @contextmanager
     def _fresh_tab(self) -> Iterator["_Tab"]:
         """A tab in a context of its own: no cookie, storage, cache or permission of an earlier page, nor of a later."""
@@ -252,6 +163,8 @@ class Browser:
         driver.set_page_load_timeout(self._settings.page_seconds)
         driver.set_script_timeout(self._settings.page_seconds)
         try:
+            quiet = {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": _NOBODY_HERE}}
+            driver.execute("executeCdpCommand", quiet)
             yield _Tab(driver, handle)
         finally:
             # With the context go its tabs, pop-ups included. A browser that cannot do that is at its end anyway.
@@ -270,14 +183,18 @@ class Browser:
         """Learn what the tab shows by now; raises if that is no page of a site."""
         tab.listen()
         said = tab.headers.get(MARK)
-        if said == REFUSED:
-            raise AddressRefused(f"{tab.url} is not public")
         if said is not None or tab.status == 0:
-            raise DownloadFailedError(f"{tab.url or 'the page'} cannot be reached")
+            raise self._not_shown(tab.url, refused=said == REFUSED)
+
+    def _not_shown(self, url: str, *, refused: bool = False) -> Exception:
+        """Why there is no page: one of the hosts on its way is refused, as the gate remembers, or not there."""
+        if refused or self._gate.refused:
+            return AddressRefused(f"{url} leads to {', '.join(sorted(self._gate.refused))}, which is not public")
+        return DownloadFailedError(f"{url} cannot be reached")
 
 
 class _Tab:
-    """The tab that shows the page, and what the network said of its document last; status 0 is nothing yet."""
+    """The tab that shows the page, and what the network said of its document last; status 0 is no answer."""
 
     def __init__(self, driver: WebDriver, handle: str) -> None:
         self.driver = driver
@@ -285,30 +202,27 @@ class _Tab:
         self.status = 0
         self.headers: dict[str, str] = {}
         self._handle = handle
+        self._request = ""
 
     def listen(self) -> None:
         """Read what the network has said since the last time."""
         for entry in self.driver.execute("getLog", {"type": "performance"})["value"]:
             event: dict[str, Any] = json.loads(entry["message"])["message"]
-            facts = event.get("params", {})
-            mine = facts.get("frameId") == self._handle and facts.get("type") == "Document"
-            if event.get("method") == "Network.responseReceived" and mine:
-                answer = facts["response"]
-                self.url, self.status, self.headers = answer["url"], answer["status"], answer["headers"]
+            self._hear(event["method"], event["params"])
+
+    def _hear(self, method: str, facts: dict[str, Any]) -> None:
+        mine = facts.get("frameId") == self._handle and facts.get("type") == "Document"
+        if method == "Network.requestWillBeSent" and mine:
+            self._request = facts["requestId"]
+        elif method == "Network.responseReceived" and mine:
+            answer = facts["response"]
+            self.url, self.status, self.headers = answer["url"], answer["status"], answer["headers"]
+        elif method == "Network.loadingFailed" and facts["requestId"] == self._request and not facts.get("canceled"):
+            self.status, self.headers = 0, {}
 
     def page(self, *, finished: bool) -> Page:
         """The page as it is now."""
         return Page(self.driver.current_url, self.status, self.headers, self.driver.page_source, finished)
-
-
-def _find(configured: str | None, names: tuple[str, ...], setting: str) -> str:
-    for name in (configured,) if configured else names:
-        if found := shutil.which(name):
-            return found
-    wanted = configured or " or ".join(names)
-    raise BrowserFailed(
-        f"image search needs {wanted}, which is not here: apt-get install chromium chromium-driver, or set {setting}"
-    )
 
 
 def _line(error: BaseException) -> str:

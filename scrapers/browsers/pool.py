@@ -8,9 +8,10 @@ from typing import ParamSpec, TypeVar
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
 
 from configs.schema import ImageSearch
-from scrapers.browsers.browser import Browser, Page, Programs, folders
+from scrapers.browsers.browser import Browser, Page
 from scrapers.browsers.gate import Gate, Upstream
 from scrapers.browsers.keeper import sweep
+from scrapers.browsers.launch import Programs, folders
 from scrapers.errors import BrowserFailed
 from scrapers.guard import AddressRefused
 from scrapers.pages.layout import LayoutChanged
