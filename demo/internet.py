@@ -10,10 +10,9 @@ from functools import cached_property
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 from configs.errors import MemeloomError
-from configs.schema import ImageSearch
 from demo.corpus import Corpus
 from demo.faults import Rule, make_rules
 from demo.feed import Feed, read_corpus
@@ -26,7 +25,6 @@ from demo.world import Host
 _START_SECONDS = 120
 _STOP_SECONDS = 10
 _CALL_SECONDS = 10
-_ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 class Internet:
@@ -164,7 +162,8 @@ class Internet:
             f"crawl.reddit.client_id={CLIENT_ID}",
             f"crawl.reddit.client_secret={CLIENT_SECRET}",
             f"crawl.reddit.subreddits=[{', '.join(self._options.subreddits)}]",
-            *(f"crawl.images.{name}={self.url(name)}" for name in _ENGINES if name in ImageSearch.model_fields),
+            f"crawl.images.bing={self.url('bing')}",
+            f"crawl.images.google={self.url('google')}",
             "crawl.allow_hosts=[127.0.0.1]",
             "crawl.delay_seconds=0",
         ]

@@ -28,6 +28,7 @@ def test_its_settings_are_overrides_that_the_configuration_takes(internet: Inter
     assert config.crawl.imgflip.site == internet.url("imgflip")
     assert config.crawl.reddit.api == internet.url("reddit_api")
     assert config.crawl.images.bing == internet.url("bing")
+    assert config.crawl.images.google == internet.url("google")
     assert config.crawl.allow_hosts == ("127.0.0.1",)
     assert config.crawl.reddit.subreddits == ("memes", "dankmemes")
 
