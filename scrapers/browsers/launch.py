@@ -15,7 +15,7 @@ from scrapers.errors import BrowserFailed
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _DRIVERS = ("chromedriver",)
 _FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,2000",
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000",
     "--lang=en-US", "--no-first-run", "--no-default-browser-check",
     # ends with chromedriver, which holds the other end
     "--remote-debugging-pipe",

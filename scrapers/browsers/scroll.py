@@ -34,7 +34,11 @@ return [document.querySelectorAll(result).length, find(consent, consentWords), f
 """
 _COUNT = "return document.querySelectorAll(arguments[0]).length"
 _PRESS = "arguments[0].click()"
-_TO_THE_END = "window.scrollTo(0, document.documentElement.scrollHeight)"
+# A page that fits into the window does not scroll, and one that is at its end already says nothing of it.
+_TO_THE_END = """
+window.scrollTo(0, document.documentElement.scrollHeight);
+window.dispatchEvent(new Event("scroll"));
+"""
 _HOVER = """
 for (const e of document.querySelectorAll(arguments[0]))
   for (const kind of ["mouseover", "mousedown", "mouseup"])

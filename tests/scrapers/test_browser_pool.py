@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +26,7 @@ from scrapers.errors import BrowserFailed
 from scrapers.guard import AddressRefused
 from scrapers.pages.bing import ENGINE
 from scrapers.pages.layout import LayoutChanged
+from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.services.website import Answer, Asked, Website, serving
 
 T = TypeVar("T")
@@ -37,11 +37,10 @@ RESULT = '<a class="iusc" m="{}">one</a>'
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where browsers put their folders in this test; its path is short, as the sockets in it ask for."""
-    path = Path(tempfile.mkdtemp(prefix="mw-", dir="/tmp"))
-    monkeypatch.setattr(tempfile, "tempdir", str(path))
-    yield path
-    shutil.rmtree(path)
+    """Where browsers put their folders in this test."""
+    with short_folder() as path:
+        monkeypatch.setattr(tempfile, "tempdir", str(path))
+        yield path
 
 
 @pytest.fixture
@@ -82,32 +81,6 @@ async def show(pool: BrowserPool, url: str, results: int = 1, stopped: Callable[
     page = await pool.show(url, ENGINE, results, stopped)
     assert page is not None
     return page
-
-
-def browsers_in(folder: Path) -> list[int]:
-    """Every process that was started with a profile in `folder`, or drives one."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                said = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-                if f"{folder}/{keeper.PREFIX}".encode() in said:
-                    found.append(int(entry.name))
-    return found
-
-
-def named(name: str, folder: Path) -> list[int]:
-    """Processes of a program among `browsers_in`; the oldest first."""
-    return sorted(
-        number for number in browsers_in(folder) if Path(f"/proc/{number}/comm").read_text().strip().startswith(name)
-    )
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def test_a_page_is_shown_with_its_status_its_headers_and_who_we_are(
