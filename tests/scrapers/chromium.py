@@ -14,8 +14,10 @@ from scrapers.browsers import keeper
 def short_folder() -> Iterator[Path]:
     """A folder whose path is short, as the sockets in it ask for; gone afterwards."""
     path = Path(tempfile.mkdtemp(prefix="mw-", dir="/tmp"))
-    yield path
-    shutil.rmtree(path)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
 
 
 def browsers_in(folder: Path) -> list[int]:

@@ -43,7 +43,7 @@ def searching(website: Website, crawl_config: Callable[..., Config]) -> Callable
 
     def build(more: dict[str, object] | None = None, **images: object) -> Config:
         website.pages.setdefault("/robots.txt", (200, {}, b""))
-        own = {"bing": website.url, "google": website.url, "queries": ("cats",), "page_seconds": 30.0}
+        own = {"bing": website.url, "google": website.url, "queries": ("cats",), "results_per_query": 1}
         return crawl_config(sources=("images",), images=own | images, **(more or {}))
 
     return build
@@ -115,7 +115,7 @@ def test_templates_of_the_catalog_are_searched_for_those_with_the_most_memes_fir
 def test_a_picture_that_two_queries_find_is_one_meme(
     website: Website, searching: Callable[..., Config], picture: Callable[[int], bytes]
 ) -> None:
-    config = searching(queries=("cats", "dogs"))
+    config = searching(queries=("cats", "dogs"), results_per_query=2)
     pages = {"cats": ("/1.jpg", "/2.jpg"), "dogs": ("/2.jpg", "/3.jpg")}
     for query, paths in pages.items():
         website.html(bing_url(query), results(*(website.url + path for path in paths)))
