@@ -1,6 +1,7 @@
 """One browser: Chromium behind a gate, driven by Selenium, with a keeper that ends it whatever happens to us."""
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -66,6 +67,8 @@ class Browser:
 
     def start(self) -> None:
         """Start it. Raises DownloadFailedError: it does not start."""
+        # That a browser which we end is lost is no news; what matters of it is in our own errors.
+        logging.getLogger("websocket").setLevel(logging.CRITICAL)
         command = [sys.executable, "-I", "-S", keeper.__file__, str(folders()), self._programs.driver]
         try:
             self._keeper = subprocess.Popen(
