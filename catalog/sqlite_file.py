@@ -13,8 +13,8 @@ from typing import Any
 
 from catalog.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
 
-# "meme" in ASCII: tells our files from other SQLite files.
-_APPLICATION_ID = 0x6D656D65
+# "meme" in ASCII: tells our catalogs from other SQLite files.
+CATALOG = 0x6D656D65
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _DENIED = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
@@ -45,16 +45,32 @@ class SqliteFile:
     """The file `path` with the tables of `schema`, created if it is new.
 
     timeout_seconds: how long to wait for another connection's write lock.
+    kind, what: the application id that tells this kind of file from others, and its name.
+    power_safe: whether a transaction that has ended also survives the machine's power loss; without
+        it the last ones may be undone then, in their order. kill -9 undoes none either way.
 
     Raises:
-        StoreError: it cannot be opened, is not a database, not memeloom's, or of another version.
+        StoreError: it cannot be opened, is not a database, not of this kind, or of another version.
     """
 
-    def __init__(self, path: str, timeout_seconds: float, schema: str, version: int) -> None:
+    def __init__(
+        self,
+        path: str,
+        timeout_seconds: float,
+        schema: str,
+        version: int,
+        *,
+        kind: int = CATALOG,
+        what: str = "catalog",
+        power_safe: bool = True,
+    ) -> None:
         self._path = Path(path).absolute()
         self._timeout = timeout_seconds
         self._schema = schema
         self._version = version
+        self._kind = kind
+        self._what = what
+        self._synchronous = "FULL" if power_safe else "NORMAL"
         self._reset()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +103,7 @@ class SqliteFile:
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs to open the file for itself."""
-        kept = ("_path", "_timeout", "_schema", "_version")
+        kept = ("_path", "_timeout", "_schema", "_version", "_kind", "_what", "_synchronous")
         return {name: self.__dict__[name] for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -111,7 +127,7 @@ class SqliteFile:
         raw = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
             self._switch_to_wal(raw)
-            raw.execute("PRAGMA synchronous = FULL")
+            raw.execute(f"PRAGMA synchronous = {self._synchronous}")
             raw.execute("PRAGMA cache_size = -16384")
             raw.execute("PRAGMA wal_autocheckpoint = 8000")
             raw.execute("PRAGMA journal_size_limit = 67108864")
@@ -136,21 +152,21 @@ class SqliteFile:
     def _prepare(self) -> None:
         with self._mapped():
             version, owner = self._signature()
-            if version == self._version and owner == _APPLICATION_ID:
+            if version == self._version and owner == self._kind:
                 return
             with self.write() as connection:
                 version, owner = self._signature()
                 if version == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                     for statement in self._schema.split(";\n"):
                         connection.execute(statement)
-                    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                    connection.execute(f"PRAGMA application_id = {self._kind}")
                     connection.execute(f"PRAGMA user_version = {self._version}")
                     return
-        if owner != _APPLICATION_ID:
-            raise StoreError(f"{self._path}: a database, but not a memeloom catalog; name another file")
+        if owner != self._kind:
+            raise StoreError(f"{self._path}: a database, but not a memeloom {self._what}; name another file")
         if version != self._version:
             raise StoreError(
-                f"{self._path}: a catalog of version {version}, this memeloom reads version {self._version};"
+                f"{self._path}: a {self._what} of version {version}, this memeloom reads version {self._version};"
                 " use the memeloom that wrote it or a newer one"
             )
 

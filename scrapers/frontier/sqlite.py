@@ -1,0 +1,306 @@
+"""The frontier in one SQLite file, shared by the processes of one machine."""
+
+import sqlite3
+import time
+from collections.abc import Iterable
+
+from catalog.sqlite_file import SqliteFile
+from scrapers.frontier.contract import ABANDONED, LOOKS_THROUGH, SUSPECT, Changes, Dead, Entry, Granted, Lease, Tallies
+from scrapers.frontier.forms import url_of
+from scrapers.frontier.owner import Owner
+
+_VERSION = 1
+# "mfro": tells our frontiers from our catalogs.
+_KIND = 0x6D66726F
+# How long an empty frontier, whose work others hold, is left alone before it is asked again.
+_POLL_SECONDS = 0.5
+
+# `unfinished` is a running tally, so that the end of a crawl is seen without counting a million rows.
+_SCHEMA = """
+CREATE TABLE requests (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    spider TEXT NOT NULL,
+    state TEXT NOT NULL,
+    suspect INTEGER NOT NULL DEFAULT 0,
+    priority INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    body TEXT NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0,
+    fingerprint BLOB,
+    ready_at REAL,
+    owner TEXT,
+    reason TEXT
+);
+CREATE INDEX ready ON requests (spider, suspect, priority DESC, id) WHERE state = 'ready';
+CREATE INDEX waiting ON requests (spider, ready_at) WHERE state = 'waiting';
+CREATE INDEX leased ON requests (spider, owner) WHERE state = 'leased';
+CREATE INDEX dead ON requests (spider, fingerprint) WHERE state = 'dead';
+CREATE TABLE seen (spider TEXT, fingerprint BLOB, PRIMARY KEY (spider, fingerprint)) WITHOUT ROWID;
+CREATE TABLE owners (spider TEXT, name TEXT, seen_at REAL NOT NULL, PRIMARY KEY (spider, name)) WITHOUT ROWID;
+CREATE TABLE rests (spider TEXT, host TEXT, until REAL NOT NULL, PRIMARY KEY (spider, host)) WITHOUT ROWID;
+CREATE TABLE marks (spider TEXT, name TEXT, value TEXT NOT NULL, PRIMARY KEY (spider, name)) WITHOUT ROWID;
+CREATE TABLE spiders (name TEXT PRIMARY KEY, unfinished INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+"""
+
+
+class SqliteFrontier:
+    """`Frontier` on a file. It survives kill -9 whole; a power loss may undo the last steps, in their order."""
+
+    def __init__(self, path: str, spider: str, lease_seconds: float, attempts: int, timeout_seconds: float) -> None:
+        self._file = SqliteFile(path, timeout_seconds, _SCHEMA, _VERSION, kind=_KIND, what="frontier", power_safe=False)
+        self._spider = spider
+        self._lease_seconds = lease_seconds
+        self._attempts = attempts
+        self._owner = Owner.here()
+        self._looked_at = 0.0
+
+    def open(self) -> int:
+        """See `Frontier.open`."""
+        with self._file.write() as db:
+            db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
+            self._bury(db, time.time())
+            unfinished = self._unfinished(db)
+            if not unfinished and not self._others(db):
+                self._clear(db)
+            self._show_up(db, time.time())
+        return unfinished
+
+    def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
+        """See `Frontier.exchange`."""
+        with self._file.write() as db:
+            now = time.time()
+            lost = not self._show_up(db, now)
+            known, delta = self._add(db, changes.added, now)
+            delta -= self._end(db, changes)
+            dead = self._fail(db, changes)
+            self._note(db, changes, now)
+            if now - self._looked_at > min(self._lease_seconds / 4, 5.0):
+                dead += self._bury(db, now)
+                self._looked_at = now
+            delta -= dead
+            unfinished = self._count(db, delta)
+            leases: tuple[Lease, ...] = ()
+            if want > 0 and unfinished:
+                leases = self._lease(db, want, set(avoid), now, alone=alone)
+            wait = self._next(db, now) if want > 0 and unfinished and not leases else 0.0
+        return Granted(leases, known, dead, unfinished, wait, lost)
+
+    def mark(self, name: str) -> str | None:
+        """See `Frontier.mark`."""
+        rows = self._file.read("SELECT value FROM marks WHERE spider = ? AND name = ?", (self._spider, name))
+        return str(rows[0][0]) if rows else None
+
+    def tallies(self) -> Tallies:
+        """See `Frontier.tallies`."""
+        with self._file.snapshot() as db:
+            states = dict(
+                db.execute("SELECT state, count(*) FROM requests WHERE spider = ? GROUP BY state", (self._spider,))
+            )
+            (seen,) = db.execute("SELECT count(*) FROM seen WHERE spider = ?", (self._spider,)).fetchone()
+        return Tallies(
+            states.get("ready", 0) + states.get("waiting", 0), states.get("leased", 0), states.get("dead", 0), seen
+        )
+
+    def dead(self, limit: int = 1000) -> list[Dead]:
+        """See `Frontier.dead`."""
+        rows = self._file.read(
+            "SELECT body, reason, tries, ready_at FROM requests WHERE spider = ? AND state = 'dead'"
+            " ORDER BY ready_at, id LIMIT ?",
+            (self._spider, limit),
+        )
+        return [Dead(url_of(body), reason, tries, at) for body, reason, tries, at in rows]
+
+    def retry_dead(self) -> int:
+        """See `Frontier.retry_dead`."""
+        with self._file.write() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO seen SELECT spider, fingerprint FROM requests"
+                " WHERE spider = ? AND state = 'dead' AND fingerprint IS NOT NULL",
+                (self._spider,),
+            )
+            count = db.execute(
+                "UPDATE requests SET state = 'ready', tries = 0, suspect = 0, reason = NULL, ready_at = NULL"
+                " WHERE spider = ? AND state = 'dead'",
+                (self._spider,),
+            ).rowcount
+            db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
+            self._count(db, count)
+        return count
+
+    def forget(self) -> int:
+        """See `Frontier.forget`."""
+        with self._file.write() as db:
+            self._bury(db, time.time())
+            unfinished = db.execute(
+                "DELETE FROM requests WHERE spider = ? AND state IN ('ready', 'waiting')", (self._spider,)
+            ).rowcount
+            db.execute("DELETE FROM requests WHERE spider = ? AND state = 'dead'", (self._spider,))
+            db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
+            self._count(db, -unfinished)
+            self._clear(db)
+            db.execute("DELETE FROM marks WHERE spider = ?", (self._spider,))
+        return unfinished
+
+    def close(self) -> None:
+        """See `Frontier.close`."""
+        try:
+            with self._file.write() as db:
+                db.execute(
+                    "UPDATE requests SET state = 'ready', owner = NULL"
+                    " WHERE spider = ? AND owner = ? AND state = 'leased'",
+                    (self._spider, self._owner.name),
+                )
+                db.execute("DELETE FROM owners WHERE spider = ? AND name = ?", (self._spider, self._owner.name))
+                if not self._unfinished(db) and not self._others(db):
+                    self._clear(db)
+        finally:
+            self._file.close()
+
+    def _show_up(self, db: sqlite3.Connection, now: float) -> bool:
+        """Tell that we live; False if others had given us up."""
+        me = (self._spider, self._owner.name)
+        if db.execute("UPDATE owners SET seen_at = ? WHERE spider = ? AND name = ?", (now, *me)).rowcount:
+            return True
+        db.execute("INSERT INTO owners VALUES (?, ?, ?)", (*me, now))
+        return False
+
+    def _add(self, db: sqlite3.Connection, entries: list[Entry], now: float) -> tuple[int, int]:
+        """Store new requests; returns how many were known, and how many are new."""
+        known = 0
+        for entry in entries:
+            if entry.fingerprint is not None:
+                me = (self._spider, entry.fingerprint)
+                if not db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", me).rowcount:
+                    known += 1
+                    continue
+                # A new crawl asks for it again: what an earlier one set aside is history.
+                db.execute("DELETE FROM requests WHERE spider = ? AND fingerprint = ? AND state = 'dead'", me)
+            waits = entry.wait_seconds > 0
+            db.execute(
+                "INSERT INTO requests (spider, state, priority, host, body, fingerprint, ready_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    self._spider, "waiting" if waits else "ready", entry.priority, entry.host, entry.body,
+                    entry.fingerprint, now + entry.wait_seconds if waits else None,
+                ),
+            )  # fmt: skip
+        return known, len(entries) - known
+
+    def _end(self, db: sqlite3.Connection, changes: Changes) -> int:
+        """Finish and release leases; returns how many were finished."""
+        # Whoever did the work, it is done: a lease that was taken back meanwhile is ended too.
+        done = db.executemany("DELETE FROM requests WHERE id = ?", [(number,) for number in changes.done]).rowcount
+        db.executemany(
+            "UPDATE requests SET state = 'ready', owner = NULL WHERE id = ? AND owner = ? AND state = 'leased'",
+            [(number, self._owner.name) for number in changes.released],
+        )
+        return max(done, 0)
+
+    def _fail(self, db: sqlite3.Connection, changes: Changes) -> int:
+        """Count failures and set requests aside; returns how many died."""
+        dead = 0
+        for number, reason in changes.failed:
+            dead += self._strike(db, self._owner.name, number, reason)
+        for number, reason in changes.dead:
+            dead += self._strike(db, self._owner.name, number, reason, last=True)
+        return dead
+
+    def _strike(
+        self, db: sqlite3.Connection, owner: str, number: int | None, reason: str, *, last: bool = False
+    ) -> int:
+        """One more failure for one lease of `owner`, or for all; returns how many of them had their last."""
+        mine = (self._spider, owner, number, number)
+        db.execute(
+            "UPDATE requests SET tries = tries + 1, owner = NULL, state = 'ready', suspect = tries + 1 >= ?"
+            " WHERE tries + 1 < ? AND spider = ? AND owner = ? AND (id = ? OR ? IS NULL) AND state = 'leased'",
+            (SUSPECT, 0 if last else self._attempts, *mine),
+        )
+        return db.execute(
+            "UPDATE requests SET tries = tries + 1, owner = NULL, state = 'dead', reason = ?, ready_at = ?"
+            " WHERE spider = ? AND owner = ? AND (id = ? OR ? IS NULL) AND state = 'leased'",
+            (reason, time.time(), *mine),
+        ).rowcount
+
+    def _bury(self, db: sqlite3.Connection, now: float) -> int:
+        """Take back what dead owners held; returns how many requests that was the end of."""
+        dead = 0
+        for name, seen_at in db.execute(
+            "SELECT name, seen_at FROM owners WHERE spider = ?", (self._spider,)
+        ).fetchall():
+            silent = now - seen_at > self._lease_seconds
+            if name != self._owner.name and (silent or Owner.named(name).is_gone()):
+                dead += self._strike(db, name, None, ABANDONED)
+                db.execute("DELETE FROM owners WHERE spider = ? AND name = ?", (self._spider, name))
+        return dead
+
+    def _note(self, db: sqlite3.Connection, changes: Changes, now: float) -> None:
+        db.executemany(
+            "INSERT INTO rests VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET until = max(until, excluded.until)",
+            [(self._spider, host, now + seconds) for host, seconds in changes.rests.items()],
+        )
+        db.executemany(
+            "INSERT OR REPLACE INTO marks VALUES (?, ?, ?)",
+            [(self._spider, name, value) for name, value in changes.marks.items()],
+        )
+
+    def _lease(
+        self, db: sqlite3.Connection, want: int, avoid: set[str], now: float, *, alone: bool
+    ) -> tuple[Lease, ...]:
+        db.execute(
+            "UPDATE requests SET state = 'ready', ready_at = NULL"
+            " WHERE spider = ? AND state = 'waiting' AND ready_at <= ?",
+            (self._spider, now),
+        )
+        resting = db.execute("SELECT host FROM rests WHERE spider = ? AND until > ?", (self._spider, now))
+        avoid |= {host for (host,) in resting}
+        leases = self._take(db, want, avoid, suspect=False)
+        return leases or (self._take(db, 1, avoid, suspect=True) if alone else ())
+
+    def _take(self, db: sqlite3.Connection, want: int, avoid: set[str], *, suspect: bool) -> tuple[Lease, ...]:
+        rows = db.execute(
+            "SELECT id, body, tries, host FROM requests WHERE spider = ? AND suspect = ? AND state = 'ready'"
+            " ORDER BY priority DESC, id LIMIT ?",
+            (self._spider, int(suspect), LOOKS_THROUGH if avoid else want),
+        )
+        leases: list[Lease] = []
+        for number, body, tries, host in rows:
+            if host not in avoid:
+                leases.append(Lease(number, body, tries))
+                if len(leases) == want:
+                    break
+        rows.close()
+        db.executemany(
+            "UPDATE requests SET state = 'leased', owner = ? WHERE id = ?",
+            [(self._owner.name, lease.id) for lease in leases],
+        )
+        return tuple(leases)
+
+    def _next(self, db: sqlite3.Connection, now: float) -> float:
+        """Seconds until a request may become ready by itself, or somebody else may have brought one."""
+        (ready,) = db.execute(
+            "SELECT min(ready_at) FROM requests WHERE spider = ? AND state = 'waiting'", (self._spider,)
+        ).fetchone()
+        (rest,) = db.execute(
+            "SELECT min(until) FROM rests WHERE spider = ? AND until > ?", (self._spider, now)
+        ).fetchone()
+        times = [at - now for at in (ready, rest) if at is not None]
+        return float(max(0.01, min([*times, _POLL_SECONDS])))
+
+    def _others(self, db: sqlite3.Connection) -> int:
+        (count,) = db.execute(
+            "SELECT count(*) FROM owners WHERE spider = ? AND name != ?", (self._spider, self._owner.name)
+        ).fetchone()
+        return int(count)
+
+    def _unfinished(self, db: sqlite3.Connection) -> int:
+        return self._count(db, 0)
+
+    def _count(self, db: sqlite3.Connection, delta: int) -> int:
+        (unfinished,) = db.execute(
+            "UPDATE spiders SET unfinished = unfinished + ? WHERE name = ? RETURNING unfinished", (delta, self._spider)
+        ).fetchone()
+        return int(unfinished)
+
+    def _clear(self, db: sqlite3.Connection) -> None:
+        db.execute("DELETE FROM seen WHERE spider = ?", (self._spider,))
+        db.execute("DELETE FROM rests WHERE spider = ?", (self._spider,))
