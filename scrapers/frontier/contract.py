@@ -7,6 +7,7 @@ A request goes PENDING → LEASED → ACKED. What every implementation promises
 - A lease lasts as long as its owner lives. An owner shows that with every exchange; one that has been silent for
   `lease_seconds`, or whose process on this machine is gone, gives everything it held back.
 - Higher priorities first, then in the order in which they came. Hosts at rest are passed over, for every process.
+- Text is any text; halves of surrogate pairs, which UTF-8 cannot hold, become "?".
 - A fingerprint is taken once, until nothing is left to do and nobody is at work: then the next crawl begins anew.
 - A request that was under way when its process died, twice, is a suspect: it is worked on last and alone. One that
   failed or was abandoned `attempts` times is set aside with its reason (dead); `retry_dead` makes it pending again.
@@ -24,6 +25,8 @@ SUSPECT = 2
 ABANDONED = "the crawling process died while at work on it"
 # Rows that a lease looks through for hosts that are not at rest, before it gives up until a rest ends.
 LOOKS_THROUGH = 2000
+# How long an empty frontier, whose work others hold, is left alone before it is asked again.
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Entry:
     """A request to be stored.
 
     body: the request itself, as `forms.py` writes it.
-    fingerprint: what makes it the same as another; None is never the same.
+    fingerprint: what makes it the same as another; None (or nothing in it) is never the same.
     wait_seconds: it is not leased before.
     """
 
@@ -55,8 +58,9 @@ class Lease:
 class Changes:
     """What is to happen in one step.
 
-    done: leases whose work is durable. released: leases given back as they were. failed: leases whose work
-    failed, with the reason; they are tried again. dead: leases that are set aside at once, with the reason.
+    done: leases whose work is durable, also those that were taken back meanwhile. released: leases given back as
+    they were. failed: leases whose work failed, with the reason; they are tried again. dead: leases that are set
+    aside at once, with the reason. Of these three only what we hold counts.
     rests: for how many seconds no request of a host is to be leased, by anyone.
     marks: notes that outlive the crawl, by name, such as the newest post of a listing.
     """
@@ -129,7 +133,8 @@ class Frontier(Protocol):
 
         alone: we hold nothing, so that a suspect may be leased.
 
-        Raises StoreError; then nothing has changed.
+        Raises StoreError; then nothing has changed, or all has and nobody is told (a server that went away in
+        the middle and did not come back in time).
         """
         ...
 
@@ -156,6 +161,11 @@ class Frontier(Protocol):
     def close(self) -> None:
         """Give back what is still leased and end being an owner; the last one of a finished crawl clears up."""
         ...
+
+
+def storable(text: str) -> str:
+    """`text` as every store can keep it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def open_frontier(url: str, spider: str, *, lease_seconds: float, attempts: int, timeout_seconds: float) -> Frontier:

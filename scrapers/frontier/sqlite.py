@@ -5,15 +5,25 @@ import time
 from collections.abc import Iterable
 
 from catalog.sqlite_file import SqliteFile
-from scrapers.frontier.contract import ABANDONED, LOOKS_THROUGH, SUSPECT, Changes, Dead, Entry, Granted, Lease, Tallies
+from scrapers.frontier.contract import (
+    ABANDONED,
+    LOOKS_THROUGH,
+    POLL_SECONDS,
+    SUSPECT,
+    Changes,
+    Dead,
+    Entry,
+    Granted,
+    Lease,
+    Tallies,
+    storable,
+)
 from scrapers.frontier.forms import url_of
 from scrapers.frontier.owner import Owner
 
 _VERSION = 1
 # "mfro": tells our frontiers from our catalogs.
 _KIND = 0x6D66726F
-# How long an empty frontier, whose work others hold, is left alone before it is asked again.
-_POLL_SECONDS = 0.5
 
 # `unfinished` is a running tally, so that the end of a crawl is seen without counting a million rows.
 _SCHEMA = """
@@ -87,7 +97,7 @@ class SqliteFrontier:
 
     def mark(self, name: str) -> str | None:
         """See `Frontier.mark`."""
-        rows = self._file.read("SELECT value FROM marks WHERE spider = ? AND name = ?", (self._spider, name))
+        rows = self._file.read("SELECT value FROM marks WHERE spider = ? AND name = ?", (self._spider, storable(name)))
         return str(rows[0][0]) if rows else None
 
     def tallies(self) -> Tallies:
@@ -168,7 +178,7 @@ class SqliteFrontier:
         """Store new requests; returns how many were known, and how many are new."""
         known = 0
         for entry in entries:
-            if entry.fingerprint is not None:
+            if entry.fingerprint:
                 me = (self._spider, entry.fingerprint)
                 if not db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", me).rowcount:
                     known += 1
@@ -180,16 +190,19 @@ class SqliteFrontier:
                 "INSERT INTO requests (spider, state, priority, host, body, fingerprint, ready_at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
-                    self._spider, "waiting" if waits else "ready", entry.priority, entry.host, entry.body,
-                    entry.fingerprint, now + entry.wait_seconds if waits else None,
+                    self._spider, "waiting" if waits else "ready", entry.priority, storable(entry.host),
+                    storable(entry.body), entry.fingerprint or None, now + entry.wait_seconds if waits else None,
                 ),
             )  # fmt: skip
         return known, len(entries) - known
 
     def _end(self, db: sqlite3.Connection, changes: Changes) -> int:
         """Finish and release leases; returns how many were finished."""
-        # Whoever did the work, it is done: a lease that was taken back meanwhile is ended too.
-        done = db.executemany("DELETE FROM requests WHERE id = ?", [(number,) for number in changes.done]).rowcount
+        # Whoever did the work, it is done: a lease that was taken back meanwhile is ended too, even a dead one.
+        ids = [(number,) for number in changes.done]
+        done = db.executemany("DELETE FROM requests WHERE id = ? AND state != 'dead'", ids).rowcount
+        if done < len(ids):
+            db.executemany("DELETE FROM requests WHERE id = ?", ids)
         db.executemany(
             "UPDATE requests SET state = 'ready', owner = NULL WHERE id = ? AND owner = ? AND state = 'leased'",
             [(number, self._owner.name) for number in changes.released],
@@ -218,7 +231,7 @@ class SqliteFrontier:
         return db.execute(
             "UPDATE requests SET tries = tries + 1, owner = NULL, state = 'dead', reason = ?, ready_at = ?"
             " WHERE spider = ? AND owner = ? AND (id = ? OR ? IS NULL) AND state = 'leased'",
-            (reason, time.time(), *mine),
+            (storable(reason), time.time(), *mine),
         ).rowcount
 
     def _bury(self, db: sqlite3.Connection, now: float) -> int:
@@ -236,11 +249,11 @@ class SqliteFrontier:
     def _note(self, db: sqlite3.Connection, changes: Changes, now: float) -> None:
         db.executemany(
             "INSERT INTO rests VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET until = max(until, excluded.until)",
-            [(self._spider, host, now + seconds) for host, seconds in changes.rests.items()],
+            [(self._spider, storable(host), now + seconds) for host, seconds in changes.rests.items()],
         )
         db.executemany(
             "INSERT OR REPLACE INTO marks VALUES (?, ?, ?)",
-            [(self._spider, name, value) for name, value in changes.marks.items()],
+            [(self._spider, storable(name), storable(value)) for name, value in changes.marks.items()],
         )
 
     def _lease(
@@ -284,7 +297,7 @@ class SqliteFrontier:
             "SELECT min(until) FROM rests WHERE spider = ? AND until > ?", (self._spider, now)
         ).fetchone()
         times = [at - now for at in (ready, rest) if at is not None]
-        return float(max(0.01, min([*times, _POLL_SECONDS])))
+        return float(max(0.01, min([*times, POLL_SECONDS])))
 
     def _others(self, db: sqlite3.Connection) -> int:
         (count,) = db.execute(

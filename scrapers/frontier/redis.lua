@@ -1,0 +1,394 @@
+-- The frontier in Redis. A step is one run of this script, so it happens whole or not at all.
+--
+-- KEYS[1]  how the names of all keys of one spider begin
+-- ARGV[1]  the step
+-- ARGV[2]  who asks, and the rules (JSON, the same for every step of one owner)
+-- ARGV[3]  what is asked (JSON)
+-- ARGV[4…] the records of new requests
+--
+-- A record is "<priority> <bytes of fingerprint> <bytes of host> <fingerprint><host><body>", an id has 16 digits.
+-- A queue holds id and host as one string: equal priorities sort by id, and hosts are told without reading records.
+
+local function key(name) return KEYS[1] .. ":" .. name end
+
+local REQUESTS = key("requests") -- hash: id → record, of all that is pending, leased or dead
+local READY = key("ready")       -- sorted set: id and host, by -priority
+local SUSPECTS = key("suspects") -- sorted set: the same, to be worked on alone
+local WAITING = key("waiting")   -- sorted set: id and host, by the time when they become ready
+local TRIES = key("tries")       -- hash: id → how often it was abandoned or has failed, if ever
+local DEAD = key("dead")         -- sorted set: id, by the time of its end
+local REASONS = key("reasons")   -- hash: id of a dead request → reason
+local GRAVES = key("graves")     -- hash: fingerprint of a dead request → id
+local SEEN = key("seen")         -- set of fingerprints
+local OWNERS = key("owners")     -- sorted set: name of an owner, by when it was last heard of
+local RESTS = key("rests")       -- sorted set: host, by the end of its rest
+local MARKS = key("marks")       -- hash: name → note
+local LAST_ID = key("last_id")   -- string: the id given last; missing if there is no frontier here
+
+local function held(owner) return key("held:" .. owner) end -- set: ids that `owner` has leased
+local function said(owner) return key("said:" .. owner) end -- string: the last answer, in case it did not arrive
+
+local rules, ask = cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
+local me = rules.owner
+local time = redis.call("TIME")
+local now = time[1] + time[2] / 1e6
+
+-- Lua's stack takes some thousand values; an even number of them keeps pairs together.
+local PORTION = 1000
+
+-- Run a command that counts what it changed over many values.
+local function change(command, name, values)
+  local changed = 0
+  for first = 1, #values, PORTION do
+    changed = changed + redis.call(command, name, unpack(values, first, math.min(first + PORTION - 1, #values)))
+  end
+  return changed
+end
+
+-- The values of many fields; false for those that are missing.
+local function fetch(name, fields)
+  local values = {}
+  for first = 1, #fields, PORTION do
+    local some = redis.call("HMGET", name, unpack(fields, first, math.min(first + PORTION - 1, #fields)))
+    for i = 1, #some do values[first + i - 1] = some[i] end
+  end
+  return values
+end
+
+-- Those of `values` that are in a set, as a table of them.
+local function members(name, values)
+  local found = {}
+  for first = 1, #values, PORTION do
+    local some = redis.call("SMISMEMBER", name, unpack(values, first, math.min(first + PORTION - 1, #values)))
+    for i = 1, #some do found[values[first + i - 1]] = some[i] == 1 or nil end
+  end
+  return found
+end
+
+-- Priority, fingerprint ("" for none) and host in a record.
+local function parts(record)
+  local priority, print_bytes, host_bytes, start = record:match("^(%S+) (%d+) (%d+) ()")
+  local host_at = start + print_bytes
+  return tonumber(priority), record:sub(start, host_at - 1), record:sub(host_at, host_at + host_bytes - 1)
+end
+
+local function unfinished() return redis.call("HLEN", REQUESTS) - redis.call("ZCARD", DEAD) end
+
+local function others()
+  return redis.call("ZCARD", OWNERS) - (redis.call("ZSCORE", OWNERS, me) and 1 or 0)
+end
+
+-- What only one crawl needs to know.
+local function clear() redis.call("DEL", SEEN, RESTS) end
+
+-- Queue a request that nobody holds.
+local function put_back(id)
+  local record = redis.call("HGET", REQUESTS, id)
+  if record then
+    local priority, _, host = parts(record)
+    local tries = tonumber(redis.call("HGET", TRIES, id) or 0)
+    redis.call("ZADD", tries >= rules.suspect and SUSPECTS or READY, -priority, id .. host)
+  end
+end
+
+-- One more failure of a request that nobody holds any more; 1 if it was its last.
+local function strike(id, reason, last)
+  local record = redis.call("HGET", REQUESTS, id)
+  if not record then return 0 end
+  if redis.call("HINCRBY", TRIES, id, 1) < rules.attempts and not last then
+    put_back(id)
+    return 0
+  end
+  redis.call("ZADD", DEAD, now, id)
+  redis.call("HSET", REASONS, id, reason)
+  local _, fingerprint = parts(record)
+  if fingerprint ~= "" then redis.call("HSET", GRAVES, fingerprint, id) end
+  return 1
+end
+
+-- Forget what was noted when a request died.
+local function exhume(id, fingerprint)
+  redis.call("ZREM", DEAD, id)
+  redis.call("HDEL", REASONS, id)
+  redis.call("HDEL", GRAVES, fingerprint)
+end
+
+-- A new crawl asks for a request again: what an earlier one set aside is history.
+local function supersede(fingerprint)
+  local id = redis.call("HGET", GRAVES, fingerprint)
+  if id then
+    exhume(id, fingerprint)
+    redis.call("HDEL", REQUESTS, id)
+    redis.call("HDEL", TRIES, id)
+  end
+end
+
+-- Take back what dead owners held: those that the asker knows to be gone, and the silent. How many requests died.
+local function bury()
+  local died = 0
+  local gone = redis.call("ZRANGEBYSCORE", OWNERS, "-inf", now - rules.lease_seconds)
+  for _, owner in ipairs(ask.gone or {}) do gone[#gone + 1] = owner end
+  for _, owner in ipairs(gone) do
+    if owner ~= me and redis.call("ZREM", OWNERS, owner) == 1 then
+      for _, id in ipairs(redis.call("SMEMBERS", held(owner))) do died = died + strike(id, rules.abandoned) end
+      redis.call("DEL", held(owner), said(owner))
+    end
+  end
+  return died
+end
+
+-- The new requests that are not known yet, and how many are.
+local function unknown()
+  local all, prints = {}, {}
+  for place = 4, #ARGV do
+    local priority, fingerprint, host = parts(ARGV[place])
+    all[#all + 1] = {record = ARGV[place], place = place - 4, priority = priority, host = host, print = fingerprint}
+    if fingerprint ~= "" then prints[#prints + 1] = fingerprint end
+  end
+  local known = members(SEEN, prints)
+  local fresh = {}
+  for _, request in ipairs(all) do
+    if not known[request.print] then fresh[#fresh + 1] = request end
+    if request.print ~= "" then known[request.print] = true end
+  end
+  return fresh, #all - #fresh
+end
+
+-- Store the new requests; how many of them were known.
+local function add()
+  local fresh, known = unknown()
+  if #fresh == 0 then return known end
+  local last = redis.call("INCRBY", LAST_ID, #fresh) - #fresh
+  local graves = redis.call("EXISTS", GRAVES) == 1
+  local records, queue, prints = {}, {}, {}
+  for i, request in ipairs(fresh) do
+    local id = string.format("%016.0f", last + i)
+    records[2 * i - 1], records[2 * i] = id, request.record
+    if request.print ~= "" then
+      prints[#prints + 1] = request.print
+      if graves then supersede(request.print) end
+    end
+    local wait = ask.waits and ask.waits[tostring(request.place)]
+    if wait then
+      redis.call("ZADD", WAITING, now + wait, id .. request.host)
+    else
+      queue[#queue + 1] = -request.priority
+      queue[#queue + 1] = id .. request.host
+    end
+  end
+  change("SADD", SEEN, prints)
+  change("HSET", REQUESTS, records)
+  change("ZADD", READY, queue)
+  return known
+end
+
+-- Whatever state a request is in, it is in it no more.
+local function withdraw(id)
+  local record = redis.call("HGET", REQUESTS, id)
+  if not record then return end
+  local _, fingerprint, host = parts(record)
+  for _, queue in ipairs({READY, SUSPECTS, WAITING}) do redis.call("ZREM", queue, id .. host) end
+  for _, owner in ipairs(redis.call("ZRANGE", OWNERS, 0, -1)) do redis.call("SREM", held(owner), id) end
+  if redis.call("ZSCORE", DEAD, id) then exhume(id, fingerprint) end
+end
+
+local function finish(ids)
+  -- Whoever did the work, it is done: a lease that was taken back meanwhile is ended too.
+  if change("SREM", held(me), ids) < #ids then
+    for _, id in ipairs(ids) do withdraw(id) end
+  end
+  change("HDEL", REQUESTS, ids)
+  change("HDEL", TRIES, ids)
+end
+
+-- Whether a lease was ours; it is no longer.
+local function drop(id) return redis.call("SREM", held(me), id) == 1 end
+
+-- Give leases back and count failures; how many requests died.
+local function fail()
+  local died = 0
+  for _, id in ipairs(ask.released or {}) do
+    if drop(id) then put_back(id) end
+  end
+  for _, failure in ipairs(ask.failed or {}) do
+    if drop(failure[1]) then died = died + strike(failure[1], failure[2]) end
+  end
+  for _, failure in ipairs(ask.dead or {}) do
+    if drop(failure[1]) then died = died + strike(failure[1], failure[2], true) end
+  end
+  return died
+end
+
+-- Queue what has waited long enough.
+local function wake()
+  local entries = redis.call("ZRANGEBYSCORE", WAITING, "-inf", now, "LIMIT", 0, rules.looks_through)
+  for _, entry in ipairs(entries) do put_back(entry:sub(1, 16)) end
+  change("ZREM", WAITING, entries)
+end
+
+-- Lease up to `want` requests from the front of a queue, hosts at rest and those to avoid passed over.
+local function take(queue, want)
+  local free, resting = {}, redis.call("ZCARD", RESTS) > 0
+  for _, host in ipairs(ask.avoid or {}) do free[host] = false end
+  local function may_be_asked(host)
+    if free[host] == nil then free[host] = not (resting and redis.call("ZSCORE", RESTS, host)) end
+    return free[host]
+  end
+
+  local entries, ids, looked, portion = {}, {}, 0, want
+  while #ids < want and looked < rules.looks_through do
+    local some = redis.call("ZRANGE", queue, looked, math.min(looked + portion, rules.looks_through) - 1)
+    if #some == 0 then break end
+    for _, entry in ipairs(some) do
+      if #ids < want and may_be_asked(entry:sub(17)) then
+        entries[#entries + 1] = entry
+        ids[#ids + 1] = entry:sub(1, 16)
+      end
+    end
+    looked, portion = looked + #some, 200
+  end
+  change("ZREM", queue, entries)
+  change("SADD", held(me), ids)
+  return ids
+end
+
+-- Seconds until a request may become ready by itself, or somebody else may have brought one.
+local function next_seconds()
+  local wait = rules.poll_seconds
+  for _, times in ipairs({WAITING, RESTS}) do
+    local first = redis.call("ZRANGE", times, 0, 0, "WITHSCORES")
+    if first[2] then wait = math.min(wait, first[2] - now) end
+  end
+  return math.max(wait, 0.01)
+end
+
+-- Steps that change something. Each returns the numbers of its answer, and an exchange the ids of new leases.
+local steps = {}
+
+function steps.open()
+  redis.call("SET", LAST_ID, time[1] .. string.format("%06.0f", time[2]), "NX")
+  bury()
+  local left = unfinished()
+  if left == 0 and others() == 0 then clear() end
+  redis.call("ZADD", OWNERS, now, me)
+  return {left}
+end
+
+function steps.exchange()
+  -- 1: others had given us up; 2: nothing is left here of what was.
+  local lost = redis.call("EXISTS", LAST_ID) == 0 and 2 or 0
+  if lost == 2 then redis.call("SET", LAST_ID, time[1] .. string.format("%06.0f", time[2])) end
+  if redis.call("ZADD", OWNERS, now, me) == 1 and lost == 0 then lost = 1 end
+  local known = add()
+  if ask.done then finish(ask.done) end
+  local died = fail()
+  for host, seconds in pairs(ask.rests or {}) do redis.call("ZADD", RESTS, "GT", now + seconds, host) end
+  for name, note in pairs(ask.marks or {}) do redis.call("HSET", MARKS, name, note) end
+  redis.call("ZREMRANGEBYSCORE", RESTS, "-inf", now)
+  died = died + bury()
+  local left, ids, wait = unfinished(), {}, 0
+  if ask.want and left > 0 then
+    wake()
+    ids = take(READY, ask.want)
+    if #ids == 0 and ask.alone then ids = take(SUSPECTS, 1) end
+    if #ids == 0 then wait = next_seconds() end
+  end
+  return {known, died, left, string.format("%.6f", wait), lost}, ids
+end
+
+function steps.close()
+  local ids = redis.call("SMEMBERS", held(me))
+  -- A script that has begun to write may go on although the memory is full; removing is always a beginning.
+  redis.call("DEL", held(me))
+  redis.call("ZREM", OWNERS, me)
+  for _, id in ipairs(ids) do put_back(id) end
+  if unfinished() == 0 and others() == 0 then clear() end
+  return {}
+end
+
+function steps.retry_dead()
+  local ids = redis.call("ZRANGE", DEAD, 0, -1)
+  local records, prints = fetch(REQUESTS, ids), {}
+  redis.call("DEL", DEAD, REASONS, GRAVES)
+  change("HDEL", TRIES, ids)
+  for i, id in ipairs(ids) do
+    local _, fingerprint = parts(records[i])
+    if fingerprint ~= "" then prints[#prints + 1] = fingerprint end
+    put_back(id)
+  end
+  change("SADD", SEEN, prints)
+  return {#ids}
+end
+
+function steps.forget()
+  bury()
+  local kept, left = {}, unfinished()
+  for _, owner in ipairs(redis.call("ZRANGE", OWNERS, 0, -1)) do
+    for _, id in ipairs(redis.call("SMEMBERS", held(owner))) do kept[#kept + 1] = id end
+  end
+  for _, hash in ipairs({REQUESTS, TRIES}) do
+    local values, pairs_left = fetch(hash, kept), {}
+    for i, id in ipairs(kept) do
+      if values[i] then
+        pairs_left[#pairs_left + 1] = id
+        pairs_left[#pairs_left + 1] = values[i]
+      end
+    end
+    redis.call("UNLINK", hash)
+    change("HSET", hash, pairs_left)
+  end
+  redis.call("UNLINK", READY, SUSPECTS, WAITING, DEAD, REASONS, GRAVES, MARKS)
+  clear()
+  return {left - unfinished()}
+end
+
+-- Steps that only look.
+local looks = {}
+
+function looks.tallies()
+  local pending = redis.call("ZCARD", READY) + redis.call("ZCARD", SUSPECTS) + redis.call("ZCARD", WAITING)
+  return {pending, unfinished() - pending, redis.call("ZCARD", DEAD), redis.call("SCARD", SEEN)}
+end
+
+function looks.owners() return redis.call("ZRANGE", OWNERS, 0, -1) end
+
+function looks.mark() return {redis.call("HGET", MARKS, ask.name)} end
+
+-- Record, reason, tries and time of each.
+function looks.dead()
+  local found = {}
+  local rows = redis.call("ZRANGE", DEAD, 0, ask.limit - 1, "WITHSCORES")
+  for i = 1, #rows, 2 do
+    local id = rows[i]
+    for _, name in ipairs({REQUESTS, REASONS, TRIES}) do found[#found + 1] = redis.call("HGET", name, id) or "" end
+    found[#found + 1] = rows[i + 1]
+  end
+  return found
+end
+
+if looks[ARGV[1]] then return looks[ARGV[1]]() end
+
+-- A step whose answer did not arrive is asked for again, under the same number: it is answered, not done, again.
+-- One that was still on its way when its asker gave it up and went on comes too late.
+local answer = redis.call("GET", said(me)) or "0"
+local last = tonumber(answer:match("^%d+"))
+if ask.number < last then return redis.error_reply("STALE a later step was made") end
+if ask.number > last then
+  local numbers, ids = steps[ARGV[1]]()
+  answer = ask.number .. " " .. table.concat(numbers, " ") .. ";" .. table.concat(ids or {})
+  redis.call("SET", said(me), answer, "EX", rules.answer_seconds)
+end
+
+-- The answer as one string, which is cheap to read: its numbers, and of each lease a line and the record.
+local reply, ids = {answer:match("^[^;]*"), "\n"}, {}
+for id in answer:match(";(%d*)"):gmatch(("%d"):rep(16)) do ids[#ids + 1] = id end
+if #ids > 0 then
+  local tries, records = fetch(TRIES, ids), fetch(REQUESTS, ids)
+  for i, id in ipairs(ids) do
+    if records[i] then
+      reply[#reply + 1] = ("%s %d %d\n"):format(id, tries[i] or 0, #records[i])
+      reply[#reply + 1] = records[i]
+    end
+  end
+end
+return table.concat(reply)
