@@ -42,9 +42,12 @@ class Engine(Section):
 class Imgflip(Section):
     site: str
     api: str
+    lists: tuple[Literal["top-all-time", "top-new"], ...]
     templates: Positive
+    searches: tuple[str, ...]
     template_names: tuple[str, ...]
     pages_per_template: Positive
+    incremental: bool
 
 
 class Reddit(Section):
@@ -53,7 +56,8 @@ class Reddit(Section):
     client_id: str | None
     client_secret: SecretStr | None
     subreddits: tuple[str, ...]
-    sort: Literal["new", "hot", "top", "rising"]
+    sorts: tuple[Literal["new", "hot", "top", "rising", "controversial"], ...]
+    incremental: bool
     posts_per_subreddit: Positive
 
 
@@ -75,12 +79,19 @@ class ImageSearch(Section):
 
 class Crawl(Section):
     sources: tuple[Literal["imgflip", "reddit", "images"], ...]
+    frontier: str | None
+    lease_seconds: Seconds
+    attempts: Positive
     contact: str | None
+    proxy: SecretStr | None
     obey_robots: bool
     delay_seconds: Annotated[float, Field(ge=0)]
     concurrency_per_host: Positive
     timeout_seconds: Seconds
     retries: Count
+    breaker_failures: Positive
+    breaker_seconds: Seconds
+    breaker_rests: Count
     max_memes: Positive | None
     max_minutes: Annotated[float, Field(gt=0)] | None
     max_image_bytes: Positive

@@ -3,6 +3,8 @@
 import multiprocessing
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -15,6 +17,7 @@ from configs.progress import Progress
 from configs.runs import Summary
 from configs.schema import Config, Crawl
 from scrapers.errors import CrawlFailed
+from scrapers.frontier.contract import Dead, frontier_of
 from scrapers.worker import STOP, Report, crawl_in_process
 
 _SILENCE_SECONDS = 120.0
@@ -25,11 +28,14 @@ _FAREWELL_SECONDS = 60.0
 _SHOWN = ("pages", "images", "new", "updated", "unchanged")
 
 
-def crawl(config: Config, progress: Progress) -> Summary:
-    """Crawl the configured sources into the catalog.
+def crawl(config: Config, progress: Progress, *, retry_failed: bool = False, fresh: bool = False) -> Summary:
+    """Crawl the configured sources into the catalog, going on where the last crawl was stopped or killed.
 
     Counts: pages, memes (and how many of them were new, updated, unchanged), images, bytes, templates, retries.
     Reasons: everything that was skipped, dropped or failed. Running it again doubles nothing.
+
+    retry_failed: begin with the requests that were set aside, instead of anew.
+    fresh: forget what is left of the last crawl, and what it noted for the next.
 
     Raises:
         ConfigError: settings that contradict each other.
@@ -40,11 +46,15 @@ def crawl(config: Config, progress: Progress) -> Summary:
     _check(config.crawl)
     for store in (open_documents(config.store), open_blobs(config.store)):
         store.close()
+    for source in config.crawl.sources:
+        with closing(frontier_of(config, source)) as frontier:
+            if fresh:
+                frontier.forget()
     began = time.monotonic()
     log = Path(config.runs) / f"crawl-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}.log"
     progress.start("crawl", config.crawl.max_memes, "memes")
     try:
-        last = _run(config, log, progress)
+        last = _run(config, log, progress, retry_failed=retry_failed)
     finally:
         progress.finish()
     if last.errors:
@@ -60,6 +70,14 @@ def crawl(config: Config, progress: Progress) -> Summary:
     )
 
 
+def set_aside(config: Config) -> Iterator[tuple[str, Dead]]:
+    """The requests that were set aside, by source. Raises StoreError, ConfigError."""
+    for source in config.crawl.sources:
+        with closing(frontier_of(config, source)) as frontier:
+            for dead in frontier.dead():
+                yield source, dead
+
+
 def _check(settings: Crawl) -> None:
     if not settings.sources:
         raise ConfigError("crawl.sources: name at least one of imgflip, reddit, images")
@@ -72,11 +90,17 @@ def _check(settings: Crawl) -> None:
         )
 
 
-def _run(config: Config, log: Path, progress: Progress) -> Report:
+def _run(config: Config, log: Path, progress: Progress, *, retry_failed: bool) -> Report:
     """Start the process, follow it to its end, and let it go on no account."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=crawl_in_process, args=(config, theirs, log), daemon=True, name="crawl")
+    process = context.Process(
+        target=crawl_in_process,
+        args=(config, theirs, log),
+        kwargs={"retry_failed": retry_failed},
+        daemon=True,
+        name="crawl",
+    )
     process.start()
     theirs.close()
     try:

@@ -1,66 +1,79 @@
-"""The item path: fetch the picture, look into it, keep its bytes, then keep the record.
+"""The item path: what a page shows becomes durable, pictures looked into and kept as they are.
 
-An item is done only when its blob and its document are durable, and the page that it came from
-is done only when its items are. A picture that cannot be had or is no picture costs the meme its
-picture, not its caption: a meme with a caption is kept without one, a meme without is dropped;
-both are counted.
+A meme passes twice. As its page shows it, without its picture: if an earlier crawl has fetched the picture from
+the same address, the record is kept with that; otherwise a request for the picture goes into the frontier.
+When the picture has come, or cannot be had, the meme passes again and lands.
+
+An item is done only when its blob and its document are durable, or its picture's request is stored. A picture
+that cannot be had or is no picture costs the meme its picture, not its caption: a meme with a caption is kept
+without one, a meme without is dropped; both are counted.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
-from scrapy.http.request import NO_CALLBACK
 
 from catalog.blobs import BlobStore, open_blobs
-from catalog.documents import DocumentStore, open_documents
+from catalog.documents import DocumentStore, Where, open_documents
 from catalog.errors import BadImage
 from catalog.images import inspect_image
-from catalog.records import Image, Meme, Template
+from catalog.records import Image, Meme
 from configs.schema import Config
 from scrapers.batch import Batch
-from scrapers.items import MemeItem, TemplateItem
-from scrapers.reasons import why
+from scrapers.items import Mark, MemeItem, NotLanded, TemplateItem
+from scrapers.scheduler import DurableScheduler, scheduler_of
 from scrapers.session import Session
-from scrapers.spiders.base import our_spider
+from scrapers.spiders.base import MemeSpider, our_spider
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _THREADS = 4
-_AT_ONCE = 16
 _BATCH = 100
+# Posts that slip from one page of a listing to the next are met again soon.
+_REMEMBERED = 20_000
 
 
-class _NoImage(Exception):
-    """The picture cannot be had; its text is the reason that is counted."""
+@dataclass(slots=True)
+class _Question:
+    """Whether the catalog has a meme's picture already, and whether a purge has removed the meme."""
+
+    meme: Meme
+    image: Image | None = None
+    purged: bool = False
 
 
 class Landing:
-    """The item pipeline. At most 16 items are under way; further ones wait, and their pages with them."""
+    """The item pipeline of one spider. Decoding, hashing and writing happen in threads."""
 
     _documents: DocumentStore
     _blobs: BlobStore
+    _scheduler: DurableScheduler
 
-    def __init__(self, crawler: Crawler, config: Config, session: Session) -> None:
+    def __init__(self, crawler: Crawler, config: Config, spider: MemeSpider) -> None:
         self._crawler = crawler
         self._config = config
-        self._session = session
+        self._spider = spider
+        self._session: Session = spider.session
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="landing")
-        self._places = asyncio.Semaphore(_AT_ONCE)
         self._memes: Batch[Meme] = Batch(self._write_memes, _BATCH)
+        self._questions: Batch[_Question] = Batch(self._answer, _BATCH)
+        self._recent: OrderedDict[str, None] = OrderedDict()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "Landing":
         """The pipeline of one spider, which must be one of ours."""
-        return cls(crawler, crawler.settings["MEMELOOM_CONFIG"], our_spider(crawler).session)
+        return cls(crawler, crawler.settings["MEMELOOM_CONFIG"], our_spider(crawler))
 
     async def open_spider(self) -> None:
         """Open the stores. Raises StoreError, ConfigError."""
+        self._scheduler = scheduler_of(self._crawler)
         self._documents = await self._in_thread(open_documents, self._config.store)
         self._blobs = await self._in_thread(open_blobs, self._config.store)
 
@@ -71,88 +84,117 @@ class Landing:
         await self._in_thread(self._blobs.close)
         self._threads.shutdown()
 
-    async def process_item(self, item: MemeItem | TemplateItem) -> MemeItem | TemplateItem:
-        """Return when the item is durable. Raises DropItem, StoreError."""
-        async with self._places:
-            match item:
-                case MemeItem():
-                    await self._land_meme(item.meme)
-                case TemplateItem():
-                    await self._land_template(item.template)
+    async def process_item(self, item: MemeItem | TemplateItem | Mark) -> MemeItem | TemplateItem | Mark:
+        """Return when the item is durable, or will be in one step with its page. Raises DropItem, StoreError."""
+        match item:
+            case MemeItem(picture=None):
+                await self._meet(item)
+            case MemeItem():
+                await self._land(item)
+            case TemplateItem():
+                await self._land_template(item)
+            case Mark():
+                self._scheduler.mark(item.name, item.value)
         return item
 
-    async def _land_meme(self, meme: Meme) -> None:
-        if not await self._session.admit():
-            self._session.reasons["not fetched: the crawl was stopped"] += 1
-            raise DropItem("the crawl was stopped")
-        if await self._in_thread(self._documents.purged, [meme.id]):
-            self._session.refuse()
+    async def _meet(self, item: MemeItem) -> None:
+        """A meme as its page shows it: keep it with the picture that is known, or ask for the picture."""
+        meme = item.meme
+        if self._met_before(meme.id):
+            self._session.reasons["skipped: seen before in this crawl"] += 1
+            return
+        question = _Question(meme)
+        await self._questions.put(question)
+        if question.purged:
             self._session.reasons["removed by a purge"] += 1
             raise DropItem("removed by a purge")
-        try:
-            image = await self._known_image(meme) or await self._fetch(meme.image_url)
-        except _NoImage as reason:
-            self._session.reasons[f"image: {reason}"] += 1
-            if not meme.boxes:
-                self._session.refuse()
-                self._session.reasons["dropped: neither picture nor caption"] += 1
-                raise DropItem(str(reason)) from None
-            image = None
+        if question.image is None and meme.image_url:
+            if self._ask(item):
+                return
+            self._session.reasons["image: not an address on the web"] += 1
+        if question.image is not None:
+            self._session.counts["images known"] += 1
+        await self._keep(meme, question.image)
+
+    async def _land(self, item: MemeItem) -> None:
+        """A meme whose picture has come, or cannot be had."""
+        image = await self._image(item.picture.data, "image") if item.picture and item.picture.data else None
+        if image is None and item.fallback_url:
+            self._session.counts["fallback pictures"] += 1
+            if self._ask(item):
+                return
+        await self._keep(item.meme, image)
+
+    async def _keep(self, meme: Meme, image: Image | None) -> None:
+        if image is None and not meme.boxes:
+            self._session.reasons["dropped: neither picture nor caption"] += 1
+            raise DropItem("neither picture nor caption")
+        if not await self._session.admit():
+            raise NotLanded("the crawl was stopped")
         await self._memes.put(meme.model_copy(update={"image": image}))
         self._session.land(meme.source)
 
-    async def _land_template(self, template: Template) -> None:
-        try:
-            image = await self._fetch(template.image_url)
-        except _NoImage as reason:
-            self._session.reasons[f"template image: {reason}"] += 1
-            image = None
+    async def _land_template(self, item: TemplateItem) -> None:
+        template = item.template
+        if item.picture is None and template.image_url:
+            if self._ask(item):
+                return
+            self._session.reasons["template image: not an address on the web"] += 1
+        image = await self._image(item.picture.data, "template image") if item.picture and item.picture.data else None
         changed = await self._in_thread(
             self._documents.upsert_templates, [template.model_copy(update={"image": image})]
         )
         self._session.counts["templates"] += 1
         self._session.counts["templates new or changed"] += changed
 
-    async def _known_image(self, meme: Meme) -> Image | None:
-        """The picture that an earlier crawl fetched from the same address, if its bytes are still there."""
-        known = await self._in_thread(self._documents.get, meme.id)
-        if known is None or known.image is None or known.image_url != meme.image_url:
-            return None
-        if not await self._in_thread(self._blobs.has, known.image.key):
-            return None
-        self._session.counts["images known"] += 1
-        return known.image
-
-    async def _fetch(self, url: str | None) -> Image:
-        """Download, check and keep one picture. Raises _NoImage, StoreError."""
-        data = await self._download(url or "")
-        crawl = self._config.crawl
+    def _ask(self, item: MemeItem | TemplateItem) -> bool:
+        """Put the request for the picture into the frontier; False if no request can be made of its address."""
         try:
-            image = await self._in_thread(
-                inspect_image, data, max_bytes=crawl.max_image_bytes, max_pixels=crawl.max_image_pixels
-            )
+            request = self._spider.picture_request(item)
+        except ValueError:
+            return False
+        self._crawler.engine.crawl(request)
+        return True
+
+    async def _image(self, data: bytes, what: str) -> Image | None:
+        """Check and keep the bytes of a picture; None, with the reason counted, if they are none."""
+        try:
+            image = await self._in_thread(self._keep_bytes, data)
         except BadImage as error:
-            raise _NoImage(error.reason) from None
-        await self._in_thread(self._blobs.put, data)
+            self._session.reasons[f"{what}: {error.reason}"] += 1
+            return None
         self._session.counts["images"] += 1
         self._session.counts["bytes"] += len(data)
         return image
 
-    async def _download(self, url: str) -> bytes:
-        try:
-            request = Request(url, callback=NO_CALLBACK, meta={"download_maxsize": self._config.crawl.max_image_bytes})
-        except ValueError:
-            raise _NoImage("not an address on the web") from None
-        try:
-            response = await self._crawler.engine.download_async(request)
-        except Exception as error:
-            phrase = why(error)
-            if phrase is None:
-                raise
-            raise _NoImage(phrase) from None
-        if response.status != 200:
-            raise _NoImage(f"HTTP {response.status}")
-        return response.body
+    def _keep_bytes(self, data: bytes) -> Image:
+        crawl = self._config.crawl
+        image = inspect_image(data, max_bytes=crawl.max_image_bytes, max_pixels=crawl.max_image_pixels)
+        self._blobs.put(data)
+        return image
+
+    def _met_before(self, meme_id: str) -> bool:
+        """Whether this process has met the meme lately. The frontier knows all; this spares it the question."""
+        if meme_id in self._recent:
+            self._recent.move_to_end(meme_id)
+            return True
+        self._recent[meme_id] = None
+        if len(self._recent) > _REMEMBERED:
+            self._recent.popitem(last=False)
+        return False
+
+    async def _answer(self, questions: list[_Question]) -> None:
+        await self._in_thread(self._look_up, questions)
+
+    def _look_up(self, questions: list[_Question]) -> None:
+        ids = tuple(question.meme.id for question in questions)
+        purged = self._documents.purged(ids)
+        known = {meme.id: meme for meme in self._documents.scan(Where(ids=ids))}
+        for question in questions:
+            old = known.get(question.meme.id)
+            question.purged = question.meme.id in purged
+            if old is not None and old.image is not None and old.image_url == question.meme.image_url:
+                question.image = old.image if self._blobs.has(old.image.key) else None
 
     async def _write_memes(self, memes: list[Meme]) -> None:
         written = await self._in_thread(self._documents.upsert, memes)

@@ -14,8 +14,14 @@ from scrapy.spidermiddlewares.httperror import HttpError
 
 from scrapers.guard import AddressRefused
 
+
+class HostGivenUp(IgnoreRequest):
+    """A host that failed again and again is not asked any more in this crawl."""
+
+
 _PHRASES: tuple[tuple[type[BaseException], str], ...] = (
     (AddressRefused, "address refused"),
+    (HostGivenUp, "host given up"),
     (DownloadTimeoutError, "timed out"),
     (CannotResolveHostError, "unknown host"),
     (DownloadConnectionRefusedError, "no connection"),
@@ -23,6 +29,16 @@ _PHRASES: tuple[tuple[type[BaseException], str], ...] = (
     (DownloadCancelledError, "too many bytes"),
     (UnsupportedURLSchemeError, "not an address on the web"),
     (DownloadFailedError, "no connection"),
+)
+
+# Answers of a site that is busy or unwell.
+PASSING_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
+PASSING_FAILURES = (
+    CannotResolveHostError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
 )
 
 _IGNORED = (
@@ -42,3 +58,12 @@ def why(error: BaseException) -> str | None:
     if isinstance(error, IgnoreRequest):
         return next((phrase for part, phrase in _IGNORED if part in str(error)), "ignored")
     return None
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Whether the same request may well succeed another day."""
+    if isinstance(error, HttpError):
+        return error.response.status in PASSING_STATUSES
+    if isinstance(error, DownloadCancelledError):
+        return False
+    return isinstance(error, (HostGivenUp, *PASSING_FAILURES))

@@ -1,5 +1,9 @@
-"""Retries that wait as long as the site asks for."""
+"""Retries that wait as long as the site asks for, and hosts that are left alone while they are unwell.
 
+A request that is to wait goes back into the frontier until then, so that it takes nobody's place.
+"""
+
+import random
 import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -7,27 +11,17 @@ from email.utils import parsedate_to_datetime
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
-from scrapy.exceptions import (
-    CannotResolveHostError,
-    DownloadConnectionRefusedError,
-    DownloadFailedError,
-    DownloadTimeoutError,
-    ResponseDataLossError,
-)
 from scrapy.http import Response
 from scrapy.utils.httpobj import urlparse_cached
 
+from scrapers.reasons import PASSING_FAILURES, PASSING_STATUSES, HostGivenUp
+from scrapers.scheduler import scheduler_of
 from scrapers.spiders.base import MemeSpider, our_spider
 
-_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
-_FAILURES = (
-    CannotResolveHostError,
-    DownloadConnectionRefusedError,
-    DownloadFailedError,
-    DownloadTimeoutError,
-    ResponseDataLossError,
-)
 _LONGEST_WAIT = 600.0
+_LONGEST_BACKOFF = 120.0
+# Without a delay between requests there still is one between tries.
+_LEAST_BACKOFF = 0.05
 
 
 def retry_after(value: str, now: datetime) -> float | None:
@@ -46,65 +40,96 @@ def retry_after(value: str, now: datetime) -> float | None:
 class PatientRetry:
     """Takes the place of Scrapy's own retries, which do not know Retry-After.
 
-    On 429 and 503 the whole host rests for as long as Retry-After says; a host that asks for more
-    than ten minutes is not waited for. Without that header the n-th retry waits for 2^(n-1) times
-    the configured delay.
+    On 429 and 503 the whole host rests for as long as Retry-After says, in all processes; a host that asks for
+    more than ten minutes is not waited for. Without that header the n-th retry waits for about 2^n times the
+    configured delay, two minutes at most. A host that keeps failing rests by itself, and is given up in the end.
     """
 
     def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
         self._crawler = crawler
         self._spider = spider
-        self._delay = crawler.settings.getfloat("DOWNLOAD_DELAY")
-        self._rests_until: dict[str, float] = {}
+        self._session = spider.session
+        self._hosts = spider.session.hosts
+        self._delay = max(_LEAST_BACKOFF, crawler.settings.getfloat("DOWNLOAD_DELAY"))
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "PatientRetry":
         """The middleware of one spider."""
         return cls(crawler, our_spider(crawler))
 
-    async def process_request(self, request: Request) -> None:
-        """Hold the request back while its host rests."""
-        host = urlparse_cached(request).hostname or ""
-        while (left := self._rests_until.get(host, 0.0) - time.monotonic()) > 0:
-            if not await self._spider.session.pause(left):
-                return
+    async def process_request(self, request: Request) -> Request | None:
+        """Let the request pass, or put it back while its host rests. Raises HostGivenUp."""
+        host = self._hosts[_host(request)]
+        if host.given_up:
+            raise HostGivenUp(f"{_host(request)} failed again and again")
+        left = host.rests_until - time.monotonic()
+        if left <= 0:
+            return None
+        return await self._wait(request.replace(dont_filter=True), left, instead_of=request)
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
         """The response, or the request again once the wait is over."""
-        if response.status not in _STATUSES:
+        name = _host(request)
+        if response.status not in PASSING_STATUSES:
+            self._hosts.answered(name, len(response.body), request.meta.get("download_latency", 0.0))
             return response
         asked = _asked_to_wait(response)
-        if asked is not None:
-            if asked > _LONGEST_WAIT:
-                self._spider.session.reasons["site asks for a wait of more than ten minutes"] += 1
-                return response
-            self._rest(request, asked)
+        if asked is None:
+            if response.status != 429:
+                self._count_failure(name, request)
+        elif asked > _LONGEST_WAIT:
+            self._session.reasons["site asks for a wait of more than ten minutes"] += 1
+            return response
+        else:
+            rest_host(self._crawler, request, asked)
         return await self._again(request, f"HTTP {response.status}", asked) or response
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
         """The request again after a failure that may pass, once the wait is over."""
-        if not isinstance(exception, _FAILURES):
+        if not isinstance(exception, PASSING_FAILURES):
             return None
+        self._count_failure(_host(request), request)
         return await self._again(request, type(exception).__name__, None)
 
     async def _again(self, request: Request, reason: str, asked_seconds: float | None) -> Request | None:
         retry = get_retry_request(request, spider=self._spider, reason=reason)
         if retry is None:
             return None
-        backoff = self._delay * 2.0 ** request.meta.get("retry_times", 0)
-        if not await self._spider.session.pause(backoff if asked_seconds is None else asked_seconds):
-            return None
-        self._spider.session.counts["retries"] += 1
-        return retry
+        if asked_seconds is None:
+            backoff = self._delay * 2.0 ** retry.meta["retry_times"] * random.uniform(0.5, 1.5)
+            asked_seconds = min(backoff, _LONGEST_BACKOFF)
+        self._session.counts["retries"] += 1
+        return await self._wait(retry, asked_seconds, instead_of=request)
 
-    def _rest(self, request: Request, seconds: float) -> None:
-        host = urlparse_cached(request).hostname or ""
-        until = time.monotonic() + seconds
-        self._rests_until[host] = max(until, self._rests_until.get(host, 0.0))
-        slot = self._crawler.engine.downloader.slots.get(request.meta.get("download_slot", ""))
-        if slot is not None:
-            # Requests that already wait in the downloader count their delay from here.
-            slot.lastseen = max(slot.lastseen, until)
+    async def _wait(self, request: Request, seconds: float, *, instead_of: Request) -> Request | None:
+        """The request, to come back later: through the frontier, or, for one that is not from there, here and now."""
+        if scheduler_of(self._crawler).holds(instead_of):
+            request.meta["wait"] = seconds
+            return request
+        return request if await self._session.pause(seconds) else None
+
+    def _count_failure(self, name: str, request: Request) -> None:
+        seconds = self._hosts.failed(name, time.monotonic())
+        if seconds:
+            self._session.counts["rests of failing hosts"] += 1
+            rest_host(self._crawler, request, seconds)
+
+
+def rest_host(crawler: Crawler, request: Request, seconds: float) -> None:
+    """Ask the host of `request`, which is under way, for nothing for so long, in this process and in all others."""
+    name = _host(request)
+    until = time.monotonic() + seconds
+    host = our_spider(crawler).session.hosts[name]
+    host.rests_until = max(until, host.rests_until)
+    scheduler_of(crawler).rest(name, seconds)
+    slot = crawler.engine.downloader.slots.get(request.meta.get("download_slot", ""))
+    if slot is not None:
+        # Requests that already wait in the downloader count their delay from here.
+        slot.lastseen = max(slot.lastseen, until)
+
+
+def _host(request: Request) -> str:
+    return urlparse_cached(request).hostname or ""
 
 
 def _asked_to_wait(response: Response) -> float | None:

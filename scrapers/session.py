@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from configs.errors import MemeloomError
+from configs.schema import Crawl
+from scrapers.hosts import Hosts
 
 
 class Session:
@@ -12,15 +14,22 @@ class Session:
 
     counts: what was done, by name. reasons: what was not kept, by reason.
     landed: durable memes by source. errors: what makes the crawl fail, by when it happened.
+    queue: requests by source that are not finished, in all processes. inherited: how many of them
+    an earlier crawl had left. retry_failed: begin with what was set aside, instead of anew.
+    hosts: how each host is doing.
     """
 
-    def __init__(self, max_memes: int | None = None) -> None:
+    def __init__(self, crawl: Crawl, *, retry_failed: bool = False) -> None:
         self.counts: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.landed: Counter[str] = Counter()
+        self.queue: dict[str, int] = {}
+        self.inherited: dict[str, int] = {}
+        self.retry_failed = retry_failed
         self.errors: list[MemeloomError] = []
         self.stopping: str | None = None
-        self._max_memes = max_memes
+        self.hosts = Hosts(crawl.breaker_failures, crawl.breaker_seconds, crawl.breaker_rests)
+        self._max_memes = crawl.max_memes
         self._admitted = 0
         self._waiting: set[asyncio.Future[None]] = set()
         self._stoppers: list[Callable[[str], None]] = []

@@ -26,6 +26,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "BOT_NAME": "memeloom",
         "SPIDER_MODULES": ["scrapers.spiders"],
         "USER_AGENT": user_agent(crawl),
+        "SCHEDULER": "scrapers.scheduler.DurableScheduler",
         # politeness
         "ROBOTSTXT_OBEY": crawl.obey_robots,
         "DOWNLOAD_DELAY": crawl.delay_seconds,
@@ -55,6 +56,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "scrapers.guard.AddressGuard": 90,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "scrapers.retry.PatientRetry": 550,
+            "scrapers.reddit_token.RedditToken": 560,
         },
         "EXTENSIONS": {"scrapers.watch.Watch": 0},
         "ITEM_PIPELINES": {"scrapers.landing.Landing": 100},

@@ -61,7 +61,8 @@ class Watch:
     def closed(self, reason: str) -> None:
         """A spider that came to its end with nothing in its hands has failed."""
         session = self._spider.session
-        if reason == "finished" and not self._failed and not session.landed[self._spider.name]:
+        anew = not session.inherited.get(self._spider.name) and not session.retry_failed
+        if reason == "finished" and anew and not self._failed and not session.landed[self._spider.name]:
             why = ", ".join(f"{reason} ({n})" for reason, n in (+session.reasons).most_common(4))
             self._fail(
                 CrawlFailed(

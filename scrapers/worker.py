@@ -51,7 +51,7 @@ class _Crawl:
             session.stop("whoever asked for the crawl is gone")
 
 
-def crawl_in_process(config: Config, pipe: Connection, log: Path) -> None:
+def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_failed: bool = False) -> None:
     """Crawl all configured sources; the entry point of the process.
 
     `STOP` through `pipe`, its end, SIGINT and SIGTERM each end the crawl cleanly; a second signal ends it at once.
@@ -61,7 +61,7 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path) -> None:
 
     from scrapers.settings import scrapy_settings
 
-    crawl = _Crawl(config, pipe, Session(config.crawl.max_memes))
+    crawl = _Crawl(config, pipe, Session(config.crawl, retry_failed=retry_failed))
     process = AsyncCrawlerProcess(scrapy_settings(config) | {"LOG_INSTALL_ROOT_HANDLER": False})
     crawl.tasks = [process.crawl(source, session=crawl.session) for source in config.crawl.sources]
     loop = asyncio.get_event_loop()

@@ -13,12 +13,14 @@ A request goes PENDING → LEASED → ACKED. What every implementation promises
   failed or was abandoned `attempts` times is set aside with its reason (dead); `retry_dead` makes it pending again.
 """
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from configs.errors import ConfigError
 from configs.load import mask_url
+from configs.schema import Config
 
 # So often abandoned, a request is worked on alone, to find out whether it is what kills the process.
 SUSPECT = 2
@@ -166,6 +168,24 @@ class Frontier(Protocol):
 def storable(text: str) -> str:
     """`text` as every store can keep it."""
     return text.encode("utf-8", "replace").decode()
+
+
+def frontier_of(config: Config, spider: str) -> Frontier:
+    """The part of `spider` in the frontier of the settings; by default a file beside the catalog that it fills.
+
+    Raises ConfigError, StoreError.
+    """
+    crawl = config.crawl
+    url = crawl.frontier
+    if url is None and config.store.documents.startswith("sqlite:"):
+        url = f"{config.store.documents.removesuffix('.db')}-frontier.db"
+    elif url is None:
+        catalog = hashlib.sha256(config.store.documents.encode()).hexdigest()[:8]
+        url = f"sqlite:///{config.runs}/frontier-{catalog}.db"
+    timeout = config.store.timeout_seconds
+    return open_frontier(
+        url, spider, lease_seconds=crawl.lease_seconds, attempts=crawl.attempts, timeout_seconds=timeout
+    )
 
 
 def open_frontier(url: str, spider: str, *, lease_seconds: float, attempts: int, timeout_seconds: float) -> Frontier:

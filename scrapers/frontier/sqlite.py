@@ -68,8 +68,7 @@ class SqliteFrontier:
         """See `Frontier.open`."""
         with self._file.write() as db:
             db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
-            self._bury(db, time.time())
-            unfinished = self._unfinished(db)
+            unfinished = self._count(db, -self._bury(db, time.time()))
             if not unfinished and not self._others(db):
                 self._clear(db)
             self._show_up(db, time.time())
@@ -140,13 +139,13 @@ class SqliteFrontier:
     def forget(self) -> int:
         """See `Frontier.forget`."""
         with self._file.write() as db:
-            self._bury(db, time.time())
+            died = self._bury(db, time.time())
             unfinished = db.execute(
                 "DELETE FROM requests WHERE spider = ? AND state IN ('ready', 'waiting')", (self._spider,)
             ).rowcount
             db.execute("DELETE FROM requests WHERE spider = ? AND state = 'dead'", (self._spider,))
             db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
-            self._count(db, -unfinished)
+            self._count(db, -unfinished - died)
             self._clear(db)
             db.execute("DELETE FROM marks WHERE spider = ?", (self._spider,))
         return unfinished
@@ -155,13 +154,14 @@ class SqliteFrontier:
         """See `Frontier.close`."""
         try:
             with self._file.write() as db:
+                db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
                 db.execute(
                     "UPDATE requests SET state = 'ready', owner = NULL"
                     " WHERE spider = ? AND owner = ? AND state = 'leased'",
                     (self._spider, self._owner.name),
                 )
                 db.execute("DELETE FROM owners WHERE spider = ? AND name = ?", (self._spider, self._owner.name))
-                if not self._unfinished(db) and not self._others(db):
+                if not self._count(db, 0) and not self._others(db):
                     self._clear(db)
         finally:
             self._file.close()
@@ -305,10 +305,8 @@ class SqliteFrontier:
         ).fetchone()
         return int(count)
 
-    def _unfinished(self, db: sqlite3.Connection) -> int:
-        return self._count(db, 0)
-
     def _count(self, db: sqlite3.Connection, delta: int) -> int:
+        """Change the tally of what is unfinished; returns it."""
         (unfinished,) = db.execute(
             "UPDATE spiders SET unfinished = unfinished + ? WHERE name = ? RETURNING unfinished", (delta, self._spider)
         ).fetchone()

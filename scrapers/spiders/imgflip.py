@@ -1,7 +1,9 @@
-"""Imgflip: the templates that are most used, and the memes made on each, newest first."""
+"""Imgflip: templates from its lists, searches or by name, and the memes made on each, newest first."""
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from scrapy import Request
@@ -9,104 +11,131 @@ from scrapy.http import Response, TextResponse
 from twisted.python.failure import Failure
 
 from catalog.records import Meme, Template, TemplateRef
-from scrapers.items import MemeItem, TemplateItem
+from scrapers.items import Mark, MemeItem, TemplateItem
 from scrapers.pages import imgflip
 from scrapers.pages.imgflip import ListedTemplate, PostedMeme
 from scrapers.spiders.base import MemeSpider
 
+# A template as it travels through the frontier, and what the API knows of templates, by id.
+Packed: TypeAlias = dict[str, Any]
+Known: TypeAlias = dict[str, Packed]
+
 
 class ImgflipSpider(MemeSpider):
-    """API for box counts → template list → a listing a template, page after page."""
+    """API for box counts → lists, searches and names of templates → a listing a template, newest first.
+
+    A listing is walked until it ends, until `pages_per_template`, or, if `incremental`, until the page on which
+    the last complete walk began: its newest memes are noted as a mark when a walk is complete.
+    """
 
     name = "imgflip"
     essential = imgflip.UNIT
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.known: dict[str, ListedTemplate] = {}
-        self.listed: set[str] = set()
-        self.seen: set[str] = set()
-
-    async def start(self) -> AsyncIterator[Request]:
+    async def begin(self) -> AsyncIterator[Request]:
         """Ask the API first: it alone knows how many text boxes a template has."""
         url = f"{self.config.crawl.imgflip.api}/get_memes"
         yield self.page(url, self.parse_api, errback=self.without_api)
 
     def parse_api(self, response: Response) -> Iterator[Request]:
-        """Remember what the API knows of the most popular templates."""
-        self.known = {template.id: template for template in imgflip.parse_api(response.body, response.url)}
-        yield from self.first_pages()
+        """Go on with what the API knows of the most popular templates."""
+        known = {template.id: _pack(template) for template in imgflip.parse_api(response.body, response.url)}
+        yield from self.first_pages(known)
 
     def without_api(self, failure: Failure) -> Iterator[Request]:
         """Without the API captions are still split, at every separator."""
         self.failed(failure)
-        yield from self.first_pages()
+        yield from self.first_pages({})
 
-    def first_pages(self) -> Iterator[Request]:
-        """The listings of the named templates, or the list of the most popular ones."""
-        names = self.config.crawl.imgflip.template_names
-        for name in names:
+    def first_pages(self, known: Known) -> Iterator[Request]:
+        """The listings of the named templates, or the lists and searches that find templates."""
+        settings = self.config.crawl.imgflip
+        for name in settings.template_names:
             slug = name.rpartition("/")[2]
-            yield self.listing(ListedTemplate(slug, slug.replace("-", " "), f"/meme/{name}"))
-        if not names:
-            yield self.template_list(1)
+            yield self.listing(ListedTemplate(slug, slug.replace("-", " "), f"/meme/{name}"), known=known)
+        if not settings.template_names:
+            for sort in settings.lists:
+                yield self.template_list(f"/memetemplates?{urlencode({'sort': sort})}", known)
+            for words in settings.searches:
+                yield self.template_list(f"/memesearch?{urlencode({'q': words})}", known)
 
-    def template_list(self, page: int) -> Request:
-        """A page of the list of templates, most popular first."""
-        query = urlencode({"sort": "top-all-time", "page": page})
-        url = f"{self.config.crawl.imgflip.site}/memetemplates?{query}"
-        return self.page(url, self.parse_templates, cb_kwargs={"page": page})
+    def template_list(self, path: str, known: Known, page: int = 1, found: int = 0, before: str = "") -> Request:
+        """A page of a list of templates. found: how many came before; before: the first of the page before."""
+        url = f"{self.config.crawl.imgflip.site}{path}&page={page}"
+        state = {"path": path, "known": known, "page": page, "found": found, "before": before}
+        return self.page(url, self.parse_templates, cb_kwargs=state)
 
-    def parse_templates(self, response: TextResponse, page: int) -> Iterator[Request]:
+    def parse_templates(
+        self, response: TextResponse, path: str, known: Known, page: int, found: int, before: str
+    ) -> Iterator[Request]:
         """Begin the listings of this page's templates; go on while more are wanted and the list has new ones."""
-        found = imgflip.parse_template_list(response.text, response.url).templates
+        templates = imgflip.parse_template_list(response.text, response.url).templates
         wanted = self.config.crawl.imgflip.templates
-        fresh = [template for template in found if template.id not in self.listed]
-        for template in fresh[: wanted - len(self.listed)]:
-            self.listed.add(template.id)
-            yield self.listing(template)
-        if fresh and len(self.listed) < wanted:
-            yield self.template_list(page + 1)
+        if not templates or templates[0].id == before:
+            return
+        for template in templates[: wanted - found]:
+            yield self.listing(template, known={template.id: known[template.id]} if template.id in known else {})
+        if found + len(templates) < wanted:
+            yield self.template_list(path, known, page + 1, found + len(templates), templates[0].id)
 
-    def listing(self, template: ListedTemplate, page: int = 1) -> Request:
-        """A page of a template's memes."""
+    def listing(
+        self,
+        template: ListedTemplate,
+        page: int = 1,
+        *,
+        known: Known,
+        newest: Sequence[str] = (),
+        before: Sequence[str] = (),
+    ) -> Request:
+        """A page of a template's memes. newest: the keys of the first page; before: those of the page before."""
         query = urlencode({"sort": "latest", "page": page})
         url = f"{self.config.crawl.imgflip.site}{template.path}?{query}"
-        return self.page(url, self.parse_listing, cb_kwargs={"template": template, "page": page})
+        state = {
+            "template": _pack(template), "page": page, "known": known, "newest": list(newest), "before": list(before)
+        }  # fmt: skip
+        return self.page(url, self.parse_listing, cb_kwargs=state)
 
-    def parse_listing(
-        self, response: TextResponse, template: ListedTemplate, page: int
-    ) -> Iterator[Request | MemeItem | TemplateItem]:
+    async def parse_listing(
+        self, response: TextResponse, template: Packed, page: int, known: Known, newest: list[str], before: list[str]
+    ) -> AsyncIterator[Request | MemeItem | TemplateItem | Mark]:
         """The memes of one page, the template itself on the first, and the next page."""
-        counts = {number: known.box_count for number, known in self.known.items() if known.box_count}
-        listing = imgflip.parse_listing(response.text, response.url, counts, template.id)
+        listed = _unpack(template)
+        counts = {number: api["box_count"] for number, api in known.items() if api["box_count"]}
+        listing = imgflip.parse_listing(response.text, response.url, counts, listed.id)
         self.skip(dict(listing.skipped))
-        record = self.template(template, listing)
+        record = self.template(listed, listing, known)
         if page == 1:
-            yield from self.whole_template(record)
-        fresh = [meme for meme in listing.memes if meme.key not in self.seen]
-        self.session.reasons["skipped: seen before in this crawl"] += len(listing.memes) - len(fresh)
-        for meme in fresh:
-            self.seen.add(meme.key)
-            if meme.boxes is None:
-                yield self.page(meme.page_url, self.parse_meme, cb_kwargs={"template": record})
+            for each in self.whole_template(record, known):
+                yield each
+        for meme in listing.memes:
+            if meme.boxes is None or meme.several or meme.image_url is None:
+                state = {"template": record.model_dump(mode="json"), "over_18": meme.over_18}
+                yield self.page(meme.page_url, self.parse_meme, cb_kwargs=state)
             else:
                 yield self.meme(meme, record.ref())
-        if fresh and listing.next_url and page < self.config.crawl.imgflip.pages_per_template:
-            yield self.listing(template, page + 1)
-
-    def parse_meme(self, response: TextResponse, template: Template) -> Iterator[MemeItem]:
-        """The own page of a meme whose listing did not state a caption."""
-        meme = imgflip.parse_meme(response.text, response.url, template.box_count)
-        if meme is None:
-            self.skip({"video or several pictures": 1})
+        keys = [meme.key for meme in listing.memes]
+        newest = newest or keys
+        mark = f"newest of {listed.path}"
+        last = set(json.loads(await self.marked(mark) or "[]")) if self.config.crawl.imgflip.incremental else set()
+        more = listing.next_url and not set(keys) <= set(before) and last.isdisjoint(keys)
+        if more and page < self.config.crawl.imgflip.pages_per_template:
+            known = {record.id: known[record.id]} if record.id in known else {}
+            yield self.listing(listed, page + 1, known=known, newest=newest, before=keys)
         else:
-            yield self.meme(meme, template.ref())
+            yield Mark(mark, json.dumps(newest))
 
-    def template(self, template: ListedTemplate, listing: imgflip.Listing) -> Template:
+    def parse_meme(self, response: TextResponse, template: dict[str, Any], over_18: bool | None) -> Iterator[MemeItem]:
+        """The own page of a meme whose listing does not tell all: no caption, or not every picture."""
+        record = Template.model_validate(template)
+        memes = imgflip.parse_meme(response.text, response.url, record.box_count)
+        for meme in memes:
+            yield self.meme(replace(meme, over_18=meme.over_18 or over_18), record.ref())
+        if not memes:
+            self.skip({"for members only": 1})
+
+    def template(self, template: ListedTemplate, listing: imgflip.Listing, known: Known) -> Template:
         """What list, API and listing know of a template, together."""
         number = listing.template_id or template.id
-        api = self.known.get(number)
+        api = _unpack(known[number]) if number in known else None
         return Template(
             id=number,
             slug=template.slug,
@@ -117,25 +146,27 @@ class ImgflipSpider(MemeSpider):
             source=self.name,
         )
 
-    def whole_template(self, record: Template) -> Iterator[Request | TemplateItem]:
+    def whole_template(self, record: Template, known: Known) -> Iterator[Request | TemplateItem]:
         """The record, or, for a template that the API does not know, its own page first."""
-        if record.id in self.known:
+        if record.id in known:
             yield TemplateItem(record)
             return
         url = f"{self.config.crawl.imgflip.site}/memetemplate/{record.id}"
-        yield self.page(url, self.parse_template, errback=self.without_template, cb_kwargs={"record": record})
+        state = {"record": record.model_dump(mode="json")}
+        yield self.page(url, self.parse_template, errback=self.without_template, cb_kwargs=state)
 
     def without_template(self, failure: Failure) -> Iterator[TemplateItem]:
         """A template whose own page cannot be had is kept as the list shows it."""
         self.failed(failure)
-        yield TemplateItem(failure.request.cb_kwargs["record"])  # type: ignore[attr-defined]
+        yield TemplateItem(Template.model_validate(failure.request.cb_kwargs["record"]))  # type: ignore[attr-defined]
 
-    def parse_template(self, response: TextResponse, record: Template) -> Iterator[TemplateItem]:
+    def parse_template(self, response: TextResponse, record: dict[str, Any]) -> Iterator[TemplateItem]:
         """A template's own page names it, and shows its picture whole."""
         page = imgflip.parse_template(response.text, response.url)
-        names = page.alt_names or record.alt_names
+        template = Template.model_validate(record)
+        names = page.alt_names or template.alt_names
         yield TemplateItem(
-            record.model_copy(update={"name": page.name, "image_url": page.image_url, "alt_names": names})
+            template.model_copy(update={"name": page.name, "image_url": page.image_url, "alt_names": names})
         )
 
     def meme(self, meme: PostedMeme, template: TemplateRef) -> MemeItem:
@@ -151,7 +182,16 @@ class ImgflipSpider(MemeSpider):
                 title=meme.title,
                 score=meme.votes,
                 views=meme.views,
+                over_18=meme.over_18,
                 author=self.author(meme.author),
                 fetched_at=self.now(),
             )
         )
+
+
+def _pack(template: ListedTemplate) -> Packed:
+    return asdict(template)
+
+
+def _unpack(packed: Packed) -> ListedTemplate:
+    return ListedTemplate(**packed | {"alt_names": tuple(packed["alt_names"])})

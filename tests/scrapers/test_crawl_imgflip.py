@@ -55,8 +55,9 @@ def imgflip(
         website.image(f"/{name}.jpg", picture(number))
     website.html("/robots.txt", "")
 
-    def settings(**more: object) -> Config:
-        return crawl_config(imgflip={"site": site, "api": site, "templates": 1}, **more)
+    def settings(*, incremental: bool = True, **more: object) -> Config:
+        own = {"site": site, "api": site, "templates": 1, "incremental": incremental}
+        return crawl_config(imgflip=own, **more)
 
     return settings
 
@@ -95,7 +96,7 @@ def test_each_meme_lands_once_with_its_boxes_template_stats_and_original_bytes(
 def test_a_second_crawl_changes_nothing_and_fetches_no_picture_again(
     imgflip: Callable[..., Config], website: Website
 ) -> None:
-    config = imgflip()
+    config = imgflip(incremental=False)
     crawl(config, Silent())
     before = list(open_documents(config.store).scan())
     summary = crawl(config, Silent())
@@ -111,14 +112,18 @@ def test_max_memes_stops_exactly_there(imgflip: Callable[..., Config]) -> None:
     assert open_documents(config.store).count() == 2
 
 
-def test_a_changed_layout_is_an_error_that_names_site_and_selector_and_keeps_what_was_gathered(
+def test_a_changed_layout_is_an_error_that_names_site_and_selector_and_loses_nothing_that_was_found(
     imgflip: Callable[..., Config], website: Website
 ) -> None:
-    website.html("/meme/Distracted-Boyfriend?sort=latest&page=2", "<div class='new-shiny-unit'></div>")
-    config = imgflip()
+    config, path = imgflip(), "/meme/Distracted-Boyfriend?sort=latest&page=2"
+    good = website.pages[path]
+    website.html(path, "<div class='new-shiny-unit'></div>")
     with pytest.raises(CrawlFailed, match=r"imgflip: '\.base-unit.*page=2"):
         crawl(config, Silent())
-    assert open_documents(config.store).count() == 2
+    website.pages[path] = good
+    crawl(config, Silent())
+    assert open_documents(config.store).count() == 3
+    assert len(website.times("/get_memes")) == 1, "the second crawl goes on with the page that failed"
 
 
 def test_a_crawl_that_finds_nothing_is_an_error(imgflip: Callable[..., Config], website: Website) -> None:

@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 import pytest
 
 from catalog.errors import StoreFull
+from configs.load import load_config
 from scrapers.batch import Batch
 from scrapers.guard import is_public
 from scrapers.retry import retry_after
 from scrapers.session import Session
 
+CRAWL = load_config(environment={}).crawl
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 
@@ -91,7 +93,7 @@ def test_records_gather_while_a_write_is_under_way_and_a_flush_waits_for_all() -
 
 def test_no_more_memes_are_admitted_than_wanted_and_a_refused_place_is_given_on() -> None:
     async def run() -> tuple[list[bool], str | None]:
-        session = Session(max_memes=2)
+        session = Session(CRAWL.model_copy(update={"max_memes": 2}))
         assert await session.admit()
         assert await session.admit()
         waiting = [asyncio.create_task(session.admit()) for _ in range(3)]
@@ -109,7 +111,7 @@ def test_no_more_memes_are_admitted_than_wanted_and_a_refused_place_is_given_on(
 
 def test_a_pause_ends_early_when_the_crawl_stops() -> None:
     async def run() -> bool:
-        session = Session()
+        session = Session(CRAWL)
         asyncio.get_running_loop().call_later(0.01, session.stop, "interrupted")
         return await session.pause(60)
 

@@ -1,0 +1,77 @@
+"""How the hosts that a crawl talks to are doing, and when one has to be left alone: a circuit breaker for each.
+
+    closed ── `failures` in a row ──► open: the host rests ── the rest is over ──► half open ── success ──► closed
+                                        ▲                                             │
+                                        └──────── one failure: a rest twice as long ──┘
+
+After `trips` rests without one success between them the host is given up for this crawl.
+"""
+
+from dataclasses import dataclass, field
+
+_LONGEST_REST_SECONDS = 600.0
+# Weight of the newest value in the running mean of the latency.
+_NEWEST = 0.1
+
+
+@dataclass(slots=True)
+class Host:
+    """One host. latency_seconds: a running mean over its answers; rests_until: in the clock's seconds."""
+
+    answers: int = 0
+    failures: int = 0
+    received_bytes: int = 0
+    latency_seconds: float = 0.0
+    rests_until: float = 0.0
+    in_a_row: int = 0
+    trips: int = 0
+    given_up: bool = False
+
+    def state(self, now: float) -> str:
+        """In one word, for whoever watches."""
+        if self.given_up:
+            return "given up"
+        if self.rests_until > now:
+            return "resting"
+        return "trying" if self.trips else "ok"
+
+
+@dataclass(slots=True)
+class Hosts:
+    """All hosts of one crawl. `failures`, `rest_seconds`, `trips`: see the module."""
+
+    failures: int
+    rest_seconds: float
+    trips: int
+    known: dict[str, Host] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Host:
+        """The host of that name, new if it was not met before."""
+        if name not in self.known:
+            self.known[name] = Host()
+        return self.known[name]
+
+    def answered(self, name: str, received_bytes: int, latency_seconds: float) -> None:
+        """The host gave an answer that is its own: it is well."""
+        host = self[name]
+        host.answers += 1
+        host.received_bytes += received_bytes
+        first = host.answers == 1
+        host.latency_seconds += (latency_seconds - host.latency_seconds) * (1.0 if first else _NEWEST)
+        host.in_a_row = host.trips = 0
+
+    def failed(self, name: str, now: float) -> float:
+        """The host did not answer, or only that it is unwell. Returns the seconds that it is to rest; 0 is none."""
+        host = self[name]
+        host.failures += 1
+        if host.rests_until > now:
+            return 0.0  # what was under way when the breaker opened
+        host.in_a_row += 1
+        if host.in_a_row < (1 if host.trips else self.failures):
+            return 0.0
+        host.in_a_row = 0
+        host.trips += 1
+        host.given_up = host.trips > self.trips
+        seconds = 0.0 if host.given_up else min(_LONGEST_REST_SECONDS, self.rest_seconds * 2.0 ** (host.trips - 1))
+        host.rests_until = now + seconds
+        return seconds

@@ -1,0 +1,340 @@
+"""Scrapy's scheduler on a durable frontier: a request ends there when all that came of it is durable.
+
+The event loop never waits for the frontier. What is to change gathers while one exchange is under way, in a
+thread; the next exchange takes all of it in one step, in the order in which it happened. So a request is
+acknowledged together with, or after, the follow-ups that its callback yielded and the items that it brought.
+"""
+
+import asyncio
+import hashlib
+import math
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from scrapy import Request, Spider, signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.httpobj import urlparse_cached
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from catalog.errors import StoreError
+from configs.errors import MemeloomError
+from configs.schema import Config
+from scrapers.errors import CrawlFailed
+from scrapers.frontier.contract import SUSPECT, Changes, Entry, Frontier, Granted, Lease, frontier_of
+from scrapers.frontier.forms import BadRequest, to_body, to_request
+from scrapers.items import NotLanded
+from scrapers.spiders.base import MemeSpider, our_spider
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Leases that lie ready: enough to keep the downloader busy during an exchange, few enough to share a short queue.
+_READY = 16
+_MOST_READY = 4 * _READY
+# Changes may gather for so long, or until there are so many, if nobody waits for new leases.
+_GATHER_SECONDS = 0.05
+_GATHER_MOST = 256
+_HEARTBEATS_PER_LEASE = 6
+
+
+class DurableScheduler(BaseScheduler):
+    """The scheduler of one spider.
+
+    A request that Scrapy is finished with is acknowledged, unless its outcome says otherwise: its callback
+    failed (one more try in a later crawl), it was set aside, or its items were not landed because the crawl stops.
+    """
+
+    _frontier: Frontier
+    _heart: asyncio.TimerHandle
+
+    def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
+        self._crawler = crawler
+        self._spider = spider
+        self._config: Config = crawler.settings["MEMELOOM_CONFIG"]
+        self._per_host = 2 * self._config.crawl.concurrency_per_host
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="frontier")
+        self._changes = Changes()
+        self._ready: deque[tuple[Lease, Request]] = deque()
+        self._held: dict[Request, Lease] = {}
+        self._active: Counter[str] = Counter()
+        self._rests: dict[str, float] = {}
+        self._outcomes: dict[Request, tuple[str, str]] = {}
+        self._suspect: int | None = None
+        self._unfinished = 1
+        self._dry_until = 0.0
+        self._exchanging: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._broken = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "DurableScheduler":
+        """The scheduler of one spider, which must be one of ours."""
+        return cls(crawler, our_spider(crawler))
+
+    def open(self, spider: Spider) -> "Deferred[None]":  # noqa: ARG002 -- Scrapy's signature
+        """Open the frontier. Fails with StoreError, ConfigError."""
+        self._spider.desk = self
+        self._slot: Any = self._crawler.engine._slot  # noqa: SLF001 -- see _follow
+        self._follow(self._slot)
+        for handler, signal in (
+            (self._callback_failed, signals.spider_error),
+            (self._item_failed, signals.item_error),
+            (self._item_dropped, signals.item_dropped),
+        ):
+            self._crawler.signals.connect(handler, signal=signal)
+        return deferred_from_coro(self._open())
+
+    def close(self, reason: str) -> "Deferred[None]":  # noqa: ARG002 -- Scrapy's signature
+        """Give back what was not worked on."""
+        return deferred_from_coro(self._close())
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Store a request; one that is known already is dropped later, in the frontier."""
+        self._changes.added.append(self._entry(request))
+        self._stir()
+        return True
+
+    def next_request(self) -> Request | None:
+        """A leased request of a host that can take one more."""
+        self._stir()
+        now = self._now()
+        for place, (lease, request) in enumerate(self._ready):
+            host = _host(request)
+            if self._active[host] < self._per_host and self._rests.get(host, 0.0) <= now:
+                del self._ready[place]
+                self._held[request] = lease
+                self._active[host] += 1
+                return request
+        return None
+
+    def has_pending_requests(self) -> bool:
+        """Whether anybody has anything left to do."""
+        if self._broken:
+            return False
+        return bool(self._unfinished or len(self._changes) or self._ready or self._exchanging)
+
+    def holds(self, request: Request) -> bool:
+        """Whether `request` came from the frontier and is under way."""
+        return request in self._held
+
+    def rest(self, host: str, seconds: float) -> None:
+        """No process asks `host` for anything for so long."""
+        self._rests[host] = max(self._rests.get(host, 0.0), self._now() + seconds)
+        self._changes.rests[host] = max(self._changes.rests.get(host, 0.0), seconds)
+        self._stir()
+
+    def set_aside(self, request: Request, reason: str) -> None:
+        """Let `request` end in the dead-letter list instead of being acknowledged."""
+        self._outcomes[request] = ("dead", reason)
+
+    def mark(self, name: str, value: str) -> None:
+        """Note something for later crawls, in one step with what the present page changes."""
+        self._changes.marks[name] = value
+        self._stir()
+
+    async def marked(self, name: str) -> str | None:
+        """The note of that name. Raises StoreError."""
+        return await self._in_thread(self._frontier.mark, name)
+
+    async def _open(self) -> None:
+        self._frontier = await self._in_thread(frontier_of, self._config, self._spider.name)
+        inherited = await self._in_thread(self._frontier.open)
+        session = self._spider.session
+        if session.retry_failed:
+            session.counts["requests tried again"] += await self._in_thread(self._frontier.retry_dead)
+        session.inherited[self._spider.name] = inherited
+        self._beat()
+
+    async def _close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._heart.cancel()
+        if self._exchanging is not None:
+            await self._exchanging
+        try:
+            if not self._broken:
+                await self._exchange(0)
+                await self._in_thread(self._frontier.close)
+        except StoreError as error:
+            self._fail(error)
+        finally:
+            self._thread.shutdown(wait=False)
+
+    def _beat(self) -> None:
+        """Show the others that we live, and see whether they have left something."""
+        seconds = self._config.crawl.lease_seconds / _HEARTBEATS_PER_LEASE
+        self._heart = asyncio.get_running_loop().call_later(seconds, self._beat)
+        self._start_exchange()
+
+    def _follow(self, slot: Any) -> None:
+        """Learn when the engine has finished with a request; Scrapy has no signal for that."""
+        remove = slot.remove_request
+
+        def removed(request: Request) -> None:
+            remove(request)
+            self._finished(request)
+
+        slot.remove_request = removed
+
+    def _finished(self, request: Request) -> None:
+        lease = self._held.pop(request, None)
+        if lease is None:
+            return
+        self._active[_host(request)] -= 1
+        if lease.id == self._suspect:
+            self._suspect = None
+        match self._outcomes.pop(request, ("done", "")):
+            case "done", _:
+                self._changes.done.append(lease.id)
+            case "released", _:
+                self._changes.released.append(lease.id)
+            case "failed", reason:
+                self._changes.failed.append((lease.id, reason))
+            case _, reason:
+                self._changes.dead.append((lease.id, reason))
+        self._stir()
+
+    def _callback_failed(self, failure: Failure, response: Response | Failure | None) -> None:
+        if (request := getattr(response, "request", None)) is not None:
+            self._outcomes[request] = ("failed", _line(failure))
+
+    def _item_failed(self, failure: Failure, response: Response | Failure | None) -> None:
+        if (request := getattr(response, "request", None)) is None:
+            return
+        if isinstance(failure.value, StoreError):
+            self._outcomes[request] = ("released", "")
+        else:
+            self._outcomes[request] = ("failed", _line(failure))
+
+    def _item_dropped(self, exception: Exception, response: Response | Failure | None) -> None:
+        request = getattr(response, "request", None)
+        if request is not None and isinstance(exception, NotLanded):
+            self._outcomes.setdefault(request, ("released", ""))
+
+    def _entry(self, request: Request) -> Entry:
+        return Entry(
+            to_body(request, self._spider),
+            _host(request),
+            None if request.dont_filter else self._fingerprint(request),
+            request.priority,
+            request.meta.get("wait", 0.0),
+        )
+
+    def _fingerprint(self, request: Request) -> bytes | None:
+        unique = request.meta.get("unique")
+        if unique is not None:
+            if request.meta.get("redirect_times"):
+                return None  # the same one, on its way to another address
+            return hashlib.sha1(f"unique:{unique}".encode(), usedforsecurity=False).digest()[:16]
+        return self._crawler.request_fingerprinter.fingerprint(request)[:16]
+
+    def _want(self) -> int:
+        """How many leases to ask for now."""
+        stopping = self._spider.session.stopping is not None or self._slot.closing is not None
+        if stopping or self._suspect is not None or len(self._ready) >= _MOST_READY:
+            return 0
+        if len(self._ready) < _READY // 2:
+            return _READY - len(self._ready)
+        return 0 if any(self._active[_host(request)] < self._per_host for _, request in self._ready) else _READY
+
+    def _stir(self) -> None:
+        """Begin an exchange if somebody waits for one, or see to it that one comes soon."""
+        if self._exchanging is not None or self._broken:
+            return
+        news = bool(self._changes.added) or self._now() >= self._dry_until
+        if len(self._changes) >= _GATHER_MOST or (news and self._want()):
+            self._start_exchange()
+        elif len(self._changes) and self._timer is None:
+            self._later(_GATHER_SECONDS)
+
+    def _later(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._start_exchange)
+
+    def _start_exchange(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._exchanging is None and not self._broken:
+            self._exchanging = asyncio.create_task(self._exchange_once())
+
+    async def _exchange_once(self) -> None:
+        try:
+            await self._exchange(self._want())
+        except StoreError as error:
+            self._fail(error)
+        finally:
+            self._exchanging = None
+        if not self._broken:
+            self._stir()
+            self._wake_later()
+        self._slot.nextcall.schedule()
+
+    def _wake_later(self) -> None:
+        """Ask again when the frontier said that it may be worth it."""
+        if self._timer is None and self._exchanging is None and self._now() < self._dry_until < math.inf:
+            self._later(self._dry_until - self._now())
+
+    async def _exchange(self, want: int) -> None:
+        changes, self._changes = self._changes, Changes()
+        busy = {_host(request) for _, request in self._ready if self._active[_host(request)] >= self._per_host}
+        alone = not self._held and not self._ready
+        granted = await self._in_thread(self._frontier.exchange, changes, want, busy, alone=alone)
+        self._take(granted)
+
+    def _take(self, granted: Granted) -> None:
+        session = self._spider.session
+        if granted.lost:
+            self._ready.clear()
+            if self._suspect not in {lease.id for lease in self._held.values()}:
+                self._suspect = None
+        for lease in granted.leases:
+            if lease.tries >= SUSPECT:
+                self._suspect = lease.id
+            try:
+                self._ready.append((lease, to_request(lease.body, self._spider)))
+            except BadRequest as error:
+                self._suspect = None
+                self._changes.dead.append((lease.id, str(error)))
+        self._unfinished = granted.unfinished
+        # With nothing left anywhere only we ourselves can bring something new.
+        self._dry_until = self._now() + granted.next_seconds if granted.unfinished else math.inf
+        session.queue[self._spider.name] = granted.unfinished
+        if granted.known:
+            session.reasons["skipped: seen before in this crawl"] += granted.known
+        if granted.set_aside:
+            session.counts["requests set aside"] += granted.set_aside
+
+    def _fail(self, error: StoreError) -> None:
+        """Without a frontier there is no crawl: what is not acknowledged comes back in the next."""
+        self._broken = True
+        self._spider.session.errors.append(error)
+        self._spider.session.stop("error")
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
+
+
+def scheduler_of(crawler: Crawler) -> DurableScheduler:
+    """The scheduler of `crawler`; our Scrapy components work with no other kind."""
+    scheduler = crawler.engine.scheduler
+    if not isinstance(scheduler, DurableScheduler):
+        raise CrawlFailed(f"the setting SCHEDULER must be {DurableScheduler.__name__}")
+    return scheduler
+
+
+def _host(request: Request) -> str:
+    return urlparse_cached(request).hostname or ""
+
+
+def _line(failure: Failure) -> str:
+    error = failure.value
+    return str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
