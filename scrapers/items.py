@@ -9,9 +9,13 @@ from catalog.records import Meme, Template
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What became of the request for a record's picture; `data` is None if it cannot be had."""
+    """What became of the request for a record's picture; `data` is None if it cannot be had.
+
+    declared: the content type that the host stated.
+    """
 
     data: bytes | None
+    declared: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,11 @@ from scrapy.exceptions import DropItem
 from catalog.blobs import BlobStore, open_blobs
 from catalog.documents import DocumentStore, Where, open_documents
 from catalog.errors import BadImage
-from catalog.images import inspect_image
+from catalog.frames import Received, receive
 from catalog.records import Image, Meme
 from configs.schema import Config
 from scrapers.batch import Batch
-from scrapers.items import Mark, MemeItem, NotLanded, TemplateItem
+from scrapers.items import Mark, MemeItem, NotLanded, Picture, TemplateItem
 from scrapers.scheduler import DurableScheduler, scheduler_of
 from scrapers.session import Session
 from scrapers.spiders.base import MemeSpider, our_spider
@@ -118,7 +118,7 @@ class Landing:
 
     async def _land(self, item: MemeItem) -> None:
         """A meme whose picture has come, or cannot be had."""
-        image = await self._image(item.picture.data, "image") if item.picture and item.picture.data else None
+        image = await self._image(item.picture, "image")
         if image is None and item.fallback_url:
             self._session.counts["fallback pictures"] += 1
             if self._ask(item):
@@ -140,7 +140,7 @@ class Landing:
             if self._ask(item):
                 return
             self._session.reasons["template image: not an address on the web"] += 1
-        image = await self._image(item.picture.data, "template image") if item.picture and item.picture.data else None
+        image = await self._image(item.picture, "template image")
         changed = await self._in_thread(
             self._documents.upsert_templates, [template.model_copy(update={"image": image})]
         )
@@ -156,22 +156,28 @@ class Landing:
         self._crawler.engine.crawl(request)
         return True
 
-    async def _image(self, data: bytes, what: str) -> Image | None:
-        """Check and keep the bytes of a picture; None, with the reason counted, if they are none."""
+    async def _image(self, picture: Picture | None, what: str) -> Image | None:
+        """Check a picture and keep its bytes; None if there are none, or, with the reason counted, no picture."""
+        if picture is None or picture.data is None:
+            return None
         try:
-            image = await self._in_thread(self._keep_bytes, data)
+            received = await self._in_thread(self._receive, picture.data, picture.declared)
         except BadImage as error:
             self._session.reasons[f"{what}: {error.reason}"] += 1
             return None
         self._session.counts["images"] += 1
-        self._session.counts["bytes"] += len(data)
-        return image
+        self._session.counts["bytes"] += len(received.data)
+        if received.image.frame_of is not None:
+            self._session.counts["first frames"] += 1
+        if received.misdeclared:
+            self._session.counts["images of another type than declared"] += 1
+        return received.image
 
-    def _keep_bytes(self, data: bytes) -> Image:
+    def _receive(self, data: bytes, declared: str | None) -> Received:
         crawl = self._config.crawl
-        image = inspect_image(data, max_bytes=crawl.max_image_bytes, max_pixels=crawl.max_image_pixels)
-        self._blobs.put(data)
-        return image
+        received = receive(data, max_bytes=crawl.max_image_bytes, max_pixels=crawl.max_image_pixels, declared=declared)
+        self._blobs.put(received.data)
+        return received
 
     def _met_before(self, meme_id: str) -> bool:
         """Whether this process has met the meme lately. The frontier knows all; this spares it the question."""

@@ -111,7 +111,8 @@ class MemeSpider(Spider):
         self, response: Response, what: str, record: dict[str, Any], fallback_url: str | None = None
     ) -> Iterator[MemeItem | TemplateItem]:
         """The record, with the picture that was asked for."""
-        yield self._with_picture(Picture(response.body), what, record, fallback_url)
+        declared = (response.headers.get("Content-Type") or b"").decode("latin-1")
+        yield self._with_picture(Picture(response.body, declared), what, record, fallback_url)
 
     def no_picture(self, failure: Failure) -> Iterator[MemeItem | TemplateItem]:
         """The record without its picture. What may pass is set aside, so that it can be tried again."""
