@@ -3,8 +3,6 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import fields
-from typing import Any
 
 from scrapy import Request
 from scrapy.http import TextResponse
@@ -18,8 +16,6 @@ from scrapers.pages.engines import ENGINES
 from scrapers.pages.search import FoundImage
 from scrapers.spiders.base import MemeSpider
 
-_HAS_FALLBACK = any(field.name == "fallback_url" for field in fields(MemeItem))
-
 
 class ImagesSpider(MemeSpider):
     """One result page a query and engine, fetched by a browser; the pictures themselves go the way of all items."""
@@ -27,7 +23,7 @@ class ImagesSpider(MemeSpider):
     name = "images"
     essential = ", ".join(engine.result for engine in ENGINES.values())
 
-    async def start(self) -> AsyncIterator[Request]:
+    async def begin(self) -> AsyncIterator[Request]:
         """Search for each query, and for the templates' names if the settings ask for that. Raises StoreError."""
         images = self.config.crawl.images
         queries = list(images.queries)
@@ -69,8 +65,7 @@ class ImagesSpider(MemeSpider):
             title=image.title,
             fetched_at=self.now(),
         )
-        more: dict[str, Any] = {"fallback_url": image.thumbnail_url} if _HAS_FALLBACK else {}
-        return MemeItem(meme, **more)
+        return MemeItem(meme, fallback_url=image.thumbnail_url)
 
 
 def template_names(store: Store, limit: int) -> list[str]:
