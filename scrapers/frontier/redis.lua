@@ -131,13 +131,13 @@ local function bury()
   for _, owner in ipairs(gone) do
     if owner ~= me and redis.call("ZREM", OWNERS, owner) == 1 then
       for _, id in ipairs(redis.call("SMEMBERS", held(owner))) do died = died + strike(id, rules.abandoned) end
-      redis.call("DEL", held(owner), said(owner))
+      redis.call("DEL", held(owner))
     end
   end
   return died
 end
 
--- The new requests that are not known yet, and how many are.
+-- The new requests that are not known yet, and how many others there are.
 local function unknown()
   local all, prints = {}, {}
   for place = 4, #ARGV do
@@ -312,7 +312,7 @@ function steps.retry_dead()
   redis.call("DEL", DEAD, REASONS, GRAVES)
   change("HDEL", TRIES, ids)
   for i, id in ipairs(ids) do
-    local _, fingerprint = parts(records[i])
+    local fingerprint = records[i] and select(2, parts(records[i])) or ""
     if fingerprint ~= "" then prints[#prints + 1] = fingerprint end
     put_back(id)
   end
@@ -379,12 +379,16 @@ if ask.number > last then
   redis.call("SET", said(me), answer, "EX", rules.answer_seconds)
 end
 
--- The answer as one string, which is cheap to read: its numbers, and of each lease a line and the record.
+-- The answer as one string, which is cheap to read: its numbers, and of each lease a line and the record. What was
+-- leased may have been taken back before the answer was asked for again.
 local reply, ids = {answer:match("^[^;]*"), "\n"}, {}
-for id in answer:match(";(%d*)"):gmatch(("%d"):rep(16)) do ids[#ids + 1] = id end
+for id in answer:match(";(%d*)"):gmatch(("%d"):rep(16)) do
+  if ask.number > last or redis.call("SISMEMBER", held(me), id) == 1 then ids[#ids + 1] = id end
+end
 if #ids > 0 then
   local tries, records = fetch(TRIES, ids), fetch(REQUESTS, ids)
   for i, id in ipairs(ids) do
+    -- A server that throws keys away to make room may have thrown away this one.
     if records[i] then
       reply[#reply + 1] = ("%s %d %d\n"):format(id, tries[i] or 0, #records[i])
       reply[#reply + 1] = records[i]

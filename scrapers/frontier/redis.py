@@ -65,6 +65,7 @@ class RedisFrontier:
     def open(self) -> int:
         """See `Frontier.open`."""
         (left,), _ = self._step(b"open", {"gone": self._gone()})
+        self._looked_at = time.monotonic()
         self._warn()
         return int(left)
 
@@ -83,7 +84,7 @@ class RedisFrontier:
             "marks": changes.marks,
         }
         if time.monotonic() - self._looked_at > min(self._lease_seconds / 4, 5.0):
-            ask["gone"] = self._gone()
+            ask["gone"] = self._gone(patience=2.0)
             self._looked_at = time.monotonic()
         records = [_record(entry) for entry in changes.added]
         (known, died, unfinished, wait, lost), leases = self._step(b"exchange", ask, records, patience=2.0)
@@ -125,9 +126,9 @@ class RedisFrontier:
         finally:
             self._link.close()
 
-    def _gone(self) -> list[str]:
+    def _gone(self, patience: float = 1.0) -> list[str]:
         """Owners whose process on this machine is dead: only we can tell."""
-        names = [name.decode() for name in self._look(b"owners")]
+        names = [name.decode() for name in self._look(b"owners", patience=patience)]
         return [name for name in names if Owner.named(name).is_gone()]
 
     def _step(
@@ -140,9 +141,9 @@ class RedisFrontier:
         numbers, _, leases = answer.partition(b"\n")
         return numbers.split()[1:], tuple(_leases(leases))
 
-    def _look(self, step: bytes, ask: dict[str, Any] | None = None) -> list[Any]:
-        answer = self._link.run(_SCRIPT, _SHA, b"1", self._keys, step, self._rules, _json(ask or {}), patience=1.0)
-        return list(answer)
+    def _look(self, step: bytes, ask: dict[str, Any] | None = None, *, patience: float = 1.0) -> list[Any]:
+        asked = _json(ask or {})
+        return list(self._link.run(_SCRIPT, _SHA, b"1", self._keys, step, self._rules, asked, patience=patience))
 
     def _warn(self) -> None:
         """Tell what the server's settings mean for the crawl, if it lets us see them."""
