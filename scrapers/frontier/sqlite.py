@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Iterable
+from itertools import islice
 
 from catalog.sqlite_file import SqliteFile
 from scrapers.frontier.contract import (
@@ -25,7 +26,8 @@ _VERSION = 1
 # "mfro": tells our frontiers from our catalogs.
 _KIND = 0x6D66726F
 
-# `unfinished` is a running tally, so that the end of a crawl is seen without counting a million rows.
+# `unfinished` is a running tally, so that the end of a crawl is seen without counting a million rows. The index
+# `ready` holds all that tells whether a request may be leased, so that the rows of those passed over are not read.
 _SCHEMA = """
 CREATE TABLE requests (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -41,7 +43,7 @@ CREATE TABLE requests (
     owner TEXT,
     reason TEXT
 );
-CREATE INDEX ready ON requests (spider, suspect, priority DESC, id) WHERE state = 'ready';
+CREATE INDEX ready ON requests (spider, suspect, priority DESC, id, host, state) WHERE state = 'ready';
 CREATE INDEX waiting ON requests (spider, ready_at) WHERE state = 'waiting';
 CREATE INDEX leased ON requests (spider, owner) WHERE state = 'leased';
 CREATE INDEX dead ON requests (spider, fingerprint) WHERE state = 'dead';
@@ -271,22 +273,14 @@ class SqliteFrontier:
 
     def _take(self, db: sqlite3.Connection, want: int, avoid: set[str], *, suspect: bool) -> tuple[Lease, ...]:
         rows = db.execute(
-            "SELECT id, body, tries, host FROM requests WHERE spider = ? AND suspect = ? AND state = 'ready'"
+            "SELECT id, host FROM requests WHERE spider = ? AND suspect = ? AND state = 'ready'"
             " ORDER BY priority DESC, id LIMIT ?",
             (self._spider, int(suspect), LOOKS_THROUGH if avoid else want),
         )
-        leases: list[Lease] = []
-        for number, body, tries, host in rows:
-            if host not in avoid:
-                leases.append(Lease(number, body, tries))
-                if len(leases) == want:
-                    break
+        free = list(islice((number for number, host in rows if host not in avoid), want))
         rows.close()
-        db.executemany(
-            "UPDATE requests SET state = 'leased', owner = ? WHERE id = ?",
-            [(self._owner.name, lease.id) for lease in leases],
-        )
-        return tuple(leases)
+        take = "UPDATE requests SET state = 'leased', owner = ? WHERE id = ? RETURNING id, body, tries"
+        return tuple(Lease(*db.execute(take, (self._owner.name, number)).fetchone()) for number in free)
 
     def _next(self, db: sqlite3.Connection, now: float) -> float:
         """Seconds until a request may become ready by itself, or somebody else may have brought one."""
