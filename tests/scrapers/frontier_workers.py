@@ -1,0 +1,196 @@
+"""What the frontier's tests run beside themselves: crawling processes that may be killed, and a Redis of their own.
+
+`python -m tests.scrapers.frontier_workers JOB URL [ARGUMENTS]` says on its standard output, one JSON value a line,
+what it was granted.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from catalog.errors import StoreError
+from scrapers.frontier import owner
+from scrapers.frontier.contract import Changes, Entry, Frontier, open_frontier
+from tests.services.binaries import redis_binaries
+from tests.services.process import Process, answers, free_port, remove_folder, run_folder
+
+_ROOT = Path(__file__).parents[2]
+
+
+@contextlib.contextmanager
+def running(job: str, url: str, *arguments: object, inside: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
+    """A worker process, killed at the end of the block if it still runs; `inside` is a command that runs it."""
+    worker = subprocess.Popen(
+        [*inside, sys.executable, "-m", "tests.scrapers.frontier_workers", job, url, *map(str, arguments)],
+        cwd=_ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(_ROOT)},
+    )  # fmt: skip
+    try:
+        yield worker
+    finally:
+        worker.kill()
+        worker.wait()
+        if worker.stdout is not None:
+            worker.stdout.close()
+
+
+def said(worker: subprocess.Popen[str]) -> Any:
+    """The next thing that a worker says."""
+    assert worker.stdout is not None
+    return json.loads(worker.stdout.readline())
+
+
+def open_test_frontier(
+    url: str, spider: str = "test", *, lease_seconds: float = 60.0, attempts: int = 3, timeout_seconds: float = 10.0
+) -> Frontier:
+    """A frontier with settings for tests."""
+    return open_frontier(
+        url, spider, lease_seconds=lease_seconds, attempts=attempts, timeout_seconds=timeout_seconds
+    )  # fmt: skip
+
+
+def page(number: int, **facts: Any) -> Entry:
+    """Request `number`."""
+    return Entry(json.dumps({"url": f"http://host/{number}"}), "host", b"page %011d" % number, **facts)
+
+
+def page_number(body: str) -> int:
+    """Which request a body is."""
+    return int(json.loads(body)["url"].rpartition("/")[2])
+
+
+class RedisServer:
+    """A redis-server of a test's own, which keeps all that it acknowledged, to be killed and started.
+
+    options: pairs of settings, such as `("requirepass", "secret")`, over those.
+    """
+
+    def __init__(self, **options: str) -> None:
+        self._folder = run_folder("redis")
+        self._root = redis_binaries()
+        self.port = free_port()
+        settings = {"appendonly": "yes", "appendfsync": "always", "save": "", "loglevel": "warning"} | options
+        self._options = [word for name, value in settings.items() for word in (f"--{name}", value)]
+        self.start()
+
+    def start(self) -> None:
+        """Start it (again) on its port and its data, and wait until it accepts connections."""
+        command = ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self._folder)]
+        self.process = Process([*command, *self._options], self._root, self._folder / "redis.out")
+        self.process.wait_until(lambda: answers(self.port))
+
+    def kill(self) -> None:
+        """Stop it at once, as a crash would."""
+        self.process.kill()
+
+    def stop(self) -> None:
+        """End it and forget its data."""
+        self.process.kill()
+        remove_folder(self._folder)
+
+    def url(self, login: str = "") -> str:
+        """Its URL; `login` is "USER:PASSWORD@"."""
+        return f"redis://{login}127.0.0.1:{self.port}/0"
+
+
+class Proxy:
+    """Stands between a client and a server, and cuts the line when it is told to."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.cut_answers = 0
+        self.cut_questions = 0
+        self.cuts = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Accept nobody any more."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._to))
+                for pair, name in (((client, server), "cut_questions"), ((server, client), "cut_answers")):
+                    threading.Thread(target=self._pass, args=(*pair, name), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket, switch: str) -> None:
+        with contextlib.suppress(OSError), source, target:
+            while data := source.recv(65536):
+                if getattr(self, switch) > 0:
+                    setattr(self, switch, getattr(self, switch) - 1)
+                    self.cuts += 1
+                    # The peer's thread sits in recv: only a shutdown wakes it.
+                    source.shutdown(socket.SHUT_RDWR)
+                    target.shutdown(socket.SHUT_RDWR)
+                    return
+                target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+
+def _say(value: object) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def _hold(url: str, want: str, machine: str) -> None:
+    """Lease requests and never finish them; `machine` is where we claim to be, "" is here."""
+    if machine:
+        owner._machine = lambda: machine
+    frontier = open_test_frontier(url, lease_seconds=1.0)
+    frontier.open()
+    _say([lease.id for lease in frontier.exchange(Changes(), int(want)).leases])
+    time.sleep(600)
+
+
+def _crawl(url: str, pages: str) -> None:
+    """Work until nothing is left: page n links to 2n + 1 and 2n + 2, and to 0, below `pages`."""
+    frontier = open_test_frontier(url, attempts=1000)
+    frontier.open()
+    changes = Changes()
+    while True:
+        granted = frontier.exchange(changes, 7, alone=True)
+        changes = Changes()
+        if not granted.unfinished:
+            break
+        for lease in granted.leases:
+            number = page_number(lease.body)
+            _say(number)
+            links = (child for child in (2 * number + 1, 2 * number + 2, 0) if child < int(pages))
+            changes.added.extend(page(child, priority=child % 3) for child in links)
+            changes.done.append(lease.id)
+        if not granted.leases:
+            time.sleep(min(granted.next_seconds, 0.02))
+    frontier.close()
+
+
+def _fill(url: str, mount: str, size: str) -> None:
+    """Fill a small disk, then say what went wrong, what had been acknowledged and what is there."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount], check=True)
+    frontier = open_test_frontier(url)
+    frontier.open()
+    acknowledged = 0
+    try:
+        for start in range(0, 1_000_000, 100):
+            entries = [page(number) for number in range(start, start + 100)]
+            acknowledged = frontier.exchange(Changes(added=entries), 0).unfinished
+    except StoreError as error:
+        _say([type(error).__name__, str(error)])
+    _say([acknowledged, frontier.tallies().pending, open_test_frontier(url).tallies().pending])
+
+
+_JOBS: dict[str, Callable[..., None]] = {"hold": _hold, "crawl": _crawl, "fill": _fill}
+
+if __name__ == "__main__":
+    _JOBS[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,758 @@
+"""The contract of the frontier, kept by SQLite and by Redis alike."""
+
+import json
+import os
+import random
+import subprocess
+import time
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from scrapers.frontier.contract import ABANDONED, LOOKS_THROUGH, Changes, Entry, Frontier, Granted, Lease, Tallies
+from scrapers.frontier.owner import Owner
+from tests.scrapers.frontier_workers import RedisServer, open_test_frontier, page, page_number, running, said
+
+FOREVER = 10_000.0
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/frontier.db"
+    return str(request.getfixturevalue("redis_url"))
+
+
+@pytest.fixture
+def another(url: str) -> Iterator[Callable[..., Frontier]]:
+    """Opens one more owner of the frontier under test."""
+    with ExitStack() as stack:
+
+        def build(spider: str = "test", **options: Any) -> Frontier:
+            frontier = open_test_frontier(url, spider, **options)
+            stack.callback(frontier.close)
+            frontier.open()
+            return frontier
+
+        yield build
+
+
+@pytest.fixture
+def frontier(another: Callable[..., Frontier]) -> Frontier:
+    return another()
+
+
+def add(frontier: Frontier, *entries: Entry) -> Granted:
+    return frontier.exchange(Changes(added=list(entries)), 0)
+
+
+def lease(frontier: Frontier, want: int = 1, avoid: tuple[str, ...] = (), *, alone: bool = False) -> list[Lease]:
+    return list(frontier.exchange(Changes(), want, avoid, alone=alone).leases)
+
+
+def numbers(leases: list[Lease]) -> list[int]:
+    return [page_number(found.body) for found in leases]
+
+
+def as_of_a_dead_process(monkeypatch: pytest.MonkeyPatch, build: Callable[..., Frontier]) -> Frontier:
+    """A frontier whose owner, on this machine, is a process that is gone."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    here = Owner.here()
+    with monkeypatch.context() as patch:
+        patch.setattr(Owner, "here", lambda: Owner(here.machine, gone.pid, "1", os.urandom(4).hex()))
+        return build()
+
+
+def die(frontier: Frontier, reason: str = "broke", number: int = 1) -> None:
+    """Let page `number` be set aside."""
+    add(frontier, page(number))
+    (found,) = lease(frontier)
+    assert frontier.exchange(Changes(dead=[(found.id, reason)]), 0).set_aside == 1
+
+
+class TestOrder:
+    def test_higher_priorities_come_first_then_those_that_came_first(self, frontier: Frontier) -> None:
+        add(frontier, page(1), page(2, priority=-5), page(3, priority=10), page(4), page(5, priority=10))
+        assert numbers(lease(frontier, 2)) == [3, 5]
+        add(frontier, page(6, priority=1))
+        assert numbers(lease(frontier, 9)) == [6, 1, 4, 2]
+        assert lease(frontier, 9) == []
+
+    def test_what_is_given_back_keeps_its_place(self, frontier: Frontier) -> None:
+        add(frontier, *(page(number) for number in range(5)))
+        first, second = lease(frontier, 2)
+        assert numbers(list(frontier.exchange(Changes(released=[first.id]), 2).leases)) == [0, 2]
+        assert second.tries == 0
+
+    def test_an_entry_that_waits_is_leased_when_its_time_has_come(self, frontier: Frontier) -> None:
+        add(frontier, page(1, wait_seconds=0.3, priority=5), page(2, wait_seconds=FOREVER))
+        begin = time.monotonic()
+        granted = frontier.exchange(Changes(), 5)
+        assert granted.leases == ()
+        assert 0 < granted.next_seconds <= 0.3
+        assert numbers(self._poll(frontier)) == [1]
+        assert time.monotonic() - begin >= 0.25
+        assert frontier.exchange(Changes(), 5).unfinished == 2
+
+    def test_priorities_hold_for_what_has_waited(self, frontier: Frontier) -> None:
+        add(frontier, page(1, wait_seconds=0.001), page(2, wait_seconds=0.002, priority=1), page(3))
+        time.sleep(0.01)
+        assert numbers(lease(frontier, 5)) == [2, 1, 3]
+
+    def test_spiders_do_not_see_each_other(self, another: Callable[..., Frontier]) -> None:
+        names = ("imgflip", "imgflip:2", "imgflip}", "{imgflip", "*", "", "it's", "\u00e9\U0001f648")
+        parts = {name: another(name) for name in names}
+        for number, part in enumerate(parts.values()):
+            assert add(part, page(1), page(100 + number)).known == 0
+        for number, part in enumerate(parts.values()):
+            assert numbers(lease(part, 9)) == [1, 100 + number]
+
+    @staticmethod
+    def _poll(frontier: Frontier) -> list[Lease]:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            granted = frontier.exchange(Changes(), 5)
+            if granted.leases:
+                return list(granted.leases)
+            time.sleep(granted.next_seconds)
+        raise AssertionError("nothing was leased")
+
+
+class TestFingerprints:
+    def test_a_request_is_taken_once(self, frontier: Frontier) -> None:
+        assert add(frontier, page(1), page(2), page(1)).known == 1
+        first, second = lease(frontier, 5)
+        granted = frontier.exchange(Changes(added=[page(1)], done=[first.id]), 0)
+        assert (granted.known, granted.unfinished) == (1, 1)
+        assert frontier.exchange(Changes(added=[page(2)], done=[second.id]), 5) == Granted(known=1)
+        assert frontier.tallies() == Tallies(pending=0, leased=0, dead=0, seen=2)
+
+    def test_without_one_nothing_is_the_same(self, frontier: Frontier) -> None:
+        same = Entry(page(1).body, "host")
+        assert add(frontier, same, same, same).known == 0
+        assert numbers(lease(frontier, 5)) == [1, 1, 1]
+
+    def test_any_bytes_are_one(self, frontier: Frontier) -> None:
+        prints = [bytes([byte]) * length for byte in range(0, 256, 5) for length in (1, 16)] + [b"1 2 3 \n\x00\xff"]
+        entries = [Entry("{}", "host", value) for value in prints]
+        assert add(frontier, *entries).known == 0
+        assert add(frontier, *entries).known == len(entries)
+
+    def test_the_next_crawl_begins_anew(self, another: Callable[..., Frontier], url: str) -> None:
+        frontier = another()
+        add(frontier, page(1))
+        (found,) = lease(frontier)
+        frontier.exchange(Changes(done=[found.id]), 0)
+        frontier.close()
+        frontier = another()
+        assert frontier.tallies().seen == 0
+        assert add(frontier, page(1)).known == 0
+
+    def test_a_crawl_that_is_not_finished_goes_on(self, another: Callable[..., Frontier], url: str) -> None:
+        frontier = another()
+        add(frontier, page(1), page(2))
+        (found,) = lease(frontier)
+        frontier.exchange(Changes(done=[found.id]), 0)
+        frontier.close()
+        frontier = open_test_frontier(url)
+        assert frontier.open() == 1
+        assert add(frontier, page(1), page(2)).known == 2
+        assert numbers(lease(frontier, 5)) == [2]
+        frontier.close()
+
+    def test_nothing_is_forgotten_while_somebody_is_at_work(self, another: Callable[..., Frontier]) -> None:
+        one = another()
+        add(one, page(1))
+        (found,) = lease(one)
+        one.exchange(Changes(done=[found.id]), 0)
+        two = another()
+        assert add(two, page(1)).known == 1
+        one.close()
+        assert add(two, page(1)).known == 1
+        two.close()
+        assert add(another(), page(1)).known == 0
+
+
+class TestHosts:
+    def test_those_to_avoid_are_passed_over(self, frontier: Frontier) -> None:
+        entries = [Entry(page(i).body, f"host {i % 3}", priority=i % 3) for i in range(9)]
+        add(frontier, *entries)
+        assert numbers(lease(frontier, 2, ("host 2",))) == [1, 4]
+        assert numbers(lease(frontier, 9, ("host 2", "host 1"))) == [0, 3, 6]
+        assert numbers(lease(frontier, 9)) == [2, 5, 8, 7]
+
+    def test_a_rest_holds_for_everybody(self, another: Callable[..., Frontier]) -> None:
+        one, two = another(), another()
+        add(one, Entry(page(1).body, "slow"), Entry(page(2).body, "fast"))
+        one.exchange(Changes(rests={"slow": FOREVER, "other": 0.0}), 0)
+        assert numbers(lease(two, 5)) == [2]
+        granted = one.exchange(Changes(), 5)
+        assert granted.leases == ()
+        assert 0 < granted.next_seconds <= 1.0
+        assert granted.unfinished == 2
+
+    def test_a_rest_ends(self, frontier: Frontier) -> None:
+        add(frontier, page(1))
+        begin = time.monotonic()
+        assert frontier.exchange(Changes(rests={"host": 0.2}), 1).leases == ()
+        while not (leases := lease(frontier)):
+            assert time.monotonic() - begin < 20
+        assert time.monotonic() - begin >= 0.15
+        assert numbers(leases) == [1]
+
+    def test_a_shorter_rest_does_not_end_a_longer_one(self, frontier: Frontier) -> None:
+        add(frontier, page(1))
+        frontier.exchange(Changes(rests={"host": FOREVER}), 0)
+        frontier.exchange(Changes(rests={"host": 0.0}), 0)
+        assert lease(frontier) == []
+
+    def test_the_search_for_another_host_is_bounded(self, frontier: Frontier) -> None:
+        busy = [Entry("{}", "busy", priority=1) for _ in range(LOOKS_THROUGH)]
+        add(frontier, *busy[:-1], page(1))
+        assert numbers(lease(frontier, 5, ("busy",))) == [1]
+        add(frontier, busy[-1], page(2))
+        granted = frontier.exchange(Changes(), 5, ("busy",))
+        assert granted.leases == ()
+        assert granted.next_seconds > 0
+
+
+class TestFailures:
+    def test_a_failure_is_tried_again_and_then_set_aside_with_its_reason(
+        self, another: Callable[..., Frontier]
+    ) -> None:
+        frontier = another(attempts=2)
+        add(frontier, page(1), page(2))
+        first, _ = lease(frontier, 2)
+        granted = frontier.exchange(Changes(failed=[(first.id, "oops")]), 5)
+        assert (granted.set_aside, granted.unfinished) == (0, 2)
+        assert [(found.id, found.tries) for found in granted.leases] == [(first.id, 1)]
+        granted = frontier.exchange(Changes(failed=[(first.id, "no meme here")]), 5)
+        assert (granted.set_aside, granted.unfinished, granted.leases) == (1, 1, ())
+        (dead,) = frontier.dead()
+        assert (dead.url, dead.reason, dead.tries) == ("http://host/1", "no meme here", 2)
+        assert abs(dead.at - time.time()) < 60
+        assert frontier.tallies() == Tallies(pending=0, leased=1, dead=1, seen=2)
+
+    def test_a_suspect_is_worked_on_last_and_alone(self, frontier: Frontier) -> None:
+        add(frontier, page(1, priority=9), page(2))
+        for _ in range(2):
+            (found,) = lease(frontier)
+            frontier.exchange(Changes(failed=[(found.id, "oops")]), 0)
+        (other,) = lease(frontier, 5, alone=True)
+        assert page_number(other.body) == 2
+        granted = frontier.exchange(Changes(), 5, alone=False)
+        assert (granted.leases, granted.unfinished) == ((), 2)
+        assert granted.next_seconds > 0
+        add(frontier, page(3))
+        assert numbers(lease(frontier, 5, alone=True)) == [3]
+        (suspect,) = lease(frontier, 5, alone=True)
+        assert (page_number(suspect.body), suspect.tries) == (1, 2)
+        frontier.exchange(Changes(released=[suspect.id]), 0)
+        assert lease(frontier, 5) == []
+        assert frontier.exchange(Changes(), 5, ("host",), alone=True).leases == ()
+        assert lease(frontier, 5, alone=True) == [suspect]
+
+    def test_one_can_be_set_aside_at_once(self, frontier: Frontier) -> None:
+        die(frontier, "404")
+        assert [(dead.reason, dead.tries) for dead in frontier.dead()] == [("404", 1)]
+        assert add(frontier, page(1)) == Granted(known=1)
+
+    def test_the_dead_are_listed_oldest_first(self, frontier: Frontier) -> None:
+        for number in range(5):
+            die(frontier, f"reason {number}", number)
+        assert [dead.reason for dead in frontier.dead(3)] == ["reason 0", "reason 1", "reason 2"]
+        assert len(frontier.dead()) == 5
+
+    def test_the_dead_can_be_tried_again(self, another: Callable[..., Frontier]) -> None:
+        frontier = another()
+        die(frontier)
+        add(frontier, Entry(page(2).body, "host", None, priority=7))
+        frontier.exchange(Changes(dead=[(found.id, "x") for found in lease(frontier)]), 0)
+        frontier.close()
+        frontier = another()
+        assert frontier.retry_dead() == 2
+        assert frontier.retry_dead() == 0
+        assert frontier.dead() == []
+        assert add(frontier, page(1)).known == 1
+        assert [(page_number(found.body), found.tries) for found in lease(frontier, 5)] == [(2, 0), (1, 0)]
+
+    def test_the_next_crawl_asks_for_the_dead_again(self, another: Callable[..., Frontier]) -> None:
+        frontier = another()
+        die(frontier)
+        frontier.close()
+        frontier = another()
+        assert len(frontier.dead()) == 1
+        granted = add(frontier, page(1))
+        assert (granted.known, granted.unfinished, frontier.dead()) == (0, 1, [])
+        assert frontier.retry_dead() == 0
+        assert [found.tries for found in lease(frontier, 5)] == [0]
+
+    def test_what_is_not_ours_cannot_be_given_back_or_failed(self, another: Callable[..., Frontier]) -> None:
+        one, two = another(), another()
+        add(one, page(1), page(2))
+        (held,) = lease(one)
+        unknown = held.id + 1000
+        everything = Changes(
+            done=[unknown], released=[held.id, unknown], failed=[(held.id, "x"), (unknown, "x")], dead=[(held.id, "x")]
+        )
+        granted = two.exchange(everything, 0)
+        assert (granted.set_aside, granted.unfinished) == (0, 2)
+        assert one.tallies() == Tallies(pending=1, leased=1, dead=0, seen=2)
+
+
+class TestNotes:
+    def test_marks_outlive_the_crawl(self, another: Callable[..., Frontier]) -> None:
+        frontier = another()
+        assert frontier.mark("newest") is None
+        frontier.exchange(Changes(marks={"newest": "t3_1", "other": ""}), 0)
+        frontier.exchange(Changes(marks={"newest": "t3_2"}), 0)
+        frontier.close()
+        frontier = another()
+        assert (frontier.mark("newest"), frontier.mark("other")) == ("t3_2", "")
+        assert another("elsewhere").mark("newest") is None
+
+    def test_forgetting_leaves_only_what_others_hold(self, another: Callable[..., Frontier]) -> None:
+        one, two = another(), another()
+        add(one, page(0))
+        (failing,) = lease(one)
+        add(one, *(page(number) for number in range(1, 5)), page(9, wait_seconds=FOREVER))
+        one.exchange(Changes(failed=[(failing.id, "x")], marks={"a": "b"}), 0)
+        held = lease(one, 2)
+        assert [found.tries for found in held] == [1, 0]
+        die_too = lease(two)
+        two.exchange(Changes(dead=[(die_too[0].id, "x")]), 0)
+        assert two.forget() == 3
+        assert two.tallies() == Tallies(pending=0, leased=2, dead=0, seen=0)
+        assert two.mark("a") is None
+        assert two.dead() == []
+        granted = one.exchange(Changes(done=[held[1].id], failed=[(held[0].id, "x")]), 5, alone=True)
+        assert [(found.id, found.tries) for found in granted.leases] == [(failing.id, 2)]
+        assert add(two, page(1)).known == 0
+
+    def test_forgetting_nothing_is_fine(self, url: str) -> None:
+        unopened = open_test_frontier(url)
+        assert (unopened.forget(), unopened.retry_dead(), unopened.dead()) == (0, 0, [])
+        assert unopened.tallies() == Tallies(0, 0, 0, 0)
+        unopened.close()
+
+
+HOSTILE = ["", " ", "1 2 3 ", "\n", "\r\n$5\r\n", "\x00nul\x00", "it's", '"quoted"', "%s%d", "\\u0000", "\u00e9",
+           "\ufeff", "\U0001f648", "\U0010ffff", "';DROP TABLE requests;--", "{}", "[]", "x" * 1_000_000]  # fmt: skip
+
+
+class TestHostileValues:
+    @pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
+    def test_any_text_is_kept_as_it_is(self, another: Callable[..., Frontier], value: str) -> None:
+        frontier = another()
+        add(frontier, Entry(value, value, value.encode()[:16]), Entry(value, "plain"))
+        first, second = lease(frontier, 5)
+        assert (first.body, second.body) == (value, value)
+        frontier.exchange(
+            Changes(released=[first.id], dead=[(second.id, value)], marks={value: value, "plain": value}), 0
+        )
+        assert lease(frontier, 5, (value,)) == []
+        assert frontier.exchange(Changes(rests={value: FOREVER}), 5).leases == ()
+        assert [(dead.url, dead.reason) for dead in frontier.dead()] == [(value[:200], value)]
+        assert (frontier.mark(value), frontier.mark("plain")) == (value, value)
+
+    def test_half_a_surrogate_pair_becomes_a_question_mark(self, frontier: Frontier) -> None:
+        half = json.loads('"\\ud83d!"')
+        add(frontier, Entry(half, half))
+        (found,) = lease(frontier)
+        assert found.body == "?!"
+        frontier.exchange(Changes(dead=[(found.id, half)], marks={half: half}, rests={half: 1.0}), 1)
+        assert frontier.dead()[0].reason == frontier.mark("?!") == frontier.mark(half) == "?!"
+
+    def test_the_largest_numbers_fit(self, frontier: Frontier) -> None:
+        add(frontier, page(1, priority=-(2**31)), page(2, priority=2**31), page(3, priority=2**31 - 1))
+        assert numbers(lease(frontier, 5)) == [2, 3, 1]
+
+
+class TestDeadOwners:
+    def test_the_leases_of_a_killed_process_come_back_at_once(self, url: str, another: Callable[..., Frontier]) -> None:
+        frontier = another()
+        add(frontier, *(page(number) for number in range(10)))
+        frontier.close()
+        with running("hold", url, 4, "") as worker:
+            held = said(worker)
+            assert len(held) == 4
+            neighbour = another(lease_seconds=FOREVER)
+            assert numbers(lease(neighbour, 10)) == [4, 5, 6, 7, 8, 9]
+            worker.kill()
+            worker.wait()
+        heir = another(lease_seconds=FOREVER)
+        assert [(found.id, found.tries) for found in lease(heir, 10)] == [(number, 1) for number in held]
+
+    def test_those_of_another_machine_come_back_when_it_has_been_silent(
+        self, url: str, another: Callable[..., Frontier]
+    ) -> None:
+        frontier = another(lease_seconds=1.0)
+        add(frontier, *(page(number) for number in range(3)))
+        with running("hold", url, 2, "elsewhere") as worker:
+            held = said(worker)
+            since = time.monotonic()
+            worker.kill()
+            worker.wait()
+        begin = time.monotonic()
+        found: list[Lease] = []
+        while len(found) < 3:
+            assert time.monotonic() - begin < 30
+            found += lease(frontier, 5)
+        assert time.monotonic() - since >= 0.9
+        assert [number.id for number in found if number.tries] == held
+
+    def test_a_silent_owner_that_comes_back_is_told_and_its_work_counts(self, another: Callable[..., Frontier]) -> None:
+        silent = another(lease_seconds=FOREVER)
+        add(silent, page(1), page(2), page(3))
+        held = lease(silent, 3)
+        impatient = another(lease_seconds=0.01)
+        time.sleep(0.02)
+        (again,) = lease(impatient, 1)
+        assert again.id == held[0].id
+        granted = silent.exchange(
+            Changes(done=[held[0].id, held[1].id], failed=[(held[2].id, "x")], released=[held[2].id]), 0
+        )
+        assert (granted.lost, granted.unfinished, granted.set_aside) == (True, 1, 0)
+        assert not silent.exchange(Changes(), 0).lost
+        assert impatient.exchange(Changes(done=[again.id]), 0).unfinished == 1
+        assert [(found.id, found.tries) for found in lease(silent, 5)] == [(held[2].id, 1)]
+
+    def test_a_late_acknowledgement_ends_even_what_was_set_aside(self, another: Callable[..., Frontier]) -> None:
+        silent = another(lease_seconds=FOREVER)
+        add(silent, page(1), page(2))
+        (held,) = lease(silent, 1)
+        impatient = another(lease_seconds=0.01, attempts=1)
+        time.sleep(0.02)
+        assert impatient.exchange(Changes(), 0).unfinished == 1
+        assert [dead.reason for dead in impatient.dead()] == [ABANDONED]
+        assert silent.exchange(Changes(done=[held.id]), 0).unfinished == 1
+        assert impatient.dead() == []
+        assert impatient.tallies() == Tallies(pending=1, leased=0, dead=0, seen=2)
+
+    def test_a_request_that_kills_its_process_is_found_out(
+        self, another: Callable[..., Frontier], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seed = another()
+        add(seed, *(page(number, priority=-number) for number in range(4)))
+        seed.close()
+        for _ in range(2):
+            # Work on page 0 kills the process, whatever else it holds.
+            assert len(lease(as_of_a_dead_process(monkeypatch, another), 2)) == 2
+        heir = another()
+        assert numbers(lease(heir, 5)) == [2, 3]
+        heir.close()
+        victim = as_of_a_dead_process(monkeypatch, another)
+        victim.exchange(Changes(done=[found.id for found in lease(victim, 5)]), 0)
+        assert [(page_number(found.body), found.tries) for found in lease(victim, 5, alone=True)] == [(0, 2)]
+        heir = another()
+        assert [(dead.url, dead.reason, dead.tries) for dead in heir.dead()] == [("http://host/0", ABANDONED, 3)]
+        assert numbers(lease(heir, 5, alone=True)) == [1]
+
+    def test_closing_gives_back_without_a_stain(self, another: Callable[..., Frontier]) -> None:
+        one, two = another(), another()
+        add(one, page(1), page(2))
+        assert len(lease(one, 2)) == 2
+        one.close()
+        assert [(page_number(found.body), found.tries) for found in lease(two, 5)] == [(1, 0), (2, 0)]
+
+
+@dataclass
+class Kept:
+    """A request as the model knows it; its body is its number. `state` is the owner's name while it is leased."""
+
+    entry: Entry
+    state: str = "ready"
+    tries: int = 0
+    reason: str = ""
+
+
+class Model:
+    """What a frontier does, in memory. Waits and rests last for ever."""
+
+    def __init__(self, attempts: int) -> None:
+        self.attempts = attempts
+        self.kept: dict[str, Kept] = {}
+        self.seen: set[bytes] = set()
+        self.resting: set[str] = set()
+
+    def exchange(
+        self, me: str, changes: Changes, bodies: dict[int, str], want: int, avoid: set[str], alone: bool
+    ) -> Any:
+        known = died = 0
+        for entry in changes.added:
+            if entry.fingerprint in self.seen:
+                known += 1
+                continue
+            if entry.fingerprint:
+                self.seen.add(entry.fingerprint)
+                grave = ("dead", entry.fingerprint)
+                self.kept = {b: k for b, k in self.kept.items() if (k.state, k.entry.fingerprint) != grave}
+            self.kept[entry.body] = Kept(entry, "waiting" if entry.wait_seconds else "ready")
+        for number in changes.done:
+            self.kept.pop(bodies[number], None)
+        for kept in self.held(me, [bodies[number] for number in changes.released]):
+            kept.state = "ready"
+        for failures, attempts in ((changes.failed, self.attempts), (changes.dead, 0)):
+            for number, reason in failures:
+                died += sum(self.strike(kept, reason, attempts) for kept in self.held(me, [bodies[number]]))
+        self.resting |= set(changes.rests)
+        free = [k for k in self.kept.values() if k.state == "ready" and k.entry.host not in avoid | self.resting]
+        free.sort(key=lambda kept: (-kept.entry.priority, int(kept.entry.body)))
+        leased = [kept for kept in free if kept.tries < 2][:want] or (free[:1] if alone and want else [])
+        for kept in leased:
+            kept.state = me
+        return [(kept.entry.body, kept.tries) for kept in leased], known, died, self.unfinished()
+
+    def end(self, me: str, *, killed: bool) -> None:
+        for kept in self.held(me, list(self.kept)):
+            if killed:
+                self.strike(kept, ABANDONED, self.attempts)
+            else:
+                kept.state = "ready"
+
+    def new_crawl(self) -> None:
+        if not self.unfinished():
+            self.seen, self.resting = set(), set()
+
+    def forget(self) -> int:
+        before = self.unfinished()
+        self.kept = {b: k for b, k in self.kept.items() if k.state not in ("ready", "waiting", "dead")}
+        self.seen, self.resting = set(), set()
+        return before - self.unfinished()
+
+    def retry_dead(self) -> int:
+        dead = [kept for kept in self.kept.values() if kept.state == "dead"]
+        for kept in dead:
+            kept.state, kept.tries = "ready", 0
+            self.seen |= {kept.entry.fingerprint} if kept.entry.fingerprint else set()
+        return len(dead)
+
+    def held(self, me: str, bodies: list[str]) -> list[Kept]:
+        return [self.kept[body] for body in bodies if body in self.kept and self.kept[body].state == me]
+
+    def strike(self, kept: Kept, reason: str, attempts: int) -> bool:
+        kept.tries, kept.reason = kept.tries + 1, reason
+        kept.state = "ready" if kept.tries < attempts else "dead"
+        return kept.state == "dead"
+
+    def unfinished(self) -> int:
+        return sum(kept.state != "dead" for kept in self.kept.values())
+
+    def tallies(self) -> Tallies:
+        states = Counter(kept.state for kept in self.kept.values())
+        pending = states["ready"] + states["waiting"]
+        return Tallies(pending, self.unfinished() - pending, states["dead"], len(self.seen))
+
+    def dead(self) -> list[tuple[str, str, int]]:
+        return sorted((k.entry.body, k.reason, k.tries) for k in self.kept.values() if k.state == "dead")
+
+
+class TestAgainstAModel:
+    @pytest.mark.parametrize("seed", range(4))
+    def test_random_steps_of_two_owners_do_what_the_model_does(
+        self, another: Callable[..., Frontier], monkeypatch: pytest.MonkeyPatch, seed: int
+    ) -> None:
+        dice, model = random.Random(seed), Model(attempts=3)
+        owners = {"a": another(), "b": another()}
+        bodies: dict[int, str] = {}
+        ids: dict[str, list[int]] = {"a": [], "b": []}
+
+        def exchange(me: str, frontier: Frontier, changes: Changes, want: int, avoid: set[str], *, alone: bool) -> None:
+            granted = frontier.exchange(changes, want, avoid, alone=alone)
+            bodies.update((found.id, found.body) for found in granted.leases)
+            ids.setdefault(me, []).extend(found.id for found in granted.leases)
+            leases = [(found.body, found.tries) for found in granted.leases]
+            expected = model.exchange(me, changes, bodies, want, avoid, alone)
+            assert (leases, granted.known, granted.set_aside, granted.unfinished) == expected
+            assert not granted.lost
+
+        def some(numbers: list[int]) -> list[int]:
+            return dice.sample(numbers, min(len(numbers), dice.choice((0, 0, 1, 2, 5))))
+
+        for step in range(250):
+            me, other = dice.sample("ab", 2)
+            action = dice.random()
+            if action < 0.05:
+                ghost = as_of_a_dead_process(monkeypatch, another)
+                exchange("ghost", ghost, Changes(), 3, set(), alone=dice.random() < 0.5)
+                action = 0.06
+                model.end("ghost", killed=True)
+            if action < 0.10:
+                owners[me].close()
+                model.end(me, killed=False)
+                owners[me] = another()
+            elif action < 0.12:
+                for name, frontier in owners.items():
+                    frontier.close()
+                    model.end(name, killed=False)
+                model.new_crawl()
+                owners = {"a": another(), "b": another()}
+            elif action < 0.13:
+                assert owners[me].forget() == model.forget()
+            elif action < 0.15:
+                assert owners[me].retry_dead() == model.retry_dead()
+            else:
+                mine, failed = some(ids[me]), [(number, f"reason {step}") for number in some(ids[me])]
+                entries = [
+                    Entry(
+                        f"{step}{place:02}", dice.choice("xyz"), dice.choice((None, b"%d" % dice.randrange(300))),
+                        dice.choice((0, 0, 1, -3)), dice.choice((0.0, 0.0, 0.0, 0.0, FOREVER)),
+                    )
+                    for place in range(dice.choice((0, 1, 5, 12)))
+                ]  # fmt: skip
+                exchange(
+                    me,
+                    owners[me],
+                    Changes(
+                        entries, done=mine + some(ids[other])[:1], released=some(ids[me] + ids[other]), failed=failed,
+                        dead=[(number, "at once") for number in some(ids[me])[:1]],
+                        rests={"z": FOREVER} if dice.random() < 0.02 else {},
+                    ),
+                    dice.choice((0, 1, 4, 16)),
+                    set(dice.sample("xyz", dice.choice((0, 0, 1)))),
+                    alone=dice.random() < 0.3,
+                )  # fmt: skip
+            assert owners[me].tallies() == model.tallies()
+            dead = owners[other].dead()
+            assert sorted((found.url, found.reason, found.tries) for found in dead) == model.dead()
+
+
+class TestManyAtWork:
+    def test_threads_never_hold_the_same_request(self, another: Callable[..., Frontier]) -> None:
+        owners = [another() for _ in range(4)]
+        add(owners[0], *(page(number, priority=number % 3) for number in range(2000)))
+
+        def work(frontier: Frontier) -> list[int]:
+            worked, changes = [], Changes()
+            while leases := frontier.exchange(changes, 9).leases:
+                worked += numbers(list(leases))
+                changes = Changes(done=[found.id for found in leases])
+            return worked
+
+        with ThreadPoolExecutor(4) as threads:
+            worked = [number for some in threads.map(work, owners) for number in some]
+        assert sorted(worked) == list(range(2000))
+        assert owners[0].tallies() == Tallies(0, 0, 0, 2000)
+
+    def test_processes_that_live_work_on_each_request_once(self, url: str, another: Callable[..., Frontier]) -> None:
+        another("test", attempts=1000).exchange(Changes(added=[page(0)]), 0)
+        with ExitStack() as stack:
+            crawlers = [stack.enter_context(running("crawl", url, 5000)) for _ in range(3)]
+            with ThreadPoolExecutor(3) as threads:
+                worked = [number for some in threads.map(self._all, crawlers) for number in some]
+            assert [crawler.wait(60) for crawler in crawlers] == [0, 0, 0]
+        assert sorted(worked) == list(range(5000))
+
+    def test_of_processes_that_are_killed_nothing_is_lost(self, url: str, another: Callable[..., Frontier]) -> None:
+        watcher = another(attempts=1000)
+        add(watcher, page(0))
+        dice, worked, kills = random.Random(5), Counter[int](), 0
+        while watcher.exchange(Changes(), 0).unfinished:
+            with ExitStack() as stack, ThreadPoolExecutor(2) as threads:
+                crawlers = [stack.enter_context(running("crawl", url, 5000)) for _ in range(2)]
+                for said_by_one in threads.map(self._kill_after, crawlers, [dice.randrange(1, 1200) for _ in crawlers]):
+                    worked.update(said_by_one)
+                kills += sum(crawler.wait() == -9 for crawler in crawlers)
+        assert kills >= 3
+        assert sorted(worked) == list(range(5000))
+        # A kill costs no more than what was held, which is done again.
+        assert worked.total() - 5000 <= 7 * kills
+        assert watcher.tallies() == Tallies(0, 0, 0, 5000)
+
+    @staticmethod
+    def _all(crawler: subprocess.Popen[str]) -> list[int]:
+        assert crawler.stdout is not None
+        return [json.loads(line) for line in crawler.stdout]
+
+    @staticmethod
+    def _kill_after(crawler: subprocess.Popen[str], lines: int) -> list[int]:
+        """What a crawler said that is killed when it has said so much."""
+        assert crawler.stdout is not None
+        heard = []
+        for line in crawler.stdout:
+            # The kill may have cut off the last line: then nobody was told.
+            heard += [json.loads(line)] if line.endswith("\n") else []
+            if len(heard) == lines:
+                crawler.kill()
+        return heard
+
+
+class TestLongQueues:
+    N = 100_000
+
+    @pytest.fixture(params=["sqlite", "redis"])
+    def url(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+        """A server of its own, because Redis counts the commands of all its databases together."""
+        if request.param == "sqlite":
+            yield f"sqlite:///{tmp_path}/frontier.db"
+            return
+        server = RedisServer(appendonly="no")
+        yield server.url()
+        server.stop()
+
+    def test_neither_memory_nor_work_grows_with_what_is_pending(
+        self, url: str, another: Callable[..., Frontier]
+    ) -> None:
+        frontier = another()
+        effort = effort_of_redis if url.startswith("redis") else effort_of_sqlite
+        self._fill(frontier, 0, 1000)
+        short = effort(frontier, url, self._exchange)
+        avoiding_short = effort(frontier, url, lambda f: lease(f, 16, ("busy",)))
+        self._fill(frontier, 1000, self.N - 10_000)
+        tracemalloc.start()
+        self._fill(frontier, self.N - 10_000, self.N)
+        long = effort(frontier, url, self._exchange)
+        avoiding_long = effort(frontier, url, lambda f: lease(f, 16, ("busy",)))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert frontier.exchange(Changes(), 0).unfinished == self.N - 32
+        assert peak < 4_000_000
+        assert long <= 1.3 * short
+        assert avoiding_long <= avoiding_short + LOOKS_THROUGH * 40
+
+    @staticmethod
+    def _fill(frontier: Frontier, first: int, last: int) -> None:
+        for start in range(first, last, 500):
+            numbers = range(start, min(start + 500, last))
+            add(frontier, *(Entry(f'{{"url":"/{n}"}}', "busy", b"%016d" % n, n % 3) for n in numbers))
+
+    @staticmethod
+    def _exchange(frontier: Frontier) -> None:
+        leases = lease(frontier, 16)
+        assert len(leases) == 16
+        numbers = [page_number(found.body) for found in leases]
+        again = [Entry(found.body, "busy", b"%016d" % n, n % 3) for n, found in zip(numbers, leases, strict=True)]
+        granted = frontier.exchange(Changes(added=again, done=[found.id for found in leases]), 0)
+        assert granted.known == 16
+
+
+def effort_of_sqlite(frontier: Any, url: str, work: Callable[[Frontier], object]) -> int:
+    """Steps of SQLite's virtual machine that `work` takes."""
+    steps = 0
+
+    def count() -> None:
+        nonlocal steps
+        steps += 1
+
+    connection = frontier._file._connection()
+    connection.set_progress_handler(count, 1)
+    work(frontier)
+    connection.set_progress_handler(None, 1)
+    return steps
+
+
+def effort_of_redis(frontier: Frontier, url: str, work: Callable[[Frontier], object]) -> int:
+    """Commands that Redis executes for `work`, in scripts and out of them."""
+    with Redis.from_url(url) as client:
+        client.config_resetstat()
+        work(frontier)
+        return sum(int(facts["calls"]) for facts in client.info("commandstats").values())
