@@ -47,6 +47,7 @@ class Imgflip(Section):
     searches: tuple[str, ...]
     template_names: tuple[str, ...]
     pages_per_template: Positive
+    meme_pages: Literal["needed", "all"]
     incremental: bool
 
 

@@ -4,10 +4,15 @@ Names are checked where they are resolved: Twisted connects to the very address 
 `GuardedResolver` hands out, so a name that answers differently the second time (DNS rebinding)
 gains nothing. Numeric addresses never reach a resolver; the middleware checks those, and every
 request and redirect passes it.
+
+Behind a proxy it is the proxy that resolves names, so only it can check what they lead to. What a
+name alone gives away is refused here all the same: numeric addresses, and names without a dot.
 """
 
 import ipaddress
 from collections.abc import Sequence
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -41,9 +46,9 @@ class GuardedResolver(CachingThreadedResolver):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, reactor: ReactorBase) -> "GuardedResolver":
-        """The resolver with the hosts of the setting `ALLOW_HOSTS`."""
+        """The resolver with the hosts of the setting `ALLOW_HOSTS`, and those of the proxies."""
         resolver = super().from_crawler(crawler, reactor)
-        resolver.allow_hosts = frozenset(crawler.settings.getlist("ALLOW_HOSTS"))
+        resolver.allow_hosts = frozenset(crawler.settings.getlist("ALLOW_HOSTS")) | proxy_hosts()
         return resolver
 
     def getHostByName(self, name: str, timeout: Sequence[int] = ()) -> "Deferred[str]":  # noqa: N802 -- Twisted's name
@@ -62,6 +67,7 @@ class AddressGuard:
 
     def __init__(self, allow_hosts: frozenset[str]) -> None:
         self._allow_hosts = allow_hosts
+        self._proxies = proxy_hosts()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "AddressGuard":
@@ -76,14 +82,39 @@ class AddressGuard:
         host = parts.hostname
         if parts.scheme not in ("http", "https") or not host:
             raise AddressRefused(f"{request.url} is not an address on the web")
-        if host in self._allow_hosts or request.meta.get("proxy"):
+        if host in self._allow_hosts:
             return
         try:
             address = str(ipaddress.ip_address(host))
         except ValueError:
+            if self._proxies and is_proxied(parts.scheme, host):
+                self._check_name(host)
+                return
             address = await _resolve(reactor, host)
         if not is_public(address):
             raise AddressRefused(f"{host} is not a public address")
+
+    def _check_name(self, host: str) -> None:
+        """A name that a proxy will resolve."""
+        if "." not in host.rstrip(".") or _looks_numeric(host) or host in self._proxies:
+            raise AddressRefused(f"{host} is not a public name")
+
+
+def proxy_hosts() -> frozenset[str]:
+    """The hosts of the proxies that the environment names."""
+    hosts = (urlsplit(url if "://" in url else f"//{url}").hostname for url in getproxies().values())
+    return frozenset(host for host in hosts if host)
+
+
+def is_proxied(scheme: str, host: str) -> bool:
+    """Whether a request goes through a proxy."""
+    return scheme in getproxies() and not proxy_bypass(host)
+
+
+def _looks_numeric(host: str) -> bool:
+    """Whether some resolvers take a name for an IPv4 address: its last part is a number, also in octal or hex."""
+    last = host.rstrip(".").rpartition(".")[2].lower()
+    return last.isdecimal() or last.startswith("0x")
 
 
 async def _resolve(reactor: ReactorBase, host: str) -> str:

@@ -9,6 +9,9 @@ After `trips` rests without one success between them the host is given up for th
 
 from dataclasses import dataclass, field
 
+from scrapy import Request
+from scrapy.utils.httpobj import urlparse_cached
+
 _LONGEST_REST_SECONDS = 600.0
 # Weight of the newest value in the running mean of the latency.
 _NEWEST = 0.1
@@ -75,3 +78,8 @@ class Hosts:
         seconds = 0.0 if host.given_up else min(_LONGEST_REST_SECONDS, self.rest_seconds * 2.0 ** (host.trips - 1))
         host.rests_until = now + seconds
         return seconds
+
+
+def host_of(request: Request) -> str:
+    """The host of a request, with its port if it is not the usual one: two servers of one machine are two hosts."""
+    return urlparse_cached(request).netloc.rpartition("@")[2].lower()

@@ -12,8 +12,8 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
-from scrapy.utils.httpobj import urlparse_cached
 
+from scrapers.hosts import host_of
 from scrapers.reasons import PASSING_FAILURES, PASSING_STATUSES, HostGivenUp
 from scrapers.scheduler import scheduler_of
 from scrapers.spiders.base import MemeSpider, our_spider
@@ -59,9 +59,9 @@ class PatientRetry:
 
     async def process_request(self, request: Request) -> Request | None:
         """Let the request pass, or put it back while its host rests. Raises HostGivenUp."""
-        host = self._hosts[_host(request)]
+        host = self._hosts[host_of(request)]
         if host.given_up:
-            raise HostGivenUp(f"{_host(request)} failed again and again")
+            raise HostGivenUp(f"{host_of(request)} failed again and again")
         left = host.rests_until - time.monotonic()
         if left <= 0:
             return None
@@ -69,7 +69,7 @@ class PatientRetry:
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
         """The response, or the request again once the wait is over."""
-        name = _host(request)
+        name = host_of(request)
         if response.status not in PASSING_STATUSES:
             self._hosts.answered(name, len(response.body), request.meta.get("download_latency", 0.0))
             return response
@@ -88,7 +88,7 @@ class PatientRetry:
         """The request again after a failure that may pass, once the wait is over."""
         if not isinstance(exception, PASSING_FAILURES):
             return None
-        self._count_failure(_host(request), request)
+        self._count_failure(host_of(request), request)
         return await self._again(request, type(exception).__name__, None)
 
     async def _again(self, request: Request, reason: str, asked_seconds: float | None) -> Request | None:
@@ -117,7 +117,7 @@ class PatientRetry:
 
 def rest_host(crawler: Crawler, request: Request, seconds: float) -> None:
     """Ask the host of `request`, which is under way, for nothing for so long, in this process and in all others."""
-    name = _host(request)
+    name = host_of(request)
     until = time.monotonic() + seconds
     host = our_spider(crawler).session.hosts[name]
     host.rests_until = max(until, host.rests_until)
@@ -126,10 +126,6 @@ def rest_host(crawler: Crawler, request: Request, seconds: float) -> None:
     if slot is not None:
         # Requests that already wait in the downloader count their delay from here.
         slot.lastseen = max(slot.lastseen, until)
-
-
-def _host(request: Request) -> str:
-    return urlparse_cached(request).hostname or ""
 
 
 def _asked_to_wait(response: Response) -> float | None:

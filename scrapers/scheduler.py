@@ -18,7 +18,6 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -28,6 +27,7 @@ from configs.schema import Config
 from scrapers.errors import CrawlFailed
 from scrapers.frontier.contract import SUSPECT, Changes, Entry, Frontier, Granted, Lease, frontier_of
 from scrapers.frontier.forms import BadRequest, to_body, to_request
+from scrapers.hosts import host_of
 from scrapers.items import NotLanded
 from scrapers.spiders.base import MemeSpider, our_spider
 
@@ -105,7 +105,7 @@ class DurableScheduler(BaseScheduler):
         self._stir()
         now = self._now()
         for place, (lease, request) in enumerate(self._ready):
-            host = _host(request)
+            host = host_of(request)
             if self._active[host] < self._per_host and self._rests.get(host, 0.0) <= now:
                 del self._ready[place]
                 self._held[request] = lease
@@ -186,7 +186,7 @@ class DurableScheduler(BaseScheduler):
         lease = self._held.pop(request, None)
         if lease is None:
             return
-        self._active[_host(request)] -= 1
+        self._active[host_of(request)] -= 1
         if lease.id == self._suspect:
             self._suspect = None
         match self._outcomes.pop(request, ("done", "")):
@@ -220,7 +220,7 @@ class DurableScheduler(BaseScheduler):
     def _entry(self, request: Request) -> Entry:
         return Entry(
             to_body(request, self._spider),
-            _host(request),
+            host_of(request),
             None if request.dont_filter else self._fingerprint(request),
             request.priority,
             request.meta.get("wait", 0.0),
@@ -241,7 +241,7 @@ class DurableScheduler(BaseScheduler):
             return 0
         if len(self._ready) < _READY // 2:
             return _READY - len(self._ready)
-        return 0 if any(self._active[_host(request)] < self._per_host for _, request in self._ready) else _READY
+        return 0 if any(self._active[host_of(request)] < self._per_host for _, request in self._ready) else _READY
 
     def _stir(self) -> None:
         """Begin an exchange if somebody waits for one, or see to it that one comes soon."""
@@ -282,7 +282,7 @@ class DurableScheduler(BaseScheduler):
 
     async def _exchange(self, want: int) -> None:
         changes, self._changes = self._changes, Changes()
-        busy = {_host(request) for _, request in self._ready if self._active[_host(request)] >= self._per_host}
+        busy = {host_of(request) for _, request in self._ready if self._active[host_of(request)] >= self._per_host}
         alone = not self._held and not self._ready
         granted = await self._in_thread(self._frontier.exchange, changes, want, busy, alone=alone)
         self._take(granted)
@@ -329,10 +329,6 @@ def scheduler_of(crawler: Crawler) -> DurableScheduler:
     if not isinstance(scheduler, DurableScheduler):
         raise CrawlFailed(f"the setting SCHEDULER must be {DurableScheduler.__name__}")
     return scheduler
-
-
-def _host(request: Request) -> str:
-    return urlparse_cached(request).hostname or ""
 
 
 def _line(failure: Failure) -> str:

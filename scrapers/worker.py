@@ -5,6 +5,7 @@ A Twisted reactor cannot be started twice, so each crawl has a process of its ow
 
 import asyncio
 import logging
+import os
 import signal
 import threading
 from collections import Counter
@@ -57,6 +58,9 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_faile
     `STOP` through `pipe`, its end, SIGINT and SIGTERM each end the crawl cleanly; a second signal ends it at once.
     """
     _log_to(log)
+    if config.crawl.proxy is not None:
+        # Where Scrapy, and the browser with it, look for a proxy. This process crawls and does nothing else.
+        os.environ["http_proxy"] = os.environ["https_proxy"] = config.crawl.proxy.get_secret_value()
     from scrapy.crawler import AsyncCrawlerProcess
 
     from scrapers.settings import scrapy_settings

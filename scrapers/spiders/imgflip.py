@@ -106,8 +106,9 @@ class ImgflipSpider(MemeSpider):
         if page == 1:
             for each in self.whole_template(record, known):
                 yield each
+        everyone = self.config.crawl.imgflip.meme_pages == "all"
         for meme in listing.memes:
-            if meme.boxes is None or meme.several or meme.image_url is None:
+            if everyone or meme.boxes is None or meme.several or meme.image_url is None:
                 state = {"template": record.model_dump(mode="json"), "over_18": meme.over_18}
                 yield self.page(meme.page_url, self.parse_meme, cb_kwargs=state)
             else:
