@@ -6,10 +6,11 @@ from weakref import WeakKeyDictionary
 from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DownloadCancelledError
+from scrapy.exceptions import DownloadCancelledError, DownloadFailedError
 from scrapy.http import HtmlResponse, Response
 
 from scrapers.browsers.gate import Upstream
+from scrapers.heads import bound_heads, is_too_large
 from scrapers.pages.engines import ENGINES
 from scrapers.settings import user_agent
 from scrapers.spiders.base import our_spider
@@ -34,11 +35,15 @@ class BrowserHandler(HTTP11DownloadHandler):
     empty if no browser had been free. One browser pool serves a crawler, whatever the scheme.
     """
 
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        bound_heads(self)
+
     async def download_request(self, request: Request) -> Response:
         """Raises BrowserFailed, and what Scrapy's handlers raise."""
         wanted = request.meta.get("browser")
         if not wanted:
-            return await super().download_request(request)
+            return await self._download(request)
         from scrapers.browsers.pool import BrowserPool
 
         spider = our_spider(self.crawler)
@@ -63,6 +68,14 @@ class BrowserHandler(HTTP11DownloadHandler):
         return HtmlResponse(
             page.url, status=page.status, headers=headers, body=body, encoding="utf-8", flags=flags, request=request
         )
+
+    async def _download(self, request: Request) -> Response:
+        try:
+            return await super().download_request(request)
+        except DownloadFailedError as error:
+            if is_too_large(error):
+                raise DownloadCancelledError(f"{request.url}: too large a head") from error
+            raise
 
     async def close(self) -> None:
         """End the browsers."""
