@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
@@ -47,6 +47,10 @@ class _Question:
     meme: Meme
     image: Image | None = None
     purged: bool = False
+
+
+class _Purged(Exception):
+    """The meme was removed, so nothing of it may be kept."""
 
 
 class Landing:
@@ -106,8 +110,7 @@ class Landing:
         question = _Question(meme)
         await self._questions.put(question)
         if question.purged:
-            self._session.reasons["removed by a purge"] += 1
-            raise DropItem("removed by a purge")
+            self._drop("removed by a purge")
         if question.image is None and meme.image_url:
             if self._ask(item):
                 return
@@ -118,7 +121,7 @@ class Landing:
 
     async def _land(self, item: MemeItem) -> None:
         """A meme whose picture has come, or cannot be had."""
-        image = await self._image(item.picture, "image")
+        image = await self._image(item.picture, "image", item.meme.id)
         if image is None and item.fallback_url:
             self._session.counts["fallback pictures"] += 1
             if self._ask(item):
@@ -127,8 +130,7 @@ class Landing:
 
     async def _keep(self, meme: Meme, image: Image | None) -> None:
         if image is None and not meme.boxes:
-            self._session.reasons["dropped: neither picture nor caption"] += 1
-            raise DropItem("neither picture nor caption")
+            self._drop("dropped: neither picture nor caption")
         if not await self._session.admit():
             raise NotLanded("the crawl was stopped")
         await self._memes.put(meme.model_copy(update={"image": image}))
@@ -156,12 +158,17 @@ class Landing:
         self._crawler.engine.crawl(request)
         return True
 
-    async def _image(self, picture: Picture | None, what: str) -> Image | None:
-        """Check a picture and keep its bytes; None if there are none, or, with the reason counted, no picture."""
+    async def _image(self, picture: Picture | None, what: str, meme_id: str | None = None) -> Image | None:
+        """Check a picture and keep its bytes; None if there are none, or, with the reason counted, no picture.
+
+        Raises DropItem: a purge has removed the meme while its picture was waited for.
+        """
         if picture is None or picture.data is None:
             return None
         try:
-            received = await self._in_thread(self._receive, picture.data, picture.declared)
+            received = await self._in_thread(self._receive, picture.data, picture.declared, meme_id)
+        except _Purged:
+            self._drop("removed by a purge")
         except BadImage as error:
             self._session.reasons[f"{what}: {error.reason}"] += 1
             return None
@@ -173,7 +180,13 @@ class Landing:
             self._session.counts["images of another type than declared"] += 1
         return received.image
 
-    def _receive(self, data: bytes, declared: str | None) -> Received:
+    def _drop(self, reason: str) -> NoReturn:
+        self._session.reasons[reason] += 1
+        raise DropItem(reason)
+
+    def _receive(self, data: bytes, declared: str | None, meme_id: str | None) -> Received:
+        if meme_id is not None and self._documents.purged([meme_id]):
+            raise _Purged
         crawl = self._config.crawl
         received = receive(data, max_bytes=crawl.max_image_bytes, max_pixels=crawl.max_image_pixels, declared=declared)
         self._blobs.put(received.data)

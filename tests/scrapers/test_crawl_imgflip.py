@@ -182,3 +182,18 @@ def test_what_a_purge_removed_is_neither_fetched_nor_recorded_again(
     assert summary.reasons["removed by a purge"] == 1
     assert documents.get(gone.id) is None
     assert not blobs.has(gone.image.key)
+
+
+def test_a_picture_that_comes_after_a_purge_is_not_kept(
+    imgflip: Callable[..., Config], website: Website, picture: Callable[[int], bytes]
+) -> None:
+    config = imgflip(retries=0)
+    website.pages["/aa1.jpg"] = (503, {}, b"")
+    crawl(config, Silent())
+    documents, blobs = open_documents(config.store), open_blobs(config.store)
+    documents.purge(Where(ids=("imgflip:aa1",)))
+    website.image("/aa1.jpg", picture(77))
+    before = set(blobs.keys())
+    summary = crawl(config, Silent(), retry_failed=True)
+    assert summary.reasons["removed by a purge"] == 1
+    assert (set(blobs.keys()), documents.get("imgflip:aa1")) == (before, None)
