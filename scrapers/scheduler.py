@@ -67,7 +67,9 @@ class DurableScheduler(BaseScheduler):
         self._outcomes: dict[Request, tuple[str, str]] = {}
         self._suspect: int | None = None
         self._unfinished = 1
+        # When it is worth asking again: for anything, and for hosts other than those that are busy.
         self._dry_until = 0.0
+        self._alone_until = 0.0
         self._exchanging: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._broken = False
@@ -96,7 +98,12 @@ class DurableScheduler(BaseScheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         """Store a request; one that is known already is dropped later, in the frontier."""
-        self._changes.added.append(self._entry(request))
+        try:
+            self._changes.added.append(self._entry(request))
+        except BadRequest as error:
+            # Nothing is acknowledged from here on, so that what asked for it comes back once the spider is mended.
+            self._fail(error)
+            return False
         self._stir()
         return True
 
@@ -106,7 +113,7 @@ class DurableScheduler(BaseScheduler):
         now = self._now()
         for place, (lease, request) in enumerate(self._ready):
             host = host_of(request)
-            if self._active[host] < self._per_host and self._rests.get(host, 0.0) <= now:
+            if self._takes_one(host, now):
                 del self._ready[place]
                 self._held[request] = lease
                 self._active[host] += 1
@@ -241,7 +248,14 @@ class DurableScheduler(BaseScheduler):
             return 0
         if len(self._ready) < _READY // 2:
             return _READY - len(self._ready)
-        return 0 if any(self._active[host_of(request)] < self._per_host for _, request in self._ready) else _READY
+        now = self._now()
+        if now < self._alone_until or any(self._takes_one(host_of(request), now) for _, request in self._ready):
+            return 0
+        return _READY
+
+    def _takes_one(self, host: str, now: float) -> bool:
+        """Whether `host` may be asked for one thing more at this moment."""
+        return self._active[host] < self._per_host and self._rests.get(host, 0.0) <= now
 
     def _stir(self) -> None:
         """Begin an exchange if somebody waits for one, or see to it that one comes soon."""
@@ -282,12 +296,18 @@ class DurableScheduler(BaseScheduler):
 
     async def _exchange(self, want: int) -> None:
         changes, self._changes = self._changes, Changes()
-        busy = {host_of(request) for _, request in self._ready if self._active[host_of(request)] >= self._per_host}
+        busy = self._busy_hosts()
         alone = not self._held and not self._ready
         granted = await self._in_thread(self._frontier.exchange, changes, want, busy, alone=alone)
-        self._take(granted)
+        self._take(granted, busy)
 
-    def _take(self, granted: Granted) -> None:
+    def _busy_hosts(self) -> set[str]:
+        """Hosts of which enough lies ready, although they take no more just now."""
+        now = self._now()
+        waiting = Counter(host_of(request) for _, request in self._ready)
+        return {host for host, n in waiting.items() if n >= _READY // 2 and not self._takes_one(host, now)}
+
+    def _take(self, granted: Granted, busy: set[str]) -> None:
         session = self._spider.session
         if granted.lost:
             self._ready.clear()
@@ -303,14 +323,18 @@ class DurableScheduler(BaseScheduler):
                 self._changes.dead.append((lease.id, str(error)))
         self._unfinished = granted.unfinished
         # With nothing left anywhere only we ourselves can bring something new.
-        self._dry_until = self._now() + granted.next_seconds if granted.unfinished else math.inf
+        dry_until = self._now() + granted.next_seconds if granted.unfinished else math.inf
+        if busy:
+            self._alone_until = dry_until
+        else:
+            self._dry_until = dry_until
         session.queue[self._spider.name] = granted.unfinished
         if granted.known:
             session.reasons["skipped: seen before in this crawl"] += granted.known
         if granted.set_aside:
             session.counts["requests set aside"] += granted.set_aside
 
-    def _fail(self, error: StoreError) -> None:
+    def _fail(self, error: MemeloomError) -> None:
         """Without a frontier there is no crawl: what is not acknowledged comes back in the next."""
         self._broken = True
         self._spider.session.errors.append(error)

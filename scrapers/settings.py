@@ -7,6 +7,17 @@ from configs.schema import Config, Crawl
 
 _LARGEST_PAGE = 32 * 2**20
 
+# Parts of Scrapy that look at every request, response or item for the sake of something we do not have.
+_UNUSED_DOWNLOADER_PARTS = (
+    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware",
+    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware",
+    "scrapy.downloadermiddlewares.stats.DownloaderStats",
+)
+_UNUSED_SPIDER_PARTS = (
+    "scrapy.spidermiddlewares.depth.DepthMiddleware",
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware",
+)
+
 
 def user_agent(crawl: Crawl) -> str:
     """Who we are, in every request: name, version and, if configured, how to reach the person who crawls."""
@@ -34,6 +45,8 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "AUTOTHROTTLE_START_DELAY": crawl.delay_seconds,
         "AUTOTHROTTLE_TARGET_CONCURRENCY": float(crawl.concurrency_per_host),
         "CONCURRENT_REQUESTS": 32,
+        # Scrapy makes so many tasks for every response, however few items it brings.
+        "CONCURRENT_ITEMS": 16,
         "CONCURRENT_REQUESTS_PER_DOMAIN": crawl.concurrency_per_host,
         "RETRY_TIMES": crawl.retries,
         # deadlines and limits
@@ -49,6 +62,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "TWISTED_DNS_RESOLVER": "scrapers.guard.GuardedResolver",
         "COOKIES_ENABLED": False,
         "METAREFRESH_ENABLED": False,
+        "REFERRER_POLICY": "no-referrer",
         "REMOTE_CONTROL_ENABLED": False,
         "TELNETCONSOLE_ENABLED": False,
         # our parts
@@ -57,7 +71,9 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "scrapers.retry.PatientRetry": 550,
             "scrapers.reddit_token.RedditToken": 560,
+            **dict.fromkeys(_UNUSED_DOWNLOADER_PARTS),
         },
+        "SPIDER_MIDDLEWARES": dict.fromkeys(_UNUSED_SPIDER_PARTS),
         "EXTENSIONS": {"scrapers.watch.Watch": 0},
         "ITEM_PIPELINES": {"scrapers.landing.Landing": 100},
         # quiet

@@ -86,7 +86,8 @@ def _name(callback: Any, spider: Spider) -> str:
 
 
 def _method(name: str, spider: Spider) -> Any:
-    method = getattr(type(spider), name, None)
+    ours = (kind for kind in type(spider).__mro__ if kind not in Spider.__mro__)
+    method = next((vars(kind)[name] for kind in ours if name in vars(kind)), None)
     if name.startswith("_") or not callable(method):
-        raise BadRequest(f"{name!r} is no public method of the spider {spider.name}")
+        raise BadRequest(f"{name!r} is no public method of the spider {spider.name} itself")
     return getattr(spider, name)
