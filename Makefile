@@ -9,6 +9,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOCK := $(if $(GPU),requirements-gpu.lock,requirements.lock)
 INSTALLED := $(VENV)/.installed-$(LOCK)
+# What benches compare us with, apart from what we run on.
+PEERS := .venv-bench/.installed
 
 CONFIG ?=
 ARGS ?=
@@ -83,17 +85,24 @@ lock: setup  ## Pin every dependency by version and hash again
 	  --extra ocr --extra ray --extra hub --group dev pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock \
 	  --all-extras --group dev pyproject.toml -o requirements-gpu.lock
+	awk '/^[a-z0-9]/{off = /^opencv/} !off' requirements.lock > requirements.lock.tmp
+	printf 'img2dataset>=1.47,<2\nscrapy-redis>=0.9,<0.10\n' | $(BIN)/uv pip compile -q --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --no-header -c requirements.lock.tmp $(ARGS) - -o requirements-bench.lock
+	rm requirements.lock.tmp
 
-clean:  ## Remove the virtual environment and caches; data/ stays
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+clean:  ## Remove the virtual environments and caches; data/ stays
+	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (they need real data: DATA=folder)
-.PHONY: bench-import bench-crawl bench-ocr bench-dataset bench-train
+.PHONY: bench-import bench-crawl bench-truth bench-ocr bench-dataset bench-train
 bench-import: setup  ## Import of 260,417 captions: rate, memory, resume
 	$(BIN)/python -m bench.import_dump --data $(DATA) $(ARGS)
 
-bench-crawl: setup  ## Crawl of real memes, each checked against what was served
+bench-crawl: setup package-lists $(PEERS)  ## The crawl beside Scrapy, scrapy-redis and img2dataset: rates, memory
 	$(BIN)/python -m bench.crawl --data $(DATA) $(ARGS)
+
+bench-truth: setup  ## Crawl of real memes, each checked against what was served
+	$(BIN)/python -m bench.crawl_truth --data $(DATA) $(ARGS)
 
 bench-ocr: setup tesseract  ## OCR engines on real memes, side by side
 	$(BIN)/python -m bench.ocr --data $(DATA) $(ARGS)
@@ -118,6 +127,12 @@ $(INSTALLED): $(LOCK) pyproject.toml
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -q --no-deps --no-build-isolation --offline -e .
 	@rm -f $(VENV)/.installed-*
 	@touch $@
+
+$(PEERS): requirements-bench.lock | setup
+	@echo "installing the packages of requirements-bench.lock into $(@D)"
+	@{ $(BIN)/uv venv -q --clear --python $(BIN)/python $(@D) \
+	    && VIRTUAL_ENV=$(@D) $(BIN)/uv pip sync -q --require-hashes requirements-bench.lock && touch $@; } \
+	  || { rm -rf $(@D); echo "they cannot be installed: the bench leaves them out" >&2; }
 
 tesseract:
 	@$(PACKAGES) $(TESSERACT)

@@ -1,102 +1,102 @@
-"""A crawl of the miniature internet, every meme checked against what was served.
+"""The crawl beside its peers, in one run on one site of loopback: `python -m bench.crawl --data DIR`.
 
-python bench/crawl.py --memes 2000 --data ../shared/data
+Four questions, each with a goal:
+
+- pages: how many pages of 40 memes a second of processor time fetches, reads and queues, with nothing done to the
+  memes; against plain Scrapy, whose queue is in memory and lost when it dies;
+- pictures: how many pictures a second of processor time lands: fetched, verified, sha256, both pHashes, stored,
+  recorded; against img2dataset and Scrapy's own pipelines, on the same list;
+- memory: whether it stays flat over 50,000 requests while the frontier grows to 25,000;
+- sharing: how much sooner two processes on one Redis are done with a site that takes its time.
+
+The crawlers take turns, so that a machine whose speed drifts treats all alike, and the medians of the rounds are
+shown. Processor time is that of the crawling processes, user and system, all threads; what Redis uses up is told
+beside it. Peers live in an environment of their own (`make bench-crawl` makes it); without it they are left out.
 """
 
 import argparse
+import os
 import tempfile
-import time
-from collections import Counter
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from catalog.documents import open_documents
-from catalog.records import Meme
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config
-from demo.internet import Internet
-from demo.truth import ServedMeme
-from scrapers.crawl import crawl
+from bench.crawl_landing import pictures
+from bench.crawl_measure import PEERS, Redis
+from bench.crawl_parts import memory, pages, sharing
+from bench.crawl_rows import COLUMNS, Row
+from tests.services.binaries import ServerError
+
+_PARTS = ("pages", "pictures", "memory", "sharing")
 
 
 def main() -> None:
-    """Serve, crawl twice, compare, and print one table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="a folder of real captions and templates; default: the demo's own")
-    parser.add_argument("--memes", type=int, default=2000, help="memes on Imgflip in all")
+    """Measure, print one table; exit code 1 when a goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="a folder with real memes; default: drawn pictures")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
+    parser.add_argument("--scale", type=float, default=1.0, help="0.1 is a tenth of all: quick, and proves nothing")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Internet(data=options.data, memes=options.memes) as internet:
-        config = _config(internet, Path(folder))
-        began = time.monotonic()
-        first = crawl(config, Silent())
-        seconds = time.monotonic() - began
-        again = crawl(config, Silent())
-        found, served = _compare(internet, config)
-    table = Table("memes", "count", title=f"Crawl of {served} memes ({options.data or 'own corpus'})")
-    rows = {
-        "served": served,
-        **{name: found[name] for name in ("stored", "lost", "doubled", "foreign")},
-        **{f"wrong {name}": found[name] for name in ("boxes", "template", "bytes", "title", "score", "views")},
-        "changed by a second crawl": int(again.counts["new"] + again.counts["updated"]),
-        "seconds": f"{seconds:.1f}",
-        "memes/s": f"{first.counts['memes'] / seconds:.1f}",
-        "pages/s": f"{first.counts['pages'] / seconds:.1f}",
-        **{f"reason: {reason}": n for reason, n in first.reasons.items()},
-    }
-    for name, value in rows.items():
-        table.add_row(name, str(value))
-    Console().print(table)
+    console = Console(width=140)
+    console.print(f"load before: {_load()} on {len(os.sched_getaffinity(0))} processors")
+    if not PEERS.exists():
+        console.print(f"no {PEERS.parent.parent.name}: scrapy-redis and img2dataset are left out")
+    redis = _redis(console)
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            rows = _measure(options, Path(name), redis, console)
+    finally:
+        if redis is not None:
+            redis.stop()
+    console.print(_table(rows))
+    for row in rows:
+        if row.note:
+            console.print(f"{row.name}: {row.note}")
+    console.print(f"load after: {_load()}")
+    missed = [row.name for row in rows if row.met is False]
+    if missed:
+        raise SystemExit(f"goals missed: {', '.join(missed)}")
 
 
-def _config(internet: Internet, folder: Path) -> Config:
-    return load_config(
-        overrides=[
-            *internet.settings,
-            "crawl.sources=[imgflip]",
-            "crawl.imgflip.templates=100000",
-            "crawl.imgflip.pages_per_template=100000",
-            "crawl.concurrency_per_host=8",
-            f"runs={folder}/runs",
-            f"store.documents=sqlite:///{folder}/catalog.db",
-            f"store.blobs={folder}/blobs",
-        ],
-        environment={},
-    )
+def _measure(options: argparse.Namespace, folder: Path, redis: Redis | None, console: Console) -> list[Row]:
+    rows: list[Row] = []
+    for part in options.only:
+        console.print(f"{part} … (load {_load()})")
+        match part:
+            case "pages":
+                rows += pages(folder, redis, int(2000 * options.scale), options.rounds)
+            case "pictures":
+                rows += pictures(folder, options.data, int(30 * options.scale), options.rounds)
+            case "memory":
+                rows += memory(folder, redis, int(50_000 * options.scale))
+            case "sharing" if redis is not None:
+                rows += sharing(folder, redis, int(600 * options.scale))
+    return rows
 
 
-def _compare(internet: Internet, config: Config) -> tuple[Counter[str], int]:
-    """Tallies of what is not as it was served, and how many memes were served."""
-    documents = open_documents(config.store)
-    served = {meme.id: meme for meme in internet.served(hashes=True) if meme.source == "imgflip"}
-    tally: Counter[str] = Counter()
-    addresses: Counter[str | None] = Counter()
-    for meme in documents.scan():
-        tally["stored"] += 1
-        addresses[meme.image_url] += 1
-        if meme.id in served:
-            tally.update(_wrong(meme, served[meme.id]))
-        else:
-            tally["foreign"] += 1
-    tally["lost"] = sum(documents.get(meme_id) is None for meme_id in served)
-    tally["doubled"] = sum(n - 1 for n in addresses.values())
-    documents.close()
-    return tally, len(served)
+def _redis(console: Console) -> Redis | None:
+    try:
+        return Redis()
+    except ServerError as error:
+        console.print(f"no Redis, so all that needs it is left out: {error}")
+        return None
 
 
-def _wrong(meme: Meme, served: ServedMeme) -> list[str]:
-    """The facts of `meme` that differ from what was served."""
-    pairs = {
-        "boxes": (meme.boxes, served.boxes),
-        "template": (meme.template and meme.template.id, served.template_id),
-        "bytes": (meme.image and meme.image.key, served.sha256),
-        "title": (meme.title, served.title),
-        "score": (meme.score, served.score),
-        "views": (meme.views, served.views),
-    }
-    return [name for name, (ours, theirs) in pairs.items() if ours != theirs]
+def _table(rows: list[Row]) -> Table:
+    table = Table(title="The crawl beside its peers")
+    for name in COLUMNS:
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before is not None and before.part != row.part:
+            table.add_section()
+        table.add_row(*row.cells)
+    return table
+
+
+def _load() -> str:
+    return ", ".join(f"{load:.1f}" for load in os.getloadavg()[:2])
 
 
 if __name__ == "__main__":

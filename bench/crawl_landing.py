@@ -1,0 +1,127 @@
+"""The part of the crawl bench that lands pictures, in memeloom and in its peers."""
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.crawl_measure import PEERS, Measured, Series, crawl, site
+from bench.crawl_parts import clean, expect
+from bench.crawl_pictures import picture_folder
+from bench.crawl_rows import Row
+from bench.crawl_site import LISTED
+from catalog.blobs import open_blobs
+from catalog.documents import Where, open_documents
+from configs.load import load_config
+
+_OURS = "ours, SQLite + folder"
+_WEBDATASET, _RAW = "img2dataset, webdataset", "img2dataset, raw"
+_OF_WEBDATASET, _OF_RAW, _MOST_MB = 2.0, 1.0, 250
+
+
+@dataclass(frozen=True)
+class _Crawler:
+    """start: begin with the address of the site, a folder and a number of lists; landed: how many are there then."""
+
+    start: Callable[[str, Path, int], Measured]
+    landed: Callable[[Path], int]
+
+
+def pictures(folder: Path, data: Path | None, lists: int, rounds: int) -> list[Row]:
+    """Pictures a processor second, that of the whole process tree.
+
+    Each crawler is given one list, and then all. The rate is that of what lies between, so that nobody pays for
+    starting Python and for reading modules; that is told beside it.
+    """
+    kept = folder / "pictures"
+    kept.mkdir()
+    what = picture_folder(data, kept)
+    crawlers = _crawlers()
+    series = {name: Series() for name in crawlers}
+    with site(0, kept) as address:
+        for _ in range(rounds):
+            for name, crawler in crawlers.items():
+                _land(series[name], name, crawler, address, folder, lists)
+    return [_row(name, series, f"{lists * LISTED:,} {what}") for name in crawlers]
+
+
+def _land(series: Series, name: str, crawler: _Crawler, address: str, folder: Path, lists: int) -> None:
+    cpu_seconds = []
+    for given in (1, lists):
+        used = clean(folder)
+        run = crawler.start(address, used, given).wait()
+        expect(name, crawler.landed(used), given * LISTED)
+        cpu_seconds.append(run.cpu_seconds)
+    rate = (lists - 1) * LISTED / (cpu_seconds[1] - cpu_seconds[0])
+    series.rates.append(rate)
+    series.memory_mb.append(run.memory_mb)
+    series.start_cpu_seconds.append(cpu_seconds[0] - LISTED / rate)
+
+
+def _row(name: str, series: dict[str, Series], what: str) -> Row:
+    measured = series[name]
+    shares = {peer: measured.rate / series[peer].rate for peer in (_WEBDATASET, _RAW) if peer in series}
+    goals = {_WEBDATASET: _OF_WEBDATASET, _RAW: _OF_RAW}
+    met = all(share >= goals[peer] for peer, share in shares.items()) and max(measured.memory_mb) <= _MOST_MB
+    against = ", ".join(f"{share:.2f}" for share in shares.values())
+    return Row(
+        f"pictures: {name}",
+        f"{measured.rate:.0f}",
+        f"{min(measured.rates):.0f}-{max(measured.rates):.0f}",
+        f"{against} x webd., raw" if shares else "",
+        memory_mb=max(measured.memory_mb),
+        start=min(measured.start_cpu_seconds),
+        goal=f">= {_OF_WEBDATASET:g}, {_OF_RAW:g} x, <= {_MOST_MB} MB" if name == _OURS else "",
+        met=met if name == _OURS else None,
+        note=what if name == _OURS else "",
+    )
+
+
+def _crawlers() -> dict[str, _Crawler]:
+    found = {_OURS: _Crawler(_scrapy("land"), _landed_here)}
+    if PEERS.exists():
+        found[_WEBDATASET] = _Crawler(_img2dataset(), _landed_in_img2dataset)
+        found[_RAW] = _Crawler(_img2dataset("--disable_all_reencoding", "True"), _landed_in_img2dataset)
+    for kind in ("files", "images"):
+        found[f"Scrapy {kind.capitalize()}Pipeline"] = _Crawler(_scrapy(kind), _landed_in_scrapy)
+    return found
+
+
+def _scrapy(kind: str) -> Callable[[str, Path, int], Measured]:
+    def start(address: str, folder: Path, lists: int) -> Measured:
+        return crawl(kind, f"{address}/list/", folder, "--lists", str(lists))
+
+    return start
+
+
+def _img2dataset(*options: str) -> Callable[[str, Path, int], Measured]:
+    """With its defaults, but for one process; `options` beside."""
+
+    def start(address: str, folder: Path, lists: int) -> Measured:
+        urls = folder / "urls.txt"
+        urls.write_text("\n".join(f"{address}/picture/{number}.jpg" for number in range(lists * LISTED)))
+        words = [
+            str(PEERS.with_name("img2dataset")), "--url_list", str(urls), "--output_folder", str(folder / "out"),
+            "--output_format", "webdataset", "--image_size", "256", "--processes_count", "1", *options,
+        ]  # fmt: skip
+        return Measured(words, {"NO_ALBUMENTATIONS_UPDATE": "1"})
+
+    return start
+
+
+def _landed_here(folder: Path) -> int:
+    """Memes whose picture is recorded and stored."""
+    config = load_config(
+        overrides=[f"store.documents=sqlite:///{folder}/catalog.db", f"store.blobs={folder}/blobs"], environment={}
+    )
+    with closing(open_documents(config.store)) as documents, closing(open_blobs(config.store)) as blobs:
+        return min(documents.count(Where(image=True)), len(list(blobs.keys())))
+
+
+def _landed_in_img2dataset(folder: Path) -> int:
+    return sum(json.loads(path.read_text())["successes"] for path in folder.glob("out/*_stats.json"))
+
+
+def _landed_in_scrapy(folder: Path) -> int:
+    return sum(1 for _ in folder.glob("store/full/*"))

@@ -1,0 +1,185 @@
+"""Running crawlers and servers beside each other, and what each of them uses up.
+
+Crawlers run on the first processor that we may use, everything that serves them on the second.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.services.binaries import redis_binaries
+from tests.services.process import Process, answers, free_port, remove_folder, run_folder
+from tests.services.redis import DATABASES, flush
+
+ROOT = Path(__file__).parents[1]
+PEERS = ROOT / ".venv-bench" / "bin" / "python"
+_DEADLINE_SECONDS = 600
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Run:
+    """One process, with all that it started. memory_mb: their common peak, shared pages counted once.
+
+    answer: the JSON that it printed last, if any.
+    """
+
+    cpu_seconds: float
+    seconds: float
+    memory_mb: float
+    answer: dict[str, Any]
+
+
+@dataclass
+class Series:
+    """The figures of one crawler, one a round."""
+
+    rates: list[float] = field(default_factory=list)
+    memory_mb: list[float] = field(default_factory=list)
+    redis_cpu_seconds: list[float] = field(default_factory=list)
+    start_cpu_seconds: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """The median."""
+        return statistics.median(self.rates)
+
+
+class Measured:
+    """A process under observation, from its start to `wait`."""
+
+    def __init__(self, command: list[str], environment: dict[str, str] | None = None, *, pinned: bool = True) -> None:
+        self._began = time.monotonic()
+        self._command = command
+        self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 -- closed by `wait`
+        self._process = subprocess.Popen(
+            ["taskset", "--cpu-list", str(cores()[0]), *command] if pinned else command,
+            cwd=ROOT, env={**os.environ, **(environment or {})}, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        self._peak = 0.0
+        self._over = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+
+    def wait(self) -> Run:
+        """Its figures. Raises SystemExit with its last words if it fails. One process at a time counts its time."""
+        before = _reaped_cpu_seconds()
+        try:
+            code = self._process.wait(_DEADLINE_SECONDS)
+        finally:
+            self._over.set()
+            self._watcher.join()
+        seconds = time.monotonic() - self._began
+        self._output.seek(0)
+        words = self._output.read()
+        self._output.close()
+        if code:
+            raise SystemExit(f"{' '.join(self._command[:6])} ended with {code}:\n{words[-2000:]}")
+        last = words.strip().rpartition("\n")[2]
+        answer = json.loads(last) if last.startswith("{") else {}
+        return Run(_reaped_cpu_seconds() - before, seconds, self._peak, answer)
+
+    def _watch(self) -> None:
+        while not self._over.wait(_LOOK_SECONDS):
+            self._peak = max(self._peak, sum(_memory_mb(process) for process in _session(self._process.pid)))
+
+
+def crawl(kind: str, start_url: str, folder: Path, *options: str, pinned: bool = True) -> Measured:
+    """A crawl by `bench.crawl_worker`, in the peers' environment if it is one of theirs."""
+    python = str(PEERS) if kind == "scrapy-redis" else sys.executable
+    return Measured(
+        [python, "-m", "bench.crawl_worker", kind, start_url, "--folder", str(folder), *options], pinned=pinned
+    )
+
+
+@contextlib.contextmanager
+def site(pages: int, pictures: Path | None = None) -> Iterator[str]:
+    """The address of a running `bench.crawl_site`."""
+    command = [sys.executable, "-m", "bench.crawl_site", str(pages), *([str(pictures)] if pictures else [])]
+    server = subprocess.Popen(
+        ["taskset", "--cpu-list", str(cores()[1]), *command],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+    finally:
+        server.stdin.close()
+        server.wait(30)
+        server.stdout.close()
+
+
+class Redis:
+    """A redis-server that keeps what it is told, as a crawl that must not lose anything wants it."""
+
+    def __init__(self) -> None:
+        root = redis_binaries()
+        self._folder = run_folder("redis")
+        self._port = free_port()
+        self._database = 0
+        settings = {"bind": "127.0.0.1", "port": self._port, "appendonly": "yes", "save": "", "databases": DATABASES}
+        words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+        command = ["taskset", "--cpu-list", str(cores()[1]), "redis-server", *words, "--dir", str(self._folder)]
+        self._process = Process(command, root, self._folder / "redis.out")
+        self._process.wait_until(lambda: answers(self._port))
+
+    def fresh(self) -> str:
+        """The address of a database that is empty."""
+        self._database = (self._database + 1) % DATABASES
+        flush(self._port, self._database)
+        return f"redis://127.0.0.1:{self._port}/{self._database}"
+
+    def cpu_seconds(self) -> float:
+        """What the server has used up since its start."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> None:
+        """End it and drop its data."""
+        self._process.kill()
+        remove_folder(self._folder)
+
+
+def cores() -> tuple[int, int]:
+    """The processor for crawlers and the one for servers; the same one if there is no second."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[0], allowed[min(1, len(allowed) - 1)]
+
+
+def _reaped_cpu_seconds() -> float:
+    """Of all processes that have ended, with all of theirs: the servers run on, and do not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _session(leader: int) -> list[Path]:
+    """The processes that `leader` began, which share its session."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if int((folder / "stat").read_text().rpartition(")")[2].split()[3]) == leader:
+                    found.append(folder)
+    return found
+
+
+def _memory_mb(process: Path) -> float:
+    """The proportional share of a process: a page that two of them map counts half in each."""
+    with contextlib.suppress(OSError):
+        for line in (process / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    return 0.0

@@ -1,0 +1,61 @@
+"""The same spiders as memeloom's own: what they ask for waits in the durable frontier."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from scrapy import Request
+from scrapy.http import Response
+
+from bench.crawl_plain import links, units
+from catalog.records import Meme
+from scrapers.items import MemeItem
+from scrapers.spiders.base import MemeSpider
+
+
+class DurablePages(MemeSpider):
+    """All pages of a site, from `start_url` on; items are not kept."""
+
+    name = "bench"
+    essential = "div.unit"
+    start_url: str
+
+    async def begin(self) -> AsyncIterator[Request]:
+        """The first page."""
+        yield self.page(self.start_url, self.parse)
+
+    def parse(self, response: Response) -> Iterator[dict[str, Any] | Request]:
+        """The memes of a page, and the pages that it links to."""
+        yield from units(response)
+        for link in links(response):
+            yield self.page(link, self.parse)
+
+
+class DurablePictures(MemeSpider):
+    """The pictures of a number of lists, each a meme that lands in the catalog."""
+
+    name = "bench"
+    essential = "a list"
+    start_url: str
+    lists: int
+
+    async def begin(self) -> AsyncIterator[Request]:
+        """The lists."""
+        for number in range(self.lists):
+            yield self.page(f"{self.start_url}{number}", self.parse)
+
+    def parse(self, response: Response) -> Iterator[MemeItem]:
+        """A meme a picture, with the facts that a listing states."""
+        for address in response.text.split():
+            key = address.rpartition("/")[2].partition(".")[0]
+            yield MemeItem(
+                Meme(
+                    id=f"bench:{key}",
+                    source="bench",
+                    page_url=response.url,
+                    image_url=response.urljoin(address),
+                    title=f"Picture {key}",
+                    boxes=("when the list is long", "and every picture lands"),
+                    score=int(key),
+                    fetched_at=self.now(),
+                )
+            )

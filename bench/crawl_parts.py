@@ -1,0 +1,118 @@
+"""Three parts of the crawl bench: pages, memory and sharing. A crawl that is not complete ends the bench."""
+
+import shutil
+import statistics
+import time
+from pathlib import Path
+
+from bench.crawl_measure import PEERS, Redis, Series, crawl, site
+from bench.crawl_rows import Row
+from bench.crawl_site import UNITS
+
+_OF_PLAIN = 0.9
+_GROWTH = 1.05
+_SHARED = 0.6
+_SLOW_CONCURRENCY = 4
+_PLAIN = "plain Scrapy, in memory"
+
+
+def pages(folder: Path, redis: Redis | None, count: int, rounds: int) -> list[Row]:
+    """Pages a processor second, on each scheduler."""
+    crawlers = {_PLAIN: ("plain", False), "Scrapy, JOBDIR (SQLite)": ("disk", False)}
+    if redis is not None and PEERS.exists():
+        crawlers["scrapy-redis"] = ("scrapy-redis", True)
+    crawlers |= {"our frontier, SQLite": ("frontier", False), "our whole crawl, SQLite": ("crawl", False)}
+    if redis is not None:
+        crawlers |= {"our frontier, Redis": ("frontier", True), "our whole crawl, Redis": ("crawl", True)}
+    series = {name: Series() for name in crawlers}
+    with site(count) as address:
+        for _ in range(rounds):
+            for name, (kind, on_redis) in crawlers.items():
+                _crawl_pages(series[name], kind, f"{address}/page/0", count, clean(folder), redis if on_redis else None)
+    plain = series[_PLAIN].rate
+    return [_page_row(name, measured, plain) for name, measured in series.items()]
+
+
+def _crawl_pages(series: Series, kind: str, start_url: str, count: int, folder: Path, redis: Redis | None) -> None:
+    before = redis.cpu_seconds() if redis else 0.0
+    run = crawl(kind, start_url, folder, *(["--redis", redis.fresh()] if redis else [])).wait()
+    expect(kind, int(run.answer["items"]), count * UNITS)
+    series.rates.append(count / run.answer["cpu_seconds"])
+    series.memory_mb.append(run.answer["rss_mb"])
+    if redis:
+        series.redis_cpu_seconds.append(redis.cpu_seconds() - before)
+
+
+def _page_row(name: str, measured: Series, plain: float) -> Row:
+    ours = name.startswith("our")
+    return Row(
+        f"pages: {name}",
+        f"{measured.rate:.0f}",
+        f"{min(measured.rates):.0f}-{max(measured.rates):.0f}",
+        f"{measured.rate / plain:.2f} x plain",
+        memory_mb=statistics.median(measured.memory_mb),
+        redis=statistics.median(measured.redis_cpu_seconds) if measured.redis_cpu_seconds else None,
+        goal=f">= {_OF_PLAIN} x plain" if ours else "",
+        met=measured.rate >= _OF_PLAIN * plain if ours else None,
+    )
+
+
+def memory(folder: Path, redis: Redis | None, count: int) -> list[Row]:
+    """Resident memory after each tenth of a long crawl of small pages."""
+    crawlers = {_PLAIN: ("plain", False), "our whole crawl, SQLite": ("crawl", False)}
+    if redis is not None:
+        crawlers["our whole crawl, Redis"] = ("crawl", True)
+    rows = []
+    with site(count) as address:
+        for name, (kind, on_redis) in crawlers.items():
+            place = ["--redis", redis.fresh()] if redis and on_redis else []
+            run = crawl(kind, f"{address}/small/0", clean(folder), "--sample", str(count), *place).wait()
+            expect(name, int(run.answer["items"]), count)
+            samples = run.answer["samples_mb"]
+            growth = samples[-1] / samples[1]
+            rows.append(
+                Row(
+                    f"memory: {name}",
+                    f"{count / run.answer['cpu_seconds']:.0f}",
+                    against=f"x {growth:.2f} since 20 %",
+                    memory_mb=run.answer["rss_mb"],
+                    goal=f"<= x {_GROWTH}" if kind != "plain" else "",
+                    met=growth <= _GROWTH if kind != "plain" else None,
+                    note=f"MB after each tenth of {count:,}: {' '.join(f'{sample:.0f}' for sample in samples)}",
+                )
+            )
+    return rows
+
+
+def sharing(folder: Path, redis: Redis, count: int) -> list[Row]:
+    """Seconds that one process takes for a site that answers after a tenth of a second, and that two take."""
+    seconds = []
+    with site(count) as address:
+        for processes in (1, 2):
+            place, used, began = redis.fresh(), clean(folder), time.monotonic()
+            options = ["--redis", place, "--concurrency", str(_SLOW_CONCURRENCY)]
+            crawls = [crawl("crawl", f"{address}/slow/0", used, *options, pinned=False) for _ in range(processes)]
+            shares = [each.wait().answer["items"] for each in crawls]
+            seconds.append(time.monotonic() - began)
+            expect("sharing", sum(shares), count)
+    share = seconds[1] / seconds[0]
+    shown = f"{seconds[0]:.1f} s -> {seconds[1]:.1f} s"
+    note = f"the two had {shares[0]} and {shares[1]} of {count} pages; {_SLOW_CONCURRENCY} requests at once each"
+    return [
+        Row("sharing: two processes, one Redis", shown, against=f"{share:.2f} x one", note=note,
+            goal=f"<= {_SHARED} x one", met=share <= _SHARED)
+    ]  # fmt: skip
+
+
+def clean(folder: Path) -> Path:
+    """An empty folder within `folder`, for one crawl."""
+    used = folder / "crawl"
+    shutil.rmtree(used, ignore_errors=True)
+    used.mkdir()
+    return used
+
+
+def expect(name: str, found: int, wanted: int) -> None:
+    """A figure of a crawl that lost or doubled something is none."""
+    if found != wanted:
+        raise SystemExit(f"{name}: {found} instead of {wanted}")

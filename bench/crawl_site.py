@@ -1,0 +1,140 @@
+"""The site that the crawl benches crawl, in a process of its own: `python -m bench.crawl_site PAGES [PICTURES]`.
+
+It says its port on standard output and serves until its standard input ends:
+
+- `/page/N`: a page of 40 units, with links to pages 2N+1 and 2N+2, which nothing else links to, and back to N-1;
+- `/small/N`: the same links on a page of one unit;
+- `/slow/N`: likewise, a tenth of a second after it was asked for;
+- `/list/N`: the addresses of pictures 100 N … 100 N + 99;
+- `/picture/N.jpg`: a picture. PICTURES is a folder of JPEGs; each is sent under as many
+  numbers as are asked for, every time with another comment in its header, so that no two are the same bytes.
+
+`/requests` tells how many answers were sent. Nothing is read from disk while it serves, and nothing is computed
+that could be ready before, so that the site is never what a crawler waits for.
+"""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+UNITS = 40
+LISTED = 100
+_LATENCY_SECONDS = 0.1
+_WORDS = ("when", "the", "deploy", "works", "on", "friday", "and", "nobody", "knows", "why", "cat", "stares")
+
+
+def unit(number: int) -> str:
+    """One meme of a listing, in about the markup of a real one."""
+    words = [_WORDS[number * step % len(_WORDS)] for step in (1, 2, 3, 5, 7, 11)]
+    title, caption = " ".join(words[:3]), "; ".join((" ".join(words), " ".join(words[::-1])))
+    return (
+        f'<div class="unit" id="u{number}"><h2 class="unit-title"><a href="/i/k{number:x}">{title}</a></h2>'
+        f'<div class="author"><a class="username" href="/user/u{number % 997}">user{number % 997}</a></div>'
+        f'<div class="picture"><a href="/i/k{number:x}"><img class="img" src="/picture/{number}.jpg" width="500"'
+        f' height="{400 + number % 300}" alt="{title} | {caption} | image tagged in {words[4]},{words[5]}"></a></div>'
+        f'<div class="stats">{number % 9000 + 10} views, {number % 300} upvotes, {number % 40} comments</div></div>'
+    )
+
+
+def page(number: int, pages: int, units: int, kind: str) -> bytes:
+    """Page `number` of `pages`: numbered from 0, a binary tree with links back."""
+    linked = [link for link in (2 * number + 1, 2 * number + 2, number - 1) if 0 <= link < pages]
+    links = "".join(f'<li><a class="next" href="/{kind}/{link}">page {link}</a></li>' for link in linked)
+    shown = "\n".join(unit(number * units + place) for place in range(units))
+    return (
+        f"<!DOCTYPE html><html><head><title>page {number}</title></head><body><div id='units'>{shown}</div>"
+        f"<ul class='pager'>{links}</ul></body></html>"
+    ).encode()
+
+
+class Site:
+    """What is served: `answer` makes the whole answer to a request's path."""
+
+    def __init__(self, pages: int, pictures: list[bytes]) -> None:
+        self._pages = pages
+        self._pictures = pictures
+        self.sent = 0
+
+    def answer(self, path: str) -> bytes:
+        """Head and body."""
+        self.sent += 1
+        kind, _, rest = path.strip("/").partition("/")
+        number = int(rest.partition(".")[0]) if rest[:1].isdecimal() else 0
+        match kind:
+            case "page":
+                return _found("text/html; charset=utf-8", page(number, self._pages, UNITS, kind))
+            case "small" | "slow":
+                return _found("text/html; charset=utf-8", page(number, self._pages, 1, kind))
+            case "list":
+                addresses = (f"/picture/{LISTED * number + place}.jpg" for place in range(LISTED))
+                return _found("text/plain", "\n".join(addresses).encode())
+            case "picture":
+                return _found("image/jpeg", self._picture(number))
+            case "requests":
+                return _found("text/plain", str(self.sent - 1).encode())
+        return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+
+    def _picture(self, number: int) -> bytes:
+        data = self._pictures[number % len(self._pictures)]
+        # A comment segment (FF FE, its length with the two bytes of the length) right behind the start of image.
+        return data[:2] + b"\xff\xfe\x00\x12" + b"number %09d" % number + data[2:]
+
+
+def _found(declared: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {declared}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+class Connection(asyncio.Protocol):
+    """One connection, kept open unless the client asks otherwise."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Remember where to write."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer each request that is complete; none has a body."""
+        self._received += data
+        while (end := self._received.find(b"\r\n\r\n")) >= 0:
+            head, self._received = self._received[:end], self._received[end + 4 :]
+            path = head.split(b" ", 2)[1].decode("latin-1")
+            close = b"connection: close" in head.lower()
+            if path.startswith("/slow/"):
+                asyncio.get_running_loop().call_later(_LATENCY_SECONDS, self._send, path, close)
+            else:
+                self._send(path, close)
+
+    def _send(self, path: str, close: bool) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(self._site.answer(path))
+            if close:
+                self._transport.close()
+
+
+async def serve(site: Site) -> None:
+    """Serve on a free port of 127.0.0.1 until standard input ends."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(site), "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+    server.close()
+
+
+def main() -> None:
+    """Read the pictures, then serve."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pages", type=int)
+    parser.add_argument("pictures", type=Path, nargs="?")
+    options = parser.parse_args()
+    pictures = [path.read_bytes() for path in sorted(options.pictures.iterdir())] if options.pictures else []
+    asyncio.run(serve(Site(options.pages, pictures)))
+
+
+if __name__ == "__main__":
+    main()
