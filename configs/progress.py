@@ -1,6 +1,8 @@
 """How a stage tells whoever watches how far it is, without knowing who watches."""
 
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 
 class Progress(Protocol):
@@ -16,6 +18,42 @@ class Progress(Protocol):
 
     def finish(self) -> None:
         """The stage started last is over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostNow:
+    """How a host is doing: `state` in a word or two, `latency_seconds` None before its first answer."""
+
+    name: str
+    state: str
+    latency_seconds: float | None = None
+    answers: int = 0
+    failures: int = 0
+    received_bytes: int = 0
+    rests_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """How a stage that talks to hosts is doing at the moment.
+
+    rates: units a second, of late, by name; ``bytes`` is one. queue: what lies ahead, by name.
+    hosts: those worth a look, the unwell first. states: how many hosts there are in each state.
+    """
+
+    rates: Mapping[str, float] = field(default_factory=dict)
+    queue: Mapping[str, int] = field(default_factory=dict)
+    hosts: tuple[HostNow, ...] = ()
+    states: Mapping[str, int] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Window(Progress, Protocol):
+    """A progress that also shows how things are at the moment."""
+
+    def show(self, now: Now) -> None:
+        """Let `now` take the place of what was shown before."""
         ...
 
 

@@ -93,6 +93,9 @@ class Crawl(Section):
     breaker_failures: Positive
     breaker_seconds: Seconds
     breaker_rests: Count
+    max_error_rate: Fraction | None
+    max_picture_error_rate: Fraction | None
+    max_empty_pages: Positive | None
     max_memes: Positive | None
     max_minutes: Annotated[float, Field(gt=0)] | None
     max_image_bytes: Positive

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from configs.runs import Summary
 from configs.schema import Config, Crawl
 from scrapers.errors import CrawlFailed
 from scrapers.frontier.contract import Dead, frontier_of
+from scrapers.report.view import View
 from scrapers.worker import STOP, Report, crawl_in_process
 
 _SILENCE_SECONDS = 120.0
@@ -25,14 +25,15 @@ _SILENCE_SECONDS = 120.0
 _STALL_SECONDS = 900.0
 _STALL_WHEN_STOPPING_SECONDS = 180.0
 _FAREWELL_SECONDS = 60.0
-_SHOWN = ("pages", "images", "new", "updated", "unchanged")
 
 
 def crawl(config: Config, progress: Progress, *, retry_failed: bool = False, fresh: bool = False) -> Summary:
     """Crawl the configured sources into the catalog, going on where the last crawl was stopped or killed.
 
-    Counts: pages, memes (and how many of them were new, updated, unchanged), images, bytes, templates, retries.
-    Reasons: everything that was skipped, dropped or failed. Running it again doubles nothing.
+    Counts: pages, memes (and how many of them were new, updated, unchanged), images, bytes, templates, retries,
+    hosts, requests left and set aside. Reasons: everything that was skipped, dropped or failed.
+    Outputs: the series and the page with its plots, left behind by a crawl that fails too. Running it again
+    doubles nothing.
 
     retry_failed: begin with the requests that were set aside, instead of anew.
     fresh: forget what is left of the last crawl, and what it noted for the next.
@@ -40,8 +41,8 @@ def crawl(config: Config, progress: Progress, *, retry_failed: bool = False, fre
     Raises:
         ConfigError: settings that contradict each other.
         StoreError: the catalog cannot be opened.
-        CrawlFailed: a page layout that is not understood, a source that yields nothing, a store that
-            fails meanwhile, a crawling process that dies. What was gathered until then is kept.
+        CrawlFailed: a page layout that is not understood, a source that yields nothing or mostly errors, a
+            store that fails meanwhile, a crawling process that dies. What was gathered until then is kept.
     """
     _check(config.crawl)
     for store in (open_documents(config.store), open_blobs(config.store)):
@@ -51,23 +52,33 @@ def crawl(config: Config, progress: Progress, *, retry_failed: bool = False, fre
             if fresh:
                 frontier.forget()
     began = time.monotonic()
-    log = Path(config.runs) / f"crawl-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}.log"
-    progress.start("crawl", config.crawl.max_memes, "memes")
-    try:
-        last = _run(config, log, progress, retry_failed=retry_failed)
-    finally:
-        progress.finish()
-    if last.errors:
-        more = f" (and {len(last.errors) - 1} more, see {log})" if len(last.errors) > 1 else ""
-        raise CrawlFailed(f"{last.errors[0]}{more}; kept: {last.counts['memes']} memes")
-    counts = {"pages": 0, "memes": 0, "new": 0, "updated": 0, "unchanged": 0, "images": 0, "bytes": 0, **last.counts}
+    stem = Path(config.runs) / f"crawl-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
+    log = stem.with_name(f"{stem.name}.log")
+    with View(stem, config.crawl, progress) as view:
+        last = _run(config, log, view, retry_failed=retry_failed)
+        if last.errors:
+            more = f" (and {len(last.errors) - 1} more, see {log})" if len(last.errors) > 1 else ""
+            raise CrawlFailed(f"{last.errors[0]}{more}; kept: {last.counts['memes']} memes; see {view.page}")
     return Summary(
         stage="crawl",
-        counts=counts,
+        counts=_totals(last),
         reasons=dict((+last.reasons).most_common()),
-        outputs={"log": str(log)} if log.exists() else {},
+        outputs={"report": str(view.page), "series": str(view.series)} | ({"log": str(log)} if log.exists() else {}),
         seconds={"total": time.monotonic() - began},
     )
+
+
+def _totals(last: Report) -> dict[str, int]:
+    vitals = last.vitals
+    first = dict.fromkeys(("pages", "memes", "new", "updated", "unchanged", "images", "bytes"), 0)
+    return {
+        **first,
+        **last.counts,
+        "received bytes": vitals.received_bytes,
+        "hosts": sum(vitals.states.values()),
+        "hosts given up": vitals.states.get("given up", 0),
+        "requests left": sum(vitals.queue.values()),
+    }
 
 
 def set_aside(config: Config) -> Iterator[tuple[str, Dead]]:
@@ -90,7 +101,7 @@ def _check(settings: Crawl) -> None:
         )
 
 
-def _run(config: Config, log: Path, progress: Progress, *, retry_failed: bool) -> Report:
+def _run(config: Config, log: Path, view: View, *, retry_failed: bool) -> Report:
     """Start the process, follow it to its end, and let it go on no account."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -104,9 +115,9 @@ def _run(config: Config, log: Path, progress: Progress, *, retry_failed: bool) -
     process.start()
     theirs.close()
     try:
-        return _follow(process, ours, progress)
+        return _follow(process, ours, view)
     except KeyboardInterrupt:
-        _say_goodbye(process, ours, progress)
+        _say_goodbye(process, ours, view)
         raise
     finally:
         ours.close()
@@ -116,46 +127,39 @@ def _run(config: Config, log: Path, progress: Progress, *, retry_failed: bool) -
             process.join()
 
 
-def _follow(process: BaseProcess, pipe: Connection, progress: Progress) -> Report:
-    shown: Counter[str] = Counter()
+def _follow(process: BaseProcess, pipe: Connection, view: View) -> Report:
     before, moved = None, time.monotonic()
     while True:
         if not pipe.poll(_SILENCE_SECONDS):
             process.kill()
-            raise CrawlFailed(f"the crawling process said nothing for {_SILENCE_SECONDS:.0f} s and was ended")
+            raise CrawlFailed(
+                f"the crawling process said nothing for {_SILENCE_SECONDS:.0f} s and was ended; see {view.page}"
+            )
         try:
             report: Report = pipe.recv()
         except (EOFError, OSError):
             process.join(_FAREWELL_SECONDS)
             raise CrawlFailed(
-                f"the crawling process died (exit code {process.exitcode}); what it had acknowledged is kept"
+                f"the crawling process died (exit code {process.exitcode}), see {view.page}; "
+                f"what it had acknowledged is kept"
             ) from None
-        shown = _show(report, shown, progress)
+        view.see(report)
         if report.over:
             return report
-        if report != before:
-            before, moved = report, time.monotonic()
+        if report.progress() != before:
+            before, moved = report.progress(), time.monotonic()
         elif time.monotonic() - moved > (_STALL_WHEN_STOPPING_SECONDS if report.stopped else _STALL_SECONDS):
             process.kill()
             raise CrawlFailed(
                 f"nothing moved for {time.monotonic() - moved:.0f} s and the crawl was ended; kept:"
-                f" {report.counts['memes']} memes"
+                f" {report.counts['memes']} memes; see {view.page}"
             )
 
 
-def _show(report: Report, shown: Counter[str], progress: Progress) -> Counter[str]:
-    now = Counter({name: report.counts[name] for name in ("memes", *_SHOWN)})
-    now["dropped"] = report.reasons.total()
-    fresh = now - shown
-    if fresh:
-        progress.advance(fresh.pop("memes", 0), **fresh)
-    return now
-
-
-def _say_goodbye(process: BaseProcess, pipe: Connection, progress: Progress) -> None:
+def _say_goodbye(process: BaseProcess, pipe: Connection, view: View) -> None:
     """Ask the process to end cleanly; a second Ctrl-C ends it at once."""
     try:
         pipe.send(STOP)
-        _follow(process, pipe, progress)
+        _follow(process, pipe, view)
     except (KeyboardInterrupt, OSError, CrawlFailed):
         process.kill()

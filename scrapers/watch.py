@@ -1,24 +1,32 @@
 """Watches one spider: counts its pages, and turns its failures into errors of the crawl."""
 
 import asyncio
+from typing import Any
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.http import Response
+from scrapy.http import HtmlResponse, Response
 from twisted.python.failure import Failure
 
 from configs.errors import MemeloomError
 from scrapers.errors import CrawlFailed
+from scrapers.health import Health
+from scrapers.hosts import host_of
 from scrapers.pages.layout import LayoutChanged
+from scrapers.reasons import why
 from scrapers.spiders.base import MemeSpider, our_spider
 
 
 class Watch:
-    """The extension that ends a spider at its first error, and the whole crawl when a store fails."""
+    """The extension that ends a spider at its first error, or when it is not well any more (`health.py`).
+
+    When a store fails the whole crawl ends.
+    """
 
     def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
         self._crawler = crawler
         self._spider = spider
+        self._health = Health(spider.name, crawler.settings["MEMELOOM_CONFIG"].crawl)
         self._failed = False
         self._closing: asyncio.Task[None] | None = None
 
@@ -27,6 +35,7 @@ class Watch:
         """Connect to the signals of one spider, which must be one of ours."""
         watch = cls(crawler, our_spider(crawler))
         for handler, signal in (
+            (watch.opened, signals.spider_opened),
             (watch.page, signals.response_received),
             (watch.spider_failed, signals.spider_error),
             (watch.item_failed, signals.item_error),
@@ -36,10 +45,25 @@ class Watch:
         watch._spider.session.on_stop(watch.close)
         return watch
 
+    def opened(self) -> None:
+        """Learn how each request ends, after all retries and redirects; Scrapy has no signal for that."""
+        scraper: Any = self._crawler.engine.scraper
+        enqueue = scraper.enqueue_scrape
+
+        def ended(result: Response | Failure, request: Request) -> Any:
+            self._ended(result, request)
+            return enqueue(result, request)
+
+        scraper.enqueue_scrape = ended
+
     def page(self, response: Response) -> None:
         """Count what the spider asked for; pictures and robots.txt are not its pages."""
         if response.request is not None and "page" in response.request.meta:
             self._spider.session.counts["pages"] += 1
+
+    def page_read(self, callback: str, url: str, *, empty: bool) -> None:
+        """A page that should show memes has been read."""
+        self._complain(self._health.read(callback, url, empty=empty))
 
     def spider_failed(self, failure: Failure, response: Response | None) -> None:
         """A parser, or the spider itself, raised: what it yields from here on cannot be trusted."""
@@ -76,6 +100,32 @@ class Watch:
         if self._closing is None and self._crawler.engine.spider is not None:
             self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=why))
 
+    def _ended(self, result: Response | Failure, request: Request) -> None:
+        session = self._spider.session
+        if session.stopping is not None or self._closing is not None or session.retry_failed:
+            return  # what is cut short, or known to fail, says nothing about the site
+        if "page" in request.meta:
+            kind = "pages"
+        elif getattr(request.callback, "__name__", "") == "picture":
+            kind = "pictures"
+        else:
+            return
+        self._complain(self._health.ended(kind, host_of(request), _reason(result, kind)))
+
+    def _complain(self, complaint: str | None) -> None:
+        if complaint is not None and self._closing is None:
+            self._fail(CrawlFailed(complaint))
+            self.close("not well")
+
     def _fail(self, error: MemeloomError) -> None:
         self._failed = True
         self._spider.session.errors.append(error)
+
+
+def _reason(result: Response | Failure, kind: str) -> str | None:
+    """Why a request failed in the end; None if it did not."""
+    if isinstance(result, Failure):
+        return (result.value and why(result.value)) or type(result.value).__name__
+    if not 200 <= result.status < 300:
+        return f"HTTP {result.status}"
+    return "a page instead of a picture" if kind == "pictures" and isinstance(result, HtmlResponse) else None

@@ -16,17 +16,20 @@ from pathlib import Path
 from configs.errors import MemeloomError
 from configs.schema import Config
 from scrapers.errors import CrawlFailed
+from scrapers.report.vitals import Pulse, Vitals
 from scrapers.session import Session
 
 HEARTBEAT_SECONDS = 0.5
 STOP = "stop"
+# Just before a page's records leave its spider.
+_MIDDLEWARES = {"scrapers.yields.Yields": 900}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """What the crawling process tells: how far it is, and at last how it ended.
 
-    errors: one line each; only in the last report, whose `over` is true.
+    errors: one line each, of the sources that have failed so far. over: this is the last report.
     """
 
     counts: Counter[str]
@@ -34,6 +37,11 @@ class Report:
     errors: tuple[str, ...] = ()
     stopped: str | None = None
     over: bool = False
+    vitals: Vitals = field(default_factory=Vitals)
+
+    def progress(self) -> tuple[object, ...]:
+        """What changes when something gets done, or fails."""
+        return self.counts, self.reasons, self.errors, self.stopped
 
 
 @dataclass(slots=True)
@@ -41,13 +49,15 @@ class _Crawl:
     config: Config
     pipe: Connection
     session: Session
+    pulse: Pulse
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def report(self, *, over: bool = False) -> None:
         session = self.session
         errors = tuple(str(error) for error in session.errors)
+        counts, reasons, vitals = session.counts.copy(), session.reasons.copy(), self.pulse.take(anew=over)
         try:
-            self.pipe.send(Report(session.counts.copy(), session.reasons.copy(), errors, session.stopping, over))
+            self.pipe.send(Report(counts, reasons, errors, session.stopping, over, vitals))
         except OSError:
             session.stop("whoever asked for the crawl is gone")
 
@@ -65,8 +75,11 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_faile
 
     from scrapers.settings import scrapy_settings
 
-    crawl = _Crawl(config, pipe, Session(config.crawl, retry_failed=retry_failed))
-    process = AsyncCrawlerProcess(scrapy_settings(config) | {"LOG_INSTALL_ROOT_HANDLER": False})
+    session = Session(config.crawl, retry_failed=retry_failed)
+    crawl = _Crawl(config, pipe, session, Pulse(session))
+    settings = scrapy_settings(config)
+    settings["SPIDER_MIDDLEWARES"] = settings.get("SPIDER_MIDDLEWARES", {}) | _MIDDLEWARES
+    process = AsyncCrawlerProcess(settings | {"LOG_INSTALL_ROOT_HANDLER": False})
     crawl.tasks = [process.crawl(source, session=crawl.session) for source in config.crawl.sources]
     loop = asyncio.get_event_loop()
     loop.call_soon(_attend, crawl)

@@ -1,0 +1,97 @@
+"""Follows one crawl from outside: tells the progress, writes the series, and in the end the page with the plots."""
+
+import time
+from collections import Counter
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from configs.errors import MemeloomError
+from configs.outputs import write_text
+from configs.progress import Now, Progress, Window
+from configs.schema import Crawl
+from scrapers.report.page import draw
+from scrapers.report.series import Rates, Sample, SeriesFile
+from scrapers.report.story import read_story
+from scrapers.worker import Report
+
+_TALLIES = ("pages", "images", "new", "updated", "unchanged")
+
+
+class View:
+    """What is seen of a crawl; the series ends, and the page is written, when the block ends, however it does.
+
+    series, page: their files. last: the newest report.
+    """
+
+    def __init__(self, stem: Path, crawl: Crawl, progress: Progress) -> None:
+        self.series = stem.with_name(f"{stem.name}.jsonl")
+        self.page = stem.with_name(f"{stem.name}.html")
+        self.last = Report(Counter(), Counter())
+        self._progress = progress
+        self._told: Counter[str] = Counter()
+        self._rates = Rates()
+        self._began = time.monotonic()
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._file = SeriesFile(self.series, {"started_at": now, "sources": list(crawl.sources)})
+        progress.start("crawl", crawl.max_memes, "memes")
+
+    def __enter__(self) -> Self:
+        """Begin to watch."""
+        return self
+
+    def see(self, report: Report) -> None:
+        """Take in what the crawling process tells. Raises MemeloomError: the disk is full."""
+        self.last = report
+        sample = self._sample()
+        rates = self._rates.of(sample)
+        self._file.add(sample, rates)
+        self._tell(report)
+        if isinstance(self._progress, Window):
+            vitals = report.vitals
+            self._progress.show(Now(rates, vitals.queue, vitals.hosts, vitals.states))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write how it ended, and the page. What goes wrong with that is not raised over the error of the crawl."""
+        self._progress.finish()
+        if error is None:
+            self._end(error)
+        else:
+            with suppress(MemeloomError, OSError):
+                self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        sample = self._sample()
+        self._file.add(sample, self._rates.of(sample), _ending(error, self.last))
+        self._file.close()
+        write_text(self.page, draw(read_story(self.series)))
+
+    def _sample(self) -> Sample:
+        return Sample(time.monotonic() - self._began, self.last.counts, self.last.reasons, self.last.vitals)
+
+    def _tell(self, report: Report) -> None:
+        told = Counter({name: report.counts[name] for name in ("memes", *_TALLIES)})
+        told["dropped"] = report.reasons.total()
+        fresh = told - self._told
+        if fresh:
+            self._progress.advance(fresh.pop("memes", 0), **fresh)
+        self._told = told
+
+
+def _ending(error: BaseException | None, last: Report) -> dict[str, object]:
+    errors = list(last.errors)
+    match error:
+        case None if last.stopped is None:
+            how = "finished"
+        case None:
+            how = f"stopped: {last.stopped}"
+        case KeyboardInterrupt():
+            how = "interrupted"
+        case _:
+            how = "failed"
+            errors = errors or [str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"]
+    return {"how": how, "errors": errors}

@@ -1,0 +1,84 @@
+"""The vital signs of a crawl, taken in the crawling process: small, however many hosts there are."""
+
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from heapq import nlargest
+
+from configs.progress import HostNow
+from scrapers.hosts import Host, Hosts
+from scrapers.session import Session
+
+# Looking through all hosts takes a while when an image search has met a hundred thousand of them.
+_MANY_HOSTS = 500
+_MANY_HOSTS_EVERY_SECONDS = 2.0
+_UNWELL = 4
+_BUSIEST = 8
+_WORST_FIRST = {"given up": 3, "resting": 2, "trying": 1, "ok": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """queue: unfinished requests by source. hosts: the most unwell, then the busiest. states: hosts by state."""
+
+    queue: dict[str, int] = field(default_factory=dict)
+    hosts: tuple[HostNow, ...] = ()
+    states: dict[str, int] = field(default_factory=dict)
+    received_bytes: int = 0
+    rss_bytes: int = 0
+
+
+class Pulse:
+    """Takes the vital signs of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._taken = -_MANY_HOSTS_EVERY_SECONDS
+        self._hosts: tuple[HostNow, ...] = ()
+        self._states: dict[str, int] = {}
+        self._received = 0
+
+    def take(self, *, anew: bool = False) -> Vitals:
+        """How the crawl is doing. Many hosts are looked at every other second only, or `anew`."""
+        now, hosts = time.monotonic(), self._session.hosts
+        if anew or len(hosts.known) <= _MANY_HOSTS or now - self._taken >= _MANY_HOSTS_EVERY_SECONDS:
+            self._look_at(hosts, now)
+        return Vitals(dict(self._session.queue), self._hosts, self._states, self._received, rss_bytes())
+
+    def _look_at(self, hosts: Hosts, now: float) -> None:
+        self._taken = now
+        states = {name: host.state(now) for name, host in hosts.known.items()}
+        self._states = dict(Counter(states.values()))
+        self._received = sum(host.received_bytes for host in hosts.known.values())
+        unwell = [name for name, state in states.items() if state != "ok"]
+        chosen = nlargest(
+            _UNWELL, unwell, key=lambda name: (_WORST_FIRST[states[name]], hosts.known[name].failures, name)
+        )
+        busiest = nlargest(
+            _BUSIEST, hosts.known, key=lambda name: (hosts.known[name].answers + hosts.known[name].failures, name)
+        )
+        chosen += [name for name in busiest if name not in chosen]
+        self._hosts = tuple(_host_now(name, hosts.known[name], now) for name in chosen)
+
+
+def _host_now(name: str, host: Host, now: float) -> HostNow:
+    return HostNow(
+        name=name,
+        state=host.state(now),
+        latency_seconds=round(host.latency_seconds, 4) if host.answers else None,
+        answers=host.answers,
+        failures=host.failures,
+        received_bytes=host.received_bytes,
+        rests_seconds=0.0 if host.given_up else round(max(0.0, host.rests_until - now), 1),
+    )
+
+
+def rss_bytes() -> int:
+    """Resident memory of this process; its peak where the system tells no more."""
+    if sys.platform == "linux":
+        with open("/proc/self/statm", "rb") as stream:  # noqa: PTH123 -- read twice a second
+            return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
