@@ -4,10 +4,10 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -19,7 +19,8 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 
-from configs.progress import Progress
+from cli.hosts import as_json, at_the_moment
+from configs.progress import Now, Progress
 
 LINE_SECONDS = 10.0
 
@@ -39,14 +40,26 @@ def open_progress() -> Iterator[Progress]:
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
     )
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Screen(*columns, console=Console(stderr=True), transient=True) as bars:
         yield Bars(bars)
+
+
+class Screen(RichProgress):
+    """Bars, and below them how things are at the moment."""
+
+    now: Now | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """What is drawn, several times a second."""
+        yield from super().get_renderables()
+        if self.now is not None:
+            yield at_the_moment(self.now)
 
 
 class Bars:
     """One bar a stage, with its rate and its tallies."""
 
-    def __init__(self, bars: RichProgress) -> None:
+    def __init__(self, bars: Screen) -> None:
         self._bars = bars
         self._task: TaskID | None = None
         self._counts: Counter[str] = Counter()
@@ -68,8 +81,13 @@ class Bars:
         rate = done / max(time.monotonic() - self._started, 1e-3)
         self._bars.update(self._task, advance=n, rate=f"{rate:,.0f}/s", tallies=_tallies(self._counts))
 
+    def show(self, now: Now) -> None:
+        """Draw `now` below the bar."""
+        self._bars.now = now
+
     def finish(self) -> None:
         """Leave the bar where it is."""
+        self._bars.now = None
         if self._task is not None:
             self._bars.stop_task(self._task)
             self._task = None
@@ -84,6 +102,7 @@ class JsonLines:
         self._total: int | None = None
         self._done = 0
         self._counts: Counter[str] = Counter()
+        self._now: Now | None = None
         self._started = self._written = 0.0
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
@@ -98,14 +117,23 @@ class JsonLines:
         """Count, and write a line if the last one is old."""
         self._done += n
         self._counts.update(counts)
-        if time.monotonic() - self._written >= LINE_SECONDS:
-            self._write()
+        self._write_if_due()
+
+    def show(self, now: Now) -> None:
+        """Let further lines tell `now`, and write one if the last is old: also when nothing advances."""
+        self._now = now
+        self._write_if_due()
 
     def finish(self) -> None:
         """Write the last line of the stage."""
         if self._stage:
             self._write()
             self._stage = ""
+            self._now = None
+
+    def _write_if_due(self) -> None:
+        if time.monotonic() - self._written >= LINE_SECONDS:
+            self._write()
 
     def _write(self) -> None:
         now = time.monotonic()
@@ -119,6 +147,7 @@ class JsonLines:
             "seconds": round(seconds, 1),
             "per_second": round(self._done / seconds, 1) if seconds > 0.1 else None,
             **self._counts,
+            **(as_json(self._now) if self._now is not None else {}),
         }
         sys.stderr.write(json.dumps(line, ensure_ascii=False) + "\n")
         sys.stderr.flush()

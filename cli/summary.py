@@ -13,6 +13,11 @@ from configs.runs import Summary
 WIDTH = 100
 _RATED = {"bytes", "captions", "examples", "images", "memes", "pages", "steps"}
 _SIZES = ("B", "kB", "MB", "GB", "TB")
+# What can be done about a count.
+_HINTS = {
+    "requests left": "`memeloom crawl` goes on with the requests that are left.",
+    "requests set aside": "`memeloom crawl --failed` lists what was set aside, `--retry-failed` tries it again.",
+}
 
 
 def console() -> Console:
@@ -41,6 +46,9 @@ def show_summary(summary: Summary, record: Path) -> None:
             table.add_row(Text(f"  {reason}"), number(count), "", style="yellow")
     out = console()
     out.print(table)
+    for name, hint in _HINTS.items():
+        if summary.counts.get(name):
+            out.print(Text(hint), soft_wrap=True)
     for name, place in {**summary.outputs, "run record": str(record)}.items():
         out.print(Text.assemble((f"{name}: ", "dim"), place), soft_wrap=True)
 
@@ -59,8 +67,8 @@ def counted(title: str, head: tuple[str, str], counts: Mapping[str, int], most: 
 
 
 def amount(name: str, value: float) -> str:
-    """`value` as `number` shows it, bytes as a size."""
-    if name != "bytes":
+    """`value` as `number` shows it, bytes of any kind as a size."""
+    if name.rpartition(" ")[2] != "bytes":
         return number(value)
     thousands = min(int(math.log(max(value, 1), 1000)), len(_SIZES) - 1)
     return f"{value / 1000**thousands:,.1f} {_SIZES[thousands]}"
