@@ -1,0 +1,97 @@
+"""What is shown of a stage that talks to hosts, while it runs and afterwards."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.progress import TextColumn
+
+from cli.hosts import ROWS, at_the_moment
+from cli.progress import Bars, JsonLines, Screen
+from cli.summary import show_summary
+from configs.progress import HostNow, Now, Silent, Window
+from configs.runs import Summary
+
+HOSTS = (
+    HostNow("gone.example", "given up", None, 0, 60),
+    HostNow("tired.example", "resting", 0.25, 100, 12, 0, 24.5),
+    *(HostNow(f"i{number}.example", "ok", 0.012, 1000) for number in range(10)),
+)
+NOW = Now({"memes": 88.25, "bytes": 5_300_000.0}, {"imgflip": 12345}, HOSTS, {"ok": 80, "given up": 3, "resting": 1})
+
+
+def drawn(now: Now, width: int = 100) -> str:
+    screen = Console(width=width, file=io.StringIO(), record=True)
+    screen.print(at_the_moment(now))
+    return screen.export_text()
+
+
+def test_a_terminal_shows_rates_queue_and_a_few_hosts() -> None:
+    lines = drawn(NOW).splitlines()
+    assert lines[0].split("   ") == ["  88.2 memes/s", "5.3 MB/s"]
+    assert lines[1].strip() == "queue  imgflip 12,345"
+    assert lines[2].split() == ["gone.example", "given", "up", "–", "0", "answers", "60", "failed"]
+    assert lines[3].split()[:6] == ["tired.example", "resting", "24", "s", "250", "ms"]
+    assert len(lines) == 2 + ROWS + 1
+    assert lines[-1].strip() == "and 74 ok, 2 given up"
+
+
+def test_a_narrow_terminal_shortens_names_not_numbers() -> None:
+    lines = drawn(
+        Now(hosts=(HostNow("a-very-long-name." * 9, "ok", 1.5, 1000),), states={"ok": 1}), width=50
+    ).splitlines()
+    assert len(lines) == 2
+    assert all(len(line) <= 50 for line in lines)
+    assert "1,500 ms" in lines[1]
+    assert "1,000 answers" in lines[1]
+
+
+def test_a_host_is_no_markup() -> None:
+    assert "[red]x[/red].example" in drawn(Now(hosts=(HostNow("[red]x[/red].example", "ok"),)))
+
+
+def test_what_is_shown_goes_when_the_stage_is_over() -> None:
+    with Screen(TextColumn("{task.description}"), console=Console(file=io.StringIO(), width=100)) as screen:
+        bars = Bars(screen)
+        bars.start("crawl", None, "memes")
+        bars.show(NOW)
+        assert len(list(screen.get_renderables())) == 2
+        bars.finish()
+        assert len(list(screen.get_renderables())) == 1
+
+
+def test_json_lines_tell_the_same_also_while_nothing_advances(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    progress = JsonLines()
+    progress.start("crawl", None, "memes")
+    progress.show(NOW)
+    assert len(capsys.readouterr().err.splitlines()) == 1, "the next is not due"
+    monkeypatch.setattr("cli.progress.LINE_SECONDS", 0.0)
+    progress.show(NOW)
+    line = json.loads(capsys.readouterr().err)
+    assert (line["rates"]["memes"], line["queue"], line["host_states"]["given up"]) == (88.25, {"imgflip": 12345}, 3)
+    assert line["hosts"]["tired.example"] == {"state": "resting", "latency_ms": 250.0, "rests_seconds": 24.5}
+    assert len(line["hosts"]) == ROWS
+
+
+def test_progresses_that_have_a_window_are_told_apart() -> None:
+    assert isinstance(JsonLines(), Window)
+    assert not isinstance(Silent(), Window)
+
+
+@pytest.mark.parametrize(
+    ("count", "hint"), [("requests set aside", "memeloom crawl --failed"), ("requests left", "goes on with")]
+)
+def test_the_summary_says_what_can_be_done(capsys: pytest.CaptureFixture[str], count: str, hint: str) -> None:
+    show_summary(Summary("crawl", {"memes": 5, count: 3}, seconds={"total": 1.0}), Path("run.json"))
+    assert hint in capsys.readouterr().out
+    show_summary(Summary("crawl", {"memes": 5, count: 0}, seconds={"total": 1.0}), Path("run.json"))
+    assert hint not in capsys.readouterr().out
+
+
+def test_bytes_of_every_kind_are_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    show_summary(Summary("crawl", {"received bytes": 30_700_000}, seconds={"total": 1.0}), Path("run.json"))
+    assert "30.7 MB" in capsys.readouterr().out
