@@ -67,6 +67,8 @@ class DurableScheduler(BaseScheduler):
         self._outcomes: dict[Request, tuple[str, str]] = {}
         self._suspect: int | None = None
         self._unfinished = 1
+        # How many of our requests were new to the frontier.
+        self._brought = 0
         # When it is worth asking again: for anything, and for hosts other than those that are busy.
         self._dry_until = 0.0
         self._alone_until = 0.0
@@ -299,6 +301,11 @@ class DurableScheduler(BaseScheduler):
         busy = self._busy_hosts()
         alone = not self._held and not self._ready
         granted = await self._in_thread(self._frontier.exchange, changes, want, busy, alone=alone)
+        self._brought += len(changes.added) - granted.known
+        if granted.shared or (granted.known and not self._brought):
+            # A crawl of others too, or of others only: that we find nothing ourselves says nothing about the site.
+            inherited = self._spider.session.inherited
+            inherited[self._spider.name] = max(1, inherited[self._spider.name])
         self._take(granted, busy)
 
     def _busy_hosts(self) -> set[str]:

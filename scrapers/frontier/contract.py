@@ -90,6 +90,7 @@ class Granted:
     unfinished: requests that are pending or leased, ours included; 0 is the end of the crawl.
     next_seconds: if no lease was granted, when it is worth asking again at the latest.
     lost: our leases were taken back, because we had been silent for too long.
+    shared: others are at work on this crawl as well.
     """
 
     leases: tuple[Lease, ...] = ()
@@ -98,6 +99,7 @@ class Granted:
     unfinished: int = 0
     next_seconds: float = 0.0
     lost: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

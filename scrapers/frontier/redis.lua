@@ -293,7 +293,7 @@ function steps.exchange()
     if #ids == 0 and ask.alone then ids = take(SUSPECTS, 1) end
     if #ids == 0 then wait = next_seconds() end
   end
-  return {known, died, left, string.format("%.6f", wait), lost}, ids
+  return {known, died, left, string.format("%.6f", wait), lost, others()}, ids
 end
 
 function steps.close()

@@ -87,10 +87,10 @@ class RedisFrontier:
             ask["gone"] = self._gone(patience=2.0)
             self._looked_at = time.monotonic()
         records = [_record(entry) for entry in changes.added]
-        (known, died, unfinished, wait, lost), leases = self._step(b"exchange", ask, records, patience=2.0)
+        (known, died, unfinished, wait, lost, others), leases = self._step(b"exchange", ask, records, patience=2.0)
         if lost == b"2":
             _LOG.warning("%s: what it held of this crawl is gone; is it set to keep its data?", self._link.place)
-        return Granted(leases, int(known), int(died), int(unfinished), float(wait), lost != b"0")
+        return Granted(leases, int(known), int(died), int(unfinished), float(wait), lost != b"0", others != b"0")
 
     def mark(self, name: str) -> str | None:
         """See `Frontier.mark`."""

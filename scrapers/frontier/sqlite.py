@@ -94,7 +94,8 @@ class SqliteFrontier:
             if want > 0 and unfinished:
                 leases = self._lease(db, want, set(avoid), now, alone=alone)
             wait = self._next(db, now) if want > 0 and unfinished and not leases else 0.0
-        return Granted(leases, known, dead, unfinished, wait, lost)
+            shared = self._others(db) > 0
+        return Granted(leases, known, dead, unfinished, wait, lost, shared)
 
     def mark(self, name: str) -> str | None:
         """See `Frontier.mark`."""
