@@ -10,6 +10,7 @@ without one, a meme without is dropped; both are counted.
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from scrapy.exceptions import DropItem
 
 from catalog.blobs import BlobStore, open_blobs
 from catalog.documents import DocumentStore, Where, open_documents
-from catalog.errors import BadImage
+from catalog.errors import BadImage, StoreUnavailable
 from catalog.frames import Received, receive
 from catalog.records import Image, Meme
 from configs.schema import Config
@@ -36,6 +37,9 @@ T = TypeVar("T")
 
 _THREADS = 4
 _BATCH = 100
+# A store that is away is waited for as long as the frontier is: so many times the deadline of one call.
+_PATIENCE = 2.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 # Posts that slip from one page of a listing to the next are met again soon.
 _REMEMBERED = 20_000
 
@@ -143,7 +147,7 @@ class Landing:
                 return
             self._session.reasons["template image: not an address on the web"] += 1
         image = await self._image(item.picture, "template image")
-        changed = await self._in_thread(
+        changed = await self._patiently(
             self._documents.upsert_templates, [template.model_copy(update={"image": image})]
         )
         self._session.counts["templates"] += 1
@@ -166,7 +170,7 @@ class Landing:
         if picture is None or picture.data is None:
             return None
         try:
-            received = await self._in_thread(self._receive, picture.data, picture.declared, meme_id)
+            received = await self._patiently(self._receive, picture.data, picture.declared, meme_id)
         except _Purged:
             self._drop("removed by a purge")
         except BadImage as error:
@@ -203,7 +207,7 @@ class Landing:
         return False
 
     async def _answer(self, questions: list[_Question]) -> None:
-        await self._in_thread(self._look_up, questions)
+        await self._patiently(self._look_up, questions)
 
     def _look_up(self, questions: list[_Question]) -> None:
         ids = tuple(question.meme.id for question in questions)
@@ -216,13 +220,25 @@ class Landing:
                 question.image = old.image if self._blobs.has(old.image.key) else None
 
     async def _write_memes(self, memes: list[Meme]) -> None:
-        written = await self._in_thread(self._documents.upsert, memes)
+        written = await self._patiently(self._documents.upsert, memes)
         self._session.counts["memes"] += written.inserted + written.updated + written.unchanged
         self._session.counts["new"] += written.inserted
         self._session.counts["updated"] += written.updated
         self._session.counts["unchanged"] += written.unchanged
         if written.removed:
             self._session.reasons["removed by a purge"] += written.removed
+
+    async def _patiently(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a store answers; one that is away, as during a restart, is asked again for a while."""
+        deadline = time.monotonic() + _PATIENCE * self._config.store.timeout_seconds
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await self._in_thread(function, *args, **kwargs)
+            except StoreUnavailable:
+                if time.monotonic() + pause > deadline or not await self._session.pause(pause):
+                    raise
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
