@@ -19,6 +19,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -39,7 +40,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
     parser.add_argument("--scale", type=float, default=1.0, help="0.1 is a tenth of all: quick, and proves nothing")
     options = parser.parse_args()
-    console = Console(width=140)
+    console = Console(width=132)
     console.print(f"load before: {_load()} on {len(os.sched_getaffinity(0))} processors")
     if not PEERS.exists():
         console.print(f"no {PEERS.parent.parent.name}: scrapy-redis and img2dataset are left out")
@@ -85,9 +86,9 @@ def _redis(console: Console) -> Redis | None:
 
 
 def _table(rows: list[Row]) -> Table:
-    table = Table(title="The crawl beside its peers")
+    table = Table(title="The crawl beside its peers", box=SIMPLE)
     for name in COLUMNS:
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+        table.add_column(name, justify="right" if name else "left", no_wrap=name != "goal")
     for before, row in zip([None, *rows], rows, strict=False):
         if before is not None and before.part != row.part:
             table.add_section()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-COLUMNS = ("", "a CPU s", "min-max", "against", "MB", "start s", "Redis s", "goal")
+COLUMNS = ("", "a CPU s", "min-max", "against", "MB", "start", "Redis", "goal")
 
 
 @dataclass(frozen=True)
@@ -12,6 +12,7 @@ class Row:
     shown: pages or pictures a second of processor time, or what the part tells instead; spread: its least and most.
     against: the rate in multiples of the one that it is held against, or a note.
     start, redis: processor seconds until work begins, and those of the Redis server.
+    memory_mb: the most that was held.
     goal: in words; met: whether it is; None for those that have none. note: what stands under the table.
     """
 

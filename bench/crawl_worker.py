@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--lists", type=int, default=0)
     parser.add_argument("--concurrency", type=int, default=16)
     parser.add_argument("--sample", type=int, default=0)
-    parser.add_argument("--profile", type=Path, help="keep a cProfile of the event loop's thread in this file")
+    parser.add_argument("--profile", type=Path, help="keep a cProfile of the event loop's thread (its CPU time) here")
     options = parser.parse_args()
     spider, settings = ours(options) if options.kind in OURS else plain(options)
     process = AsyncCrawlerProcess(settings)
@@ -144,7 +144,7 @@ def _profiled(path: Path | None) -> Any:
     if path is None:
         yield
         return
-    with cProfile.Profile() as profile:
+    with cProfile.Profile(time.thread_time) as profile:
         yield
     profile.dump_stats(path)
 
