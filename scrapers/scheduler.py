@@ -75,6 +75,7 @@ class DurableScheduler(BaseScheduler):
         self._exchanging: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._broken = False
+        self._closed = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "DurableScheduler":
@@ -87,8 +88,8 @@ class DurableScheduler(BaseScheduler):
         self._slot: Any = self._crawler.engine._slot  # noqa: SLF001 -- see _follow
         self._follow(self._slot)
         for handler, signal in (
-            (self._callback_failed, signals.spider_error),
-            (self._item_failed, signals.item_error),
+            (self._failed, signals.spider_error),
+            (self._failed, signals.item_error),
             (self._item_dropped, signals.item_dropped),
         ):
             self._crawler.signals.connect(handler, signal=signal)
@@ -161,6 +162,8 @@ class DurableScheduler(BaseScheduler):
         self._beat()
 
     async def _close(self) -> None:
+        # An exchange after the last would make us an owner again.
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         self._heart.cancel()
@@ -209,11 +212,8 @@ class DurableScheduler(BaseScheduler):
                 self._changes.dead.append((lease.id, reason))
         self._stir()
 
-    def _callback_failed(self, failure: Failure, response: Response | Failure | None) -> None:
-        if (request := getattr(response, "request", None)) is not None:
-            self._outcomes[request] = ("failed", _line(failure))
-
-    def _item_failed(self, failure: Failure, response: Response | Failure | None) -> None:
+    def _failed(self, failure: Failure, response: Response | Failure | None) -> None:
+        """A callback or an item failed; if that was for want of a store, it is no fault of the request."""
         if (request := getattr(response, "request", None)) is None:
             return
         if isinstance(failure.value, StoreError):
@@ -261,7 +261,7 @@ class DurableScheduler(BaseScheduler):
 
     def _stir(self) -> None:
         """Begin an exchange if somebody waits for one, or see to it that one comes soon."""
-        if self._exchanging is not None or self._broken:
+        if self._exchanging is not None or self._broken or self._closed:
             return
         news = bool(self._changes.added) or self._now() >= self._dry_until
         if len(self._changes) >= _GATHER_MOST or (news and self._want()):
@@ -276,7 +276,7 @@ class DurableScheduler(BaseScheduler):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._exchanging is None and not self._broken:
+        if self._exchanging is None and not self._broken and not self._closed:
             self._exchanging = asyncio.create_task(self._exchange_once())
 
     async def _exchange_once(self) -> None:
@@ -286,7 +286,7 @@ class DurableScheduler(BaseScheduler):
             self._fail(error)
         finally:
             self._exchanging = None
-        if not self._broken:
+        if not self._broken and not self._closed:
             self._stir()
             self._wake_later()
         self._slot.nextcall.schedule()

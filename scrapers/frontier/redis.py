@@ -94,7 +94,7 @@ class RedisFrontier:
 
     def mark(self, name: str) -> str | None:
         """See `Frontier.mark`."""
-        (note,) = self._look(b"mark", {"name": name})
+        (note,) = self._look(b"mark", {"name": name}, patience=2.0)
         return None if note is None else note.decode()
 
     def tallies(self) -> Tallies:
