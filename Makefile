@@ -94,7 +94,7 @@ clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (they need real data: DATA=folder)
-.PHONY: bench-import bench-crawl bench-truth bench-ocr bench-dataset bench-train
+.PHONY: bench-import bench-crawl bench-truth bench-kill bench-ocr bench-dataset bench-train
 bench-import: setup  ## Import of 260,417 captions: rate, memory, resume
 	$(BIN)/python -m bench.import_dump --data $(DATA) $(ARGS)
 
@@ -103,6 +103,9 @@ bench-crawl: setup package-lists $(PEERS)  ## The crawl beside Scrapy, scrapy-re
 
 bench-truth: setup  ## Crawl of real memes, each checked against what was served
 	$(BIN)/python -m bench.crawl_truth --data $(DATA) $(ARGS)
+
+bench-kill: setup package-lists  ## Crawls killed again and again, on SQLite and on servers: what is missing in the end
+	$(BIN)/python -m bench.kill $(ARGS)
 
 bench-ocr: setup tesseract  ## OCR engines on real memes, side by side
 	$(BIN)/python -m bench.ocr --data $(DATA) $(ARGS)

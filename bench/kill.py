@@ -1,0 +1,130 @@
+"""Crawls that are killed again and again, and what is missing in the end: `python -m bench.kill`.
+
+Each crawl is of the miniature internet with mild faults (5xx, resets, 429): GIFs, memes of several pictures, Reddit's
+galleries, templates. `sqlite`: one process; frontier and catalog in SQLite, pictures in a folder. `redis`: three
+processes on one Redis, MongoDB and S3, each server killed and started once on the way. Of each line of the table
+everything but the first two should be nothing; a refetched picture is what a kill costs.
+"""
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from demo.internet import Internet
+from tests.scrapers.frontier_workers import RedisServer
+from tests.scrapers.killing import MILD_FAULTS, Attack, Crawler, Reckoning, crawl_under_fire, reckon, settings_of, whole
+from tests.services.ceph import Cluster, Gateway, make_bucket
+from tests.services.mongod import Mongod
+
+_DEADLINE_SECONDS = 1500
+_AWAY_SECONDS = 2.0
+
+
+def main() -> None:
+    """Crawl under fire on each kind of stores, and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--memes", type=int, default=3000, help="memes on Imgflip in all")
+    parser.add_argument("--posts", type=int, default=120, help="posts in each of two subreddits")
+    parser.add_argument("--kills", type=int, default=24)
+    parser.add_argument("--seed", type=int, default=1, help="of the moments and victims")
+    parser.add_argument("--stores", choices=["sqlite", "redis", "both"], default="both")
+    options = parser.parse_args()
+    kinds = ["sqlite", "redis"] if options.stores == "both" else [options.stores]
+    lines = [_line(kind, options) for kind in kinds]
+    table = Table("", *kinds, title=f"{options.kills} kills over a crawl (seed {options.seed})")
+    for name in lines[0]:
+        table.add_row(name, *(line[name] for line in lines))
+    Console(width=120).print(table)
+
+
+def _line(kind: str, options: argparse.Namespace) -> dict[str, str]:
+    """One crawl under fire, as a column of the table."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        internet = stack.enter_context(
+            Internet(memes=options.memes, posts=options.posts, variety=True, quick=True, faults=MILD_FAULTS)
+        )
+        stores, outages = stack.enter_context(_STORES[kind](folder))
+        settings = [*internet.settings, *whole("imgflip", "reddit"), *stores]
+        crawlers = [Crawler(settings, folder / str(number)) for number in range(3 if kind == "redis" else 1)]
+        for crawler in crawlers:
+            stack.callback(crawler.end)
+        attack = crawl_under_fire(
+            crawlers, internet, kills=options.kills, chance=random.Random(options.seed), outages=outages,
+            seconds=_DEADLINE_SECONDS,
+        )  # fmt: skip
+        return _told(attack, reckon(settings_of(settings), internet))
+
+
+def _told(attack: Attack, reckoning: Reckoning) -> dict[str, str]:
+    """Everything in words."""
+    kills = ", ".join(f"{n} {how}" for how, n in sorted(attack.kills.items()))
+    found = reckoning.faults()
+    return {
+        "memes served": str(reckoning.served),
+        "memes stored": str(reckoning.stored),
+        "lost": str(len(reckoning.lost)),
+        "doubled": str(len(reckoning.doubled)),
+        "foreign": str(len(reckoning.foreign)),
+        "wrong fields": str(reckoning.wrong.total()),
+        "wrong or missing bytes": str(len(reckoning.bad_blobs)),
+        "pictures of no meme": str(len(reckoning.stray_blobs)),
+        "requests left, or set aside": str(sum(reckoning.unfinished.values())),
+        "pictures fetched": str(reckoning.fetched),
+        "of these again": f"{reckoning.refetched} ({reckoning.refetched / max(1, reckoning.fetched):.1%})",
+        "kills": kills,
+        "servers killed": str(attack.outages),
+        "crawls that gave up meanwhile": "; ".join(attack.gave_up) or "none",
+        "starts": str(attack.starts),
+        "seconds": f"{attack.seconds:.0f}",
+        "everything as served": "no: " + str(found)[:300] if found else "yes",
+    }
+
+
+@contextmanager
+def _embedded(folder: Path) -> Iterator[tuple[list[str], Sequence[Callable[[], None]]]]:
+    yield [f"store.documents=sqlite:///{folder}/catalog.db", f"store.blobs={folder}/blobs"], ()
+
+
+@contextmanager
+def _servers(_: Path) -> Iterator[tuple[list[str], Sequence[Callable[[], None]]]]:
+    """Settings of stores on servers, and what takes each server away for a while."""
+    with ExitStack() as stack:
+        redis, mongo, cluster = RedisServer(), Mongod(), Cluster()
+        for server in (redis, mongo, cluster):
+            stack.callback(server.stop)
+        gateway = Gateway(cluster.access.config)
+        stack.callback(gateway.kill)
+        make_bucket(cluster.access, "memes")
+        settings = [
+            f"crawl.frontier={redis.url()}",
+            f"store.documents={mongo.url('memes')}",
+            "store.blobs=s3://memes/blobs",
+            f"store.s3.endpoint={gateway.endpoint}",
+            "store.s3.region=us-east-1",
+            f"store.s3.access_key={cluster.access.access_key}",
+            f"store.s3.secret_key={cluster.access.secret_key}",
+        ]
+        yield settings, [_outage(server) for server in (redis, mongo, gateway)]
+
+
+def _outage(server: RedisServer | Mongod | Gateway) -> Callable[[], None]:
+    def away() -> None:
+        server.kill()
+        time.sleep(_AWAY_SECONDS)
+        server.start()
+
+    return away
+
+
+_STORES = {"sqlite": _embedded, "redis": _servers}
+
+if __name__ == "__main__":
+    main()
