@@ -50,7 +50,9 @@ class Session:
                 summary = work(config, progress)
             except (Exception, KeyboardInterrupt) as error:
                 said = str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
-                failed = Summary(stage=stage, outputs={"error": said}, seconds={"total": _since(clock)})
+                done = (error.summary if isinstance(error, MemeloomError) else None) or Summary(stage=stage)
+                outputs = {**done.outputs, "error": said}
+                failed = replace(done, outputs=outputs, seconds={"total": _since(clock)})
                 write_run(folder, failed, masked(config))
                 raise
         if "total" not in summary.seconds:

@@ -56,16 +56,20 @@ def crawl(config: Config, progress: Progress, *, retry_failed: bool = False, fre
     log = stem.with_name(f"{stem.name}.log")
     with View(stem, config.crawl, progress) as view:
         last = _run(config, log, view, retry_failed=retry_failed)
+        summary = Summary(
+            stage="crawl",
+            counts=_totals(last),
+            reasons=dict((+last.reasons).most_common()),
+            outputs={"report": str(view.page), "series": str(view.series)}
+            | ({"log": str(log)} if log.exists() else {}),
+            seconds={"total": time.monotonic() - began},
+        )
         if last.errors:
             more = f" (and {len(last.errors) - 1} more, see {log})" if len(last.errors) > 1 else ""
-            raise CrawlFailed(f"{last.errors[0]}{more}; kept: {last.counts['memes']} memes; see {view.page}")
-    return Summary(
-        stage="crawl",
-        counts=_totals(last),
-        reasons=dict((+last.reasons).most_common()),
-        outputs={"report": str(view.page), "series": str(view.series)} | ({"log": str(log)} if log.exists() else {}),
-        seconds={"total": time.monotonic() - began},
-    )
+            error = CrawlFailed(f"{last.errors[0]}{more}; kept: {last.counts['memes']} memes; see {view.page}")
+            error.summary = summary
+            raise error
+    return summary
 
 
 def _totals(last: Report) -> dict[str, int]:

@@ -73,7 +73,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "scrapers.reddit_token.RedditToken": 560,
             **dict.fromkeys(_UNUSED_DOWNLOADER_PARTS),
         },
-        "SPIDER_MIDDLEWARES": dict.fromkeys(_UNUSED_SPIDER_PARTS),
+        "SPIDER_MIDDLEWARES": {"scrapers.yields.Yields": 900, **dict.fromkeys(_UNUSED_SPIDER_PARTS)},
         "EXTENSIONS": {"scrapers.watch.Watch": 0},
         "ITEM_PIPELINES": {"scrapers.landing.Landing": 100},
         # quiet

@@ -21,8 +21,6 @@ from scrapers.session import Session
 
 HEARTBEAT_SECONDS = 0.5
 STOP = "stop"
-# Just before a page's records leave its spider.
-_MIDDLEWARES = {"scrapers.yields.Yields": 900}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +75,7 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_faile
 
     session = Session(config.crawl, retry_failed=retry_failed)
     crawl = _Crawl(config, pipe, session, Pulse(session))
-    settings = scrapy_settings(config)
-    settings["SPIDER_MIDDLEWARES"] = settings.get("SPIDER_MIDDLEWARES", {}) | _MIDDLEWARES
-    process = AsyncCrawlerProcess(settings | {"LOG_INSTALL_ROOT_HANDLER": False})
+    process = AsyncCrawlerProcess(scrapy_settings(config) | {"LOG_INSTALL_ROOT_HANDLER": False})
     crawl.tasks = [process.crawl(source, session=crawl.session) for source in config.crawl.sources]
     loop = asyncio.get_event_loop()
     loop.call_soon(_attend, crawl)

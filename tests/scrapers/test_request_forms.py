@@ -18,6 +18,8 @@ class Reader(Spider):
 
     def _hidden(self) -> None: ...
 
+    unknown = staticmethod(print)
+
 
 @pytest.fixture
 def spider() -> Reader:
@@ -52,19 +54,19 @@ def test_what_middlewares_put_on_a_request_stays_out_of_the_file(spider: Reader)
 
 
 @pytest.mark.parametrize(
-    "make",
+    "what",
     [
-        lambda spider: Request("https://example.com/", lambda _: None),
-        lambda spider: Request("https://example.com/", Reader().read),
-        lambda spider: Request("https://example.com/", spider._hidden),
-        lambda spider: Request("https://example.com/", spider.read, cb_kwargs={"what": {1, 2}}),
-        lambda spider: Request("https://example.com/", spider.read, meta={"what": object()}),
+        lambda spider: {"callback": spider.unknown},
+        lambda _: {"callback": Reader().read},
+        lambda spider: {"callback": spider._hidden},
+        lambda spider: {"callback": spider.read, "cb_kwargs": {"what": {1, 2}}},
+        lambda spider: {"callback": spider.read, "meta": {"what": object()}},
     ],
-    ids=["lambda", "another spider's", "private", "a set", "an object"],
+    ids=["no method", "another spider's", "private", "a set", "an object"],
 )
-def test_what_would_not_come_back_is_refused_when_it_is_stored(spider: Reader, make: Any) -> None:
+def test_what_would_not_come_back_is_refused_when_it_is_stored(spider: Reader, what: Any) -> None:
     with pytest.raises(BadRequest):
-        to_body(make(spider), spider)
+        to_body(Request("https://example.com/", **what(spider)), spider)
 
 
 @pytest.mark.parametrize(
