@@ -123,7 +123,9 @@ def test_a_bad_day_costs_nothing_on_redis_mongodb_s3_and_in_chromium(
 def test_a_picture_that_never_comes_is_counted_and_costs_the_meme_its_picture_only(
     settings: Callable[..., Config], internet: Internet, fault: str, reason: str
 ) -> None:
-    config = settings("crawl.imgflip.meme_pages=needed", "crawl.retries=1", "crawl.max_image_bytes=3000000")
+    # Only silence is to run into the deadline, on however slow a machine.
+    deadline = f"crawl.timeout_seconds={2 if fault == 'stall' else 30}"
+    config = settings("crawl.imgflip.meme_pages=needed", "crawl.retries=1", "crawl.max_image_bytes=3000000", deadline)
     internet.set_faults([Rule(fault, share=0.1, times=None, path="imgflip_images/(?!robots)")])
     summary = crawl(config, Silent())
     assert internet.log()["faults"][fault] > 0
