@@ -266,11 +266,18 @@ class DurableScheduler(BaseScheduler):
         news = bool(self._changes.added) or self._now() >= self._dry_until
         if len(self._changes) >= _GATHER_MOST or (news and self._want()):
             self._start_exchange()
-        elif len(self._changes) and self._timer is None:
+        elif len(self._changes):
             self._later(_GATHER_SECONDS)
 
     def _later(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._start_exchange)
+        """Begin an exchange after so long, unless one is to come before."""
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._start_exchange)
 
     def _start_exchange(self) -> None:
         if self._timer is not None:
@@ -292,9 +299,14 @@ class DurableScheduler(BaseScheduler):
         self._slot.nextcall.schedule()
 
     def _wake_later(self) -> None:
-        """Ask again when the frontier said that it may be worth it."""
-        if self._timer is None and self._exchanging is None and self._now() < self._dry_until < math.inf:
-            self._later(self._dry_until - self._now())
+        """Ask again when it may be worth it: when the frontier said so, or when a host has rested that we wait for."""
+        if self._exchanging is not None:
+            return
+        now = self._now()
+        rested = [self._rests.get(host_of(request), 0.0) for _, request in self._ready] if self._rests else []
+        times = [at for at in (self._dry_until, self._alone_until, *rested) if now < at < math.inf]
+        if times:
+            self._later(min(times) - now)
 
     async def _exchange(self, want: int) -> None:
         changes, self._changes = self._changes, Changes()
