@@ -241,7 +241,8 @@ class Reckoning:
 
 
 def reckon(config: Config, internet: Internet) -> Reckoning:
-    """Compare the catalog, its blobs and the frontier with what was served."""
+    """Compare the catalog, its blobs and the frontier with what was served; ends the faults of `internet`."""
+    internet.set_faults({})
     times = [picture["times"] for picture in internet.log()["pictures"].values()]
     sources = config.crawl.sources
     served = {meme.id: meme for meme in internet.served(hashes=True) if meme.source in sources}

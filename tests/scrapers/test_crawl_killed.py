@@ -15,6 +15,7 @@ import pytest
 
 from catalog.documents import open_documents
 from configs.schema import Store
+from demo.faults import Rule
 from demo.internet import Internet
 from scrapers.frontier.contract import Changes, frontier_of
 from tests.scrapers.frontier_workers import RedisServer, open_test_frontier
@@ -218,6 +219,19 @@ class TestServersGoAway:
         time.sleep(2)
         s3_server.start()
         ends_well(crawler)
+        assert reckon(settings_of(settings), internet).faults() == {}
+
+
+class TestHostsThatRest:
+    def test_a_host_is_asked_again_once_it_has_rested_whether_or_not_anything_else_happens(
+        self, internet: Internet, start: Start, store_config: Store
+    ) -> None:
+        busy = Rule("rate_limit", per="host", times=1, after=50, every=60, path=r"^imgflip_images/(?!robots)")
+        internet.set_faults([busy])
+        # Nor does a heartbeat of ours come to help.
+        settings = [*internet.settings, *whole("imgflip"), *stores(store_config), "crawl.lease_seconds=10000"]
+        ends_well(start(settings, program=("-m", "tests.scrapers.heartless")))
+        assert internet.log()["faults"]["rate_limit"] >= 2
         assert reckon(settings_of(settings), internet).faults() == {}
 
 
