@@ -1,9 +1,11 @@
 """`crawl`: all configured sources into the catalog, in a process of its own."""
 
 import multiprocessing
+import signal
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -116,7 +118,8 @@ def _run(config: Config, log: Path, view: View, *, retry_failed: bool) -> Report
         daemon=True,
         name="crawl",
     )
-    process.start()
+    with _deaf_to_ctrl_c():
+        process.start()
     theirs.close()
     try:
         return _follow(process, ours, view)
@@ -129,6 +132,19 @@ def _run(config: Config, log: Path, view: View, *, retry_failed: bool) -> Report
         if process.is_alive():
             process.kill()
             process.join()
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """What is started here hears of Ctrl-C by its pipe; before it listens it would die of it, with a traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _follow(process: BaseProcess, pipe: Connection, view: View) -> Report:

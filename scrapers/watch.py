@@ -28,6 +28,7 @@ class Watch:
         self._spider = spider
         self._health = Health(spider.name, crawler.settings["MEMELOOM_CONFIG"].crawl)
         self._failed = False
+        self._opened = False
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -55,6 +56,10 @@ class Watch:
             return enqueue(result, request)
 
         scraper.enqueue_scrape = ended
+        self._opened = True
+        if self._spider.session.stopping is not None:
+            # Scrapy cannot close what it is about to open.
+            self.close(self._spider.session.stopping)
 
     def page(self, response: Response) -> None:
         """Count what the spider asked for; pictures and robots.txt are not its pages."""
@@ -97,7 +102,7 @@ class Watch:
 
     def close(self, why: str) -> None:
         """End this spider cleanly: what is under way is finished."""
-        if self._closing is None and self._crawler.engine.spider is not None:
+        if self._opened and self._closing is None and self._crawler.engine.spider is not None:
             self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=why))
 
     def _ended(self, result: Response | Failure, request: Request) -> None:
