@@ -15,8 +15,11 @@ from configs.schema import Store
 class BlobStore(Protocol):
     """Content-addressed bytes. Safe to share between threads and processes."""
 
-    def put(self, data: bytes) -> str:
-        """Store `data` durably and return its key. Putting the same bytes twice stores them once."""
+    def put(self, data: bytes, key: str | None = None) -> str:
+        """Store `data` durably and return its key. Putting the same bytes twice stores them once.
+
+        key: `blob_key(data)`, if the caller has computed it already.
+        """
         ...
 
     def get(self, key: str) -> bytes:

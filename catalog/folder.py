@@ -27,9 +27,9 @@ class FolderBlobs:
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
 
-    def put(self, data: bytes) -> str:
+    def put(self, data: bytes, key: str | None = None) -> str:
         """Store `data` durably. Raises StoreFull, StoreDenied."""
-        key = blob_key(data)
+        key = key or blob_key(data)
         path = self._path(key)
         with self._mapped("write", key):
             if self._holds(path, len(data)):

@@ -58,11 +58,11 @@ class S3Blobs:
         with self._mapped("list"):
             next(iter(self._store.list(chunk_size=1)), None)
 
-    def put(self, data: bytes) -> str:
+    def put(self, data: bytes, key: str | None = None) -> str:
         """Store `data`; durable once acknowledged. Raises StoreFull, StoreDenied, StoreUnavailable."""
         from obstore.exceptions import AlreadyExistsError
 
-        key = blob_key(data)
+        key = key or blob_key(data)
         with self._mapped("write", key):
             try:
                 self._store.put(key, data, mode="create")

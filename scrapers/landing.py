@@ -193,7 +193,7 @@ class Landing:
             raise _Purged
         crawl = self._config.crawl
         received = receive(data, max_bytes=crawl.max_image_bytes, max_pixels=crawl.max_image_pixels, declared=declared)
-        self._blobs.put(received.data)
+        self._blobs.put(received.data, received.image.key)
         return received
 
     def _met_before(self, meme_id: str) -> bool:

@@ -45,8 +45,9 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "AUTOTHROTTLE_START_DELAY": crawl.delay_seconds,
         "AUTOTHROTTLE_TARGET_CONCURRENCY": float(crawl.concurrency_per_host),
         "CONCURRENT_REQUESTS": 32,
-        # Scrapy makes so many tasks for every response, however few items it brings.
-        "CONCURRENT_ITEMS": 16,
+        # Scrapy makes so many tasks for every response, and most bring a single picture.
+        "CONCURRENT_ITEMS": 4,
+        "WARN_ON_GENERATOR_RETURN_VALUE": False,
         "CONCURRENT_REQUESTS_PER_DOMAIN": crawl.concurrency_per_host,
         "RETRY_TIMES": crawl.retries,
         # deadlines and limits
@@ -77,7 +78,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "EXTENSIONS": {"scrapers.watch.Watch": 0},
         "ITEM_PIPELINES": {"scrapers.landing.Landing": 100},
         # quiet
-        "DEFAULT_DROPITEM_LOG_LEVEL": "DEBUG",
+        "LOG_FORMATTER": "scrapers.quiet.QuietFormatter",
         "LOG_LEVEL": "WARNING",
         "RETRY_GIVE_UP_LOG_LEVEL": "WARNING",
         "LOGSTATS_INTERVAL": 0,
