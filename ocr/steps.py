@@ -22,10 +22,10 @@ _BEYOND_DOUBT = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The words of one picture, line by line. `removed` gives a reason for each word that is gone."""
+    """The words of one picture, line by line. `removed`: each word that is gone, and why."""
 
     words: tuple[Word, ...]
-    removed: tuple[str, ...] = ()
+    removed: tuple[tuple[Word, str], ...] = ()
 
     def without(self, gone: Sequence[Word], reason: str) -> "Reading":
         """This reading less the words of `gone`."""
@@ -33,7 +33,7 @@ class Reading:
             return self
         names = {id(word) for word in gone}
         words = tuple(word for word in self.words if id(word) not in names)
-        return replace(self, words=words, removed=self.removed + (reason,) * len(gone))
+        return replace(self, words=words, removed=self.removed + tuple((word, reason) for word in gone))
 
 
 @dataclass(frozen=True, slots=True)
