@@ -1,0 +1,264 @@
+"""Drawn memes whose truth is known: real captions set into the text boxes of real templates.
+
+    for meme in drawn_memes(Path("DATA"), "report", 100):
+        ...  # meme.data, meme.texts, meme.boxes, meme.tags
+
+DATA is a folder with `imgflip_captions.jsonl.gz` and `templates/`. Templates are split in half by the hash of
+their name: "tune" is for choosing settings, "report" for the tables. The same arguments on a machine with the
+same fonts give the same bytes. `python -m bench.ocr_drawn --data DATA --sheet FILE` shows what they look like.
+"""
+
+import argparse
+import hashlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Literal, TypeAlias
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from bench.ocr_hindi import hindi_caption
+from bench.ocr_letters import Fitted, Look, can_draw, draw, find_fonts, fit, height, name_fonts
+from catalog.records import TemplateBox
+from demo.corpus import Blank
+from demo.corpus_folder import FolderCorpus
+from serve.lettering import FONT as ANTON
+
+Half: TypeAlias = Literal["tune", "report"]
+Fonts: TypeAlias = dict[str, dict[str, Path]]
+
+# Templates that have text of their own, which is no part of a caption.
+_LETTERED = (
+    "Aint-Nobody-Got-Time-For-That", "Ancient-Aliens", "Bernie-I-Am-Once-Again-Asking-For-Your-Support",
+    "Hard-To-Swallow-Pills", "Left-Exit-12-Off-Ramp", "Marked-Safe-From", "Roll-Safe-Think-About-It",
+    "Spongebob-Ight-Imma-Head-Out", "The-Scroll-Of-Truth", "UNO-Draw-25-Cards", "Who-Killed-Hannibal",
+)  # fmt: skip
+_WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
+_SHARES = {"condensed": 55, "sans": 25, "serif": 10, "comic": 10, "devanagari": 100}
+_COLOURS = ((255, 235, 40), (255, 60, 50), (90, 230, 90), (80, 200, 255), (255, 150, 30), (255, 120, 220))
+_SIDES = (320, 420, 500, 600, 720, 900)  # square roots of the area of what is saved
+_LEAST_LETTER = 11  # pixels an em in what is saved: smaller ones nobody reads
+_LARGEST = 0.14  # of the picture's mean side
+_LONGEST = 180  # characters of a caption
+_MARK = "imgflip.com"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One meme.
+
+    data: a JPEG.
+    texts, boxes: what each text box says ("" for an empty one) and where it is, in the template's order.
+    tags: how it was made: style, kind of font, "small letters", "turned", "marked", the JPEG's quality, the template.
+    """
+
+    data: bytes
+    texts: tuple[str, ...]
+    boxes: tuple[TemplateBox, ...]
+    tags: tuple[str, ...]
+
+
+def drawn_memes(
+    data: Path, half: Half, count: int, seed: int = 0, script: Literal["latin", "devanagari"] = "latin"
+) -> Iterator[Drawn]:
+    """`count` memes on the templates of `half`, all of them in turn; a smaller count gives the beginning of a larger.
+
+    script: real captions, those in ASCII; or our own Hindi ones.
+
+    Raises:
+        OSError: fontconfig's `fc-list` is not installed.
+        ValueError: this machine has no font for the script.
+    """
+    corpus, found = FolderCorpus(data, None), find_fonts()
+    fonts = {kind: fonts for kind, fonts in found.items() if (kind == "devanagari") == (script == "devanagari")}
+    if not fonts:
+        raise ValueError(f"no font for {script} is installed (Debian: fonts-lohit-deva)")
+    blanks = sorted((blank for blank in corpus.blanks if is_usable(blank.slug, half)), key=lambda blank: blank.slug)
+    made = turn = 0
+    while made < count:
+        chance = Random(f"{seed} {half} {turn}")
+        blank = blanks[turn % len(blanks)]
+        turn += 1
+        texts = corpus.post(blank, chance.randrange(corpus.count(blank))).boxes
+        if script == "devanagari":
+            texts = hindi_caption(chance)
+        elif not "".join(texts).isascii():
+            continue
+        meme = _draw_meme(corpus.picture(blank), blank, texts, fonts, chance)
+        if meme:
+            made += 1
+            yield meme
+
+
+def is_usable(slug: str, half: Half) -> bool:
+    """Whether the template is of that half and has no text of its own."""
+    odd = hashlib.sha256(slug.encode()).digest()[-1] % 2
+    return odd == (half == "report") and slug not in _LETTERED
+
+
+def _draw_meme(picture: Image.Image, blank: Blank, texts: Sequence[str], fonts: Fonts, chance: Random) -> Drawn | None:
+    """None if the caption is not fit to be drawn: empty, long, or too small to read in its boxes."""
+    texts = [" ".join(text.split()) for text in texts]
+    if not 4 <= len("".join(texts)) <= _LONGEST or len(texts) > len(blank.boxes):
+        return None
+    texts += [""] * (len(blank.boxes) - len(texts))
+    style = chance.choices(("outlined", "coloured", "dark", "on white", "on black"), (55, 10, 10, 18, 7))[0]
+    kind = chance.choices(list(fonts), [_SHARES[kind] for kind in fonts])[0]
+    cuts = _heavy(fonts[kind]) if style in {"outlined", "coloured"} else fonts[kind]
+    font = cuts[chance.choice(list(cuts))]
+    if chance.random() < (0.85 if kind == "condensed" else 0.25):
+        texts = [text.upper() for text in texts]
+    if not all(can_draw(text, font) for text in texts):
+        return None
+    side = chance.choice(_SIDES)
+    factor = side / (picture.width * picture.height) ** 0.5
+    # Drawn at least as large as it is saved, and often larger: a saved meme was scaled down on its way.
+    canvas = _scaled(picture, factor * chance.choice((1.0, 1.0, 1.3, 1.7)))
+    least = _LEAST_LETTER * canvas.width / (picture.width * factor)
+    if style in {"on white", "on black"}:
+        made = _add_strip(canvas, texts, font, style, least, chance)
+    else:
+        made = _fill_boxes(canvas, blank.boxes, texts, font, style, least, chance)
+    if made is None:
+        return None
+    canvas, boxes, said, sizes = made
+    tags = [style, kind, font.stem, blank.slug]
+    if any(box.angle % 360 for box in boxes):
+        tags.append("turned")
+    if chance.random() < 0.3:
+        _mark(canvas)
+        tags.append("marked")
+    saved = _scaled(canvas, side / (canvas.width * canvas.height) ** 0.5)
+    if min(sizes) * saved.width / canvas.width < 1.6 * _LEAST_LETTER:
+        tags.append("small letters")
+    data, quality = _encode(saved, chance)
+    return Drawn(data, said, boxes, (*tags, quality))
+
+
+Made: TypeAlias = tuple[Image.Image, tuple[TemplateBox, ...], tuple[str, ...], list[int]]
+
+
+def _fill_boxes(
+    canvas: Image.Image, boxes: tuple[TemplateBox, ...], texts: Sequence[str], font: Path, style: str, least: float,
+    chance: Random,
+) -> Made | None:  # fmt: skip
+    outline = chance.uniform(0.045, 0.1)
+    colour = chance.choice(_COLOURS)
+    largest = max(least, _LARGEST * chance.uniform(0.6, 1.0) * (canvas.width * canvas.height) ** 0.5)
+    sizes = []
+    for box, text in zip(boxes, texts, strict=True):
+        if not text:
+            continue
+        look = Look(colour if style == "coloured" else _WHITE, _BLACK, outline)
+        if style == "dark":
+            # Plain black where the ground is light and even, with a white edge elsewhere.
+            look = Look(_BLACK) if _is_light(canvas, box) else Look(_BLACK, _WHITE, outline)
+        room = round(box.width * canvas.width), round(box.height * canvas.height)
+        fitted = fit(text, font, look, room, (least, largest))
+        if fitted is None:
+            return None
+        draw(canvas, box, fitted, look)
+        sizes.append(fitted.size)
+    return canvas, boxes, tuple(texts), sizes
+
+
+def _add_strip(
+    canvas: Image.Image, texts: Sequence[str], font: Path, style: str, least: float, chance: Random
+) -> Made | None:
+    """The whole caption in a strip of its own: dark on white above the picture, or white on black below it."""
+    text, margin = " ".join(text for text in texts if text), round(0.03 * canvas.width)
+    look = Look(*((_WHITE, _BLACK) if style == "on black" else ((20, 20, 20), _BLACK)), 0.0,
+                "center" if style == "on black" else chance.choice(("left", "center")))  # fmt: skip
+    largest = max(least, chance.uniform(0.055, 0.085) * canvas.width)
+    fitted = fit(text, font, look, (canvas.width - 2 * margin, canvas.height), (least, largest))
+    if fitted is None:
+        return None
+    strip = height(fitted, look) + 2 * margin
+    whole = Image.new("RGB", (canvas.width, canvas.height + strip), _WHITE if style == "on white" else _BLACK)
+    whole.paste(canvas, (0, strip if style == "on white" else 0))
+    top = margin if style == "on white" else canvas.height + margin
+    box = TemplateBox(
+        x=margin / whole.width, y=top / whole.height,
+        width=1 - 2 * margin / whole.width, height=height(fitted, look) / whole.height,
+    )  # fmt: skip
+    draw(whole, box, fitted, look)
+    return whole, (box,), (text,), [fitted.size]
+
+
+def _is_light(canvas: Image.Image, box: TemplateBox) -> bool:
+    left, top = round(box.x * canvas.width), round(box.y * canvas.height)
+    right, bottom = round((box.x + box.width) * canvas.width), round((box.y + box.height) * canvas.height)
+    ground = np.asarray(canvas.crop((left, top, right, bottom)).convert("L"))
+    return bool(np.percentile(ground, 10) > 150)
+
+
+def _heavy(fonts: Mapping[str, Path]) -> dict[str, Path]:
+    """The bold cuts, and what has none: nobody outlines thin letters."""
+    return {
+        name: file
+        for name, file in fonts.items()
+        if name.endswith("Bold") or f"{name.rpartition(' ')[0]} Bold" not in fonts
+    }
+
+
+def _mark(canvas: Image.Image) -> None:
+    """The site's name, small, in the lower left corner."""
+    size = max(10, round(0.026 * canvas.width))
+    fitted = Fitted(ANTON, size, (_MARK,))
+    tall = height(fitted, Look(_WHITE)) / canvas.height
+    box = TemplateBox(x=0.008, y=0.99 - tall, width=0.3, height=tall)
+    draw(canvas, box, fitted, Look((235, 235, 235), (40, 40, 40), 0.06, "left"))
+
+
+def _scaled(picture: Image.Image, factor: float) -> Image.Image:
+    size = round(picture.width * factor), round(picture.height * factor)
+    return picture.resize(size, Image.Resampling.LANCZOS)
+
+
+def _encode(picture: Image.Image, chance: Random) -> tuple[bytes, str]:
+    """As JPEG of some quality; a third of them were one of another quality before."""
+    quality = chance.randint(40, 95)
+    if chance.random() < 1 / 3:
+        picture = Image.open(io.BytesIO(_jpeg(picture, chance.randint(50, 90))))
+    return _jpeg(picture, quality), f"q{quality // 10}x"
+
+
+def _jpeg(picture: Image.Image, quality: int) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=quality)
+    return stream.getvalue()
+
+
+def contact_sheet(memes: Sequence[Drawn], columns: int = 6, cell: int = 300) -> Image.Image:
+    """The memes in rows, with their tags."""
+    sheet = Image.new("RGB", (columns * cell, -(-len(memes) // columns) * cell), (90, 90, 90))
+    pen = ImageDraw.Draw(sheet)
+    for number, meme in enumerate(memes):
+        picture = Image.open(io.BytesIO(meme.data))
+        picture.thumbnail((cell - 6, cell - 20))
+        x, y = number % columns * cell, number // columns * cell
+        sheet.paste(picture, (x, y))
+        pen.text((x, y + cell - 18), ", ".join(meme.tags[:3]), _WHITE)
+    return sheet
+
+
+def main() -> None:
+    """Draw a contact sheet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds captions and templates/")
+    parser.add_argument("--sheet", type=Path, required=True, help="where to write the contact sheet")
+    parser.add_argument("--half", choices=("tune", "report"), default="tune")
+    parser.add_argument("--script", choices=("latin", "devanagari"), default="latin")
+    parser.add_argument("--count", type=int, default=36)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    print(name_fonts(find_fonts()))
+    memes = drawn_memes(arguments.data, arguments.half, arguments.count, arguments.seed, arguments.script)
+    contact_sheet(list(memes)).save(arguments.sheet)
+
+
+if __name__ == "__main__":
+    main()
