@@ -1,0 +1,62 @@
+"""What is printed on the real memes: their transcripts, and the listed corrections of those that are plainly wrong."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CORRECTIONS = Path(__file__).with_name("ocr_corrections.yaml")
+
+
+@dataclass(frozen=True)
+class Truth:
+    """text: the caption. scene: other words that are printed on the picture, which may be read or not."""
+
+    text: str
+    scene: str = ""
+
+
+class Corrections:
+    """The corrections of one file; what they are and why they are made stands at its head."""
+
+    def __init__(self, path: Path = CORRECTIONS) -> None:
+        content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        self._marks = " ".join(content.pop("marks"))
+        self.files: dict[str, dict[str, Any]] = content
+
+    def apply(self, file: str, transcript: str) -> Truth:
+        """The truth about `file`, a picture as the manifest names it.
+
+        Raises:
+            ValueError: a correction is about something that the transcript does not say.
+        """
+        entry = self.files.get(file, {})
+        text = transcript
+        for wrong, right in entry.get("change", {}).items():
+            if wrong not in text:
+                raise ValueError(f"{CORRECTIONS.name}: {file}: the transcript has no {wrong!r}")
+            text = text.replace(wrong, right)
+        if "add" in entry:
+            text = f"{text.rstrip()}\n{entry['add']}"
+        return Truth(text, f"{entry.get('scene', '')} {self._marks}")
+
+
+def forgive(reading: Sequence[str], truth: Truth, split: Callable[[str], list[str]]) -> list[str]:
+    """`reading` without the words that only the scene explains.
+
+    A word that the caption has, too, stays as often as the caption has it: the first ones.
+    split: makes a text into words as those of `reading` were made.
+    """
+    expected, allowed = Counter(split(truth.text)), Counter(split(truth.scene))
+    kept = []
+    for word in reading:
+        if expected[word] > 0:
+            expected[word] -= 1
+        elif allowed[word] > 0:
+            allowed[word] -= 1
+            continue
+        kept.append(word)
+    return kept
