@@ -1,29 +1,22 @@
 """A pure function over many partitions: in this process, in local processes, or on a Ray cluster.
 
-Each local worker has a pipe of its own and works on one partition at a time, so a worker that
-dies is known by the partition it took with it, and no more partitions exist at once than workers.
+`run_partitions` is for work of our own: a worker that dies ends it. `try_partitions` is for what
+strangers made: a partition that kills its worker, or takes too long, is an answer like any other.
 """
 
-import multiprocessing
 import os
 import pickle
-import reprlib
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
-from typing import Any, Generic, TypeVar
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
+from typing import Any, TypeVar
 
-from configs.errors import MemeloomError
 from configs.progress import Progress, Silent
 from configs.schema import Engine
-from engine.outcome import Outcome, attempt, be_single_threaded
+from engine.crew import Crew, Guard, Lost, Supervisor
 
 P = TypeVar("P")
 R = TypeVar("R")
-_ENDING_SECONDS = 5.0
 
 
 def run_partitions(
@@ -43,17 +36,30 @@ def run_partitions(
         Exception: whatever `function` raised, as it was, with the worker's traceback as a note.
     """
     progress = progress or Silent()
-    if engine.kind == "ray":
-        from engine.ray_pool import run_on_ray
-
-        results = run_on_ray(function, partitions, engine)
-    elif (workers := engine.workers or available_cores()) == 1:
-        results = map(function, partitions)
+    if engine.kind == "local" and (engine.workers or available_cores()) == 1:
+        results: Iterator[R] = map(function, partitions)
     else:
-        results = _run_locally(function, partitions, workers)
+        results = (result for _, result in _supervised(partial(_unchanged, function), partitions, engine, None))
     for result in results:
         progress.advance(1)
         yield result
+
+
+def try_partitions(
+    opened: Callable[[], Callable[[P], R]], partitions: Iterable[P], engine: Engine, guard: Guard
+) -> Iterator[tuple[P, R | Lost]]:
+    """Yield every partition with its result, or with how it was lost, in the order in which they are done.
+
+    opened: called once in each worker, before its first partition; what it returns is called with each.
+        It goes to the workers pickled, once: what all partitions need belongs there.
+    engine: one local worker is another process, too.
+    guard: what a partition may take of its worker. Who takes more is replaced, and so is who dies.
+
+    Raises:
+        MemeloomError: workers cannot get ready, or die of every partition; there is no Ray to work on.
+        Exception: whatever `opened` or its function raised.
+    """
+    return _supervised(opened, partitions, engine, guard)
 
 
 def available_cores() -> int:
@@ -61,105 +67,25 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@dataclass
-class _Worker(Generic[P]):
-    """A process, our end of its pipe, and what it works on."""
-
-    process: SpawnProcess
-    pipe: Connection
-    number: int
-    partition: P
-
-    def death(self) -> MemeloomError:
-        self.process.join(_ENDING_SECONDS)
-        code = self.process.exitcode
-        how = f"was killed by {signal.Signals(-code).name}" if code and code < 0 else f"ended with exit code {code}"
-        return MemeloomError(
-            f"a worker {how} at partition {self.number} ({reprlib.repr(self.partition)}); "
-            "if memory ran out, set engine.workers lower"
-        )
-
-
-def _run_locally(function: Callable[[P], R], partitions: Iterable[P], workers: int) -> Iterator[R]:
-    context = multiprocessing.get_context("spawn")
+def _supervised(
+    opened: Callable[[], Callable[[P], R]], partitions: Iterable[P], engine: Engine, guard: Guard | None
+) -> Iterator[tuple[P, Any]]:
     # Pickled here, so that a worker limits the threads of its libraries before it loads them.
-    packed = pickle.dumps(function)
-    numbered = enumerate(partitions, start=1)
-    at_work: dict[Connection, _Worker[P]] = {}
-    processes: list[SpawnProcess] = []
-    try:
-        while len(at_work) < workers and (following := next(numbered, None)):
-            pipe, far_end = context.Pipe()
-            process = context.Process(target=_work, args=(far_end, packed), daemon=True)
-            process.start()
-            processes.append(process)
-            far_end.close()
-            at_work[pipe] = _Worker(process, pipe, *following)
-            _hand_over(at_work[pipe])
-        while at_work:
-            for worker in _ready(at_work):
-                result: R = _receive(worker).result()
-                del at_work[worker.pipe]
-                if following := next(numbered, None):
-                    at_work[worker.pipe] = _Worker(worker.process, worker.pipe, *following)
-                    _hand_over(at_work[worker.pipe])
-                else:
-                    worker.pipe.close()
-                yield result
-    finally:
-        for worker in at_work.values():
-            worker.process.terminate()
-            worker.pipe.close()
-        _end(processes)
+    packed = pickle.dumps(opened)
+    with _crew(packed, engine, guard) as crew, closing(Supervisor(crew, partitions, guard).run()) as done:
+        for partition, outcome in done:
+            yield partition, outcome if isinstance(outcome, Lost) else outcome.result()
 
 
-def _hand_over(worker: _Worker[P]) -> None:
-    try:
-        worker.pipe.send(worker.partition)
-    except BrokenPipeError:
-        raise worker.death() from None
+def _crew(packed: bytes, engine: Engine, guard: Guard | None) -> AbstractContextManager[Crew]:
+    if engine.kind == "ray":
+        from engine.ray_pool import ray_crew
+
+        return ray_crew(packed, engine, guard)
+    from engine.local import LocalCrew
+
+    return nullcontext(LocalCrew(packed, engine.workers or available_cores(), guard))
 
 
-def _ready(at_work: dict[Connection, _Worker[P]]) -> list[_Worker[P]]:
-    sentinels = {worker.process.sentinel: worker for worker in at_work.values()}
-    ready = wait([*at_work, *sentinels])
-    pipes = [at_work[item] for item in ready if isinstance(item, Connection)]
-    return pipes or [sentinels[item] for item in ready if isinstance(item, int)]
-
-
-def _receive(worker: _Worker[P]) -> Outcome[Any]:
-    try:
-        outcome: Outcome[Any] | None = worker.pipe.recv() if worker.pipe.poll() else None
-    except (EOFError, ConnectionResetError):
-        outcome = None
-    if outcome is None:
-        raise worker.death()
-    return outcome
-
-
-def _end(processes: list[SpawnProcess]) -> None:
-    for process in processes:
-        process.join(_ENDING_SECONDS)
-        if process.is_alive():
-            process.kill()
-            process.join(_ENDING_SECONDS)
-        process.close()
-
-
-def _work(pipe: Connection, packed: bytes) -> None:
-    # Ctrl-C reaches every process of a terminal; the parent ends its workers itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    be_single_threaded()
-    try:
-        while True:
-            pipe.send_bytes(attempt(packed, pipe.recv()))
-    except (EOFError, BrokenPipeError):
-        return  # nothing more to do, or nobody to do it for
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def _unchanged(function: Callable[[P], R]) -> Callable[[P], R]:
+    return function

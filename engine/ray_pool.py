@@ -1,53 +1,104 @@
-"""`run_partitions` on a Ray cluster that is there. Needs the extra ``ray``, and memeloom installed on its nodes."""
+"""Workers that are actors of a Ray cluster. Needs the extra ``ray``, and memeloom installed on the cluster's nodes.
+
+Ray tries nothing again by itself here: no call is repeated and no actor is restarted. What kills a
+worker comes back to us once for each time that it did.
+"""
 
 import logging
 import os
 import pickle
-import reprlib
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from configs.errors import MemeloomError
 from configs.schema import Engine
-from engine.outcome import Outcome, attempt, be_single_threaded
+from engine.crew import Died, Guard, Hand
+from engine.duty import Duty
+from engine.outcome import Outcome
 
-P = TypeVar("P")
-R = TypeVar("R")
 _CONNECT_SECONDS = 5.0
 
 
-def run_on_ray(function: Callable[[P], R], partitions: Iterable[P], engine: Engine) -> Iterator[R]:
-    """Yield ``function(partition)`` as the cluster gets them done; see `engine.pool.run_partitions`.
-
-    As many partitions are in flight as `engine.workers` says, else as the cluster has processors.
+@contextmanager
+def ray_crew(packed: bytes, engine: Engine, guard: Guard | None) -> Iterator["RayCrew"]:
+    """The crew of the cluster at `engine.ray_address`: as many as `engine.workers` says, else as it has processors.
 
     Raises:
-        MemeloomError: Ray is not installed, the cluster is not there, or a worker died.
+        MemeloomError: Ray is not installed, or the cluster is not there.
     """
     with _cluster(engine.ray_address) as ray:
-        in_flight = engine.workers or int(ray.cluster_resources().get("CPU", 0))
-        if in_flight < 1:
+        size = engine.workers or int(ray.cluster_resources().get("CPU", 0))
+        if size < 1:
             raise MemeloomError(f"the Ray cluster at {engine.ray_address} has no processors")
-        # A task that killed its worker is not tried again: it would kill the next one.
-        task = ray.remote(num_cpus=1, max_retries=0)(_work)
-        packed = ray.put(pickle.dumps(function))
-        numbered = enumerate(partitions, start=1)
-        at_work: dict[Any, str] = {}
+        yield RayCrew(ray, size, Duty(packed, guard))
+
+
+class RayCrew:
+    """Up to `size` actors, each on a processor of its own. One for which none is free yet gets no partition."""
+
+    def __init__(self, ray: Any, size: int, duty: Duty) -> None:
+        self.size = size
+        self._ray = ray
+        self._duty = ray.put(duty)
+        self._actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
+
+    def hire(self) -> Hand:
+        """Ask for an actor; it is ready when the cluster has room."""
+        return _RayHand(self._ray, self._actor.remote(self._duty))
+
+    def wait(self, hands: Collection[Hand], seconds: float | None) -> list[Hand]:
+        """Those whose call has returned, or failed."""
+        said = {hand.said: hand for hand in hands if isinstance(hand, _RayHand)}
+        first, _ = self._ray.wait(list(said), timeout=seconds)
+        return [said[done] for done in (first and self._ray.wait(list(said), num_returns=len(said), timeout=0)[0])]
+
+    def close(self) -> None:
+        """Ray ends the actors that nothing refers to."""
+
+
+class _RayHand:
+    """An actor, and the answer that we wait for."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray = ray
+        self._actor = actor
+        self.said = actor.open.remote()
+
+    def give(self, partition: object) -> None:
+        """Call it with `partition`."""
+        self.said = self._actor.work.remote(partition)
+
+    def hear(self) -> Outcome[Any]:
+        """Its answer. Raises Died."""
         try:
-            while True:
-                while len(at_work) < in_flight and (following := next(numbered, None)):
-                    number, partition = following
-                    at_work[task.remote(packed, partition)] = f"partition {number} ({reprlib.repr(partition)})"
-                if not at_work:
-                    return
-                for done in ray.wait(list(at_work))[0]:
-                    yield _outcome(ray, done, at_work.pop(done)).result()
-        finally:
-            for reference in at_work:
-                ray.cancel(reference, force=True)
+            outcome: Outcome[Any] = pickle.loads(self._ray.get(self.said))  # noqa: S301 our own worker wrote it
+        except self._ray.exceptions.RayError as error:
+            raise Died(f"of the Ray cluster died ({str(error).splitlines()[0]})") from None
+        return outcome
+
+    def leave(self) -> None:
+        """End it: it does nothing."""
+        self.end()
+
+    def end(self) -> None:
+        """Kill it."""
+        self._ray.kill(self._actor)
+
+
+class _Actor:
+    """`Duty` in a process of the cluster."""
+
+    def __init__(self, duty: Duty) -> None:
+        self._duty = duty
+
+    def open(self) -> bytes:
+        return self._duty.open()
+
+    def work(self, partition: object) -> bytes:
+        return self._duty.work(partition)
 
 
 @contextmanager
@@ -86,17 +137,3 @@ def _require_listener(address: str) -> None:
         raise MemeloomError(
             f"no Ray cluster at {address!r} (engine.ray_address): {error}; start one with ray start --head"
         ) from error
-
-
-def _work(packed: bytes, partition: object) -> bytes:
-    be_single_threaded()
-    return attempt(packed, partition)
-
-
-def _outcome(ray: Any, done: Any, where: str) -> Outcome[Any]:
-    try:
-        outcome: Outcome[Any] = pickle.loads(ray.get(done))  # noqa: S301 our own worker wrote it
-    except ray.exceptions.RayError as error:
-        reason = str(error).splitlines()[0]
-        raise MemeloomError(f"a Ray worker died at {where}: {reason}") from error
-    return outcome

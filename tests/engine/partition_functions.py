@@ -1,11 +1,14 @@
 """What the tests let workers do: top-level functions, as `run_partitions` asks for."""
 
 import contextlib
+import ctypes
 import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 class OddError(Exception):
@@ -47,6 +50,14 @@ def exit_at_once(_: int) -> int:
     sys.exit(7)
 
 
+def wait_for_each_other(folder: str) -> int:
+    """Return only when two processes are at it."""
+    (Path(folder) / str(os.getpid())).touch()
+    while len(list(Path(folder).iterdir())) < 2:
+        time.sleep(0.01)
+    return os.getpid()
+
+
 def stand_still(folder: str) -> None:
     """Leave this process's id in `folder` and work for longer than any test waits."""
     (Path(folder) / str(os.getpid())).touch()
@@ -61,6 +72,55 @@ def die_beside_a_sleeper(partition: tuple[str, bool]) -> None:
     while not any(Path(folder).iterdir()):
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ready(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """For `try_partitions`: a worker that needs no preparation."""
+    return function
+
+
+def note_each_start(folder: str) -> Callable[[int], int]:
+    """A worker that leaves a file for itself in `folder` when it starts."""
+    (Path(folder) / str(os.getpid())).touch()
+    return process_id
+
+
+def refuse_to_start() -> Callable[[int], int]:
+    raise LookupError("no engine")
+
+
+def die_at_the_start() -> Callable[[int], int]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return square
+
+
+def suffer(partition: tuple[str, int]) -> int:
+    """Square a number, or do what takes a worker out."""
+    fate, number = partition
+    if fate == "die":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if fate == "hang":
+        hang_in_native_code()
+    return number * number
+
+
+def hang_in_native_code() -> None:
+    """Ten minutes in C with Python's lock held: no thread and no signal handler of this process runs."""
+    ctypes.PyDLL(None).sleep(600)
+
+
+def hang_where_it_is_seen(folder: str) -> None:
+    (Path(folder) / str(os.getpid())).touch()
+    hang_in_native_code()
+
+
+_hoard: list[bytes] = []
+
+
+def grow(mb: int) -> int:
+    """Keep so much memory for good; the process that does."""
+    _hoard.append(b"x" * (mb << 20))
+    return os.getpid()
 
 
 def thread_limits(_: int) -> tuple[str | None, int]:

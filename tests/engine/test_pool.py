@@ -27,6 +27,7 @@ from tests.engine.partition_functions import (
     return_a_function,
     square,
     thread_limits,
+    wait_for_each_other,
 )
 
 
@@ -67,9 +68,9 @@ def test_no_partitions_give_no_results(workers: int) -> None:
     assert list(run_partitions(square, [], local(workers))) == []
 
 
-def test_one_worker_is_this_process_and_more_are_others() -> None:
+def test_one_worker_is_this_process_and_more_are_others(tmp_path: Path) -> None:
     assert set(run_partitions(process_id, range(3), local(1))) == {os.getpid()}
-    others = set(run_partitions(process_id, range(30), local(2)))
+    others = set(run_partitions(wait_for_each_other, [str(tmp_path)] * 2, local(2)))
     assert len(others) == 2
     assert os.getpid() not in others
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,8 +16,18 @@ import pytest
 
 from configs.errors import MemeloomError
 from configs.schema import Engine
-from engine.pool import run_partitions
-from tests.engine.partition_functions import die_at_three, fail_at_three, square, stand_still, thread_limits
+from engine.crew import Guard, Lost
+from engine.pool import run_partitions, try_partitions
+from tests.engine.partition_functions import (
+    die_at_three,
+    fail_at_three,
+    grow,
+    ready,
+    square,
+    stand_still,
+    suffer,
+    thread_limits,
+)
 from tests.services.process import free_port
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
@@ -82,7 +93,7 @@ def test_errors_are_those_of_local_processes(cluster: Engine) -> None:
     with pytest.raises(KeyError, match="three") as caught:
         list(run_partitions(fail_at_three, range(10), cluster))
     assert "in fail_at_three" in "".join(caught.value.__notes__)
-    with pytest.raises(MemeloomError, match=r"a Ray worker died at partition 4 \(3\)"):
+    with pytest.raises(MemeloomError, match=r"a worker of the Ray cluster died \(.*\) at partition 4 \(3\)"):
         list(run_partitions(die_at_three, range(10), cluster))
 
 
@@ -116,6 +127,28 @@ def test_an_error_ends_the_work_that_is_under_way(cluster: Engine, tmp_path: Pat
     # The processors are free again: what stood still for ten minutes was ended.
     assert sorted(run_partitions(square, range(4), cluster)) == [0, 1, 4, 9]
     assert time.monotonic() - begun < 60
+
+
+@needs_ray
+@quiet
+def test_what_kills_or_stalls_its_worker_is_told_once_and_the_others_are_done(cluster: Engine) -> None:
+    fates = {1: "die", 4: "hang"}
+    partitions = [(fates.get(n, "square"), n) for n in range(8)]
+    results = list(try_partitions(partial(ready, suffer), partitions, cluster, Guard(seconds=3, memory_mb=10_000)))
+    assert sorted(n for (_, n), _ in results) == list(range(8))
+    assert {n: result.reason for (_, n), result in results if isinstance(result, Lost)} == {
+        1: "worker died", 4: "timeout",
+    }  # fmt: skip
+    assert all(result == n * n for (_, n), result in results if n not in fates)
+
+
+@needs_ray
+@quiet
+def test_a_worker_that_grew_is_replaced(cluster: Engine) -> None:
+    alone = cluster.model_copy(update={"workers": 1})
+    results = try_partitions(partial(ready, grow), [1, 500, 1], alone, Guard(seconds=60, memory_mb=400))
+    first, second, third = (pid for _, pid in results)
+    assert first == second != third
 
 
 @needs_ray

@@ -1,0 +1,175 @@
+"""Partitions that kill, stall or bloat their workers: each is an answer, and all others are done."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configs.errors import MemeloomError
+from configs.schema import Engine
+from engine import crew
+from engine.crew import Guard, Lost
+from engine.pool import try_partitions
+from tests.engine.partition_functions import (
+    die_at_the_start,
+    fail_at_three,
+    grow,
+    is_running,
+    note_each_start,
+    process_id,
+    ready,
+    refuse_to_start,
+    suffer,
+)
+
+PATIENT = Guard(seconds=60, memory_mb=10_000)
+HASTY = Guard(seconds=1, memory_mb=10_000)
+
+
+def local(workers: int) -> Engine:
+    return Engine(kind="local", workers=workers, ray_address="auto")
+
+
+def tried(function: Callable[[Any], Any], partitions: list[Any], workers: int, guard: Guard) -> dict[Any, Any]:
+    return dict(try_partitions(partial(ready, function), partitions, local(workers), guard))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_each_partition_comes_back_with_its_result(workers: int) -> None:
+    partitions = [("square", n) for n in range(20)]
+    assert tried(suffer, partitions, workers, PATIENT) == {partition: partition[1] ** 2 for partition in partitions}
+
+
+def test_even_one_worker_is_a_process_of_its_own() -> None:
+    assert os.getpid() not in tried(process_id, [1, 2], 1, PATIENT).values()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_partition_that_kills_its_worker_is_told_and_the_others_are_done(workers: int) -> None:
+    partitions = [("die" if n in (2, 3, 7) else "square", n) for n in range(10)]
+    results = tried(suffer, partitions, workers, PATIENT)
+    assert {n: result for (_, n), result in results.items() if not isinstance(result, Lost)} == {
+        n: n * n for n in (0, 1, 4, 5, 6, 8, 9)
+    }
+    lost = {n: result for (_, n), result in results.items() if isinstance(result, Lost)}
+    assert {n: result.reason for n, result in lost.items()} == dict.fromkeys((2, 3, 7), "worker died")
+    assert lost[2].detail == "a worker was killed by SIGSEGV at partition 3 (('die', 2))"
+
+
+def test_native_code_that_hangs_is_ended_and_the_others_are_done() -> None:
+    partitions = [("hang" if n == 1 else "square", n) for n in range(5)]
+    begun = time.monotonic()
+    results = tried(suffer, partitions, 2, HASTY)
+    lost = results.pop(("hang", 1))
+    assert lost == Lost("timeout", "a worker took more than 1 s at partition 2 (('hang', 1))")
+    assert results == {("square", n): n * n for n in (0, 2, 3, 4)}
+    assert time.monotonic() - begun < 30
+
+
+def test_a_result_that_waited_for_whoever_takes_it_is_not_late() -> None:
+    seen = Counter[str]()
+    for _, result in try_partitions(partial(ready, suffer), [("square", n) for n in range(4)], local(2), HASTY):
+        if not seen:
+            time.sleep(1.5)
+        seen["lost" if isinstance(result, Lost) else "done"] += 1
+    assert seen == {"done": 4}
+
+
+def test_a_worker_that_grew_is_replaced_after_its_partition() -> None:
+    guard = Guard(seconds=60, memory_mb=200)
+    results = list(try_partitions(partial(ready, grow), [1, 300, 1, 1], local(1), guard))
+    assert [partition for partition, _ in results] == [1, 300, 1, 1]
+    first, second, third, fourth = (pid for _, pid in results)
+    assert first == second
+    assert third == fourth != first
+
+
+def test_a_worker_is_opened_once_and_not_for_each_partition(tmp_path: Path) -> None:
+    results = dict(try_partitions(partial(note_each_start, str(tmp_path)), range(20), local(2), PATIENT))
+    assert {file.name for file in tmp_path.iterdir()} >= {str(pid) for pid in results.values()}
+    assert len(list(tmp_path.iterdir())) <= 2
+
+
+def test_what_a_worker_raises_when_it_is_opened_ends_the_run() -> None:
+    with pytest.raises(LookupError, match="no engine"):
+        list(try_partitions(refuse_to_start, range(4), local(2), PATIENT))
+
+
+def test_what_the_function_raises_ends_the_run() -> None:
+    with pytest.raises(KeyError, match="three"):
+        list(try_partitions(partial(ready, fail_at_three), range(10), local(2), PATIENT))
+
+
+def test_workers_that_die_before_they_are_ready_end_the_run() -> None:
+    with pytest.raises(MemeloomError, match="a worker was killed by SIGKILL before it was ready; if memory ran out"):
+        list(try_partitions(die_at_the_start, range(4), local(2), PATIENT))
+
+
+def test_workers_that_are_never_ready_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_STARTING_SECONDS", 0.01)
+    with pytest.raises(MemeloomError, match=r"a worker was not ready within 0\.01 s"):
+        list(try_partitions(partial(ready, suffer), [("square", 1)], local(1), PATIENT))
+
+
+def test_when_every_partition_kills_the_run_ends_before_all_are_lost() -> None:
+    partitions = [("die", n) for n in range(100)]
+    lost = []
+    with pytest.raises(MemeloomError, match="nothing was done: 10 workers were lost one after another"):
+        lost += [result for _, result in try_partitions(partial(ready, suffer), partitions, local(2), PATIENT)]
+    assert lost == []
+
+
+SCRIPT = """
+import sys
+from functools import partial
+sys.path.insert(0, sys.argv[1])
+from configs.schema import Engine
+from engine.crew import Guard
+from engine.pool import try_partitions
+from tests.engine.partition_functions import hang_where_it_is_seen, ready
+if __name__ == "__main__":
+    engine = Engine(kind="local", workers=1, ray_address="auto")
+    list(try_partitions(partial(ready, hang_where_it_is_seen), [sys.argv[2]], engine, Guard(1.5, 10_000)))
+"""
+
+
+def test_a_worker_that_hangs_and_has_nobody_left_is_ended_by_the_kernel(tmp_path: Path) -> None:
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    run = subprocess.Popen([sys.executable, script, Path(__file__).parents[2], folder], start_new_session=True)
+    try:
+        (pid,) = _wait_for(lambda: [int(file.name) for file in folder.iterdir()])
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait(10)
+    _wait_for(lambda: not is_running(pid))
+
+
+def _wait_for(get: Callable[[], Any], seconds: float = 30) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (got := get()):
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.01)
+    return got
+
+
+def endless() -> Iterator[tuple[str, int]]:
+    while True:
+        yield "square", 1
+
+
+def test_who_stops_listening_ends_the_workers() -> None:
+    results = try_partitions(partial(ready, process_id), endless(), local(2), PATIENT)
+    pids = {next(results)[1] for _ in range(20)}
+    results.close()  # type: ignore[attr-defined]
+    assert not any(is_running(pid) for pid in pids if isinstance(pid, int))
