@@ -173,6 +173,14 @@ class DocumentStore(Protocol):
         """
         ...
 
+    def release(self, leases: Sequence[Lease]) -> int:
+        """The work was not tried: pending again, the attempt not counted. Returns how many were still held."""
+        ...
+
+    def failed(self, stage: str) -> Iterator[tuple[str, str]]:
+        """Yield id and reason of what failed in `stage` for good, in order of id, in bounded memory."""
+        ...
+
     def retry(self, stage: str, reason: str | None = None) -> int:
         """Make failed work pending again (all of it, or of one reason). Returns how many."""
         ...

@@ -186,17 +186,13 @@ class MongoDocuments:
 
     def ack(self, leases: Sequence[Lease]) -> int:
         """The work is done. Returns how many leases were still held."""
-        held = 0
-        with self._database.mapped():
-            for (stage, token), group in itertools.groupby(
-                sorted(leases, key=lambda x: (x.stage, x.token)), key=lambda x: (x.stage, x.token)
-            ):
-                for chunk in batched(group, CHUNK):
-                    ids = [work_id(stage, lease.meme_id) for lease in chunk]
-                    query = {"_id": {"$in": ids}, "token": token, "state": "leased", "$expr": _RUNNING}
-                    change = {"$set": {"state": "done"}, "$unset": {"ready_at": "", "token": "", "reason": ""}}
-                    held += self._database["work"].update_many(query, change).modified_count
-        return held
+        return self._let_go(leases, {"$set": {"state": "done"}, "$unset": {"ready_at": "", "token": "", "reason": ""}})
+
+    def release(self, leases: Sequence[Lease]) -> int:
+        """Pending again as before; what had failed once stays behind what was never tried."""
+        ready_at = {"$cond": [{"$gt": ["$attempt", 1]}, "$$NOW", _EPOCH]}
+        change = {"state": "pending", "attempt": {"$subtract": ["$attempt", 1]}, "ready_at": ready_at}
+        return self._let_go(leases, [{"$set": change}, {"$unset": "token"}])
 
     def fail(self, lease: Lease, reason: str, attempts: int) -> None:
         """Back to pending, behind what was never tried, or failed after the last attempt. Raises LeaseLost."""
@@ -206,6 +202,18 @@ class MongoDocuments:
         else:
             change = {"$set": {"state": "pending", "reason": {"$literal": reason}, "ready_at": "$$NOW"}}
             self._update_held(lease, [change, {"$unset": ["token"]}])
+
+    def failed(self, stage: str) -> Iterator[tuple[str, str]]:
+        """Yield id and reason of what failed for good, in order of id."""
+        last = ""
+        while True:
+            query = {"stage": stage, "state": "failed", "_id": {"$gt": work_id(stage, last)}}
+            with self._database.mapped():
+                page = list(self._database["work"].find(query, {"reason": 1}).sort("_id", 1).limit(CHUNK))
+            if not page:
+                return
+            yield from ((document["_id"]["meme"], document["reason"]) for document in page)
+            last = page[-1]["_id"]["meme"]
 
     def retry(self, stage: str, reason: str | None = None) -> int:
         """Make failed work pending again, its attempts counted anew. Returns how many."""
@@ -324,6 +332,18 @@ class MongoDocuments:
             query = {"_id": {"$in": ids}, "state": "leased", "attempt": {"$gte": attempts}, "$expr": _EXPIRED}
             change = {"$set": {"state": "failed", "reason": "abandoned"}, "$unset": {"ready_at": "", "token": ""}}
             self._database["work"].update_many(query, change)
+
+    def _let_go(self, leases: Sequence[Lease], change: Document | list[Document]) -> int:
+        held = 0
+        with self._database.mapped():
+            for (stage, token), group in itertools.groupby(
+                sorted(leases, key=lambda x: (x.stage, x.token)), key=lambda x: (x.stage, x.token)
+            ):
+                for chunk in batched(group, CHUNK):
+                    ids = [work_id(stage, lease.meme_id) for lease in chunk]
+                    query = {"_id": {"$in": ids}, "token": token, "state": "leased", "$expr": _RUNNING}
+                    held += self._database["work"].update_many(query, change).modified_count
+        return held
 
     def _update_held(self, lease: Lease, change: list[Document]) -> None:
         query = {

@@ -217,6 +217,27 @@ class SqliteDocuments:
             changes = f"state = {PENDING}, ready_at = ?, token = NULL, reason = ?"
             self._update_held(lease, changes, (time.time(), reason))
 
+    def release(self, leases: Sequence[Lease]) -> int:
+        """Pending again as before; what had failed once stays behind what was never tried."""
+        if not leases:
+            return 0
+        with self._file.write() as connection:
+            now = time.time()
+            return connection.executemany(
+                f"UPDATE work SET state = {PENDING}, token = NULL, attempt = attempt - 1,"
+                f" ready_at = CASE attempt WHEN 1 THEN 0 ELSE ? END {_HELD}",
+                [(now, x.stage, x.meme_id, x.token, now) for x in leases],
+            ).rowcount
+
+    def failed(self, stage: str) -> Iterator[tuple[str, str]]:
+        """Yield id and reason of what failed for good, in order of id."""
+        query = f"SELECT meme_id, reason FROM work WHERE stage = ? AND state = {FAILED} AND meme_id > ?" \
+                " ORDER BY meme_id LIMIT ?"  # fmt: skip
+        last = ""
+        while rows := self._file.read(query, (stage, last, CHUNK)):
+            yield from ((meme_id, reason) for meme_id, reason in rows)
+            last = rows[-1][0]
+
     def retry(self, stage: str, reason: str | None = None) -> int:
         """Make failed work pending again, its attempts counted anew. Returns how many."""
         with self._file.write() as connection:

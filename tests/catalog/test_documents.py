@@ -372,6 +372,34 @@ class TestLeases:
         assert documents.counts().stages["ocr"] == StageCounts(pending=3)
         assert {lease.attempt for lease in documents.lease("ocr", 3, 60, 1)} == {1}
 
+    def test_released_work_is_pending_again_as_if_it_had_not_been_held(self, documents: DocumentStore) -> None:
+        queued(documents, 3)
+        (tried,) = documents.lease("ocr", 1, 60, 3)
+        documents.fail(tried, "timeout", 3)
+        held = documents.lease("ocr", 3, 60, 3)
+        assert documents.release(held) == 3
+        assert documents.release(held) == 0
+        assert documents.release([]) == 0
+        with pytest.raises(LeaseLost):
+            documents.extend(held[0], 60)
+        assert documents.counts().stages["ocr"] == StageCounts(pending=3)
+        assert {lease.attempt for lease in documents.lease("ocr", 2, 60, 3)} == {1}
+        (last,) = documents.lease("ocr", 1, 60, 3)
+        assert (last.meme_id, last.attempt) == (tried.meme_id, 2)
+
+    def test_what_failed_is_listed_with_its_reason(self, documents: DocumentStore) -> None:
+        queued(documents, 4)
+        documents.enqueue("other", ALL)
+        for stage in ("ocr", "other"):
+            for lease in documents.lease(stage, 3, 60, 1):
+                if lease.meme_id != "test:00001":
+                    documents.fail(lease, f"{stage} {lease.meme_id[-1]}", 1)
+        failed = dict(documents.failed("ocr"))
+        assert failed == {meme_id: f"ocr {meme_id[-1]}" for meme_id in failed}
+        assert len(failed) == documents.counts().stages["ocr"].failed > 0
+        assert list(failed) == sorted(failed)
+        assert list(documents.failed("nothing")) == []
+
     def test_eight_threads_claim_each_job_once(self, documents: DocumentStore) -> None:
         queued(documents, 400)
 
