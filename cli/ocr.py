@@ -1,18 +1,51 @@
 """`memeloom ocr`: Read memes whose caption is only in the picture."""
 
+import re
+from pathlib import Path
+
 import click
 
 from cli.session import Session
 
+_FORMS = (".html", ".png")
+
 
 @click.command(name="ocr", short_help="Read memes whose caption is only in the picture.")
+@click.option("--inspect", metavar="FILE|ID", help="Read one picture, or meme of the catalog, and show what was read.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where --inspect draws: a name that ends in .html or .png. [default: a page in the folder of the runs]",
+)
 @click.pass_obj
-def command(session: Session) -> None:
+def command(session: Session, inspect: str | None, out: Path | None) -> None:
     """Read memes whose caption is only in the picture.
 
     Memes with an image and no caption are leased in batches by worker processes;
     what was read is written to the catalog. A run that was stopped goes on where it was.
+
+    With --inspect nothing is written to the catalog: the picture is drawn with its words and text boxes coloured by
+    confidence, beside their texts; words that were taken out are struck, each with its reason.
     """
+    if out is not None and inspect is None:
+        raise click.UsageError("--out goes with --inspect")
+    if out is not None and out.suffix.lower() not in _FORMS:
+        raise click.BadParameter(f"{out}: the name must end in {' or '.join(_FORMS)}", param_hint="--out")
+    if inspect is not None:
+        _inspect(session, inspect, out)
+        return
     from ocr.stage import read_memes
 
     session.run("ocr", session.config(), read_memes)
+
+
+def _inspect(session: Session, target: str, out: Path | None) -> None:
+    from cli.reading import show_look
+    from ocr.inspect import inspect
+    from ocr.report.look import write_look
+
+    config = session.config()
+    look = inspect(config, target)
+    path = out or Path(config.runs) / f"inspect-{re.sub(r'[^A-Za-z0-9.-]+', '-', look.subject.name)[:100]}.html"
+    write_look(path, look)
+    show_look(look, path)
