@@ -97,6 +97,7 @@ def test_text_stays_in_its_box_and_fills_it() -> None:
     left, top, right, bottom = ImageChops.difference(canvas, plain).getbbox() or (0, 0, 0, 0)
     assert 150 <= left < right <= 450
     assert 100 <= top < bottom <= 300
+    assert bottom - top >= height(fitted, look) - 4  # nothing is cut off
     assert fit("IMPOSSIBLYLONGWORD", FONT, look, (40, 200), (8, 200)) is None
 
 
