@@ -1,6 +1,7 @@
 """`memeloom ocr`: Read memes whose caption is only in the picture."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,8 +18,10 @@ _FORMS = (".html", ".png")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where --inspect draws: a name that ends in .html or .png. [default: a page in the folder of the runs]",
 )
+@click.option("--retry-failed", is_flag=True, help="Try again what was set aside, too.")
+@click.option("--failed", is_flag=True, help="List what was set aside, and why; read nothing.")
 @click.pass_obj
-def command(session: Session, inspect: str | None, out: Path | None) -> None:
+def command(session: Session, inspect: str | None, out: Path | None, retry_failed: bool, failed: bool) -> None:
     """Read memes whose caption is only in the picture.
 
     Memes with an image and no caption are leased in batches by worker processes;
@@ -34,9 +37,14 @@ def command(session: Session, inspect: str | None, out: Path | None) -> None:
     if inspect is not None:
         _inspect(session, inspect, out)
         return
-    from ocr.stage import read_memes
+    from ocr.stage import failed_memes, read_memes
 
-    session.run("ocr", session.config(), read_memes)
+    config = session.config()
+    if failed:
+        for meme_id, reason in failed_memes(config):
+            click.echo(f"{meme_id}\t{reason}")
+        return
+    session.run("ocr", config, partial(read_memes, retry_failed=retry_failed))
 
 
 def _inspect(session: Session, target: str, out: Path | None) -> None:

@@ -17,6 +17,7 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 _HINTS = {
     "requests left": "`memeloom crawl` goes on with the requests that are left.",
     "requests set aside": "`memeloom crawl --failed` lists what was set aside, `--retry-failed` tries it again.",
+    "failed": "`memeloom ocr --failed` lists the memes that could not be read, `--retry-failed` tries them again.",
 }
 
 

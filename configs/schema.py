@@ -115,6 +115,7 @@ class Ocr(Section):
     lease_seconds: Seconds
     image_seconds: Seconds
     attempts: Positive
+    worker_memory_mb: Positive
     min_confidence: Annotated[float, Field(ge=0, le=100)]
     max_words: Positive
 

@@ -10,24 +10,30 @@ from configs import schema
 from ocr.engine import Engine
 from ocr.layout import fill_boxes, find_boxes, find_lines
 from ocr.steps import Reading, clean, cleaning_steps
+from ocr.words import WordModel
 
 
 def read_picture(
-    picture: NDArray[np.uint8], engine: Engine, settings: schema.Ocr, places: Sequence[TemplateBox] = ()
+    picture: NDArray[np.uint8],
+    engine: Engine,
+    settings: schema.Ocr,
+    places: Sequence[TemplateBox] = (),
+    words: WordModel | None = None,
 ) -> Ocr:
     """Read `picture`, a BGR array of shape (height, width, 3), as a caption.
 
     places: the text boxes of the template, if it is known: the caption gets one box for each, in
     their order. Without, its boxes are what stands together, in reading order.
+    words: the words of the catalog's captions, if they are known: lost spaces are put back by them.
 
     Raises:
         ReadFailed: the engine could not read it in time, or at all.
     """
     height, width = picture.shape[:2]
-    reading, dropped = clean(Reading(tuple(engine.read(picture))), cleaning_steps(settings))
-    words, aspect = reading.words, width / height
-    boxes = fill_boxes(words, aspect, places) if places and words else find_boxes(find_lines(words, aspect))
-    confidences = [word.confidence for word in words]
+    reading, dropped = clean(Reading(tuple(engine.read(picture))), cleaning_steps(settings, words))
+    found, aspect = reading.words, width / height
+    boxes = fill_boxes(found, aspect, places) if places and found else find_boxes(find_lines(found, aspect))
+    confidences = [word.confidence for word in found]
     return Ocr(
         text="\n".join(box.text for box in boxes if box.text),
         boxes=tuple(boxes),

@@ -1,79 +1,94 @@
 """The stage that reads memes whose caption is only in the picture."""
 
-import math
+import itertools
 import time
-from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 
-from catalog.documents import StageCounts, Where, open_documents
+from catalog.documents import DocumentStore, StageCounts, Where, open_documents
+from configs.errors import MemeloomError
 from configs.progress import Progress
 from configs.runs import Summary
 from configs.schema import Config
-from engine.pool import run_partitions
-from ocr.engine import check_engine
-from ocr.worker import STAGE, read_batch
+from ocr import engine
+from ocr.run import STAGE, Run
+from ocr.words import WordModel
+from ocr.worker import OpenEngine, open_reader
+
+# More captions than this teach the word model little.
+_MOST_CAPTIONS = 500_000
 
 
-def read_memes(config: Config, progress: Progress) -> Summary:
+def read_memes(
+    config: Config, progress: Progress, *, retry_failed: bool = False, open_engine: OpenEngine = engine.open_engine
+) -> Summary:
     """Read every meme that has a picture and no caption, and that was not read before.
 
-    Worker processes lease batches, write what they read to the memes and acknowledge. Killed at any
-    moment nothing acknowledged is lost; what a dead worker held comes back after `ocr.lease_seconds`.
+    This process leases memes in batches, worker processes read their pictures, and this process writes
+    what they read and acknowledges it. A picture that kills or stalls its worker is charged an attempt.
+    Killed at any moment nothing acknowledged is lost; what a dead run held comes back after `ocr.lease_seconds`.
 
-    The summary's ``held`` counts memes that a worker still holds that is not of this run.
+    retry_failed: what was set aside is tried again, too.
+    open_engine: what loads the engine in each worker.
+
+    The summary's ``held`` counts memes that another run holds, or held when it died.
 
     Raises:
         EngineMissing: the OCR engine cannot work on this machine.
-        StoreError: a store refused or failed.
+        StoreError: a store refused or failed; what was not acknowledged is given back, or comes back.
     """
     start = time.monotonic()
-    check_engine(config.ocr)
+    engine.check_engine(config.ocr)
     documents = open_documents(config.store)
-    tally: Counter[str] = Counter()
     try:
-        documents.enqueue(STAGE, Where(image=True, caption=False, read=False))
-        work = documents.counts().stages.get(STAGE, StageCounts())
-        progress.start("ocr", work.pending, "memes")
-        # What failed and may be tried again is pending again: the next round takes it.
-        while work.pending + work.leased:
-            done = _read_round(config, progress, work.pending + work.leased)
-            tally += done
-            work = documents.counts().stages.get(STAGE, StageCounts())
-            if not done:
-                break
-        progress.finish()
+        run = Run(config, documents, progress)
+        try:
+            if retry_failed:
+                documents.retry(STAGE)
+            documents.enqueue(STAGE, Where(image=True, caption=False, read=False))
+            held = _read_all(config, documents, run, open_engine, progress)
+        except MemeloomError as error:
+            error.summary = run.summary(time.monotonic() - start)
+            raise
     finally:
         documents.close()
-    return _summary(tally, held=work.leased, seconds=time.monotonic() - start)
+    return run.summary(time.monotonic() - start, held)
 
 
-def _read_round(config: Config, progress: Progress, memes: int) -> Counter[str]:
-    tally: Counter[str] = Counter()
-    batches = range(math.ceil(memes / config.ocr.batch))
-    for done in run_partitions(partial(read_batch, config), batches, config.engine):
-        tally += done
-        groups = _groups(done)
-        progress.advance(groups.total() + done["settled"], **groups)
-    return tally
+def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield id and reason of each meme whose picture could not be read, in order of id. Raises StoreError."""
+    documents = open_documents(config.store)
+    try:
+        yield from documents.failed(STAGE)
+    finally:
+        documents.close()
 
 
-def _groups(tally: Counter[str]) -> Counter[str]:
-    """The memes that are done with, as ``kept``, ``dropped`` and ``failed``."""
-    groups: Counter[str] = Counter()
-    for outcome, n in tally.items():
-        group = outcome.partition("/")[0]
-        if group in ("kept", "dropped", "failed"):
-            groups[group] += n
-    return groups
+def word_model(documents: DocumentStore) -> WordModel:
+    """The words of the catalog's own captions, as pages state them."""
+    captions = itertools.islice(documents.scan(Where(caption=True)), _MOST_CAPTIONS)
+    return WordModel.of(text for meme in captions for text in meme.boxes)
 
 
-def _summary(tally: Counter[str], held: int, seconds: float) -> Summary:
-    groups = _groups(tally)
-    counts = {"memes": groups.total(), **{name: groups[name] for name in ("kept", "dropped", "failed")}}
-    rest = {"settled": tally["settled"], "lost": tally["lost"], "held": held}
-    return Summary(
-        stage=STAGE,
-        counts={**counts, **{name: n for name, n in rest.items() if n}},
-        reasons={outcome.partition("/")[2]: n for outcome, n in tally.most_common() if "/" in outcome},
-        seconds={"total": seconds},
-    )
+def _read_all(config: Config, documents: DocumentStore, run: Run, open_engine: OpenEngine, progress: Progress) -> int:
+    """Read until nothing can be leased. Returns how many memes others hold."""
+    before = _work(documents)
+    if not before.pending + before.leased:
+        return 0
+    # The model begins with common English.
+    words = word_model(documents).to_bytes() if config.ocr.language == "eng" else None
+    opened = partial(open_reader, config, open_engine, words)
+    progress.start(STAGE, before.pending, "memes")
+    # What failed and may be tried again is pending again: the next round takes it.
+    while run.read_round(opened):
+        pass
+    progress.finish()
+    after = _work(documents)
+    # The store itself gives up what every holder died of.
+    if abandoned := after.reasons.get("abandoned", 0) - before.reasons.get("abandoned", 0):
+        run.tally["failed/abandoned"] += abandoned
+    return after.leased
+
+
+def _work(documents: DocumentStore) -> StageCounts:
+    return documents.counts().stages.get(STAGE, StageCounts())

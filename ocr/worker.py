@@ -1,121 +1,84 @@
-"""One batch of the OCR stage: lease, read, write the facts back, acknowledge. Runs in a worker process."""
+"""What one worker of the OCR stage does: a stored picture in, its text out. The engine is loaded once a process."""
 
-import time
-from collections import Counter
-from datetime import UTC, datetime
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from catalog.blobs import BlobStore, open_blobs
-from catalog.documents import DocumentStore, Lease, Where, open_documents
-from catalog.errors import BadImage, BlobMissing, LeaseLost, StoreCorrupt
+from catalog.blobs import open_blobs
+from catalog.errors import BadImage, BlobMissing, StoreCorrupt
 from catalog.images import decode_image
-from catalog.records import Image, Meme, TemplateBox
+from catalog.records import Ocr, TemplateBox
+from configs import schema
+from configs.errors import ConfigError, MemeloomError
 from configs.schema import Config
-from ocr.engine import ReadFailed, open_engine
+from engine.duty import resident_mb
+from ocr.engine import Engine, ReadFailed
 from ocr.read import read_picture
+from ocr.words import WordModel
 
-STAGE = "ocr"
-
-_load_engine = lru_cache(maxsize=1)(open_engine)
+OpenEngine: TypeAlias = Callable[[schema.Ocr], Engine]
 
 
-def read_batch(config: Config, number: int) -> Counter[str]:  # noqa: ARG001
-    """Lease up to `ocr.batch` memes and read them. `number` only tells one batch from another.
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A meme's picture in the blob store. places: the text boxes of its template, if that is known."""
 
-    Returns what became of them: ``kept``, ``settled`` (nothing to read any more), ``dropped/REASON``,
-    ``failed/REASON`` (for good), ``retried`` (failed, will be tried again) and ``lost`` (the lease ran
-    out while we read). Empty if there was no work.
+    meme_id: str
+    source: str
+    key: str
+    places: tuple[TemplateBox, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Why there is no reading. again: another attempt may go better."""
+
+    reason: str
+    again: bool
+
+
+Reader: TypeAlias = Callable[[Picture], Ocr | Unread]
+
+
+def open_reader(config: Config, open_engine: OpenEngine, words: bytes | None) -> Reader:
+    """Load engine and word model (`WordModel.to_bytes`); returns what reads one picture.
 
     Raises:
-        StoreError: a store refused or failed; the leases run out, and the memes come back.
         EngineMissing: the engine cannot work on this machine.
+        ConfigError: a worker may not even hold its engine in memory.
+        StoreError: the blob store cannot be opened.
     """
-    documents = open_documents(config.store)
-    try:
-        leases = documents.lease(STAGE, config.ocr.batch, config.ocr.lease_seconds, config.ocr.attempts)
-        if not leases:
-            return Counter()
-        blobs = open_blobs(config.store)
+    blobs, engine = open_blobs(config.store), open_engine(config.ocr)
+    model = None if words is None else WordModel.from_bytes(words)
+    if (held := resident_mb()) > config.ocr.worker_memory_mb:
+        raise ConfigError(
+            f"ocr.worker_memory_mb: {config.ocr.worker_memory_mb} is too little; "
+            f"a worker holds {held:.0f} MB before it reads anything"
+        )
+
+    def read(picture: Picture) -> Ocr | Unread:
         try:
-            return _Batch(config, documents, blobs, leases).run()
-        finally:
-            blobs.close()
-    finally:
-        documents.close()
+            pixels = decode_image(blobs.get(picture.key), max_pixels=config.crawl.max_image_pixels)
+            return read_picture(pixels, engine, config.ocr, picture.places, model)
+        except Exception as error:  # noqa: BLE001 one picture in a million must not end the stage
+            return _unread(error)
+
+    return read
 
 
-class _Batch:
-    """The leased memes of one batch, and the readings of them that are not written yet."""
-
-    def __init__(self, config: Config, documents: DocumentStore, blobs: BlobStore, leases: list[Lease]) -> None:
-        self._config = config
-        self._documents = documents
-        self._blobs = blobs
-        self._engine = _load_engine(config.ocr)
-        self._held = {lease.meme_id: lease for lease in leases}
-        self._extended = time.monotonic()
-        self._readings: dict[str, Meme] = {}
-        self._tally: Counter[str] = Counter()
-
-    def run(self) -> Counter[str]:
-        memes = list(self._documents.scan(Where(ids=tuple(self._held))))
-        places = self._places(memes)
-        for meme in memes:
-            self._extend_in_time()
-            # A meme may have got its caption since it was enqueued, or have been read by one who died too soon.
-            if meme.id in self._held and meme.image and not meme.boxes and not meme.ocr:
-                self._read(meme, meme.image, places.get(meme.template.id, ()) if meme.template else ())
-        self._documents.upsert(self._readings.values())
-        self._documents.ack(list(self._held.values()))
-        return self._count()
-
-    def _places(self, memes: list[Meme]) -> dict[str, tuple[TemplateBox, ...]]:
-        wanted = {meme.template.id for meme in memes if meme.template}
-        if not wanted:
-            return {}
-        return {template.id: template.boxes for template in self._documents.templates() if template.id in wanted}
-
-    def _read(self, meme: Meme, image: Image, places: tuple[TemplateBox, ...]) -> None:
-        try:
-            picture = decode_image(self._blobs.get(image.key), max_pixels=self._config.crawl.max_image_pixels)
-            ocr = read_picture(picture, self._engine, self._config.ocr, places)
-        except BadImage as error:
-            self._fail(meme.id, error.reason, attempts=1)
-        except BlobMissing:
-            self._fail(meme.id, "image missing", attempts=1)
-        except StoreCorrupt:
-            self._fail(meme.id, "image corrupt", attempts=1)
-        except ReadFailed as error:
-            self._fail(meme.id, error.reason, attempts=self._config.ocr.attempts)
-        else:
-            # Only the new fact is written: what others learn about the meme meanwhile stays.
-            self._readings[meme.id] = Meme(id=meme.id, source=meme.source, ocr=ocr, fetched_at=datetime.now(UTC))
-
-    def _fail(self, meme_id: str, reason: str, attempts: int) -> None:
-        lease = self._held.pop(meme_id)
-        try:
-            self._documents.fail(lease, reason, attempts)
-        except LeaseLost:
-            self._tally["lost"] += 1
-        else:
-            self._tally["retried" if lease.attempt < attempts else f"failed/{reason}"] += 1
-
-    def _extend_in_time(self) -> None:
-        if time.monotonic() - self._extended < self._config.ocr.lease_seconds / 3:
-            return
-        self._extended = time.monotonic()
-        for meme_id, lease in list(self._held.items()):
-            try:
-                self._documents.extend(lease, self._config.ocr.lease_seconds)
-            except LeaseLost:
-                # Someone else reads it now; what we read of it is theirs to write.
-                del self._held[meme_id]
-                self._readings.pop(meme_id, None)
-                self._tally["lost"] += 1
-
-    def _count(self) -> Counter[str]:
-        for meme in self._readings.values():
-            dropped = meme.ocr and meme.ocr.dropped
-            self._tally[f"dropped/{dropped}" if dropped else "kept"] += 1
-        self._tally["settled"] = len(self._held) - len(self._readings)
-        return +self._tally
+def _unread(error: Exception) -> Unread:
+    """What `error` says of a picture. If it says something of a store or the engine, it is raised."""
+    match error:
+        case BadImage(reason=reason):
+            return Unread(reason, again=False)
+        case ReadFailed(reason=reason):
+            return Unread(reason, again=True)
+        case BlobMissing():
+            return Unread("image missing", again=False)
+        case StoreCorrupt():
+            return Unread("image corrupt", again=False)
+        case MemeloomError():
+            raise error
+        case MemoryError():
+            return Unread("out of memory", again=True)
+    return Unread(f"unexpected {type(error).__module__}.{type(error).__name__}", again=True)

@@ -149,7 +149,7 @@ def test_odd_but_good_pictures_are_read(
 def test_what_takes_too_long_is_tried_again_then_set_aside_until_asked_for(
     config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
 ) -> None:
-    add("slow", encoded(draw_meme("PATIENCE")))
+    add("slow", encoded(draw_meme("THIS TAKES SOME TIME")))
     summary = read_memes(with_(config, image_seconds=1e-4, attempts=2), Silent())
     assert summary.counts == {"memes": 1, "kept": 0, "dropped": 0, "failed": 1}
     assert summary.reasons == {"timeout": 1}
