@@ -130,7 +130,7 @@ class _Column:
         self, text: str, size: int, colour: str, *, left: int = 0, right: int = _WIDE, struck: bool = False
     ) -> None:
         font = self._fonts.at(size)
-        for line in _wrapped(text, font, right - left) if self.y < _LONGEST else ():
+        for line in _wrapped(text, font, right - left):
             self.pen.text((left, self.y), line, font=font, fill=colour)
             if struck:
                 middle = self.y + round(0.6 * size)

@@ -1,0 +1,191 @@
+"""The page of a run: bounded memory, the worst readings first, and nothing in it that strangers could use."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from catalog.blobs import open_blobs
+from catalog.documents import open_documents
+from catalog.records import Image, Meme, Ocr, OcrBox
+from configs.load import load_config
+from configs.schema import Config, Store
+from ocr.report.page import card, draw
+from ocr.report.seen import GROUP, SAMPLE, WORST, Note, Seen
+from ocr.report.write import write_report
+
+BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)
+HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
+
+
+class Page(HTMLParser):
+    """A page taken apart: tags with their attributes, and the text that is not style."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags[-1:] != [("style", {})]:
+            self.text += f"{data}\n"
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def seen_of(*notes: Note) -> Seen:
+    seen = Seen()
+    seen.see(notes)
+    return seen
+
+
+def page_of(seen: Seen, cards: dict[str, str] | None = None, ended: str = "finished") -> Page:
+    return Page(draw(seen, cards or {}, began=BEGAN, seconds=10.0, ended=ended))
+
+
+def meme(name: str, text: str = "SAID", confidence: float = 97.0, **facts: object) -> Meme:
+    box = OcrBox(text=text, x=0.1, y=0.1, width=0.5, height=0.2, confidence=confidence)
+    ocr = Ocr(text=text, boxes=(box,), confidence=confidence, engine="fake")
+    return Meme.model_validate({"id": f"test:{name}", "source": "test", "ocr": ocr, **facts})
+
+
+def test_the_worst_are_kept_in_order_and_the_order_of_arrival_is_no_matter() -> None:
+    notes = [Note(f"test:{number}", "kept", (number * 37 % 1000) / 10) for number in range(1000)]
+    lowest = sorted(notes, key=lambda note: (note.confidence, note.meme_id))[:WORST]
+    for shuffle in range(3):
+        random.Random(shuffle).shuffle(notes)
+        assert seen_of(*notes).worst() == [note.meme_id for note in lowest]
+
+
+def test_memory_does_not_grow_with_memes_or_reasons() -> None:
+    seen = Seen()
+    for number in range(30_000):
+        group = ("kept", f"dropped/reason {number % 500}", "failed/timeout")[number % 3]
+        seen.see([Note(f"test:{number}", group, number % 100)])
+    assert len(seen.worst()) == WORST
+    assert sum(map(len, seen.sample("dropped").values())) <= GROUP
+    assert len(seen.sample("failed")["timeout"]) == SAMPLE
+    assert sum(len(least.items) for least in seen._samples.values()) <= 40 * SAMPLE
+    assert seen.outcomes.total() == 30_000
+
+
+def test_a_sample_is_fair_and_does_not_depend_on_the_order() -> None:
+    notes = [Note(f"test:{number:04}", "dropped/no text") for number in range(2000)]
+    first = seen_of(*notes).sample("dropped")
+    assert seen_of(*reversed(notes)).sample("dropped") == first
+    places = [int(meme_id.removeprefix("test:")) for meme_id in first["no text"]]
+    assert min(places) < 1000 < max(places)
+
+
+def test_reasons_come_with_the_most_frequent_first() -> None:
+    seen = seen_of(*(Note(f"test:{n}", "failed/rare" if n == 0 else "failed/common") for n in range(5)))
+    assert list(seen.sample("failed")) == ["common", "rare"]
+    assert seen.sample("dropped") == {}
+
+
+def test_the_median_is_that_of_kept_readings() -> None:
+    assert Seen().median is None
+    assert seen_of(*(Note(f"test:{n}", "kept", confidence) for n, confidence in enumerate((70, 90, 100)))).median == 90
+    assert seen_of(Note("test:1", "dropped/no text", 20.0), Note("test:2", "kept", 99.5)).median == 99.5
+
+
+def test_the_page_shows_the_worst_first_then_what_was_dropped_then_what_failed() -> None:
+    notes = [
+        Note("test:fine", "kept", 99.0), Note("test:bad", "kept", 62.0), Note("test:gone", "kept", 61.0),
+        Note("test:page", "dropped/too much text", 90.0), Note("test:cut", "failed/truncated"),
+    ]  # fmt: skip
+    cards = {note.meme_id: f"<p>card of {note.meme_id}</p>" for note in notes if note.meme_id != "test:gone"}
+    text = page_of(seen_of(*notes), cards).text
+    order = [text.index(f"card of test:{name}") for name in ("bad", "fine", "page", "cut")]
+    assert order == sorted(order)
+    assert "too much text: 1" in text
+    assert "truncated: 1" in text
+    assert "60.0%" in text, "three of five were kept"
+
+
+def test_the_plot_and_the_table_count_every_reading() -> None:
+    notes = [
+        Note(f"test:{n}", "kept", confidence) for n, confidence in enumerate((0.0, 50.0, 94.99, 98.0, 100.0, 100.0))
+    ]
+    page = page_of(seen_of(*notes, Note("test:d", "dropped/no text", 33.0), Note("test:e", "dropped/no text", 0.0)))
+    rows = page.text.partition("Kept, by confidence")[2].partition("Not kept")[0].split("\n")
+    assert sum(int(row) for row in rows if row.isdigit()) == 6
+    assert "98 and more\n3" in page.text
+    bars = [attributes["class"] for attributes in page.of("rect") if attributes.get("class") in ("sure", "gone")]
+    assert sorted(map(str, bars)) == ["gone", "sure", "sure", "sure", "sure"]
+    assert "98 to 100: 3 kept" in page.text
+
+
+def test_a_run_that_read_nothing_and_one_that_was_stopped_have_a_page() -> None:
+    assert "No words were read." in page_of(Seen()).text
+    stopped = page_of(seen_of(Note("test:1", "kept", 80.0)), ended=f"the disk is full {HOSTILE}")
+    assert f"the disk is full {HOSTILE}" in stopped.text
+    assert "how bad" in [attributes.get("class") for attributes in stopped.of("p")]
+
+
+def test_nothing_of_strangers_changes_the_page() -> None:
+    bad = meme("x").model_copy(update={"id": f"test:{HOSTILE}", "page_url": f'https://site.example/"{HOSTILE}'})
+    read = meme("y", HOSTILE).ocr
+    made = card(bad.model_copy(update={"ocr": read}), np.zeros((40, 40, 3), np.uint8))
+    seen = seen_of(Note(bad.id, "kept", 90.0), Note("test:1", f"dropped/{HOSTILE}"))
+    page = page_of(seen, {bad.id: made})
+    assert {tag for tag, _ in page.tags} & {"script", "img", "iframe"} == set()
+    assert [name for _, attributes in page.tags for name in attributes if name.startswith("on")] == []
+    assert [attributes["href"] for attributes in page.of("a")] == [bad.page_url]
+    assert page.text.count(HOSTILE) >= 4
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//site.example", "http://[", None])
+def test_only_addresses_of_the_web_are_links(address: str | None) -> None:
+    assert Page(card(meme("a", page_url=address), None)).of("a") == []
+    assert "test:a" in card(meme("a", page_url=address), None)
+
+
+@pytest.fixture
+def config(store_config: Store, tmp_path: Path) -> Config:
+    return load_config(environment={}).model_copy(update={"store": store_config, "runs": str(tmp_path / "runs")})
+
+
+@pytest.fixture
+def add(config: Config) -> Callable[..., None]:
+    """Puts a meme into the catalog, with a picture of some bytes."""
+
+    def add(made: Meme, data: bytes) -> None:
+        key = open_blobs(config.store).put(data)
+        image = Image(
+            key=key, width=400, height=300, format="png", bytes=len(data), phash64="0" * 16, phash256="0" * 64
+        )
+        open_documents(config.store).upsert([made.model_copy(update={"image": image})])
+
+    return add
+
+
+def test_the_page_holds_small_pictures_and_survives_those_that_are_gone(
+    config: Config, add: Callable[..., None], tmp_path: Path
+) -> None:
+    noise = np.random.default_rng(1).integers(0, 255, (1200, 1600, 3), np.uint8)
+    add(meme("good", "A GOOD ONE"), cv2.imencode(".png", noise)[1].tobytes())
+    add(meme("broken", "READ BEFORE IT BROKE", 64.0), b"<html>")
+    open_documents(config.store).upsert([meme("bare").model_copy(update={"ocr": None})])
+    seen = seen_of(
+        Note("test:good", "kept", 97.0), Note("test:broken", "kept", 64.0), Note("test:bare", "failed/image missing"),
+        Note("test:purged", "kept", 1.0),
+    )  # fmt: skip
+    write_report(tmp_path / "ocr.html", config, seen, 12.0)
+    html = (tmp_path / "ocr.html").read_text()
+    page = Page(html)
+    assert len(page.of("image")) == 1
+    assert page.text.count("no picture") == 2
+    assert page.text.index("READ BEFORE IT BROKE") < page.text.index("A GOOD ONE") < page.text.index("image missing: 1")
+    assert "test:purged" not in html
+    assert len(html) < 90_000, "a picture of six megabytes is embedded small"
