@@ -1,102 +1,80 @@
-"""Tesseract through pytesseract, on pictures made into what it reads best: black text on white.
+"""Tesseract, on pictures made into what it reads best: black text on white.
 
-Most captions are white with a dark outline, or black on white. Marking the pixels that are white
-shows Tesseract both as clean shapes and hides most of the photo. A second look takes only the
-whitest, which frees letters from a light ground, a third bright pixels of any colour, and a last
-one, if little was found, the plain grey picture; each fills in where those before it found nothing.
+Most captions are white with a dark outline, or black on white. Showing only how white a pixel is gives
+Tesseract the first as clean shapes and hides most of the photo. A second look is the plain grey picture,
+and a third, if little was found, shows how bright a pixel is in any colour; each fills in where those
+before it found nothing.
 """
 
-import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import cv2
 import numpy as np
-import pytesseract
 from numpy.typing import NDArray
-from PIL import Image
 
-from ocr.engine import EngineMissing, ReadFailed, Word
+from ocr.engine import Word
+from ocr.tess_api import TesseractApi, check_api, has_api
+from ocr.tess_program import TesseractProgram, check_program
+from ocr.tess_table import Page, PageReader
 
-Channel = NDArray[np.uint8]
-
-# Measured on the tuning half of the real memes. Square roots of the area that is read; the least
-# value of a white pixel's darkest channel (and of a bright pixel's brightest), and of the whitest.
-_SIDE, _GREY_SIDE, _WHITE, _WHITEST = 1100, 600, 200, 235
-# How sure a word must be that fills in, and how many sure characters are so few that grey is tried.
-_SURE, _SURE_IN_GREY, _FEW_CHARACTERS = 70.0, 80.0, 30
+# Measured on the tuning halves of the real and of the drawn memes.
+# Square roots of the area that is read.
+_SIDE, _GREY_SIDE = 800, 600
+# Values of a pixel's darkest channel between which it turns from paper to ink, and of its brightest one.
+_WHITENESS, _BRIGHTNESS = (160, 250), (180, 250)
+# Tesseract's page segmentation: one block of lines, whatever stands between them; or whatever layout it finds.
+_ONE_BLOCK, _ANY_LAYOUT = 6, 3
+# How sure a word must be that fills in, and how many sure characters are so few that the last look is taken.
+_SURE, _FEW_CHARACTERS = 80.0, 60
 
 
 class Tesseract:
-    """Runs the program `tesseract`, three or four times a picture."""
+    """Shows each picture to Tesseract two or three times: in this process if tesserocr is there, else as a program."""
 
     name = "tesseract"
 
-    def __init__(self, language: str, seconds: float) -> None:
-        # Read by Tesseract when it starts: its threads only get in each other's way.
-        os.environ.setdefault("OMP_THREAD_LIMIT", "1")
+    def __init__(self, language: str, seconds: float, reader: PageReader | None = None) -> None:
+        """reader: instead of the best that this machine has. Raises EngineMissing."""
         self._seconds = seconds
-        self._language = language
+        self._read_page = reader or (TesseractApi(language) if has_api() else TesseractProgram(language))
 
     def read(self, picture: NDArray[np.uint8]) -> list[Word]:
         """The words of `picture`. Raises ReadFailed (``timeout``, ``engine failed``)."""
         deadline = time.monotonic() + self._seconds
         words: list[Word] = []
-        for look, least in _looks(picture, words):
-            table = self._run(look, deadline)
-            height, width = look.shape
-            found = _words(table, width, height, first_line=1 + max((word.line for word in words), default=-1))
-            words += [word for word in found if word.confidence >= least and not _touches(word, words)]
+        for page, mode, least in _looks(picture, words):
+            found = self._read_page(page, mode, deadline)
+            first = 1 + max((word.line for word in words), default=-1)
+            words += [
+                replace(word, line=first + word.line)
+                for word in found
+                if word.confidence >= least and not _touches(word, words)
+            ]
         return words
-
-    def _run(self, page: Channel, deadline: float) -> Mapping[str, list[Any]]:
-        image = Image.fromarray(page)
-        image.format = "PPM"  # how pytesseract hands it over: without compressing it
-        try:
-            # No time left would mean no deadline.
-            return pytesseract.image_to_data(  # type: ignore[no-any-return]
-                image, lang=self._language, config="--oem 1 --psm 3",
-                timeout=max(deadline - time.monotonic(), 1e-3), output_type=pytesseract.Output.DICT,
-            )  # fmt: skip
-        except pytesseract.TesseractError as error:
-            raise ReadFailed("engine failed", str(error.message)[:200]) from None
-        except RuntimeError:
-            raise ReadFailed("timeout", f"more than {self._seconds:g} s") from None
-        except OSError as error:
-            raise EngineMissing(f"ocr.engine: cannot run tesseract: {error}") from error
-
-
-def _looks(picture: NDArray[np.uint8], words: list[Word]) -> Iterator[tuple[Channel, float]]:
-    """Pages to read, and how sure their words must be; `words` grows with what was found in the pages before."""
-    scaled = _scale(picture, _SIDE)
-    darkest = scaled.min(axis=2)
-    yield _mark(darkest, _WHITE), 0.0
-    yield _mark(darkest, _WHITEST), _SURE
-    yield _mark(scaled.max(axis=2), _WHITE), _SURE
-    if sum(len(word.text) for word in words if word.confidence >= _SURE) < _FEW_CHARACTERS:
-        yield cv2.cvtColor(_scale(picture, _GREY_SIDE), cv2.COLOR_BGR2GRAY).astype(np.uint8, copy=False), _SURE_IN_GREY
-
-
-def _mark(channel: Channel, least: int) -> Channel:
-    """Pixels of at least that value as ink on paper."""
-    return np.where(channel >= least, 0, 255).astype(np.uint8)
 
 
 def check_tesseract(language: str) -> None:
-    """See that the program and its pack of `language` (``eng``, ``eng+deu``) are installed. Raises EngineMissing."""
-    try:
-        installed = set(pytesseract.get_languages(config=""))
-    except OSError:
-        raise EngineMissing(
-            "ocr.engine: the program tesseract is not installed; install the package tesseract-ocr, or use rapidocr"
-        ) from None
-    for name in language.split("+"):
-        if name not in installed:
-            raise EngineMissing(
-                f"ocr.language: Tesseract has no language pack {name!r} (it has {', '.join(sorted(installed))}); "
-                f"install the package tesseract-ocr-{name.replace('_', '-')}"
-            )
+    """See that Tesseract and its pack of `language` (``eng``, ``eng+deu``) are installed. Raises EngineMissing."""
+    (check_api if has_api() else check_program)(language)
+
+
+def _looks(picture: NDArray[np.uint8], words: list[Word]) -> Iterator[tuple[Page, int, float]]:
+    """Pages, how to look for lines on them, how sure their words must be; `words` grows with what was found so far."""
+    scaled = _scale(picture, _SIDE)
+    yield _ink(scaled.min(axis=2), *_WHITENESS), _ONE_BLOCK, 0.0
+    grey = cv2.cvtColor(_scale(picture, _GREY_SIDE), cv2.COLOR_BGR2GRAY)
+    yield grey.astype(np.uint8, copy=False), _ANY_LAYOUT, _SURE
+    if sum(len(word.text) for word in words if word.confidence >= _SURE) < _FEW_CHARACTERS:
+        yield _ink(scaled.max(axis=2), *_BRIGHTNESS), _ONE_BLOCK, _SURE
+
+
+def _ink(channel: Page, low: int, high: int) -> Page:
+    """Values from `high` up as ink, those to `low` as paper, and soft edges between."""
+    values = np.arange(256)
+    table = 255 - np.clip((values - low) * 255 / (high - low), 0, 255)
+    return table.astype(np.uint8)[channel]
 
 
 def _scale(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
@@ -108,20 +86,6 @@ def _scale(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     size = max(3, round(width * factor)), max(3, round(height * factor))
     scaled = cv2.resize(picture, size, interpolation=cv2.INTER_AREA if factor < 1 else cv2.INTER_CUBIC)
     return scaled.astype(np.uint8, copy=False)
-
-
-def _words(table: Mapping[str, list[Any]], width: int, height: int, first_line: int) -> list[Word]:
-    lines: dict[tuple[int, int, int], int] = {}
-    words = []
-    for row, cell in enumerate(table["text"]):
-        text, confidence = str(cell).strip(), float(table["conf"][row])
-        if text and confidence >= 0:
-            place = table["block_num"][row], table["par_num"][row], table["line_num"][row]
-            line = lines.setdefault(place, first_line + len(lines))
-            left, top = table["left"][row] / width, table["top"][row] / height
-            box = left, top, table["width"][row] / width, table["height"][row] / height
-            words.append(Word(text, *box, confidence, line))
-    return words
 
 
 def _touches(word: Word, others: Iterable[Word]) -> bool:

@@ -1,0 +1,155 @@
+"""Tesseract for real, as a program and in process: the same words, the same deadline, any language pack."""
+
+import io
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+from PIL import ImageDraw, ImageFont, features
+
+from bench.ocr_letters import find_fonts
+from configs.schema import Ocr
+from ocr import tess_api, tess_program
+from ocr.engine import EngineMissing, ReadFailed, Word, check_engine, open_engine
+from ocr.tess_table import PageReader, table_words
+from ocr.tesseract import Tesseract
+
+DrawMeme = Callable[..., Pillow.Image]
+Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+TOP, BOTTOM = "WHEN THE BUILD IS GREEN", "BUT NOBODY RAN THE TESTS"
+HINDI = "दुनिया गोल है"
+
+
+def bgr(picture: Pillow.Image) -> Pixels:
+    return np.ascontiguousarray(np.asarray(picture.convert("RGB"))[:, :, ::-1])
+
+
+def page(text: str) -> Pixels:
+    sheet = Pillow.new("L", (900, 120), 255)
+    ImageDraw.Draw(sheet).text((20, 30), text, 0, ImageFont.load_default(48))
+    return np.asarray(sheet)
+
+
+def in_process(language: str = "eng") -> PageReader:
+    pytest.importorskip("tesserocr", reason="tesserocr is not installed")
+    return tess_api.TesseractApi(language)
+
+
+@pytest.fixture(params=["program", "in process"])
+def reader(request: pytest.FixtureRequest) -> PageReader:
+    return tess_program.TesseractProgram("eng") if request.param == "program" else in_process()
+
+
+def texts(words: list[Word]) -> list[str]:
+    return [word.text for word in words]
+
+
+def test_a_page_is_read_with_places_and_lines(reader: PageReader) -> None:
+    sheet = np.vstack([page("first line"), page("second one")])
+    words = reader(sheet, 6, time.monotonic() + 60)
+    assert texts(words) == ["first", "line", "second", "one"]
+    assert [word.line for word in words] == [0, 0, 1, 1]
+    assert words[0].x < words[1].x < 0.5
+    assert words[1].y + words[1].height < 0.5 < words[2].y
+    assert all(word.confidence > 80 for word in words)
+
+
+def test_time_that_is_up_is_up(reader: PageReader) -> None:
+    with pytest.raises(ReadFailed) as failure:
+        reader(page("too late"), 6, time.monotonic() - 1)
+    assert failure.value.reason == "timeout"
+
+
+def test_reading_ends_at_the_deadline(reader: PageReader) -> None:
+    sheet = np.vstack([page("a rather long line of words")] * 40)
+    with pytest.raises(ReadFailed) as failure:
+        reader(sheet, 6, time.monotonic() + 0.05)
+    assert failure.value.reason == "timeout"
+    assert texts(reader(page("and then the next"), 6, time.monotonic() + 60)) == ["and", "then", "the", "next"]
+
+
+def test_in_process_and_program_read_the_same(draw_meme: DrawMeme) -> None:
+    picture = bgr(draw_meme(TOP, BOTTOM))
+    ours = Tesseract("eng", 60, in_process()).read(picture)
+    theirs = Tesseract("eng", 60, tess_program.TesseractProgram("eng")).read(picture)
+    assert sorted(texts(ours)) == sorted(texts(theirs)) == sorted(f"{TOP} {BOTTOM}".split())
+    for one in ours:
+        other = next(word for word in theirs if word.text == one.text and abs(word.y - one.y) < 0.1)
+        assert one.x == pytest.approx(other.x, abs=0.02)
+        assert one.width == pytest.approx(other.width, abs=0.03)
+
+
+def test_in_process_nothing_is_started(draw_meme: DrawMeme, settings: Ocr, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tesserocr", reason="tesserocr is not installed")
+    engine = open_engine(settings.model_copy(update={"engine": "tesseract"}))
+    monkeypatch.setenv("PATH", "")
+    assert texts(engine.read(bgr(draw_meme("GREEN"))))[0] == "GREEN"
+
+
+def test_without_tesserocr_the_program_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tesserocr", None)
+    assert not tess_api.has_api()
+
+
+def test_packs_are_looked_for_where_the_environment_says(
+    settings: Ocr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tesserocr", with_spec("tesserocr"))
+    monkeypatch.setenv("TESSDATA_PREFIX", str(tmp_path))
+    (tmp_path / "script").mkdir()
+    (tmp_path / "script" / "Thai.traineddata").touch()
+    tess_api.packs_folder.cache_clear()
+    try:
+        tess_api.check_api("script/Thai")
+        with pytest.raises(EngineMissing, match=r"no language pack 'eng' \(it has script/Thai\)"):
+            check_engine(settings.model_copy(update={"engine": "tesseract", "language": "script/Thai+eng"}))
+    finally:
+        monkeypatch.undo()
+        tess_api.packs_folder.cache_clear()
+
+
+def with_spec(name: str) -> ModuleType:
+    """A module as `find_spec` finds it among the loaded ones."""
+    module = ModuleType(name)
+    module.__spec__ = sys.__spec__
+    return module
+
+
+@pytest.mark.parametrize("way", ["program", "in process"])
+def test_devanagari_is_read(way: str) -> None:
+    try:
+        tess_program.check_program("hin")
+    except EngineMissing:
+        pytest.skip("Tesseract's language pack hin is not installed")
+    fonts = find_fonts().get("devanagari")
+    if not fonts or not features.check("raqm"):
+        pytest.skip("no Devanagari font, or a Pillow that cannot shape it")
+    picture = Pillow.new("RGB", (900, 240), (60, 90, 60))
+    font = ImageFont.truetype(next(iter(fonts.values())), 90)
+    ImageDraw.Draw(picture).text((60, 50), HINDI, "white", font, stroke_width=4, stroke_fill="black")
+    reader = in_process("hin") if way == "in process" else tess_program.TesseractProgram("hin")
+    assert texts(Tesseract("hin", 60, reader).read(bgr(picture))) == HINDI.split()
+
+
+def test_a_table_is_taken_apart() -> None:
+    table = "level\tpage_num\n4\t1\t1\t1\t1\t0\t0\t0\t9\t9\t-1\t\n5\t1\t2\t1\t1\t1\t50\t10\t20\t40\t91.5\tyes\n"
+    table += "5\t1\t2\t1\t1\t2\t80\t10\t10\t40\t-1\tno\n5\t1\t3\t1\t1\t1\t0\t90\t20\t10\t7\t|\n"
+    assert table_words(table, 100, 200) == [
+        Word("yes", 0.5, 0.05, 0.2, 0.2, 91.5, 0),
+        Word("|", 0.0, 0.45, 0.2, 0.05, 7.0, 1),
+    ]
+
+
+def test_inks_of_every_kind_are_read() -> None:
+    engine = Tesseract("eng", 60, tess_program.TesseractProgram("eng"))
+    for ink, ground in (("white", (40, 60, 40)), ("black", "white"), ("yellow", (30, 30, 90)), ("red", "black")):
+        picture = Pillow.new("RGB", (700, 200), ground)
+        ImageDraw.Draw(picture).text((40, 60), "nobody expects this", ink, ImageFont.load_default(60))
+        stream = io.BytesIO()
+        picture.save(stream, "JPEG", quality=60)
+        assert texts(engine.read(bgr(Pillow.open(stream)))) == ["nobody", "expects", "this"], (ink, ground)
