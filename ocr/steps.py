@@ -4,18 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from typing import TypeAlias
 
 from configs.schema import Ocr
 from ocr.engine import Word
+from ocr.words import WordModel
 
-_MARKS = (
-    "imgflip.com", "made with mematic", "memegenerator.net", "quickmeme.com", "memecenter.com", "makeameme.org",
-    "memegen.link", "9gag.com", "ifunny.co", "ifunny.mobi",
-)  # fmt: skip
-# Words that captions use too: a mark only where nothing else stands in the line.
-_LONE_MARKS = ("imgflip", "mematic", "kapwing", "ifunny")
 _LETTER = re.compile(r"[^\W_]")
 _BEYOND_DOUBT = 90.0
 
@@ -64,13 +58,27 @@ def clean(reading: Reading, steps: Sequence[Step]) -> tuple[Reading, str | None]
     return reading, None
 
 
-def cleaning_steps(settings: Ocr) -> tuple[Step, ...]:
-    """The steps in the order that the stage applies them."""
+def cleaning_steps(settings: Ocr, model: WordModel | None = None) -> tuple[Step, ...]:
+    """The steps in the order that the stage applies them.
+
+    model: the words of the catalog's captions. Without it, as for languages other than English, lost spaces
+        stay lost and no word is doubted for being unknown.
+    """
+    # They build on this module.
+    from ocr.marks import drop_marks
+    from ocr.plausible import drop_columns, drop_screen, drop_small_print, need_words
+    from ocr.spaces import restore_spaces
+
     return (
         mend_bars,
         need_text,
         lambda reading: keep_sure_words(reading, settings.min_confidence),
+        drop_columns,
+        drop_screen,
         drop_marks,
+        *((restore_spaces(model),) if model else ()),
+        drop_small_print,
+        need_words(model),
         need_text,
         lambda reading: limit_words(reading, settings.max_words),
     )
@@ -78,6 +86,8 @@ def cleaning_steps(settings: Ocr) -> tuple[Step, ...]:
 
 def mend_bars(reading: Reading) -> Keep | Drop:
     """A bar in a caption is an I that the engine took for one: nobody writes bars on memes."""
+    if not any("|" in word.text for word in reading.words):
+        return Keep(reading)
     words = tuple(replace(word, text=word.text.replace("|", "I")) for word in reading.words)
     return Keep(replace(reading, words=words))
 
@@ -103,34 +113,6 @@ def keep_sure_words(reading: Reading, min_confidence: float) -> Keep | Drop:
     return Keep(sure) if sure.words else Drop("low confidence")
 
 
-def drop_marks(reading: Reading) -> Keep | Drop:
-    """Words that a site or an app puts on every picture (``imgflip.com``) are not the caption's."""
-    lines: dict[int, list[Word]] = {}
-    for word in reading.words:
-        lines.setdefault(word.line, []).append(word)
-    return Keep(reading.without([word for line in lines.values() for word in _marks_in(line)], "watermark"))
-
-
 def limit_words(reading: Reading, max_words: int) -> Keep | Drop:
     """A page of text is not a meme (``too much text``)."""
     return Keep(reading) if len(reading.words) <= max_words else Drop("too much text")
-
-
-def _marks_in(line: Sequence[Word]) -> Sequence[Word]:
-    texts = [word.text.casefold() for word in line]
-    if " ".join(texts) in _LONE_MARKS:
-        return line
-    found: list[Word] = []
-    for mark in _MARKS:
-        size = mark.count(" ") + 1
-        for start in range(len(line) - size + 1):
-            if _alike(" ".join(texts[start : start + size]), mark):
-                found += line[start : start + size]
-    return found
-
-
-def _alike(text: str, mark: str) -> bool:
-    """Whether `text` is `mark` as engines misread it: one character in five may be wrong."""
-    if abs(len(text) - len(mark)) > 2:
-        return False
-    return SequenceMatcher(None, text, mark, autojunk=False).ratio() >= 0.8

@@ -10,12 +10,12 @@ from ocr.steps import (
     Reading,
     clean,
     cleaning_steps,
-    drop_marks,
     keep_sure_words,
     limit_words,
     mend_bars,
     need_text,
 )
+from ocr.words import WordModel
 
 
 def reading(*lines: str, confidence: float = 95.0) -> Reading:
@@ -77,18 +77,6 @@ def test_a_single_character_alone_needs_to_be_beyond_doubt() -> None:
     assert texts(keep_sure_words(Reading((*caption, sure)), 60))[-1] == "F"
 
 
-@pytest.mark.parametrize("mark", ["imgflip.com", "imgtlip.com", "ImgFlip.corn", "made with mematic", "mematic"])
-def test_watermarks_go_and_are_counted(mark: str) -> None:
-    outcome = drop_marks(reading("THE CAPTION", mark))
-    assert texts(outcome) == ["THE", "CAPTION"]
-    assert reasons(outcome) == [(word, "watermark") for word in mark.split()]
-
-
-@pytest.mark.parametrize("caption", ["posting this on imgflip again", "a memetic hazard", "made with love"])
-def test_words_like_watermarks_stay_in_captions(caption: str) -> None:
-    assert texts(drop_marks(reading(caption))) == caption.split()
-
-
 def test_a_page_of_text_is_not_a_meme() -> None:
     page = reading(*(["word " * 9] * 9))
     assert limit_words(page, 80) == Drop("too much text")
@@ -97,7 +85,18 @@ def test_a_page_of_text_is_not_a_meme() -> None:
 
 def test_the_steps_of_the_stage_in_their_order(settings: Ocr) -> None:
     steps = cleaning_steps(settings)
+    assert texts(Keep(clean(reading("HELLO THERE", "imgflip.com"), steps)[0])) == ["HELLO", "THERE"]
     assert clean(reading("HELLO THERE", "imgflip.com"), steps)[1] is None
     assert clean(reading("imgflip.com"), steps)[1] == "no text"
     assert clean(reading("HELLO THERE", confidence=10), steps)[1] == "low confidence"
     assert clean(reading("word " * 100), steps)[1] == "too much text"
+    assert clean(reading("GRMPF", confidence=80), steps)[1] == "not words"
+
+
+def test_a_model_restores_lost_spaces_and_tells_words_from_noise(settings: Ocr) -> None:
+    model = WordModel.of(["hello there my friend"] * 10)
+    glued, noise = reading("HELLOTHERE"), reading("hello", "gorp", confidence=85)
+    assert texts(Keep(clean(glued, cleaning_steps(settings))[0])) == ["HELLOTHERE"]
+    assert texts(Keep(clean(glued, cleaning_steps(settings, model))[0])) == ["HELLO", "THERE"]
+    assert texts(Keep(clean(noise, cleaning_steps(settings))[0])) == ["hello", "gorp"]
+    assert texts(Keep(clean(noise, cleaning_steps(settings, model))[0])) == ["hello"]

@@ -1,0 +1,101 @@
+"""Marks of sites, apps and authors go, with a reason; the same words in captions stay."""
+
+import pytest
+
+from ocr.engine import Word
+from ocr.marks import drop_marks, is_address
+from ocr.steps import Reading
+
+CAPTION = (
+    "WHEN THE CAPTION IS LONG ENOUGH",
+    "TO SAY HOW LARGE IT IS",
+)
+
+
+def line(text: str, number: int, *, y: float, height: float, x: float = 0.1) -> tuple[Word, ...]:
+    words = []
+    for word in text.split():
+        width = 0.6 * height * len(word)
+        words.append(Word(word, x, y, width, height, 95.0, number))
+        x += width + 0.4 * height
+    return tuple(words)
+
+
+def caption() -> tuple[Word, ...]:
+    return line(CAPTION[0], 0, y=0.2, height=0.08) + line(CAPTION[1], 1, y=0.3, height=0.08)
+
+
+def left_of(*lines: tuple[Word, ...]) -> list[str]:
+    """What is left of the lines below the caption; each word that went has the reason `watermark`."""
+    outcome = drop_marks(Reading(caption() + tuple(word for words in lines for word in words)))
+    words = outcome.reading.words
+    size = len(caption())
+    assert words[:size] == caption()
+    assert {reason for _, reason in outcome.reading.removed} <= {"watermark"}
+    assert len(words) + len(outcome.reading.removed) == size + sum(map(len, lines))
+    return [word.text for word in words[size:]]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "imgflip.com", "imgtlip.com", "ImgFlip.corn", "imngflipcom", "imgllip com", "made with mematic", "mematic",
+        "made wlth mematic", "u/some_body", "r/memes", "@somebody", "@ somebody", "©somebody", "9GAG", "VIA 9GAG.COM",
+        "via somebody", "ifunny.co", "iFunny.mobi", "memegenerator.net", "quickmeme.com", "quickrneme.com",
+        "memecenter.com", "KAPWING", "gettyimages", "Getty Images", "alamy", "shutterstock", "TikTok @somebody",
+        "TikTok", "IG: somebody", "Facebook.com/somebodyspage", "Facebook.comlsomebodyspage", "www.example.org",
+        "https://example.com/page", "makeameme.org", "PIC•COLLAGE",
+    ],
+)  # fmt: skip
+def test_small_marks_go(mark: str) -> None:
+    assert left_of(line(mark, 2, y=0.95, height=0.03)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I love imgflip", "posting this on imgflip.com again today", "a memetic hazard", "made with love", "9 gags",
+        "tick tock", "viable options", "and/or", "read the source", "email me at home", "I saw it @ home on my way",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("height", [0.03, 0.08])
+def test_words_like_marks_stay_in_captions(text: str, height: float) -> None:
+    assert left_of(line(text, 2, y=0.6, height=height)) == text.split()
+
+
+@pytest.mark.parametrize("name", ["TikTok", "imgflip", "@everyone", "Twitter.com", "Shutterstock"])
+def test_names_as_large_as_the_caption_are_the_captions(name: str) -> None:
+    assert left_of(line(name, 2, y=0.6, height=0.08)) == [name]
+
+
+def test_an_author_or_address_as_large_as_the_caption_is_a_mark_at_the_rim_only() -> None:
+    assert left_of(line("u/somebody", 2, y=0.91, height=0.08)) == []
+    assert left_of(line("u/somebody", 2, y=0.6, height=0.08)) == ["u/somebody"]
+
+
+def test_a_mark_at_the_end_of_a_captions_line_goes_alone() -> None:
+    assert left_of(line("never gonna give you up imgflip.com", 2, y=0.9, height=0.09)) == [
+        "never",
+        "gonna",
+        "give",
+        "you",
+        "up",
+    ]
+
+
+@pytest.mark.parametrize("mark", ["imgflip.com", "made with mematic"])
+def test_a_reading_may_hold_nothing_else(mark: str) -> None:
+    assert drop_marks(Reading(line(mark, 0, y=0.95, height=0.03))).reading.words == ()
+    assert drop_marks(Reading(())).reading.words == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["imgflip.com", "https://example.org/page", "bit.ly/x", "EXAMPLE.CO.UK", "example.com."]
+)
+def test_addresses(text: str) -> None:
+    assert is_address(text)
+
+
+@pytest.mark.parametrize("text", ["him.And", "wait...what", "U.S.A.", "3.5", "com", ".", ""])
+def test_other_words_with_dots_are_no_addresses(text: str) -> None:
+    assert not is_address(text)

@@ -1,0 +1,144 @@
+"""What is in the photo or on the screen goes, with a reason; captions stay."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from ocr.engine import Word
+from ocr.plausible import drop_columns, drop_screen, drop_small_print, need_words
+from ocr.steps import Drop, Keep, Reading, Step
+from ocr.words import WordModel
+
+
+def line(
+    text: str, number: int, *, x: float = 0.1, y: float, height: float, confidence: float = 97.0
+) -> tuple[Word, ...]:
+    words = []
+    for word in text.split():
+        width = 0.6 * height * len(word)
+        words.append(Word(word, x, y, width, height, confidence, number))
+        x += width + 0.4 * height
+    return tuple(words)
+
+
+def caption() -> tuple[Word, ...]:
+    return line("WHEN THE CAPTION", 0, y=0.1, height=0.08) + line("IS LARGE AND SURE", 1, y=0.2, height=0.08)
+
+
+def left_of(step: Step, reason: str, *lines: Sequence[Word]) -> list[str]:
+    """What `step` leaves of the lines beside the caption; what it takes out has that `reason`."""
+    outcome = step(Reading(caption() + tuple(word for words in lines for word in words)))
+    assert isinstance(outcome, Keep)
+    words = outcome.reading.words
+    size = len(caption())
+    assert words[:size] == caption()
+    assert [why for _, why in outcome.reading.removed] == [reason] * (sum(map(len, lines)) - len(words) + size)
+    return [word.text for word in words[size:]]
+
+
+@pytest.mark.parametrize("chrome", ["9:41 AM 100%", "21%", "8:52 PM Mon Sep 21", "carrier 5:42", "12.05pm"])
+def test_clock_and_battery_at_the_top_go(chrome: str) -> None:
+    assert left_of(drop_screen, "screen", line(chrome, 2, y=0.01, height=0.03)) == []
+
+
+def test_what_stands_beside_the_clock_goes_too() -> None:
+    row = line("CARRIER", 2, y=0.005, height=0.03), line("9:41 AM", 3, x=0.5, y=0.01, height=0.025)
+    below = line("Search", 4, y=0.05, height=0.03)
+    assert left_of(drop_screen, "screen", *row, below) == ["Search"]
+
+
+@pytest.mark.parametrize(
+    ("text", "y", "height"),
+    [
+        ("AT 3:00 AM", 0.01, 0.08),  # as large as the caption
+        ("at 3:00 am", 0.5, 0.03),  # not at the top
+        ("John 3:165 and me", 0.01, 0.03),  # no clock
+        ("when it is 3:00 am and you are awake", 0.01, 0.03),  # a sentence
+    ],
+)
+def test_times_in_captions_stay(text: str, y: float, height: float) -> None:
+    assert left_of(drop_screen, "screen", line(text, 2, y=y, height=height)) == text.split()
+
+
+def test_a_few_small_words_in_the_photo_go() -> None:
+    sign = line("FREE PARKING", 2, y=0.6, height=0.03), line("BEHIND", 3, y=0.64, height=0.03)
+    assert left_of(drop_small_print, "small print", *sign) == []
+
+
+def test_a_small_paragraph_is_meant_to_be_read() -> None:
+    paragraph = line("as they told us all", 2, y=0.6, height=0.03), line("last year", 3, y=0.64, height=0.03)
+    assert left_of(drop_small_print, "small print", *paragraph) == ["as", "they", "told", "us", "all", "last", "year"]
+
+
+def test_words_far_from_a_small_paragraph_are_not_part_of_it() -> None:
+    paragraph = line("as they told us all last year", 2, y=0.6, height=0.03)
+    assert "SIGN" not in left_of(drop_small_print, "small print", paragraph, line("SIGN", 3, y=0.8, height=0.03))
+    assert "SIGN" not in left_of(
+        drop_small_print, "small print", paragraph, line("SIGN", 3, x=0.9, y=0.64, height=0.03)
+    )
+
+
+def test_somewhat_small_words_go_at_the_rim_only() -> None:
+    assert left_of(drop_small_print, "small print", line("Somebody", 2, y=0.94, height=0.05)) == []
+    assert left_of(drop_small_print, "small print", line("Somebody", 2, y=0.6, height=0.05)) == ["Somebody"]
+
+
+def test_a_second_box_somewhat_smaller_than_the_first_stays() -> None:
+    assert left_of(drop_small_print, "small print", line("BOTTOM TEXT", 2, y=0.9, height=0.06)) == ["BOTTOM", "TEXT"]
+
+
+def test_captions_of_any_size_stay_when_nothing_larger_is_there() -> None:
+    reading = Reading(line("tiny words", 0, y=0.02, height=0.01))
+    assert drop_small_print(reading) == Keep(reading)
+
+
+def test_letters_below_each_other_go_but_a_lone_letter_stays() -> None:
+    column = [line(letter, 2 + place, y=0.3 + 0.1 * place, height=0.08) for place, letter in enumerate("GUNS")]
+    assert left_of(drop_columns, "column", *column) == []
+    assert left_of(drop_columns, "column", column[0]) == ["G"]
+
+
+def test_a_line_that_runs_down_the_picture_goes() -> None:
+    credit = [Word(text, 0.95 + 0.01 * place, 0.2, 0.01, 0.5, 97.0, 2) for place, text in enumerate(("Some", "Body"))]
+    assert left_of(drop_columns, "column", credit) == []
+
+
+def test_tall_letters_stay() -> None:
+    assert left_of(drop_columns, "column", [Word("MASSIVE", 0.02, 0.3, 0.96, 0.6, 97.0, 2)]) == ["MASSIVE"]
+
+
+@pytest.fixture(scope="module")
+def model() -> WordModel:
+    return WordModel.of(["he said hello to the zorblax"] * 50 + ["ee", "ee"] + ["what a caption"] * 100)
+
+
+@pytest.mark.parametrize("noise", ["HEIP", "GBS", "ee", "58122920", "Q123RP", "ynn Eptein"])
+def test_doubtful_words_that_nobody_writes_go(noise: str, model: WordModel) -> None:
+    doubtful = line(noise, 2, y=0.6, height=0.08, confidence=80)
+    assert left_of(need_words(model), "not a word", doubtful) == []
+
+
+@pytest.mark.parametrize("noise", ["HEIP", "GBS", "ee", "58122920"])
+def test_the_same_letters_stay_where_the_engine_is_sure(noise: str, model: WordModel) -> None:
+    assert left_of(need_words(model), "not a word", line(noise, 2, y=0.6, height=0.08, confidence=95)) == [noise]
+
+
+@pytest.mark.parametrize("text", ["HE", "Zorblax", "hello HEIP", "GBS grmpf HEIP"])
+def test_words_that_are_known_and_whole_lines_stay(text: str, model: WordModel) -> None:
+    doubtful = line(text, 2, y=0.6, height=0.08, confidence=80)
+    assert left_of(need_words(model), "not a word", doubtful) == text.split()
+
+
+def test_without_a_model_only_heaps_of_consonants_go() -> None:
+    step = need_words(None)
+    for noise in ("GRMPF", "lvl xx"):
+        assert left_of(step, "not a word", line(noise, 2, y=0.6, height=0.08, confidence=80)) == []
+    for text in ("HEIP", "2020", "नमस्ते", "мгм", "GRMPF really"):
+        assert left_of(step, "not a word", line(text, 2, y=0.6, height=0.08, confidence=80)) == text.split()
+
+
+def test_a_reading_without_words_is_dropped(model: WordModel) -> None:
+    noise = Reading(line("GBS", 0, y=0.6, height=0.08, confidence=80))
+    assert need_words(model)(noise) == Drop("not words")
+    assert need_words(None)(noise) == Drop("not words")
+    assert need_words(model)(Reading(())) == Keep(Reading(()))

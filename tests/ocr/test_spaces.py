@@ -1,0 +1,93 @@
+"""Spaces come back where they were lost; names and rare words stay whole."""
+
+from dataclasses import replace
+
+import pytest
+
+from ocr.engine import Word
+from ocr.spaces import restore_spaces, split_text
+from ocr.steps import Keep, Reading
+from ocr.words import WordModel
+
+# What a small catalog says: each often enough to be believed.
+CAPTIONS = [
+    "and the winner is",
+    "this is a test of the winner",
+    "to be or not to be",
+    "forever alone again",
+    "ask him. And go",
+    "what if you forget the alligator",
+    "vote for the alligator in 2020",
+    "i haven't seen the winner",
+    "covid19 is here",
+    "it is what it is",
+    "a lot of alligators",
+    "alot of people say alot",
+    "is a man of the people",
+    "he said you are",
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> WordModel:
+    return WordModel.of(CAPTIONS * 400 + [f"seldom{number}" for number in range(400)])
+
+
+@pytest.mark.parametrize(
+    ("glued", "words"),
+    [
+        ("ANDTHEWINNERIS", "AND THE WINNER IS"),
+        ("isa", "is a"),
+        ("tobe", "to be"),
+        ("ForeverAlone", "Forever Alone"),
+        ("ihaven't", "i haven't"),
+        ("ihaven’t", "i haven’t"),
+        ("THEALLIGATOR,", "THE ALLIGATOR,"),
+        ('"whatif', '"what if'),
+        ("in2020", "in 2020"),
+        ("him.And", "him. And"),
+        ("it!!Is", "it!! Is"),
+        ("people...youforget", "people... you forget"),
+    ],
+)
+def test_lost_spaces_come_back(glued: str, words: str, model: WordModel) -> None:
+    assert split_text(glued, model) == words.split()
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "Zorblaxian",
+        "alot", "alligator", "covid19", "Theodora", "thewinner.com", "@theWinner", "#ToBe", "9:41", "U.S.A.",
+        "a.m.", "3.5", "don't", "x", "...", "58122920", "and/or", "Istanbul", "a" * 200, "imgflip.com/i/thewinner",
+    ],
+)  # fmt: skip
+def test_names_rare_words_addresses_and_numbers_stay_whole(word: str, model: WordModel) -> None:
+    assert split_text(word, model) == [word]
+
+
+@pytest.mark.parametrize("text", ["ANDTHEWINNERIS", "him.And", "in2020", "İSTANBULİS", "ﬁnally"])
+def test_no_character_is_lost(text: str, model: WordModel) -> None:
+    assert "".join(split_text(text, model)) == text
+
+
+def test_a_catalog_without_captions_knows_common_english() -> None:
+    model = WordModel.of([])
+    assert split_text("ANDTHEWINNERIS", model) == ["AND", "THE", "WINNER", "IS"]
+    for word in ("manage", "season", "candle", "forget", "themes", "Kamala", "another"):
+        assert split_text(word, model) == [word]
+
+
+def test_pieces_share_the_place_of_their_word_and_keep_its_line(model: WordModel) -> None:
+    glued = Word("TOBEOR", 0.1, 0.2, 0.6, 0.05, 91.0, 4)
+    outcome = restore_spaces(model)(Reading((glued, replace(glued, text="not", line=5))))
+    assert isinstance(outcome, Keep)
+    assert [word.text for word in outcome.reading.words] == ["TO", "BE", "OR", "not"]
+    assert [round(word.x, 6) for word in outcome.reading.words] == [0.1, 0.3, 0.5, 0.1]
+    assert {round(word.width, 6) for word in outcome.reading.words[:3]} == {0.2}
+    assert [(word.confidence, word.line) for word in outcome.reading.words] == [(91.0, 4)] * 3 + [(91.0, 5)]
+
+
+def test_a_reading_that_lost_nothing_is_unchanged(model: WordModel) -> None:
+    reading = Reading((Word("winner", 0.1, 0.2, 0.6, 0.05, 91.0, 4),))
+    assert restore_spaces(model)(reading) == Keep(reading)
