@@ -61,24 +61,28 @@ def open_engine(settings: Ocr) -> Engine:
     if settings.engine == "rapidocr":
         from ocr.rapid import Rapid
 
-        return Rapid(settings.image_seconds)
+        return Rapid(settings.language, settings.image_seconds)
     from ocr.tesseract import Tesseract
 
     return Tesseract(settings.language, settings.image_seconds)
 
 
 def check_engine(settings: Ocr) -> None:
-    """See, without loading it, that the engine can work on this machine.
+    """See, without loading it, that the engine can work on this machine, and make what it needs.
 
     Raises:
         EngineMissing: it cannot; the text says what to install.
     """
     if settings.engine == "rapidocr":
-        for package in ("rapidocr", "onnxruntime"):
+        for package in ("rapidocr", "onnxruntime", "onnx"):
             if find_spec(package) is None:
                 raise EngineMissing(
                     f"ocr.engine: rapidocr needs the Python package {package}; install memeloom[ocr], or use tesseract"
                 )
+        from ocr.models.files import networks
+
+        # Made now, if nobody has made them before, so that workers need not wait for each other.
+        networks(settings.language)
         return
     from ocr.tesseract import check_tesseract
 

@@ -1,56 +1,42 @@
-"""RapidOCR: the PP-OCR models of the package `rapidocr`, run by ONNX Runtime on one thread.
+"""RapidOCR: the PP-OCR networks of the package `rapidocr`, made smaller (`ocr/models`), on one thread of ONNX Runtime.
 
-The package's own pipeline spends most of its time on padding, on a direction classifier that memes
-do not need, and on detection in more pixels than help. Here the two models are called one by one:
-detection on a small copy, again on a larger one if little was found, then each line by itself.
+The package's own pipeline spends most of its time on padding, on a direction classifier that memes do not need, on
+detection in more pixels than help, and on arithmetic in floating point. Here the two networks are called one by one:
+detection on a small copy, again on a larger one if little was found, then each line by itself at its own width.
 """
 
-import math
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
-from numpy.typing import NDArray
-
 from ocr.engine import ReadFailed, Word
+from ocr.models.files import networks
+from ocr.rapid_find import Corners, Picture, find_lines
+from ocr.rapid_read import Piece, read_line
 
-Picture = NDArray[np.uint8]
-Corners = NDArray[np.float32]
-
-# Square roots of the area that detection sees, measured on the tuning half of the real memes.
+# Square roots of the area that detection sees, chosen on the tuning half of the real memes.
 _SIDE, _LARGER_SIDE = 340, 736
+# What a first look must have found: so many characters, so surely.
 _ENOUGH_CHARACTERS, _SURE = 6, 93.0
-_LINE_HEIGHT, _LONGEST_LINE = 48, 40
 
 
 class Rapid:
-    """One detector and one recogniser, loaded, on one thread."""
+    """One detector and one recogniser, loaded, on one thread.
+
+    language: Tesseract's name of the language, or several with ``+``. seconds: the deadline of one picture.
+
+    Raises:
+        EngineMissing: it cannot work on this machine, or does not know the language.
+    """
 
     name = "rapidocr"
 
-    def __init__(self, seconds: float) -> None:
-        from rapidocr import RapidOCR
-        from rapidocr.inference_engine.onnxruntime.main import ONNXRuntimeError
-
-        self._failure = ONNXRuntimeError
+    def __init__(self, language: str, seconds: float) -> None:
+        files = networks(language)
         self._seconds = seconds
-        self._models: Any = RapidOCR(
-            params={
-                "Global.log_level": "critical",
-                "Global.text_score": 0.0,
-                "Global.use_cls": False,
-                "Global.use_preprocess_img": False,
-                "Global.use_vertical_padding": False,
-                "EngineConfig.onnxruntime.intra_op_num_threads": 1,
-                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
-                "EngineConfig.onnxruntime.enable_cpu_mem_arena": True,
-                "Det.limit_type": "max",
-                "Det.limit_side_len": 1 << 20,
-                "Rec.rec_batch_num": 1,
-                "Rec.rec_img_shape": [3, _LINE_HEIGHT, _LINE_HEIGHT // 2],
-            }
-        )
+        self._characters = files.characters
+        self._detector, self._recogniser = _load(files.detector), _load(files.recogniser)
 
     def read(self, picture: Picture) -> list[Word]:
         """The words of `picture`. Raises ReadFailed (``timeout``, ``engine failed``)."""
@@ -60,66 +46,55 @@ class Rapid:
             if _is_enough(words):
                 return words
             return max(words, self._read_at(picture, _LARGER_SIDE, deadline), key=_certainty)
-        except self._failure as error:
+        except RuntimeError as error:  # what ONNX Runtime raises is one
             raise ReadFailed("engine failed", str(error).strip().rpartition("\n")[2][:200]) from None
 
-    def _read_at(self, picture: Picture, side: int, deadline: float) -> list[Word]:
+    def _read_at(self, picture: Picture, side: float, deadline: float) -> list[Word]:
         words: list[Word] = []
-        for line, corners in enumerate(self._find_lines(picture, side)):
+        for number, corners in enumerate(find_lines(self._detector, picture, side)):
             # A line is short work; between two of them there is time to look at the clock.
             if time.monotonic() > deadline:
                 raise ReadFailed("timeout", f"more than {self._seconds:g} s")
-            found = self._models(_cut_line(picture, corners), use_det=False, use_rec=True)
-            if found.txts:
-                height, width = picture.shape[:2]
-                place = np.divide(corners, (width, height), dtype=np.float32)
-                words += _split_line(found.txts[0], 100 * float(found.scores[0]), place, line)
+            pieces = read_line(self._recogniser, self._characters, picture, corners)
+            words += _placed(pieces, corners, picture, number)
         return words
 
-    def _find_lines(self, picture: Picture, side: int) -> list[Corners]:
-        """Corners of each line, clockwise from its top left, in pixels of `picture`; top to bottom."""
-        height, width = picture.shape[:2]
-        scale = min(side / math.sqrt(height * width), 4.0)
-        size = tuple(max(32, round(edge * scale / 32) * 32) for edge in (width, height))
-        small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
-        found = self._models(small, use_det=True, use_rec=False).boxes
-        if found is None:
-            return []
-        stretch = np.array([width / size[0], height / size[1]], np.float32)
-        return [np.asarray(corners, np.float32) * stretch for corners in found]
+
+def _load(path: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    # Two threads on one line are slower than one, and every worker has a processor of its own.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def _is_enough(words: list[Word]) -> bool:
+def _is_enough(words: Sequence[Word]) -> bool:
     characters = sum(len(word.text) for word in words)
     return characters >= _ENOUGH_CHARACTERS and _certainty(words) / characters >= _SURE
 
 
-def _certainty(words: list[Word]) -> float:
+def _certainty(words: Sequence[Word]) -> float:
     return sum(len(word.text) * word.confidence for word in words)
 
 
-def _cut_line(picture: Picture, corners: Corners) -> Picture:
-    """The line between `corners`, turned upright and scaled to the height that the recogniser takes."""
-    top, right = math.dist(corners[0], corners[1]), math.dist(corners[1], corners[2])
-    if right > 1.5 * top:
-        corners = np.roll(corners, 1, axis=0)
-        top, right = right, top
-    width = min(max(round(_LINE_HEIGHT * top / max(right, 1.0)), _LINE_HEIGHT // 2), _LINE_HEIGHT * _LONGEST_LINE)
-    target = np.array([[0, 0], [width, 0], [width, _LINE_HEIGHT], [0, _LINE_HEIGHT]], np.float32)
-    transform = cv2.getPerspectiveTransform(corners, target)
-    size = width, _LINE_HEIGHT
-    line = cv2.warpPerspective(picture, transform, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
-    return line.astype(np.uint8, copy=False)
+def _placed(pieces: Sequence[Piece], corners: Corners, picture: Picture, line: int) -> list[Word]:
+    """The words of one line, each in the part of the line's box that it takes, all as sure as the line is.
 
-
-def _split_line(text: str, confidence: float, corners: Corners, line: int) -> list[Word]:
-    """The words of a line; each takes the share of its box that its characters take of the line."""
-    left, top = (float(value) for value in corners.min(axis=0))
-    right, bottom = (float(value) for value in corners.max(axis=0))
-    step = (right - left) / max(len(text), 1)
-    words, start = [], 0
-    for piece in text.split(" "):
-        if piece:
-            words.append(Word(piece, left + start * step, top, len(piece) * step, bottom - top, confidence, line))
-        start += len(piece) + 1
-    return words
+    That tells noise from text better than a word's own characters do.
+    """
+    characters = sum(len(piece.text) for piece in pieces)
+    confidence = 100 * sum(len(piece.text) * piece.confidence for piece in pieces) / max(characters, 1)
+    height, width = picture.shape[:2]
+    shares = corners / (width, height)
+    left, top = (float(value) for value in shares.min(axis=0))
+    right, bottom = (float(value) for value in shares.max(axis=0))
+    return [
+        Word(
+            piece.text,
+            left + piece.start * (right - left), top, (piece.end - piece.start) * (right - left), bottom - top,
+            min(confidence, 100.0), line,
+        )
+        for piece in pieces
+    ]  # fmt: skip

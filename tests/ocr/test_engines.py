@@ -87,18 +87,18 @@ def test_a_reading_that_takes_too_long_is_given_up(settings: Ocr, draw_meme: Dra
 def test_a_missing_program_is_named(settings: Ocr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineMissing, match="install the package tesseract-ocr"):
-        check_engine(settings)
+        check_engine(settings.model_copy(update={"engine": "tesseract"}))
 
 
 def test_a_missing_language_pack_is_named(settings: Ocr) -> None:
     with pytest.raises(EngineMissing, match=r"no language pack 'tlh'.*install the package tesseract-ocr-tlh"):
-        open_engine(settings.model_copy(update={"language": "eng+tlh"}))
+        open_engine(settings.model_copy(update={"engine": "tesseract", "language": "eng+tlh"}))
 
 
-@pytest.mark.parametrize("package", ["rapidocr", "onnxruntime"])
+@pytest.mark.parametrize("package", ["rapidocr", "onnxruntime", "onnx"])
 def test_a_missing_package_is_named(settings: Ocr, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rapidocr", sys)
-    monkeypatch.setitem(sys.modules, "onnxruntime", sys)
+    for name in ("rapidocr", "onnxruntime", "onnx"):
+        monkeypatch.setitem(sys.modules, name, sys)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(EngineMissing, match=rf"{package}; install memeloom\[ocr\]"):
         check_engine(settings.model_copy(update={"engine": "rapidocr"}))

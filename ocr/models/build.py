@@ -1,0 +1,116 @@
+"""Makes the networks that we read with: `python -m ocr.models.build SOURCE_FOLDER TARGET_FOLDER CHARACTERS`.
+
+Three things are done to the networks of the package, in this order:
+
+1. The recogniser's last layer tells 18,710 characters apart. It is cut to those of the language that is read, which
+   also keeps it from seeing accents and ideographs in the grain of a photo.
+2. What ONNX Runtime would fuse while loading is fused now. Otherwise the next step takes the parts of an activation for
+   operations of their own, and spends more time on converting numbers than it saves.
+3. Weights and activations become 8-bit integers (static quantisation, one scale a channel). How large numbers get is
+   seen on drawn memes (`samples.py`).
+
+Runs in a process of its own, so that nobody who reads has to hold what it needs.
+"""
+
+import logging
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import numpy_helper, version_converter
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+from ocr.models.files import DETECTOR, RECOGNISER, letters_of
+from ocr.models.samples import Picture, lines, pictures
+from ocr.rapid_find import planes
+
+# The version in which a scale a channel can be written down.
+_OPSET = 17
+_LINES, _PICTURES, _SIDE = 48, 24, 340
+# The quantiser does not know what these would fuse into; it would leave those convolutions as they are.
+_NOT_FUSED = ("ConvActivationFusion", "MatMulTransposeFusion")
+
+
+def build(source: Path, target: Path, characters: str) -> None:
+    """Make both networks. `source` holds the package's, `characters` are those that are to be told apart."""
+    recogniser = keep_characters(onnx.load(source / RECOGNISER), characters)
+    shrink(recogniser, target / RECOGNISER, lines(_LINES), operations=("Conv",))
+    shrink(onnx.load(source / DETECTOR), target / DETECTOR, pictures(_PICTURES, _SIDE))
+
+
+def keep_characters(model: onnx.ModelProto, characters: str) -> onnx.ModelProto:
+    """`model` with an output for "none" and one for each of `characters`, in their order.
+
+    Raises:
+        ValueError: it does not know one of them, or does not end as expected.
+    """
+    known = letters_of(model)
+    kept = [0, *(1 + known.index(character) for character in characters)]
+    by_output = {name: node for node in model.graph.node for name in node.output}
+    softmax = by_output[model.graph.output[0].name]
+    add = by_output[softmax.input[0]] if softmax.op_type == "Softmax" else softmax
+    add = by_output[add.input[0]] if add.op_type == "Identity" else add
+    matmul = by_output[add.input[0]]
+    if (add.op_type, matmul.op_type) != ("Add", "MatMul"):
+        raise ValueError(f"a recogniser that ends in {matmul.op_type}, {add.op_type}, {softmax.op_type}")
+    for tensor in model.graph.initializer:
+        if tensor.name in (add.input[1], matmul.input[1]):
+            cut = np.ascontiguousarray(numpy_helper.to_array(tensor)[..., kept])
+            tensor.CopyFrom(numpy_helper.from_array(cut, tensor.name))
+    model.graph.output[0].type.tensor_type.shape.dim[-1].dim_value = len(kept)
+    del model.graph.value_info[:], model.metadata_props[:]
+    return model
+
+
+def shrink(
+    model: onnx.ModelProto, target: Path, samples: Iterable[Picture], operations: tuple[str, ...] | None = None
+) -> None:
+    """Write `model`, fused and in 8-bit integers, to `target`.
+
+    operations: what becomes integers; None is all that can.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        plain, fused = Path(name, "plain.onnx"), Path(name, "fused.onnx")
+        onnx.save(version_converter.convert_version(model, _OPSET), plain)
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(fused)
+        options.log_severity_level = 4
+        onnxruntime.InferenceSession(
+            str(plain), options, providers=["CPUExecutionProvider"], disabled_optimizers=list(_NOT_FUSED)
+        )
+        quantize_static(
+            fused, target, _Samples(samples, model.graph.input[0].name), quant_format=QuantFormat.QDQ,
+            op_types_to_quantize=operations, per_channel=True,
+            activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
+        )  # fmt: skip
+
+
+class _Samples(CalibrationDataReader):  # type: ignore[misc]
+    """Hands samples to the quantiser, one by one."""
+
+    def __init__(self, samples: Iterable[Picture], name: str) -> None:
+        self._samples: Iterator[Picture] = iter(samples)
+        self._name = name
+
+    def get_next(self) -> dict[str, NDArray[np.float32]] | None:
+        """The next one; None after the last."""
+        sample = next(self._samples, None)
+        return None if sample is None else {self._name: planes(sample)}
+
+
+def main(arguments: list[str]) -> Any:
+    """Build; what the libraries remark about models that are not ours to mend is left out."""
+    logging.disable(logging.WARNING)
+    source, target, characters = arguments
+    build(Path(source), Path(target), characters)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,78 @@
+"""Drawn memes, the same in every run: what the networks see while they are quantised, to learn how large numbers get.
+
+Nothing is trained on them, so they need not look good, only as bright, busy and blurred as memes are.
+"""
+
+from collections.abc import Iterator
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+Picture = NDArray[np.uint8]
+
+_SEED = 20
+_TEXTS = (
+    "when you finally read the manual", "NOBODY: ABSOLUTELY NOBODY:", "me at 3 a.m., wide awake",
+    "IT WORKS ON MY MACHINE", "you can't be late if you never leave", "WAIT, THAT'S ILLEGAL!", "$5 for 12 eggs?!",
+    "the quick brown fox jumps over the lazy dog", "PACK MY BOX WITH FIVE DOZEN LIQUOR JUGS", "100% sure (not really)",
+    "my cat @ 6:47: \"feed me\"", "ONE DOES NOT SIMPLY WALK IN", "Monday & Tuesday / Wednesday - Friday",
+    "I ask questions; they ask me to leave", "TAKE MY MONEY #1", "sleep <<< one more episode",
+)  # fmt: skip
+_LINE_HEIGHT = 48
+_INKS = ((255, 255, 255), (0, 0, 0), (250, 220, 40), (20, 20, 60), (220, 30, 30))
+
+
+def lines(count: int) -> Iterator[Picture]:
+    """Single lines of text, BGR, 48 pixels high."""
+    random = np.random.default_rng(_SEED)
+    for number in range(count):
+        text = _TEXTS[number % len(_TEXTS)]
+        font = ImageFont.load_default(40)
+        width = int(font.getlength(text)) + 24
+        picture = _ground(random, width, 64)
+        _write(picture, text, (12, 8), font, random)
+        # Condensed as headlines are, or wide.
+        narrow = int(width * _LINE_HEIGHT / 64 * random.uniform(0.55, 1.1))
+        line = cv2.resize(np.asarray(picture), (narrow, _LINE_HEIGHT), interpolation=cv2.INTER_AREA)
+        yield _worn(np.asarray(line, np.uint8), random)
+
+
+def pictures(count: int, side: int) -> Iterator[Picture]:
+    """Whole memes, BGR, near `side` pixels wide and high (multiples of 32)."""
+    random = np.random.default_rng(_SEED + 1)
+    for _ in range(count):
+        width, height = (int(edge) for edge in 32 * np.round(side / 32 * random.uniform(0.7, 1.4, 2)))
+        picture = _ground(random, width, height)
+        for _ in range(random.integers(2, 9)):
+            font = ImageFont.load_default(float(random.uniform(0.03, 0.12) * height))
+            place = random.uniform(-0.05, 0.4) * width, random.uniform(0, 0.95) * height
+            _write(picture, _TEXTS[random.integers(len(_TEXTS))], place, font, random)
+        yield _worn(np.asarray(picture), random)
+
+
+def _ground(random: np.random.Generator, width: int, height: int) -> Image.Image:
+    """A blank, or something as soft and coloured as the ground of a photo."""
+    if random.random() < 0.4:
+        shade = int(random.choice((0, 20, 240, 255)))
+        return Image.new("RGB", (width, height), (shade, shade, shade))
+    coarse = random.integers(0, 256, (3 + height // 60, 3 + width // 60, 3), dtype=np.uint8)
+    smooth = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+    grain = random.normal(0, random.uniform(1, 20), smooth.shape)
+    return Image.fromarray(np.clip(smooth + grain, 0, 255).astype(np.uint8))
+
+
+def _write(
+    picture: Image.Image, text: str, place: tuple[float, float],
+    font: ImageFont.FreeTypeFont | ImageFont.ImageFont, random: np.random.Generator,
+) -> None:  # fmt: skip
+    ink = _INKS[random.integers(len(_INKS))]
+    edge = (0, 0, 0) if sum(ink) > 300 else (255, 255, 255)
+    ImageDraw.Draw(picture).text(place, text, ink, font, stroke_width=int(random.integers(0, 4)), stroke_fill=edge)
+
+
+def _worn(picture: NDArray[np.uint8], random: np.random.Generator) -> Picture:
+    """BGR, and saved as a JPEG as often as memes are."""
+    coded = cv2.imencode(".jpg", picture[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, int(random.integers(30, 95))])[1]
+    return np.asarray(cv2.imdecode(coded, cv2.IMREAD_COLOR), np.uint8)

@@ -1,0 +1,191 @@
+"""The networks that are made of the package's: cut, fused, in 8 bits, made once, and still reading the same."""
+
+import multiprocessing
+import os
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ocr.engine import EngineMissing
+from ocr.models import files
+from ocr.models.files import DETECTOR, RECOGNISER, characters_of, networks
+
+onnx = pytest.importorskip("onnx", reason="the extra `ocr` is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `ocr` is not installed")
+pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+PACKAGED = files._source()
+
+
+def session(path: Path) -> Any:
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+def whole_reading(line: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> str:
+    """What the package's recogniser reads, all its characters allowed."""
+    from ocr.rapid_find import planes
+
+    path = PACKAGED / RECOGNISER
+    letters = files.letters_of(onnx.load(path))
+    (chances,) = session(path).run(None, {"x": planes(line)})
+    best = chances[0].argmax(axis=1)
+    return "".join(
+        letters[step - 1] for step, before in zip(best, [0, *best[:-1]], strict=True) if step not in (0, before)
+    )
+
+
+def test_small_networks_read_what_the_large_ones_read() -> None:
+    from ocr.models.samples import lines
+    from ocr.rapid_read import read_line
+
+    made = networks("eng")
+    recogniser = session(made.recogniser)
+    same = total = 0
+    for line in lines(16):
+        height, width = line.shape[:2]
+        corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
+        pieces = read_line(recogniser, made.characters, line, corners)
+        same += "".join(piece.text for piece in pieces) == whole_reading(line).replace(" ", "")
+        total += 1
+    assert same >= total - 1
+
+
+def test_small_networks_find_what_the_large_ones_find() -> None:
+    from ocr.models.samples import pictures
+    from ocr.rapid_find import find_lines
+
+    small, large = session(networks("eng").detector), session(PACKAGED / DETECTOR)
+    found = [
+        (len(find_lines(small, picture, 340)), len(find_lines(large, picture, 340))) for picture in pictures(8, 340)
+    ]
+    assert sum(few for few, _ in found) > 20
+    assert sum(abs(few - many) for few, many in found) <= 0.1 * sum(many for _, many in found)
+
+
+def test_small_networks_are_small() -> None:
+    made = networks("eng")
+    for name, path in ((DETECTOR, made.detector), (RECOGNISER, made.recogniser)):
+        assert path.stat().st_size < 0.3 * (PACKAGED / name).stat().st_size
+        kinds = {node.op_type for node in onnx.load(path).graph.node}
+        # Fused, or the arithmetic of its parts would cost more than it saves.
+        assert "Erf" not in kinds
+        assert {"QuantizeLinear", "DequantizeLinear", "Gelu"} <= kinds
+
+
+def test_a_recogniser_is_cut_to_the_characters_of_the_language() -> None:
+    from ocr.models.build import keep_characters
+
+    model = onnx.load(PACKAGED / RECOGNISER)
+    letters = files.letters_of(model)
+    cut = keep_characters(model, "ab ")
+    weights = {tensor.name: tensor for tensor in cut.graph.initializer}
+    whole = {tensor.name: tensor for tensor in onnx.load(PACKAGED / RECOGNISER).graph.initializer}
+    last = [node for node in cut.graph.node if node.op_type == "MatMul"][-1].input[1]
+    columns = [0, *(1 + letters.index(letter) for letter in "ab ")]
+    np.testing.assert_array_equal(
+        onnx.numpy_helper.to_array(weights[last]), onnx.numpy_helper.to_array(whole[last])[:, columns]
+    )
+
+
+def test_a_character_that_the_network_does_not_know_is_refused() -> None:
+    from ocr.models.build import keep_characters
+
+    with pytest.raises(ValueError, match="substring not found"):
+        keep_characters(onnx.load(PACKAGED / RECOGNISER), "a\N{SNOWMAN WITHOUT SNOW}\ue000")
+
+
+@pytest.mark.parametrize("language", files._LETTERS)
+def test_the_network_knows_the_letters_of_each_language(language: str) -> None:
+    known = set(files.letters_of(onnx.load(PACKAGED / RECOGNISER)))
+    wanted = characters_of(language)
+    assert set(wanted) <= known
+    assert len(set(wanted)) == len(wanted)
+
+
+def test_several_languages_share_a_network() -> None:
+    assert set(characters_of("eng+deu+swe")) == {*characters_of("deu"), *characters_of("swe")}
+
+
+def test_a_language_without_letters_is_named() -> None:
+    with pytest.raises(EngineMissing, match=r"not 'hin'; use ocr.engine: tesseract"):
+        networks("eng+hin")
+
+
+def _networks(pipe: Connection) -> None:
+    # Making takes half a minute; that it happens once does not depend on what is made.
+    made = 0
+
+    def make(source: Path, target: Path, characters: str) -> None:
+        nonlocal made
+        made += 1
+        (target / DETECTOR).write_bytes(b"d")
+        (target / RECOGNISER).write_bytes(b"r")
+
+    files._run = make
+    pipe.send("ready")
+    pipe.recv()
+    found = networks("eng")
+    pipe.send((made, found.detector.read_bytes(), found.recogniser.read_bytes()))
+
+
+def test_processes_that_need_the_networks_at_once_make_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path))
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = [], []
+    for _ in range(3):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_networks, args=(theirs,))
+        process.start()
+        pipes.append(ours)
+        processes.append(process)
+    for pipe in pipes:
+        assert pipe.recv() == "ready"
+    for pipe in pipes:
+        pipe.send("go")
+    answers = [pipe.recv() for pipe in pipes]
+    for process in processes:
+        process.join(30)
+    assert sum(made for made, *_ in answers) == 1
+    assert {tuple(found) for _, *found in answers} == {(b"d", b"r")}
+
+
+def test_what_was_left_half_made_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path))
+
+    def stopped(source: Path, target: Path, characters: str) -> None:
+        (target / DETECTOR).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    def whole(source: Path, target: Path, characters: str) -> None:
+        (target / DETECTOR).write_bytes(b"whole")
+
+    monkeypatch.setattr(files, "_run", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        networks("eng")
+    monkeypatch.setattr(files, "_run", whole)
+    assert networks("eng").detector.read_bytes() == b"whole"
+    assert not [path for path in (tmp_path / "ocr").iterdir() if path.is_dir() and path.name.startswith(".")]
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path / "file"))
+    with pytest.raises(EngineMissing, match=r"cannot be kept in .*set MEMELOOM_CACHE"):
+        networks("eng")
+
+
+def test_a_build_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "models"
+    source.mkdir()
+    for name in (DETECTOR, RECOGNISER):
+        (source / name).write_bytes(os.urandom(100))
+    monkeypatch.setattr(files, "_source", lambda: source)
+    with pytest.raises(EngineMissing, match="networks cannot be made: "):
+        networks("eng")
