@@ -16,7 +16,9 @@ from configs.errors import MemeloomError
 from configs.schema import Config, Store
 from ocr.engine import Engine, ReadFailed, Word, open_engine
 from ocr.read import read_picture
+from ocr.stage import word_model
 from ocr.steps import Reading, clean, cleaning_steps
+from ocr.words import WordModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,13 @@ def inspect(config: Config, target: str) -> Look:
         EngineMissing: the engine cannot work on this machine.
     """
     subject = load_subject(config, target)
-    return look_at(subject, open_engine(config.ocr), config)
+    engine = open_engine(config.ocr)
+    documents = open_documents(config.store)
+    try:
+        words = word_model(documents, config.ocr.language)
+    finally:
+        documents.close()
+    return look_at(subject, engine, config, words)
 
 
 def load_subject(config: Config, target: str) -> Subject:
@@ -87,16 +95,16 @@ def load_subject(config: Config, target: str) -> Subject:
     raise MemeloomError(f"{target}: no such file, and no id of a meme (they look like imgflip:1234)")
 
 
-def look_at(subject: Subject, engine: Engine, config: Config) -> Look:
-    """Read `subject` with `engine`. Raises MemeloomError: it could not be read."""
+def look_at(subject: Subject, engine: Engine, config: Config, words: WordModel | None = None) -> Look:
+    """Read `subject` with `engine` and what is known of the catalog's `words`. Raises MemeloomError: it failed."""
     recorder = _Recorder(engine)
     start = time.perf_counter()
     try:
-        ocr = read_picture(subject.picture, recorder, config.ocr, subject.places)
+        ocr = read_picture(subject.picture, recorder, config.ocr, subject.places, words)
     except ReadFailed as error:
         raise MemeloomError(f"{subject.name}: {error}") from None
     seconds = time.perf_counter() - start
-    reading, _ = clean(Reading(recorder.words), cleaning_steps(config.ocr))
+    reading, _ = clean(Reading(recorder.words), cleaning_steps(config.ocr, words))
     return Look(subject, recorder.words, reading.words, reading.removed, ocr, seconds)
 
 

@@ -13,6 +13,7 @@ from configs.schema import Config
 from engine.crew import Guard, Lost
 from engine.pool import try_partitions
 from ocr.held import HeldLeases
+from ocr.report.seen import Note, Seen
 from ocr.worker import Picture, Reader, Unread
 
 STAGE = "ocr"
@@ -24,6 +25,7 @@ class Run:
 
     The tally knows ``kept``, ``dropped/REASON``, ``failed/REASON`` (for good), ``settled`` (nothing to read any
     more), ``retried`` (failed, will be tried again) and ``lost`` (the lease ran out meanwhile).
+    What is worth showing of it afterwards is `seen`.
     """
 
     def __init__(self, config: Config, documents: DocumentStore, progress: Progress) -> None:
@@ -33,6 +35,7 @@ class Run:
         self._places = {template.id: template.boxes for template in documents.templates() if template.boxes}
         self._unwritten: dict[str, Meme | None] = {}
         self.tally: Counter[str] = Counter()
+        self.seen = Seen()
 
     def read_round(self, opened: Callable[[], Reader]) -> bool:
         """Read all that is pending; False if nothing was.
@@ -97,6 +100,8 @@ class Run:
         except LeaseLost:
             return  # `held` counts it
         self._count(Counter([f"failed/{reason}" if done else "retried"]))
+        if done:
+            self.seen.see([Note(meme_id, f"failed/{reason}")])
 
     def _write_if(self, held: HeldLeases, n: int) -> None:
         """Write what was read and acknowledge it, if it is as much as `n`."""
@@ -108,6 +113,7 @@ class Run:
         self._documents.upsert(meme for meme in ours.values() if meme)
         held.acknowledge(ours)
         self._count(Counter(_outcome(meme) for meme in ours.values()))
+        self.seen.see(Note(meme.id, _outcome(meme), meme.ocr.confidence) for meme in ours.values() if meme and meme.ocr)
 
     def _count(self, outcomes: Counter[str]) -> None:
         self.tally += outcomes

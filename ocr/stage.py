@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from catalog.documents import DocumentStore, StageCounts, Where, open_documents
@@ -11,6 +12,7 @@ from configs.progress import Progress
 from configs.runs import Summary
 from configs.schema import Config
 from ocr import engine
+from ocr.report.write import reporting
 from ocr.run import STAGE, Run
 from ocr.words import WordModel
 from ocr.worker import OpenEngine, open_reader
@@ -43,16 +45,18 @@ def read_memes(
     try:
         run = Run(config, documents, progress)
         try:
-            if retry_failed:
-                documents.retry(STAGE)
-            documents.enqueue(STAGE, Where(image=True, caption=False, read=False))
-            held = _read_all(config, documents, run, open_engine, progress)
+            with reporting(config, run.seen) as report:
+                if retry_failed:
+                    documents.retry(STAGE)
+                documents.enqueue(STAGE, Where(image=True, caption=False, read=False))
+                held = _read_all(config, documents, run, open_engine, progress)
         except MemeloomError as error:
             error.summary = run.summary(time.monotonic() - start)
             raise
     finally:
         documents.close()
-    return run.summary(time.monotonic() - start, held)
+    outputs = {"report": str(report)} if report.exists() else {}
+    return replace(run.summary(time.monotonic() - start, held), outputs=outputs)
 
 
 def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
@@ -64,8 +68,10 @@ def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
         documents.close()
 
 
-def word_model(documents: DocumentStore) -> WordModel:
-    """The words of the catalog's own captions, as pages state them."""
+def word_model(documents: DocumentStore, language: str) -> WordModel | None:
+    """The words of the catalog's own captions, as pages state them; None where another `language` is read."""
+    if language != "eng":
+        return None  # the model begins with common English
     captions = itertools.islice(documents.scan(Where(caption=True)), _MOST_CAPTIONS)
     return WordModel.of(text for meme in captions for text in meme.boxes)
 
@@ -75,9 +81,8 @@ def _read_all(config: Config, documents: DocumentStore, run: Run, open_engine: O
     before = _work(documents)
     if not before.pending + before.leased:
         return 0
-    # The model begins with common English.
-    words = word_model(documents).to_bytes() if config.ocr.language == "eng" else None
-    opened = partial(open_reader, config, open_engine, words)
+    words = word_model(documents, config.ocr.language)
+    opened = partial(open_reader, config, open_engine, words.to_bytes() if words else None)
     progress.start(STAGE, before.pending, "memes")
     # What failed and may be tried again is pending again: the next round takes it.
     while run.read_round(opened):
@@ -87,6 +92,7 @@ def _read_all(config: Config, documents: DocumentStore, run: Run, open_engine: O
     # The store itself gives up what every holder died of.
     if abandoned := after.reasons.get("abandoned", 0) - before.reasons.get("abandoned", 0):
         run.tally["failed/abandoned"] += abandoned
+        run.seen.outcomes["failed/abandoned"] += abandoned
     return after.leased
 
 

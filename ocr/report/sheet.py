@@ -130,7 +130,8 @@ class _Column:
         self, text: str, size: int, colour: str, *, left: int = 0, right: int = _WIDE, struck: bool = False
     ) -> None:
         font = self._fonts.at(size)
-        for line in _wrapped(text, font, right - left):
+        # Shaping text takes long, and what stands below the longest sheet is cut.
+        for line in _wrapped(text, font, right - left) if self.y < _LONGEST else ():
             self.pen.text((left, self.y), line, font=font, fill=colour)
             if struck:
                 middle = self.y + round(0.6 * size)

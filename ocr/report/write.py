@@ -1,5 +1,8 @@
 """Writes the page of a run: fetches the few memes that it shows, and their pictures, from the stores."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,23 +14,53 @@ from catalog.documents import Where, open_documents
 from catalog.errors import BadImage, BlobMissing, StoreCorrupt
 from catalog.images import decode_image
 from catalog.records import Meme
+from configs.errors import MemeloomError
 from configs.outputs import write_text
 from configs.schema import Config
 from ocr.report.page import card, draw
 from ocr.report.seen import Seen
 
 
+@contextmanager
+def reporting(config: Config, seen: Seen) -> Iterator[Path]:
+    """When the block ends, however it does, write the page about what `seen` has seen by then, if that is anything.
+
+    Yields where it will be. What goes wrong with the page of a run that failed is not raised over its error.
+    """
+    started, clock = datetime.now(UTC), time.monotonic()
+    path = Path(config.runs) / f"ocr-{started:%Y%m%dT%H%M%S.%f}.html"
+    try:
+        yield path
+    except BaseException as error:
+        with suppress(MemeloomError, OSError):
+            write_report(path, config, seen, time.monotonic() - clock, _ending(error))
+        raise
+    write_report(path, config, seen, time.monotonic() - clock)
+
+
 def write_report(path: Path, config: Config, seen: Seen, seconds: float, ended: str = "finished") -> None:
-    """Write the page about the run that `seen` saw to `path`, atomically.
+    """Write the page about the run that `seen` saw to `path`, atomically, unless it saw nothing.
 
     seconds: how long the run took until now. ended: ``finished``, ``interrupted``, or the error that ended it.
 
     Raises:
-        StoreError: a store refused or failed.
+        StoreError: a store refused or failed; the page is written all the same, without memes.
         MemeloomError: the page cannot be written.
     """
+    if not seen.outcomes:
+        return
     began = datetime.now(UTC) - timedelta(seconds=seconds)
-    write_text(path, draw(seen, _cards(config, seen), began=began, seconds=seconds, ended=ended))
+    cards: dict[str, str] = {}
+    try:
+        cards = _cards(config, seen)
+    finally:
+        write_text(path, draw(seen, cards, began=began, seconds=seconds, ended=ended))
+
+
+def _ending(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return f"failed: {error if isinstance(error, MemeloomError) else f'{type(error).__name__}: {error}'}"
 
 
 def _cards(config: Config, seen: Seen) -> dict[str, str]:

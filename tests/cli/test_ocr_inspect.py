@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
+from catalog.documents import open_documents
 from cli.main import main
+from configs.load import load_config
 from serve.drawing import draw_caption
 
 
@@ -41,7 +43,10 @@ def test_a_file_is_shown_as_a_page_and_a_table_and_nothing_is_stored(drawn: Path
     page = drawn.parent / "data" / "runs" / "inspect-drawn-meme.png.html"
     assert f"drawn: {page.relative_to(drawn.parent)}" in asked.stdout
     assert "BOTTOM OF IT" in page.read_text()
-    assert not list((drawn.parent / "data").glob("*.db*")), "no catalog was made for it"
+    store = f"store.documents=sqlite:///{drawn.parent}/data/catalog.db"
+    kept = open_documents(load_config(environment={}, overrides=[store]).store)
+    assert kept.count() == 0
+    assert not (drawn.parent / "data" / "blobs").exists()
 
 
 def test_out_ending_in_png_is_a_picture(drawn: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -191,14 +192,22 @@ def test_any_shape_of_picture_can_be_drawn(shape: tuple[int, ...], tmp_path: Pat
         assert max(drawn.size) < 8000
 
 
-def test_a_sheet_of_a_long_reading_in_other_letters_needs_no_font_service(
+def test_a_sheet_of_a_long_reading_in_other_letters_needs_no_font_service_and_ends(
     monkeypatch: pytest.MonkeyPatch, picture: NDArray[np.uint8]
 ) -> None:
+    wrap, wrapped = sheet._wrapped, list[object]()
+
+    def counted(*what: Any) -> list[str]:
+        wrapped.append(what)
+        return wrap(*what)
+
+    monkeypatch.setattr(sheet, "_wrapped", counted)
     monkeypatch.setenv("PATH", "")
     sheet._find_face.cache_clear()
-    drawn = sheet.draw(made(picture, *(word("देवनागरी" * 30, line) for line in range(400))))
+    drawn = sheet.draw(made(picture, *(word("देवनागरी" * 10, line) for line in range(400))))
     sheet._find_face.cache_clear()
     assert drawn.height < 8000
+    assert len(wrapped) < 100, "what would be cut off is not drawn first"
 
 
 def test_a_file_is_read_upright_and_named(config: Config, tmp_path: Path) -> None:

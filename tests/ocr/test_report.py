@@ -13,11 +13,14 @@ import pytest
 from catalog.blobs import open_blobs
 from catalog.documents import open_documents
 from catalog.records import Image, Meme, Ocr, OcrBox
+from configs.errors import MemeloomError
 from configs.load import load_config
+from configs.progress import Silent
 from configs.schema import Config, Store
 from ocr.report.page import card, draw
 from ocr.report.seen import GROUP, SAMPLE, WORST, Note, Seen
-from ocr.report.write import write_report
+from ocr.report.write import reporting, write_report
+from ocr.stage import read_memes
 
 BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
@@ -189,3 +192,63 @@ def test_the_page_holds_small_pictures_and_survives_those_that_are_gone(
     assert page.text.index("READ BEFORE IT BROKE") < page.text.index("A GOOD ONE") < page.text.index("image missing: 1")
     assert "test:purged" not in html
     assert len(html) < 90_000, "a picture of six megabytes is embedded small"
+
+
+def only_page(config: Config) -> str:
+    (page,) = Path(config.runs).glob("ocr-*.html")
+    return page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "how"),
+    [(KeyboardInterrupt(), "interrupted"), (MemeloomError("the disk is full"), "failed: the disk is full")],
+)
+def test_a_run_that_was_cut_short_has_its_page_and_its_own_error(
+    config: Config, error: BaseException, how: str
+) -> None:
+    def run(seen: Seen) -> None:
+        with reporting(config, seen):
+            seen.see([Note("test:1", "kept", 97.0)])
+            raise error
+
+    with pytest.raises(type(error)):
+        run(Seen())
+    assert how in Page(only_page(config)).text
+
+
+def test_a_store_that_is_gone_leaves_a_page_of_numbers_under_the_first_error(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    broken = config.store.model_copy(update={"documents": f"sqlite:///{tmp_path}/file/catalog.db"})
+    gone = config.model_copy(update={"store": broken})
+
+    def run() -> None:
+        with reporting(gone, seen_of(Note("test:1", "kept", 97.0))):
+            raise MemeloomError("the first error")
+
+    with pytest.raises(MemeloomError, match="the first error"):
+        run()
+    assert "Reading of 1 memes" in only_page(gone)
+
+
+def test_a_run_without_anything_to_read_leaves_no_page(config: Config) -> None:
+    with reporting(config, Seen()) as page:
+        pass
+    assert not page.exists()
+
+
+def test_the_stage_writes_the_page_and_names_it(config: Config, add: Callable[..., None]) -> None:
+    bare = Meme(id="test:dark", source="test")
+    add(bare, cv2.imencode(".png", np.zeros((300, 400, 3), np.uint8))[1].tobytes())
+    add(Meme(id="test:cut", source="test"), b"<html>")
+    one = config.model_copy(
+        update={
+            "ocr": config.ocr.model_copy(update={"engine": "tesseract"}),
+            "engine": config.engine.model_copy(update={"workers": 1}),
+        }
+    )
+    summary = read_memes(one, Silent())
+    html = Path(summary.outputs["report"]).read_text()
+    assert html == only_page(config)
+    text = Page(html).text
+    assert text.index("no text: 1") < text.index("test:dark") < text.index("not an image: 1") < text.index("test:cut")
+    assert "report" not in read_memes(one, Silent()).outputs

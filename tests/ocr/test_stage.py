@@ -27,9 +27,11 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def config(store_config: Store) -> Config:
+def config(store_config: Store, tmp_path: Path) -> Config:
     overrides = ["ocr.batch=3", "engine.workers=1"]
-    return load_config(overrides=overrides, environment={}).model_copy(update={"store": store_config})
+    return load_config(overrides=[*overrides, f"runs={tmp_path}/runs"], environment={}).model_copy(
+        update={"store": store_config}
+    )
 
 
 @pytest.fixture
