@@ -93,6 +93,7 @@ class Supervisor(Generic[P]):
         self._tasks: Iterator[_Task[P]] = enumerate(partitions, start=1)
         self._guard = guard
         self._waiting: deque[_Task[P]] = deque()
+        self._hands: set[Hand] = set()
         self._starting: dict[Hand, float] = {}
         self._busy: dict[Hand, tuple[_Task[P], float]] = {}
         self._starts_in_vain = self._lost_in_vain = 0
@@ -113,8 +114,8 @@ class Supervisor(Generic[P]):
                         yield self._take(hand)
                 yield from self._stop_late_ones()
         finally:
-            for hand in (*self._starting, *self._busy):
-                hand.end()
+            for hand in list(self._hands):
+                self._end(hand)
             self._crew.close()
 
     def _staff(self) -> bool:
@@ -122,7 +123,9 @@ class Supervisor(Generic[P]):
         while len(self._waiting) + len(self._busy) < self._crew.size and (task := next(self._tasks, None)):
             self._waiting.append(task)
         while len(self._starting) < len(self._waiting):
-            self._starting[self._crew.hire()] = time.monotonic()
+            hand = self._crew.hire()
+            self._hands.add(hand)
+            self._starting[hand] = time.monotonic()
         return bool(self._waiting or self._busy)
 
     def _welcome(self, hand: Hand) -> None:
@@ -131,9 +134,6 @@ class Supervisor(Generic[P]):
             hand.hear().result()
         except Died as death:
             self._give_up_start(hand, f"{death} before it was ready")
-        except BaseException:
-            hand.end()
-            raise
         else:
             self._starts_in_vain = 0
             self._employ(hand)
@@ -141,7 +141,7 @@ class Supervisor(Generic[P]):
     def _employ(self, hand: Hand) -> None:
         task = self._waiting.popleft() if self._waiting else next(self._tasks, None)
         if task is None:
-            hand.leave()
+            self._leave(hand)
             return
         hand.give(task[1])
         self._busy[hand] = task, time.monotonic()
@@ -154,11 +154,9 @@ class Supervisor(Generic[P]):
             return self._lose(hand, task, "worker died", f"a worker {death}")
         self._lost_in_vain = -1
         if outcome.leaving:
-            hand.end()
+            self._leave(hand)
         elif outcome.error is None:
             self._employ(hand)
-        else:
-            hand.leave()
         return task[1], outcome
 
     def _stop_late_ones(self) -> Iterator[tuple[P, Lost]]:
@@ -175,7 +173,7 @@ class Supervisor(Generic[P]):
             yield task[1], self._lose(hand, task, "timeout", f"a worker took more than {self._guard.seconds:g} s")[1]
 
     def _lose(self, hand: Hand, task: _Task[P], reason: Literal["timeout", "worker died"], how: str) -> tuple[P, Lost]:
-        hand.end()
+        self._end(hand)
         number, partition = task
         line = f"{how} at partition {number} ({reprlib.repr(partition)})"
         if self._guard is None:
@@ -187,10 +185,18 @@ class Supervisor(Generic[P]):
         return partition, Lost(reason, line)
 
     def _give_up_start(self, hand: Hand, how: str) -> None:
-        hand.end()
+        self._end(hand)
         self._starts_in_vain += 1
         if self._starts_in_vain >= _STARTS_IN_VAIN:
             raise MemeloomError(f"a worker {how}; if memory ran out, set engine.workers lower")
+
+    def _leave(self, hand: Hand) -> None:
+        self._hands.discard(hand)
+        hand.leave()
+
+    def _end(self, hand: Hand) -> None:
+        self._hands.discard(hand)
+        hand.end()
 
     def _patience(self) -> float | None:
         """Seconds until someone is late."""

@@ -72,16 +72,18 @@ class HeldLeases:
 
     def _extend_in_time(self) -> None:
         while not self._over.wait(self._seconds / 3):
-            for meme_id in list(self._held):
-                with self._lock:
-                    if lease := self._held.get(meme_id):
-                        self._extend(lease)
+            # If the store stays away, whoever writes will see it.
+            with suppress(StoreError):
+                self._extend_all()
 
-    def _extend(self, lease: Lease) -> None:
-        try:
-            self._documents.extend(lease, self._seconds)
-        except LeaseLost:
-            del self._held[lease.meme_id]
-            self.lost += 1
-        except StoreError:
-            return  # if it stays away, whoever writes will see it
+    def _extend_all(self) -> None:
+        for meme_id in list(self._held):
+            with self._lock:
+                lease = self._held.get(meme_id)
+                if lease is None or self._over.is_set():
+                    continue
+                try:
+                    self._documents.extend(lease, self._seconds)
+                except LeaseLost:
+                    del self._held[meme_id]
+                    self.lost += 1

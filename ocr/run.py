@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from catalog.documents import DocumentStore, Where
-from catalog.errors import LeaseLost
+from catalog.errors import LeaseLost, StoreError
 from catalog.records import Meme, Ocr
 from configs.progress import Progress
 from configs.runs import Summary
@@ -51,6 +51,10 @@ class Run:
                 for picture, result in try_partitions(opened, self._pictures(held), self._config.engine, guard):
                     self._take(held, picture, result)
                     self._write_if(held, settings.batch)
+            except StoreError:
+                # A store that failed is not waited for a second time: what was read is given back with the rest.
+                self._unwritten = {}
+                raise
             finally:
                 self._write_if(held, 1)
                 self.tally["lost"] += held.lost

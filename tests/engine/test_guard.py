@@ -127,6 +127,17 @@ def test_when_every_partition_kills_the_run_ends_before_all_are_lost() -> None:
     assert lost == []
 
 
+def test_partitions_that_cannot_be_got_end_the_workers_at_once() -> None:
+    def some() -> Iterator[tuple[str, int]]:
+        yield from (("square", 1), ("square", 2))
+        raise OSError("no more")
+
+    begun = time.monotonic()
+    with pytest.raises(OSError, match="no more"):
+        list(try_partitions(partial(ready, suffer), some(), local(1), PATIENT))
+    assert time.monotonic() - begun < 4.5, "it waited for a worker that nobody had told to end"
+
+
 SCRIPT = """
 import sys
 from functools import partial
