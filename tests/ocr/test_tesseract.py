@@ -147,7 +147,13 @@ def test_a_table_is_taken_apart() -> None:
 
 def test_inks_of_every_kind_are_read() -> None:
     engine = Tesseract("eng", 60, tess_program.TesseractProgram("eng"))
-    for ink, ground in (("white", (40, 60, 40)), ("black", "white"), ("yellow", (30, 30, 90)), ("red", "black")):
+    for ink, ground in (
+        ("white", (40, 60, 40)),
+        ("black", "white"),
+        ("yellow", (30, 30, 90)),
+        ("red", "black"),
+        ("#333", "#888"),
+    ):
         picture = Pillow.new("RGB", (700, 200), ground)
         ImageDraw.Draw(picture).text((40, 60), "nobody expects this", ink, ImageFont.load_default(60))
         stream = io.BytesIO()
