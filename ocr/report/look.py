@@ -42,9 +42,14 @@ def draw(look: Look) -> str:
         look.subject.name,
         f'<p class="soft">{escape(facts)}{sure}</p>{verdict(look.ocr.dropped)}',
         f'<div class="look"><figure>{draw_over(picture, marks, _ACROSS, _SIDE, _QUALITY)}{legend(words=True)}</figure>'
-        f"<div><h2>Text boxes, in reading order</h2>{box_list(look.ocr.boxes)}{_stated(look.subject.stated)}"
+        f"<div><h2>{boxes_title(look)}</h2>{box_list(look.ocr.boxes)}{_stated(look.subject.stated)}"
         f"<h2>Lines, as they were found</h2>{_lines(look)}</div></div>",
     )
+
+
+def boxes_title(look: Look) -> str:
+    """In which order the text boxes stand."""
+    return f"Text boxes, in {'the order of the template' if look.subject.places else 'reading order'}"
 
 
 def _mark(word: Word, reason: str | None) -> Mark:
@@ -53,8 +58,12 @@ def _mark(word: Word, reason: str | None) -> Mark:
 
 
 def _stated(boxes: tuple[str, ...]) -> str:
-    texts = "".join(f'<li><span></span><bdi class="text">{escape(text)}</bdi></li>' for text in boxes)
+    texts = "".join(f"<li><span></span>{_said(text)}</li>" for text in boxes)
     return f'<h2>What its page says</h2><ol class="boxes">{texts}</ol>' if texts else ""
+
+
+def _said(text: str) -> str:
+    return f'<bdi class="text">{escape(text)}</bdi>' if text else '<span class="soft">no text here</span>'
 
 
 def _lines(look: Look) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from ocr.inspect import Look
+from ocr.report.look import boxes_title
 from ocr.report.overlay import Mark, band
 from ocr.report.readings import box_marks, percent
 
@@ -153,7 +154,7 @@ def _readings(look: Look, fonts: _Fonts) -> Image.Image:
     column.write(f"{look.ocr.engine}, {width} x {height} pixels, {look.seconds * 1000:,.0f} ms", 16, _SOFT)
     dropped = look.ocr.dropped
     column.write(f"dropped: {dropped}" if dropped else "a caption", 18, _COLOURS["doubtful" if dropped else "sure"])
-    _heading(column, "Text boxes, in reading order")
+    _heading(column, boxes_title(look))
     for mark, box in zip(box_marks(look.ocr.boxes), look.ocr.boxes, strict=True):
         _badge(column.pen, _BADGE, column.y + _BADGE, mark.number or 0, _mark_colour(mark), fonts)
         if box.text:
@@ -163,7 +164,7 @@ def _readings(look: Look, fonts: _Fonts) -> Image.Image:
     if look.subject.stated:
         _heading(column, "What its page says")
         for text in look.subject.stated:
-            column.write(text or "(empty)", 21, _INK, left=40)
+            column.write(text or "no text here", 21, _INK if text else _SOFT, left=40)
     _heading(column, "Lines, as they were found")
     for _, words in look.lines():
         for (confidence, reason), group in groupby(words, key=lambda each: (each[0].confidence, each[1])):

@@ -56,6 +56,7 @@ ol.lines li { padding: .3rem 0; border-bottom: 1px solid var(--rule); }
   margin-top: .8rem; }
 .card { background: var(--card); border-radius: .5rem; padding: .7rem; min-width: 0; display: grid; gap: .7rem;
   grid-template-columns: 12rem minmax(0, 1fr); align-items: start; font-size: .9rem; }
+.card svg { max-height: 22rem; }
 .card ol.boxes li { padding: .15rem 0; border: 0; } .card .text { font-size: .9rem; line-height: 1.35; }
 .card .none { display: grid; place-items: center; height: 6rem; background: var(--rule); color: var(--soft);
   border-radius: .3rem; }

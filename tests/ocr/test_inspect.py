@@ -247,7 +247,9 @@ def test_a_meme_of_the_catalog_comes_with_its_templates_boxes_and_what_its_page_
     assert (subject.name, subject.places, subject.stated) == ("test:a", places, ("SAID",))
     looked = look_at(subject, FakeEngine(*KEPT), config)
     assert [box.text for box in looked.ocr.boxes] == ["BELOW", "TOP LINE"]
-    assert "What its page says" in draw(looked)
+    text = Page(draw(looked)).text
+    assert "What its page says" in text
+    assert "in the order of the template" in text
 
 
 def test_what_cannot_be_looked_at_is_one_line(config: Config, meme: Callable[..., Meme], tmp_path: Path) -> None:
