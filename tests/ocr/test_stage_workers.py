@@ -50,9 +50,11 @@ def _own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def config(store_config: Store) -> Config:
+def config(store_config: Store, tmp_path: Path) -> Config:
     overrides = ["ocr.engine=tesseract", "ocr.batch=4", "ocr.attempts=2", "engine.workers=2"]
-    return load_config(overrides=overrides, environment={}).model_copy(update={"store": store_config})
+    return load_config(overrides=[*overrides, f"runs={tmp_path}/runs"], environment={}).model_copy(
+        update={"store": store_config}
+    )
 
 
 def changed(config: Config, store: dict[str, object] | None = None, workers: int = 2, **ocr: object) -> Config:
@@ -253,29 +255,30 @@ def test_a_server_that_goes_away_is_one_error_and_the_next_run_goes_on(config: C
 
 
 FULL = """
-import os, sys
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from configs.schema import Config
-from configs.progress import Silent
 from catalog.errors import StoreFull
-from ocr.stage import read_memes
-from tests.ocr.fake_engine import READ, open_fake
-from tests.ocr.test_stage_workers import fill, work
+from tests.ocr.fake_engine import READ, WAIT, begun, go
+from tests.ocr.test_stage_workers import fill, read, wait_for, work
 if __name__ == "__main__":
     config, disk = Config.model_validate_json(sys.argv[1]), Path(sys.argv[2])
-    documents = fill(config, *[READ] * 30)
-    with (disk / "filler").open("wb", buffering=0) as filler:
-        try:
+    documents = fill(config, WAIT, *[READ] * 11)
+    with ThreadPoolExecutor(1) as thread, (disk / "filler").open("wb", buffering=0) as filler:
+        running = thread.submit(read, config)
+        wait_for(begun)
+        with suppress(OSError):
             while filler.write(bytes(4096)):
                 pass
-        except OSError:
-            pass
-    try:
-        read_memes(config, Silent(), open_engine=open_fake)
-    except StoreFull as error:
-        print(error)
+        go()
+        try:
+            running.result(60)
+        except StoreFull as error:
+            print(error)
     (disk / "filler").unlink()
-    read_memes(config, Silent(), open_engine=open_fake)
+    wait_for(lambda: read(config).stage and work(documents).done == 12)
     print(work(documents).done)
 """
 NAMESPACE = ("unshare", "--map-root-user", "--mount")
@@ -288,11 +291,11 @@ def test_a_full_disk_is_one_error_and_with_room_the_next_run_goes_on(config: Con
     disk, script = tmp_path / "disk", tmp_path / "full.py"
     disk.mkdir()
     script.write_text(FULL)
-    small = changed(config, {"documents": f"sqlite:///{disk}/catalog.db"})
+    small = changed(config, {"documents": f"sqlite:///{disk}/catalog.db"}, lease_seconds=2.0)
     command = f'mount -t tmpfs -o size=4m none "{disk}" && exec "$@"'
     done = subprocess.run(
         [*NAMESPACE, "sh", "-c", command, "sh", sys.executable, script, small.model_dump_json(), disk],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f"{disk}/catalog.db: the disk is full; make room and run again", "30"]
+    assert done.stdout.splitlines() == [f"{disk}/catalog.db: the disk is full; make room and run again", "12"]
