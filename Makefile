@@ -82,7 +82,7 @@ format: setup  ## Format the code
 
 lock: setup  ## Pin every dependency by version and hash again
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header $(ARGS) \
-	  --extra ocr --extra ray --extra hub --group dev pyproject.toml -o requirements.lock
+	  --extra ocr --extra tesserocr --extra ray --extra hub --group dev pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock \
 	  --all-extras --group dev pyproject.toml -o requirements-gpu.lock
 	awk '/^[a-z0-9]/{off = /^opencv/} !off' requirements.lock > requirements.lock.tmp

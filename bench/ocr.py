@@ -1,116 +1,157 @@
-"""How well and how fast each OCR engine reads real memes: `python -m bench.ocr --data DATA [--limit N]`.
+"""How well and how fast memes are read: `python -m bench.ocr --data DATA`.
 
-DATA is a folder with `real_memes/manifest.json`: pictures with transcripts. The English ones are
-split in half by the hash of their file name. What is set in `ocr/` was tuned on one half; the table
-is about the other. Each engine runs in a process of its own.
+DATA is a folder with real memes and their transcripts, templates and captions. Nothing that is reported here was seen
+while anything was chosen: the English memes and the templates are split in half by hash, one half to tune on, one to
+report. Every reader has a process of its own on one processor; its speed counts all that happens between the bytes of
+a picture and its caption, in that process and those that it starts.
+
+Parts: `english` (real memes, against the transcripts as they came and as corrected by `ocr_corrections.yaml`), `drawn`
+(captions on templates), `mixed` (Hindi and English in Latin letters), `devanagari` (drawn, Tesseract's pack `hin`),
+`processes` (two beside one) and `curve` (accuracy over speed on the tuning halves, as a plot: `--plot FILE`).
 """
 
 import argparse
-import hashlib
-import json
 import multiprocessing
-import re
+import os
 import resource
-from collections import Counter
+import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from bench import ocr_cases
+from bench.ocr_cases import Case
+from bench.ocr_curve import draw_curve, points
+from bench.ocr_readers import OURS, open_reader, readers
+from bench.ocr_score import score
 from catalog.images import decode_image
-from configs.load import load_config
-from ocr.engine import open_engine
-from ocr.read import read_picture
+from ocr.words import WordModel
 
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-
-
-@dataclass(frozen=True)
-class Score:
-    """One row of the table; recall, precision and character error rate are over all words of all images."""
-
-    engine: str
-    recall: float
-    precision: float
-    error_rate: float
-    kept: float
-    images_per_cpu_second: float
-    rss_mb: float
+_PARTS = ("english", "drawn", "mixed", "devanagari", "processes", "curve")
+_DRAWN, _DEVANAGARI, _SHARED = 400, 60, 120
+_GOALS = {
+    "english": "recall >= 0.98, precision >= 0.95, >= 25 images/cpu-s, <= 300 MB",
+    "drawn": "recall >= 0.98, CER <= 0.04",
+    "processes": ">= 1.8 x one",
+}
+_WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
-def reporting_half(folder: Path, limit: int | None) -> list[tuple[Path, str]]:
-    """English memes that were not used for tuning, with their transcripts, in an order that hashes decide."""
-    rows = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    digests = {row["file"]: hashlib.sha256(row["file"].encode()).hexdigest() for row in rows}
-    half = [row for row in rows if row["lang"] == "en" and int(digests[row["file"]], 16) % 2 == 1]
-    half.sort(key=lambda row: digests[row["file"]])
-    return [(folder / row["file"], row["text"]) for row in half[:limit]]
+def main() -> None:
+    """Measure and print, part by part."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds real_memes/ and templates/")
+    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
+    parser.add_argument("--readers", nargs="+", help="only those whose name contains one of these")
+    parser.add_argument("--limit", type=int, help="pictures of each kind: quick, and proves little")
+    parser.add_argument("--plot", type=Path, default=Path("ocr-curve.svg"), help="where the curve is drawn")
+    options = parser.parse_args()
+    console = Console(width=132)
+    for part in options.only:
+        console.print(f"{part} … (load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} processors)")
+        match part:
+            case "processes":
+                _processes(options, console)
+            case "curve":
+                draw_curve(points(options.data, options.limit, console), options.plot)
+                console.print(f"the curve is in {options.plot}")
+            case _:
+                _part(part, options, console)
 
 
-def measure(engine_name: str, memes: Sequence[tuple[Path, str]]) -> Score:
-    """Read `memes` with one engine, its settings at their defaults."""
-    config = load_config(overrides=[f"ocr.engine={engine_name}"], environment={})
-    engine = open_engine(config.ocr)
-    engine.read(decode_image(memes[0][0].read_bytes()))
-    before, texts, kept = _cpu_seconds(), [], 0
-    for path, _ in memes:
-        reading = read_picture(decode_image(path.read_bytes()), engine, config.ocr)
-        texts.append(words(reading.text))
-        kept += reading.dropped is None
-    seconds = _cpu_seconds() - before
-    truths = [words(truth) for _, truth in memes]
-    found = sum((Counter(truth) & Counter(text)).total() for truth, text in zip(truths, texts, strict=True))
-    errors = sum(distance(" ".join(truth), " ".join(text)) for truth, text in zip(truths, texts, strict=True))
-    return Score(
-        engine=engine_name,
-        recall=found / sum(map(len, truths)),
-        precision=found / max(sum(map(len, texts)), 1),
-        error_rate=errors / sum(len(" ".join(truth)) for truth in truths),
-        kept=kept / len(memes),
-        images_per_cpu_second=len(memes) / seconds,
-        rss_mb=sum(resource.getrusage(who).ru_maxrss for who in _WHO) / 1024,
+def _part(part: str, options: argparse.Namespace, console: Console) -> None:
+    cases, language, what = _cases(part, options.data)
+    cases = cases[: options.limit]
+    words = b"" if language == "hin" else WordModel.of(ocr_cases.catalog_captions(options.data, cases)).to_bytes()
+    names = [name for name in readers(language) if not options.readers or any(word in name for word in options.readers)]
+    corrected = ["recall", "precision", "CER"] if part == "english" else []
+    table = Table(title=f"{len(cases)} {what}", caption=_GOALS.get(part), box=SIMPLE)
+    table.add_column("reader")
+    for column in ("recall", "precision", "CER", *(f"{name}, corrected" for name in corrected), "images/cpu-s", "MB"):
+        table.add_column(column, justify="right")
+    for name in names:
+        texts, seconds, memory_mb = _alone(name, cases, words, language)
+        figures = []
+        for against in (False, True) if corrected else (True,):
+            found = score(texts, cases, corrected=against)
+            figures += [f"{figure:.3f}" for figure in (found.recall, found.precision, found.error_rate)]
+        table.add_row(name, *figures, f"{len(cases) / seconds:.1f}", f"{memory_mb:.0f}")
+    console.print(table)
+
+
+def _cases(part: str, data: Path) -> tuple[list[Case], str, str]:
+    match part:
+        case "english":
+            return ocr_cases.real(data, "report"), "eng", "real English memes, reporting half"
+        case "drawn":
+            return ocr_cases.drawn(data, "report", _DRAWN), "eng", "drawn memes, reporting templates"
+        case "mixed":
+            return ocr_cases.mixed(data), "eng", "real memes in Hindi and English (some masked with #)"
+        case _:
+            return ocr_cases.drawn(data, "report", _DEVANAGARI, "devanagari"), "hin", "drawn memes in Devanagari"
+
+
+def _processes(options: argparse.Namespace, console: Console) -> None:
+    """The same work by one process and by two, engines loaded before the clock starts."""
+    cases = ocr_cases.drawn(options.data, "report", min(options.limit or _SHARED, _SHARED))
+    rates = []
+    for workers in (1, 2):
+        context = multiprocessing.get_context("spawn")
+        barrier = context.Barrier(workers + 1)
+        processes = [
+            context.Process(target=_share, args=(cases[number::workers], barrier, number)) for number in range(workers)
+        ]
+        for process in processes:
+            process.start()
+        barrier.wait(300)
+        began = time.monotonic()
+        barrier.wait(3600)
+        rates.append(len(cases) / (time.monotonic() - began))
+        for process in processes:
+            process.join(60)
+    console.print(
+        f"{len(cases)} drawn memes: one process {rates[0]:.1f} images/s, two {rates[1]:.1f}: "
+        f"{rates[1] / rates[0]:.2f} x (goal {_GOALS['processes']})"
     )
 
 
-def words(text: str) -> list[str]:
-    """The words of `text`, case-folded, without punctuation."""
-    return _WORD.findall(text.casefold().replace("’", "'").replace("‘", "'"))
+def _share(cases: Sequence[Case], barrier: "multiprocessing.synchronize.Barrier", number: int) -> None:
+    _pin(number)
+    read = open_reader(OURS, b"")
+    read(decode_image(cases[0].data))
+    barrier.wait(300)
+    for case in cases:
+        read(decode_image(case.data))
+    barrier.wait(3600)
 
 
-def distance(a: str, b: str) -> int:
-    """Insertions, deletions and substitutions between `a` and `b` (Levenshtein)."""
-    row = list(range(len(b) + 1))
-    for i, left in enumerate(a, 1):
-        corner, row[0] = row[0], i
-        for j, right in enumerate(b, 1):
-            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (left != right))
-    return row[-1]
+def _alone(name: str, cases: Sequence[Case], words: bytes, language: str) -> tuple[list[str], float, float]:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_measure, name, cases, words, language).result()
 
 
-_WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+def _measure(name: str, cases: Sequence[Case], words: bytes, language: str) -> tuple[list[str], float, float]:
+    """The readings, the processor seconds that they took and the peak memory in MB."""
+    _pin(0)
+    read = open_reader(name, words, language)
+    read(decode_image(cases[0].data))
+    before = _cpu_seconds()
+    texts = [read(decode_image(case.data)) for case in cases]
+    seconds = _cpu_seconds() - before
+    return texts, seconds, sum(resource.getrusage(who).ru_maxrss for who in _WHO) / 1024
+
+
+def _pin(number: int) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {allowed[number % len(allowed)]})
 
 
 def _cpu_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, _WHO))
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds real_memes/")
-    parser.add_argument("--limit", type=int, help="images to read; all of the half if not given")
-    parser.add_argument("--engines", nargs="+", default=["tesseract", "rapidocr"])
-    arguments = parser.parse_args()
-    memes = reporting_half(arguments.data / "real_memes", arguments.limit)
-    print(f"{len(memes)} real English memes, reporting half")
-    print(
-        "| engine | word recall | word precision | CER | kept | images/cpu-s | RSS MB |\n|---|---|---|---|---|---|---|"
-    )
-    for name in arguments.engines:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            score = pool.submit(measure, name, memes).result()
-        shares = " | ".join(f"{share:.3f}" for share in (score.recall, score.precision, score.error_rate, score.kept))
-        print(f"| {score.engine} | {shares} | {score.images_per_cpu_second:.1f} | {score.rss_mb:.0f} |")
 
 
 if __name__ == "__main__":

@@ -59,9 +59,10 @@ def open_engine(settings: Ocr) -> Engine:
     """
     check_engine(settings)
     if settings.engine == "rapidocr":
+        from ocr.models.files import networks
         from ocr.rapid import Rapid
 
-        return Rapid(settings.language, settings.image_seconds)
+        return Rapid(networks(settings.language), settings.image_seconds)
     from ocr.tesseract import Tesseract
 
     return Tesseract(settings.language, settings.image_seconds)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ocr.engine import ReadFailed, Word
-from ocr.models.files import networks
+from ocr.models.files import Networks
 from ocr.rapid_find import Corners, Picture, find_lines
 from ocr.rapid_read import Piece, read_line
 
@@ -24,17 +24,14 @@ _ENOUGH_CHARACTERS, _SURE = 6, 93.0
 class Rapid:
     """One detector and one recogniser, loaded, on one thread.
 
-    language: Tesseract's name of the language, or several with ``+``. seconds: the deadline of one picture.
-
-    Raises:
-        EngineMissing: it cannot work on this machine, or does not know the language.
+    files: what to load. seconds: the deadline of one picture. side: the square root of the area that detection sees.
     """
 
     name = "rapidocr"
 
-    def __init__(self, language: str, seconds: float) -> None:
-        files = networks(language)
+    def __init__(self, files: Networks, seconds: float, side: float = _SIDE) -> None:
         self._seconds = seconds
+        self._side = side
         self._characters = files.characters
         self._detector, self._recogniser = _load(files.detector), _load(files.recogniser)
 
@@ -42,7 +39,7 @@ class Rapid:
         """The words of `picture`. Raises ReadFailed (``timeout``, ``engine failed``)."""
         deadline = time.monotonic() + self._seconds
         try:
-            words = self._read_at(picture, _SIDE, deadline)
+            words = self._read_at(picture, self._side, deadline)
             if _is_enough(words):
                 return words
             return max(words, self._read_at(picture, _LARGER_SIDE, deadline), key=_certainty)

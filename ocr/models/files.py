@@ -69,7 +69,7 @@ def networks(language: str) -> Networks:
         EngineMissing: a package is not installed, its networks are others than we know, or they cannot be made.
     """
     characters = characters_of(language)
-    source = _source()
+    source = packaged()
     folder = cache_folder() / "ocr" / _name(source, characters)
     made = Networks(folder / DETECTOR, folder / RECOGNISER, characters)
     if not folder.is_dir():
@@ -82,7 +82,8 @@ def cache_folder() -> Path:
     return Path(os.environ.get("MEMELOOM_CACHE") or Path.home() / ".cache" / "memeloom")
 
 
-def _source() -> Path:
+def packaged() -> Path:
+    """The folder of the package's own networks. Raises EngineMissing."""
     found = find_spec("rapidocr")
     if found is None or found.origin is None:
         raise EngineMissing("ocr.engine: rapidocr needs the Python package rapidocr; install memeloom[ocr]")

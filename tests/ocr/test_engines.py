@@ -86,6 +86,7 @@ def test_a_reading_that_takes_too_long_is_given_up(settings: Ocr, draw_meme: Dra
 
 def test_a_missing_program_is_named(settings: Ocr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "tesserocr", None)
     with pytest.raises(EngineMissing, match="install the package tesseract-ocr"):
         check_engine(settings.model_copy(update={"engine": "tesseract"}))
 

@@ -18,7 +18,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `ocr` is not 
 pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-PACKAGED = files._source()
+PACKAGED = files.packaged()
 
 
 def session(path: Path) -> Any:
@@ -186,6 +186,6 @@ def test_a_build_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
     source.mkdir()
     for name in (DETECTOR, RECOGNISER):
         (source / name).write_bytes(os.urandom(100))
-    monkeypatch.setattr(files, "_source", lambda: source)
+    monkeypatch.setattr(files, "packaged", lambda: source)
     with pytest.raises(EngineMissing, match="networks cannot be made: "):
         networks("eng")

@@ -1,0 +1,95 @@
+"""What reads: our engines with their settings, and the packages as they come."""
+
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.load import load_config
+from ocr.engine import Engine, open_engine
+from ocr.read import read_picture
+from ocr.words import WordModel
+
+Picture: TypeAlias = NDArray[np.uint8]
+Reader: TypeAlias = Callable[[Picture], str]
+
+OURS = "rapidocr, ours"
+_SECONDS = 60.0
+
+
+def readers(language: str = "eng") -> list[str]:
+    """Names of what can read a language on this machine; ours, the default, last."""
+    names = ["pytesseract as it comes", "tesseract, ours (program)"]
+    if find_spec("tesserocr") is not None:
+        names.append("tesseract, ours (tesserocr)")
+    if language == "eng" and find_spec("rapidocr") is not None:
+        names += ["rapidocr as it comes", "rapidocr, ours, floats", "rapidocr, ours, no words", OURS]
+    return names
+
+
+def open_reader(name: str, words: bytes, language: str = "eng") -> Reader:
+    """The reader of that name. words: a `WordModel`, for those of ours that restore spaces."""
+    if name == "pytesseract as it comes":
+        return _plain_tesseract(language)
+    if name == "rapidocr as it comes":
+        return _plain_rapidocr()
+    return stage_reader(_engine(name, language), b"" if name.endswith("no words") else words, language)
+
+
+def stage_reader(engine: Engine, words: bytes, language: str = "eng", **changes: Any) -> Reader:
+    """As the stage reads: engine, cleaning, layout. changes: settings that are not the default's."""
+    settings = load_config(environment={}).ocr.model_copy(update=changes)
+    model = WordModel.from_bytes(words) if words and language == "eng" else None
+    return lambda picture: read_picture(picture, engine, settings, words=model).text
+
+
+def float_rapid(**changes: Any) -> Engine:
+    """Our pipeline with the package's networks as they are."""
+    import onnx
+
+    from ocr.models.files import DETECTOR, RECOGNISER, Networks, letters_of, packaged
+    from ocr.rapid import Rapid
+
+    folder = packaged()
+    letters = letters_of(onnx.load(folder / RECOGNISER))
+    return Rapid(Networks(folder / DETECTOR, folder / RECOGNISER, letters), _SECONDS, **changes)
+
+
+def _engine(name: str, language: str) -> Engine:
+    """One of ours."""
+    from ocr.tess_api import TesseractApi
+    from ocr.tess_program import TesseractProgram
+    from ocr.tesseract import Tesseract
+
+    match name:
+        case "tesseract, ours (program)":
+            return Tesseract(language, _SECONDS, TesseractProgram(language))
+        case "tesseract, ours (tesserocr)":
+            return Tesseract(language, _SECONDS, TesseractApi(language))
+        case "rapidocr, ours, floats":
+            return float_rapid()
+        case _:
+            return open_engine(load_config(environment={}).ocr)
+
+
+def _plain_tesseract(language: str) -> Reader:
+    import pytesseract
+
+    os.environ["OMP_THREAD_LIMIT"] = "1"
+    return lambda picture: str(pytesseract.image_to_string(picture[:, :, ::-1], lang=language))
+
+
+def _plain_rapidocr() -> Reader:
+    from rapidocr import RapidOCR
+
+    engine: Any = RapidOCR(
+        params={
+            "Global.log_level": "critical",
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+        }
+    )
+    return lambda picture: "\n".join(engine(picture).txts or ())
