@@ -1,11 +1,8 @@
 """The Ray engine on a private cluster: the same results and the same errors as local processes."""
 
 import itertools
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -29,6 +26,7 @@ from tests.engine.partition_functions import (
     thread_limits,
 )
 from tests.services.process import free_port
+from tests.services.ray_cluster import ray_cluster
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
 # What Ray leaves open, or finds old-fashioned in itself, is not ours to mend.
@@ -36,10 +34,6 @@ quiet = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
     "ignore::pytest.PytestUnraisableExceptionWarning",
 )  # fmt: skip
-# Where Ray believes that it cannot form clusters, it listens on loopback only.
-# It decides when it is imported, which no test does before all test modules are.
-LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
-os.environ.update(LOOPBACK)
 
 
 def on(address: str, workers: int | None = 2) -> Engine:
@@ -48,34 +42,8 @@ def on(address: str, workers: int | None = 2) -> Engine:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Engine]:
-    """A cluster of one node with two processors, on loopback."""
-    # Ray's sockets need a short path.
-    folder = Path(tempfile.mkdtemp(prefix="ml-ray-", dir="/tmp"))
-    port = free_port()
-    command = [
-        "setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m", "ray.scripts.scripts", "start", "--head",
-        "--block", "--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={free_port()}",
-        "--include-dashboard=false", "--disable-usage-stats", "--num-cpus=2", "--object-store-memory=100000000",
-        f"--temp-dir={folder}",
-    ]  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch, (folder / "start.log").open("wb") as log:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-        server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        try:
-            wait_for(folder / "start.log", "Ray runtime started", server)
-            yield on(f"127.0.0.1:{port}")
-        finally:
-            server.terminate()
-            server.wait(30)
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait_for(log: Path, text: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 90
-    while text not in (said := log.read_text(errors="replace")):
-        assert server.poll() is None, said
-        assert time.monotonic() < deadline, said
-        time.sleep(0.1)
+    with ray_cluster(processors=2) as address:
+        yield on(address)
 
 
 @needs_ray

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ from tests.ocr.fake_engine import (
     told,
 )
 from tests.services.mongod import Mongod
+from tests.services.ray_cluster import ray_cluster
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -252,6 +254,23 @@ def test_a_server_that_goes_away_is_one_error_and_the_next_run_goes_on(config: C
     wait_for(lambda: read(remote).stage == "ocr" and work(documents).done == 13)
     assert documents.count(Where(read=True)) == 13 > done
     documents.close()
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+)  # fmt: skip
+def test_on_ray_poison_is_set_aside_and_all_others_are_read_once(config: Config) -> None:
+    hasty = changed(config, {"timeout_seconds": 1.5}, image_seconds=1.5)
+    documents = fill(hasty, READ, DIE, HANG, DIE_ONCE, *[READ] * 8)
+    with ray_cluster(processors=2) as address:
+        there = hasty.engine.model_copy(update={"kind": "ray", "ray_address": address})
+        summary = read(hasty.model_copy(update={"engine": there}))
+    assert summary.counts == {"memes": 12, "kept": 10, "dropped": 0, "failed": 2}
+    assert summary.reasons == {"worker died": 1, "timeout": 1}
+    assert sorted(times_begun().values()) == [1] * 9 + [2] * 3
+    assert work(documents) == StageCounts(done=10, failed=2, reasons=summary.reasons)
 
 
 FULL = """

@@ -1,0 +1,129 @@
+"""Pictures as strangers make them, each from its bytes through a worker with a real engine to what the catalog says."""
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+from PIL import ImageDraw, ImageFont
+
+from catalog.blobs import open_blobs
+from catalog.documents import open_documents
+from catalog.records import Image, Meme, Ocr
+from configs.load import load_config
+from configs.progress import Silent
+from configs.schema import Config, Store
+from ocr.stage import failed_memes, read_memes
+
+DrawMeme = Callable[..., Pillow.Image]
+Encoded = Callable[..., bytes]
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+TEXT = "THIS IS STILL A MEME"
+FONT = Path(__file__).parents[2] / "serve" / "fonts" / "Anton-Regular.ttf"
+
+
+@pytest.fixture(params=["tesseract", "rapidocr"])
+def config(request: pytest.FixtureRequest, store_config: Store) -> Config:
+    if request.param == "rapidocr":
+        pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
+        pytest.importorskip("onnxruntime", reason="the extra `ocr` is not installed")
+    overrides = [f"ocr.engine={request.param}", "engine.workers=1"]
+    return load_config(overrides=overrides, environment={}).model_copy(update={"store": store_config})
+
+
+def read_all(config: Config, pictures: dict[str, bytes]) -> tuple[dict[str, Ocr], dict[str, str]]:
+    """What was read, and why nothing was, by name."""
+    documents, blobs = open_documents(config.store), open_blobs(config.store)
+    for name, data in pictures.items():
+        image = Image(
+            key=blobs.put(data), width=600, height=500, format="jpeg", bytes=max(len(data), 1), phash64="0" * 16,
+            phash256="0" * 64,
+        )  # fmt: skip
+        documents.upsert([Meme(id=f"test:{name}", source="test", image=image, fetched_at=LONG_AGO)])
+    summary = read_memes(config, Silent())
+    readings = {meme.id.removeprefix("test:"): meme.ocr for meme in documents.scan() if meme.ocr}
+    reasons = {meme_id.removeprefix("test:"): reason for meme_id, reason in failed_memes(config)}
+    assert readings.keys() | reasons.keys() == pictures.keys()
+    assert summary.counts["memes"] == len(pictures)
+    dropped = [ocr.dropped for ocr in readings.values() if ocr.dropped]
+    assert sum(summary.reasons.values()) == len(reasons) + len(dropped)
+    return readings, reasons
+
+
+def test_good_pictures_of_every_kind_are_read(config: Config, draw_meme: DrawMeme, encoded: Encoded) -> None:
+    meme = draw_meme(TEXT)
+    turned = Pillow.Exif()
+    turned[0x0112] = 6
+    wide = np.asarray(meme.convert("L")).astype(np.uint16) * 257
+    pictures = {
+        "cmyk": encoded(meme.convert("CMYK")),
+        "grey": encoded(meme.convert("L")),
+        "progressive": encoded(meme, progressive=True),
+        "palette": encoded(meme.quantize(256), "PNG"),
+        "gif": encoded(meme.quantize(256), "GIF"),
+        "animated": encoded(meme, "GIF", save_all=True, append_images=[draw_meme()]),
+        "webp": encoded(meme, "WEBP", quality=90),
+        "16-bit": encoded(Pillow.fromarray(wide), "PNG"),
+        "turned": encoded(meme.rotate(90, expand=True), exif=turned),
+        "alpha": on_nothing(),
+    }
+    readings, reasons = read_all(config, pictures)
+    assert reasons == {}
+    assert {name: ocr.text.casefold().replace("\n", " ") for name, ocr in readings.items()} == dict.fromkeys(
+        pictures, TEXT.casefold()
+    )
+    upright = readings["turned"].boxes[0]
+    assert upright.y + upright.height < 0.5
+    assert upright.width > upright.height
+
+
+def test_bad_pictures_fail_with_a_reason_and_empty_ones_are_dropped(
+    config: Config, draw_meme: DrawMeme, encoded: Encoded
+) -> None:
+    jpeg, png = encoded(draw_meme(TEXT)), encoded(draw_meme(TEXT), "PNG")
+    failing = {
+        "cut jpeg": (jpeg[: len(jpeg) // 2], "truncated"),
+        "cut png": (png[: len(png) // 2], "truncated"),
+        "cut gif": (encoded(draw_meme(TEXT), "GIF")[:5000], "truncated"),
+        "bomb": (bomb(30_000), "too many pixels"),
+        "html": (b"<html><body>404</body></html>", "not an image"),
+        "noise": (bytes(range(256)) * 20, "not an image"),
+        "header": (png[:8], "not an image"),
+        "empty": (b"", "empty"),
+    }
+    without_text = {
+        "dot": encoded(Pillow.new("RGB", (1, 1)), "PNG"),
+        "ribbon": encoded(Pillow.new("RGB", (20_000, 10), "white"), "PNG"),
+        "pole": encoded(Pillow.new("L", (10, 20_000), "black"), "PNG"),
+        "clear": encoded(Pillow.new("RGBA", (300, 200), (0, 0, 0, 0)), "PNG"),
+    }
+    names = {name.replace(" ", "-"): (data, reason) for name, (data, reason) in failing.items()}
+    readings, reasons = read_all(config, {name: data for name, (data, _) in names.items()} | without_text)
+    assert reasons == {name: reason for name, (_, reason) in names.items()}
+    assert {name: ocr.dropped for name, ocr in readings.items()} == dict.fromkeys(without_text, "no text")
+
+
+def on_nothing() -> bytes:
+    """Dark letters on a ground that is transparent, and black underneath: white to whoever looks at it."""
+    picture = Pillow.new("RGBA", (600, 300), (0, 0, 0, 0))
+    ImageDraw.Draw(picture).text((40, 110), TEXT, fill=(0, 0, 0, 255), font=ImageFont.truetype(FONT, 60))
+    stream = io.BytesIO()
+    picture.save(stream, "PNG")
+    return stream.getvalue()
+
+
+def bomb(side: int) -> bytes:
+    """A sound PNG of so many pixels a side, all black: a hundred kilobytes that would be a gigabyte in memory."""
+    deflate = zlib.compressobj(9)
+    row = bytes(1 + side // 8)
+    packed = b"".join(deflate.compress(row * 1000) for _ in range(side // 1000)) + deflate.flush()
+    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", packed), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
