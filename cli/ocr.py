@@ -19,9 +19,12 @@ _FORMS = (".html", ".png")
     help="Where --inspect draws: a name that ends in .html or .png. [default: a page in the folder of the runs]",
 )
 @click.option("--retry-failed", is_flag=True, help="Try again what was set aside, too.")
+@click.option("--engine", type=click.Choice(["local", "ray"]), help="Where workers run. [default: engine.kind]")
 @click.option("--failed", is_flag=True, help="List what was set aside, and why; read nothing.")
 @click.pass_obj
-def command(session: Session, inspect: str | None, out: Path | None, retry_failed: bool, failed: bool) -> None:
+def command(
+    session: Session, inspect: str | None, out: Path | None, retry_failed: bool, engine: str | None, failed: bool
+) -> None:
     """Read memes whose caption is only in the picture.
 
     Memes with an image and no caption are leased in batches by worker processes;
@@ -39,7 +42,7 @@ def command(session: Session, inspect: str | None, out: Path | None, retry_faile
         return
     from ocr.stage import failed_memes, read_memes
 
-    config = session.config()
+    config = session.config(*([f"engine.kind={engine}"] if engine else []))
     if failed:
         for meme_id, reason in failed_memes(config):
             click.echo(f"{meme_id}\t{reason}")

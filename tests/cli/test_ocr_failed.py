@@ -49,3 +49,12 @@ def test_what_failed_is_listed_and_tried_again_on_request(
     assert ocr("--retry-failed") == 0
     assert "not an image" in capsys.readouterr().out
     assert documents.counts().stages["ocr"].failed == 1
+
+
+@pytest.mark.usefixtures("documents")
+def test_workers_run_where_the_option_says(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMELOOM_ENGINE__RAY_ADDRESS", "127.0.0.1:9")
+    # With the cluster out of reach, or Ray not installed, only who was asked to can complain.
+    assert ocr("--engine", "ray") == 1
+    assert "Ray" in capsys.readouterr().err
+    assert ocr("--engine", "local") == 0
