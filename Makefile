@@ -41,7 +41,7 @@ import: setup  ## Import caption dumps: make import FILES='a.jsonl.gz folder/'
 templates: setup  ## Recognise the templates of memes whose page does not name one
 	$(MEMELOOM) templates $(ARGS)
 
-ocr: setup tesseract  ## Read memes whose caption is only in the picture
+ocr: setup  ## Read memes whose caption is only in the picture
 	$(MEMELOOM) ocr $(ARGS)
 
 build-dataset: setup  ## Clean the captions and write TFRecords
