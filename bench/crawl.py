@@ -45,36 +45,37 @@ def main() -> None:
     if not PEERS.exists():
         console.print(f"no {PEERS.parent.parent.name}: scrapy-redis and img2dataset are left out")
     redis = _redis(console)
+    rows: list[Row] = []
     try:
         with tempfile.TemporaryDirectory() as name:
-            rows = _measure(options, Path(name), redis, console)
+            for part in options.only:
+                console.print(f"{part} … (load {_load()})")
+                found = _measure(part, options, Path(name), redis)
+                for row in found:
+                    # A run that is ended early has told something.
+                    console.print("  ", row.name, row.shown, row.spread, row.against)
+                rows += found
     finally:
         if redis is not None:
             redis.stop()
-    console.print(_table(rows))
-    for row in rows:
-        if row.note:
-            console.print(f"{row.name}: {row.note}")
+    _show(rows, console)
     console.print(f"load after: {_load()}")
     missed = [row.name for row in rows if row.met is False]
     if missed:
         raise SystemExit(f"goals missed: {', '.join(missed)}")
 
 
-def _measure(options: argparse.Namespace, folder: Path, redis: Redis | None, console: Console) -> list[Row]:
-    rows: list[Row] = []
-    for part in options.only:
-        console.print(f"{part} … (load {_load()})")
-        match part:
-            case "pages":
-                rows += pages(folder, redis, int(2000 * options.scale), options.rounds)
-            case "pictures":
-                rows += pictures(folder, options.data, int(30 * options.scale), options.rounds)
-            case "memory":
-                rows += memory(folder, redis, int(50_000 * options.scale))
-            case "sharing" if redis is not None:
-                rows += sharing(folder, redis, int(600 * options.scale))
-    return rows
+def _measure(part: str, options: argparse.Namespace, folder: Path, redis: Redis | None) -> list[Row]:
+    match part:
+        case "pages":
+            return pages(folder, redis, int(2000 * options.scale), options.rounds)
+        case "pictures":
+            return pictures(folder, options.data, int(30 * options.scale), options.rounds)
+        case "memory":
+            return memory(folder, redis, int(50_000 * options.scale))
+        case "sharing" if redis is not None:
+            return sharing(folder, redis, int(600 * options.scale))
+    return []
 
 
 def _redis(console: Console) -> Redis | None:
@@ -85,7 +86,7 @@ def _redis(console: Console) -> Redis | None:
         return None
 
 
-def _table(rows: list[Row]) -> Table:
+def _show(rows: list[Row], console: Console) -> None:
     table = Table(title="The crawl beside its peers", box=SIMPLE)
     for name in COLUMNS:
         table.add_column(name, justify="right" if name else "left", no_wrap=name != "goal")
@@ -93,7 +94,10 @@ def _table(rows: list[Row]) -> Table:
         if before is not None and before.part != row.part:
             table.add_section()
         table.add_row(*row.cells)
-    return table
+    console.print(table)
+    for row in rows:
+        if row.note:
+            console.print(f"{row.name}: {row.note}")
 
 
 def _load() -> str:
