@@ -18,7 +18,7 @@ from ocr.rapid_read import Piece, read_line
 # Square roots of the area that detection sees, chosen on the tuning half of the real memes.
 _SIDE, _LARGER_SIDE = 340, 736
 # What a first look must have found: so many characters, so surely.
-_ENOUGH_CHARACTERS, _SURE = 6, 93.0
+_ENOUGH_CHARACTERS, _SURE = 12, 95.0
 
 
 class Rapid:

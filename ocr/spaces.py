@@ -18,6 +18,8 @@ from ocr.words import WordModel
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{2})[.,!?;:…]+(?=[^\W\d_]{2}|[IAia]\b)")
+# A quotation's end, and not the middle of "don't", "o'clock" or "y'all".
+_QUOTE_END = re.compile(r"([^\W\d_]{3,})['’](?=([^\W\d_]{3,}))")
 # Surprise (nats) of each letter of a word that is not known, more for one that is longer than words are,
 # and of a number.
 _LETTER, _LONG, _LONG_LETTER, _NUMBER = 1.7, 12, 1.0, 7.0
@@ -58,9 +60,14 @@ def split_text(text: str, model: WordModel) -> list[str]:
     if len(text) > _LONGEST_TOKEN or text.startswith(("#", "@")) or is_address(text):
         return [text]
     cuts = [end.end() for end in _SENTENCE_END.finditer(text)]
+    cuts += [end.end() for end in _QUOTE_END.finditer(text) if _are_words(end.groups(), model)]
     cuts += [token.start() + cut for token in _TOKEN.finditer(text) if len(token[0]) > 2 for cut in _cuts(token, model)]
     cuts.sort()
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+
+def _are_words(texts: Iterable[str], model: WordModel) -> bool:
+    return all(model.row(text.casefold()) is not None for text in texts)
 
 
 def _cuts(token: re.Match[str], model: WordModel) -> list[int]:

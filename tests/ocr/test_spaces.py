@@ -48,6 +48,7 @@ def model() -> WordModel:
         ("in2020", "in 2020"),
         ("him.And", "him. And"),
         ("it!!Is", "it!! Is"),
+        ("'winner'and", "'winner' and"),
         ("people...youforget", "people... you forget"),
     ],
 )
@@ -60,7 +61,8 @@ def test_lost_spaces_come_back(glued: str, words: str, model: WordModel) -> None
     [
         "Zorblaxian",
         "alot", "alligator", "covid19", "Theodora", "thewinner.com", "@theWinner", "#ToBe", "9:41", "U.S.A.",
-        "a.m.", "3.5", "don't", "x", "...", "58122920", "and/or", "Istanbul", "a" * 200, "imgflip.com/i/thewinner",
+        "a.m.", "3.5", "don't", "x", "...", "58122920", "and/or",
+        "Zorblax'winner", "winner'Zorblax", "ain'tso", "Istanbul", "a" * 200, "imgflip.com/i/thewinner",
     ],
 )  # fmt: skip
 def test_names_rare_words_addresses_and_numbers_stay_whole(word: str, model: WordModel) -> None:
