@@ -5,9 +5,10 @@ while anything was chosen: the English memes and the templates are split in half
 report. Every reader has a process of its own on one processor; its speed counts all that happens between the bytes of
 a picture and its caption, in that process and those that it starts.
 
-Parts: `english` (real memes, against the transcripts as they came and as corrected by `ocr_corrections.yaml`), `drawn`
-(captions on templates), `mixed` (Hindi and English in Latin letters), `devanagari` (drawn, Tesseract's pack `hin`),
-`processes` (two beside one) and `curve` (accuracy over speed on the tuning halves, as a plot: `--plot FILE`).
+Parts: `english` (real memes, against the transcripts as they came and, with a star, as `ocr_corrections.yaml` corrects
+them), `drawn` (captions on templates), `mixed` (Hindi and English in Latin letters), `devanagari` (drawn; it needs
+Tesseract's pack `hin`), `processes` (two beside one) and `curve` (accuracy over speed on the tuning halves, drawn to
+`--plot FILE`).
 """
 
 import argparse
@@ -24,11 +25,14 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import ocr_cases
+from bench.crawl_worker import memory_mb
 from bench.ocr_cases import Case
 from bench.ocr_curve import draw_curve, points
 from bench.ocr_readers import OURS, open_reader, readers
 from bench.ocr_score import score
 from catalog.images import decode_image
+from ocr.engine import EngineMissing
+from ocr.tess_program import check_program
 from ocr.words import WordModel
 
 _PARTS = ("english", "drawn", "mixed", "devanagari", "processes", "curve")
@@ -50,7 +54,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="pictures of each kind: quick, and proves little")
     parser.add_argument("--plot", type=Path, default=Path("ocr-curve.svg"), help="where the curve is drawn")
     options = parser.parse_args()
-    console = Console(width=132)
+    console = Console(width=150)
     for part in options.only:
         console.print(f"{part} … (load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} processors)")
         match part:
@@ -64,22 +68,29 @@ def main() -> None:
 
 
 def _part(part: str, options: argparse.Namespace, console: Console) -> None:
-    cases, language, what = _cases(part, options.data)
+    try:
+        cases, language, what = _cases(part, options.data)
+        if part == "devanagari":
+            check_program("hin")
+    except (EngineMissing, ValueError) as error:
+        console.print(f"{part} is left out: {error}")
+        return
     cases = cases[: options.limit]
     words = b"" if language == "hin" else WordModel.of(ocr_cases.catalog_captions(options.data, cases)).to_bytes()
     names = [name for name in readers(language) if not options.readers or any(word in name for word in options.readers)]
     corrected = ["recall", "precision", "CER"] if part == "english" else []
     table = Table(title=f"{len(cases)} {what}", caption=_GOALS.get(part), box=SIMPLE)
     table.add_column("reader")
-    for column in ("recall", "precision", "CER", *(f"{name}, corrected" for name in corrected), "images/cpu-s", "MB"):
+    for column in ("recall", "precision", "CER", *(f"{name}*" for name in corrected), "images/cpu-s", "MB"):
         table.add_column(column, justify="right")
     for name in names:
-        texts, seconds, memory_mb = _alone(name, cases, words, language)
+        texts, seconds, peak_mb = _alone(name, cases, words, language)
         figures = []
         for against in (False, True) if corrected else (True,):
             found = score(texts, cases, corrected=against)
             figures += [f"{figure:.3f}" for figure in (found.recall, found.precision, found.error_rate)]
-        table.add_row(name, *figures, f"{len(cases) / seconds:.1f}", f"{memory_mb:.0f}")
+        table.add_row(name, *figures, f"{len(cases) / seconds:.1f}", f"{peak_mb:.0f}")
+        console.print("  ", name, *figures, f"{len(cases) / seconds:.1f}/cpu-s")
     console.print(table)
 
 
@@ -142,7 +153,7 @@ def _measure(name: str, cases: Sequence[Case], words: bytes, language: str) -> t
     before = _cpu_seconds()
     texts = [read(decode_image(case.data)) for case in cases]
     seconds = _cpu_seconds() - before
-    return texts, seconds, sum(resource.getrusage(who).ru_maxrss for who in _WHO) / 1024
+    return texts, seconds, memory_mb("VmHWM")
 
 
 def _pin(number: int) -> None:

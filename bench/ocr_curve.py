@@ -19,7 +19,7 @@ from ocr.words import WordModel
 _REAL, _DRAWN = 172, 100
 _SIDES = (224, 256, 288, 320, 340, 384, 448, 544)
 _DEFAULT_SIDE = 340
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 860, 460, 70, 60, 40
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 860, 460, 70, 60, 72
 _COLOURS = {"real": "#2563a8", "drawn": "#b4561f"}
 
 
@@ -64,11 +64,13 @@ def draw_curve(found: Sequence[Point], path: Path) -> None:
             x, y = place(point.rate, f1)
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{_COLOURS[kind]}"><title>')
             parts.append(f"{point.name}, {kind}: {f1:.3f} at {point.rate:.1f}/s</title></circle>")
-        x, y = place(point.rate, max(point.f1.values()))
-        parts.append(
-            f'<text x="{x:.1f}" y="{y - 7:.1f}" font-size="10" text-anchor="start" '
-            f'transform="rotate(-40 {x:.1f} {y - 7:.1f})">{point.name}</text>'
-        )
+    for number, point in enumerate(sorted(found, key=lambda point: point.rate)):
+        # Neighbours' names lean away from each other.
+        above = number % 2 == 0
+        x, y = place(point.rate, (max if above else min)(point.f1.values()))
+        y, angle = (y - 7, -50) if above else (y + 12, 50)
+        turned = f'transform="rotate({angle} {x:.1f} {y:.1f})"'
+        parts.append(f'<text x="{x:.1f}" y="{y:.1f}" font-size="10" {turned}>{point.name}</text>')
     for number, (kind, colour) in enumerate(_COLOURS.items()):
         x = _LEFT + 12 + 130 * number
         parts.append(f'<circle cx="{x}" cy="{_HEIGHT - 14}" r="4" fill="{colour}"/>')
@@ -84,12 +86,13 @@ def draw_curve(found: Sequence[Point], path: Path) -> None:
 def _axes(most: float, least: float, place: Callable[[float, float], tuple[float, float]]) -> str:
     lines = []
     for step in range(6):
-        f1, rate = least + (1 - least) * step / 5, most * step / 5
+        f1 = least + (1 - least) * step / 5
         x, y = place(0, f1)
         lines.append(f'<line x1="{x}" y1="{y:.1f}" x2="{_WIDTH - 20}" y2="{y:.1f}" stroke="#ddd"/>')
         lines.append(f'<text x="{x - 8}" y="{y + 4:.1f}" font-size="12" text-anchor="end">{f1:.2f}</text>')
+    for rate in range(0, int(most) + 1, max(1, round(most / 6))):
         x, y = place(rate, least)
-        lines.append(f'<text x="{x:.1f}" y="{y + 18:.1f}" font-size="12" text-anchor="middle">{rate:.0f}</text>')
+        lines.append(f'<text x="{x:.1f}" y="{y + 18:.1f}" font-size="12" text-anchor="middle">{rate}</text>')
     x, y = place(most, least)
     lines.append(
         f'<text x="{x:.1f}" y="{y + 36:.1f}" font-size="12" text-anchor="end">images a processor second</text>'
@@ -100,8 +103,7 @@ def _axes(most: float, least: float, place: Callable[[float, float], tuple[float
 
 def _choices() -> list[str]:
     sides = [f"side {side}" for side in _SIDES]
-    return [*sides, "floats", "no words", "confidence 50", "confidence 70", "confidence 80", "confidence 90",
-            "tesseract"]  # fmt: skip
+    return [*sides, "floats", "no words", "confidence 80", "confidence 90", "tesseract"]
 
 
 def _open(name: str, words: bytes) -> Reader:

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from bench.ocr_cases import Case, split
 from bench.ocr_truth import Truth, forgive
 
@@ -37,9 +39,11 @@ def score(readings: Sequence[str], cases: Sequence[Case], *, corrected: bool) ->
 
 def distance(a: str, b: str) -> int:
     """Insertions, deletions and substitutions between `a` and `b` (Levenshtein)."""
-    row = list(range(len(b) + 1))
-    for i, left in enumerate(a, 1):
-        corner, row[0] = row[0], i
-        for j, right in enumerate(b, 1):
-            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (left != right))
-    return row[-1]
+    letters = np.array(list(map(ord, b)), np.int64)
+    places = np.arange(len(b) + 1)
+    row = places.copy()
+    for number, letter in enumerate(map(ord, a), 1):
+        new = np.minimum(row + 1, np.concatenate(([number], row[:-1] + (letters != letter))))
+        # An insertion costs one more than the cell before it: the least of all before, as far away as they are.
+        row = np.minimum.accumulate(new - places) + places
+    return int(row[-1])
