@@ -103,3 +103,28 @@ def test_a_missing_package_is_named(settings: Ocr, package: str, monkeypatch: py
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(EngineMissing, match=rf"{package}; install memeloom\[ocr\]"):
         check_engine(settings.model_copy(update={"engine": "rapidocr"}))
+
+
+def rapid(settings: Ocr) -> Engine:
+    pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
+    return open_engine(settings.model_copy(update={"engine": "rapidocr"}))
+
+
+@pytest.mark.parametrize("degrees", [-15, -6, 8, 20])
+def test_a_tilted_caption_is_read(degrees: float, settings: Ocr, draw_meme: DrawMeme) -> None:
+    tilted = draw_meme(TOP, BOTTOM).rotate(degrees, Pillow.Resampling.BICUBIC, expand=True, fillcolor=(90, 90, 90))
+    words = read_picture(bgr(tilted), rapid(settings), settings).text.upper().split()
+    assert sorted(words) == sorted(f"{TOP} {BOTTOM}".split())
+
+
+def test_all_panels_of_a_tall_meme_are_read(settings: Ocr, draw_meme: DrawMeme) -> None:
+    texts = [f"PANEL NUMBER {number}" for number in ("ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX")]
+    panels = [bgr(draw_meme(text, seed=seed)) for seed, text in enumerate(texts)]
+    ocr = read_picture(np.vstack(panels), rapid(settings), settings)
+    assert [box.text for box in ocr.boxes] == texts
+
+
+@pytest.mark.parametrize("side", [120, 200])
+def test_a_small_picture_is_read(side: int, settings: Ocr, draw_meme: DrawMeme) -> None:
+    small = draw_meme("SMALL TEXT").resize((side, round(side * 5 / 6)), Pillow.Resampling.LANCZOS)
+    assert read_picture(bgr(small), rapid(settings), settings).text.upper() == "SMALL TEXT"
