@@ -15,9 +15,8 @@ from catalog.records import Meme, Ocr, TemplateBox
 from configs.errors import MemeloomError
 from configs.schema import Config, Store
 from ocr.engine import Engine, ReadFailed, Word, open_engine
-from ocr.read import read_picture
+from ocr.read import read_closely
 from ocr.stage import word_model
-from ocr.steps import Reading, clean, cleaning_steps
 from ocr.words import WordModel
 
 
@@ -97,29 +96,13 @@ def load_subject(config: Config, target: str) -> Subject:
 
 def look_at(subject: Subject, engine: Engine, config: Config, words: WordModel | None = None) -> Look:
     """Read `subject` with `engine` and what is known of the catalog's `words`. Raises MemeloomError: it failed."""
-    recorder = _Recorder(engine)
     start = time.perf_counter()
     try:
-        ocr = read_picture(subject.picture, recorder, config.ocr, subject.places, words)
+        read = read_closely(subject.picture, engine, config.ocr, subject.places, words)
     except ReadFailed as error:
         raise MemeloomError(f"{subject.name}: {error}") from None
     seconds = time.perf_counter() - start
-    reading, _ = clean(Reading(recorder.words), cleaning_steps(config.ocr, words))
-    return Look(subject, recorder.words, reading.words, reading.removed, ocr, seconds)
-
-
-class _Recorder:
-    """An engine that remembers what it read last."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.name = engine.name
-        self.words: tuple[Word, ...] = ()
-        self._engine = engine
-
-    def read(self, picture: NDArray[np.uint8]) -> list[Word]:
-        words = self._engine.read(picture)
-        self.words = tuple(words)
-        return words
+    return Look(subject, read.found, read.reading.words, read.reading.removed, read.ocr, seconds)
 
 
 def _from_catalog(store: Store, meme_id: str, max_pixels: int) -> Subject:

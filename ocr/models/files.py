@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ocr import rapid_find
 from ocr.engine import EngineMissing
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def packaged() -> Path:
 def _name(source: Path, characters: str) -> str:
     """Changes with the package's networks, the characters, the way they are made, and what makes them."""
     digest = hashlib.sha256()
-    for path in (source / DETECTOR, source / RECOGNISER, *sorted(Path(__file__).parent.glob("*.py"))):
+    recipe = [*sorted(Path(__file__).parent.glob("*.py")), Path(rapid_find.__file__)]
+    for path in (source / DETECTOR, source / RECOGNISER, *recipe):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     for part in (characters, *(version(package) for package in ("onnx", "onnxruntime", "pillow", "numpy"))):
         digest.update(f"{part}\0".encode())

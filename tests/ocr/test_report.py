@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 from pathlib import Path
 
 import cv2
@@ -21,29 +20,10 @@ from ocr.report.page import card, draw
 from ocr.report.seen import GROUP, SAMPLE, WORST, Note, Seen
 from ocr.report.write import reporting, write_report
 from ocr.stage import read_memes
+from tests.html_page import Page
 
 BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
-
-
-class Page(HTMLParser):
-    """A page taken apart: tags with their attributes, and the text that is not style."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        if self.tags[-1:] != [("style", {})]:
-            self.text += f"{data}\n"
-
-    def of(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.tags if name == tag]
 
 
 def seen_of(*notes: Note) -> Seen:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from scrapers.report.story import POINTS, Story, Thinned, read_story, tell
 from scrapers.report.vitals import Pulse, Vitals
 from scrapers.report.words import duration, moment, number, size, ticks, time_ticks
 from scrapers.session import Session
+from tests.html_page import Page
 from tests.services.website import Answer, Asked, Website
 
 HOSTILE = """<script>alert("1")</script>' onload='x' & <img src=x onerror=y>"""
@@ -39,24 +39,9 @@ crawl(pickle.loads(open(sys.argv[1], "rb").read()), Silent())
 """
 
 
-class Page(HTMLParser):
-    """A page taken apart: tags with their attributes, and the text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def labels(self) -> list[str]:
-        """What is said of each plot to who cannot see it."""
-        return [str(attributes["aria-label"]) for tag, attributes in self.tags if tag == "svg"]
+def labels(page: Page) -> list[str]:
+    """What is said of each plot to who cannot see it."""
+    return [str(attributes["aria-label"]) for attributes in page.of("svg")]
 
 
 class Onlooker(Silent):
@@ -151,8 +136,8 @@ def test_a_crawl_leaves_a_series_that_ends_with_its_totals_and_a_page(subreddit:
     assert host["latency_s"] > 0.05
     assert all(line["rss_bytes"] > 10**7 for line in lines[1:-1] if line["counts"])
     page = Page(Path(summary.outputs["report"]).read_text())
-    assert {label.partition(":")[0] for label in page.labels()} >= {"Bytes received a second", "Queue"}
-    assert "20 memes, 1 pages, 20 images" in " ".join(page.labels())
+    assert {label.partition(":")[0] for label in labels(page)} >= {"Bytes received a second", "Queue"}
+    assert "20 memes, 1 pages, 20 images" in " ".join(labels(page))
     assert "image: HTTP 404 (5)" in page.text
     assert any(now.queue.get("reddit") for now in onlooker.shown)
     assert any(now.rates["memes"] > 0 for now in onlooker.shown)
@@ -217,7 +202,7 @@ def test_nothing_that_came_from_outside_becomes_part_of_the_page() -> None:
     assert not known & {"script", "img", "link", "iframe", "object"}
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
     assert page.text.count(HOSTILE) >= 8
-    assert any(HOSTILE in label for label in page.labels())
+    assert any(HOSTILE in label for label in labels(page))
 
 
 def test_the_page_needs_nothing_but_itself() -> None:
@@ -232,7 +217,7 @@ def test_the_page_needs_nothing_but_itself() -> None:
 
 def test_each_plot_says_what_it_shows_and_its_numbers_are_in_a_table() -> None:
     page = Page(draw(small_story(reasons={"image: HTTP 404": 30, "page: timed out": 2})))
-    said = dict(label.split(": ", 1) for label in page.labels() if not label.startswith("Queue"))
+    said = dict(label.split(": ", 1) for label in labels(page) if not label.startswith("Queue"))
     assert said["Errors by reason, every 1 s"] == "image: HTTP 404 (30); page: timed out (2)"
     assert said["Latency of the busiest hosts"] == "site.example 250 ms"
     assert all(attributes.get("role") == "img" for tag, attributes in page.tags if tag == "svg")

@@ -1,0 +1,24 @@
+"""An HTML page taken apart."""
+
+from html.parser import HTMLParser
+
+
+class Page(HTMLParser):
+    """tags: with their attributes, in order. text: all of it that is not style."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags[-1:] != [("style", {})]:
+            self.text += f"{data}\n"
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of each tag of that name."""
+        return [attributes for name, attributes in self.tags if name == tag]
