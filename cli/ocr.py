@@ -33,6 +33,8 @@ def command(
     With --inspect nothing is written to the catalog: the picture is drawn with its words and text boxes coloured by
     confidence, beside their texts; words that were taken out are struck, each with its reason.
     """
+    if (inspect is not None) + retry_failed + failed > 1:
+        raise click.UsageError("--inspect, --retry-failed and --failed exclude each other")
     if out is not None and inspect is None:
         raise click.UsageError("--out goes with --inspect")
     if out is not None and out.suffix.lower() not in _FORMS:

@@ -46,7 +46,8 @@ def show_summary(summary: Summary, record: Path) -> None:
         for reason, count in sorted(summary.reasons.items(), key=lambda item: (-item[1], item[0])):
             table.add_row(Text(f"  {reason}"), number(count), "", style="yellow")
     out = console()
-    out.print(table)
+    # An empty table makes one wonder.
+    out.print(table if table.row_count else Text(f"{summary.stage}: there was nothing to do", style="bold"))
     for name, hint in _HINTS.items():
         if summary.counts.get(name):
             out.print(Text(hint), soft_wrap=True)

@@ -58,3 +58,17 @@ def test_workers_run_where_the_option_says(capsys: pytest.CaptureFixture[str], m
     assert ocr("--engine", "ray") == 1
     assert "Ray" in capsys.readouterr().err
     assert ocr("--engine", "local") == 0
+
+
+@pytest.mark.parametrize("options", [("--failed", "--retry-failed"), ("--failed", "--inspect", "x")])
+def test_ways_to_run_exclude_each_other(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert ocr(*options) == 2
+    assert "exclude each other" in capsys.readouterr().err
+
+
+def test_a_run_without_work_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ocr() == 0
+    assert "ocr: there was nothing to do" in capsys.readouterr().out
