@@ -65,24 +65,24 @@ def inspect_image(data: bytes, *, max_bytes: int, max_pixels: int) -> Image:
     if len(data) > max_bytes:
         raise BadImage("too many bytes", f"{len(data)} of {max_bytes}")
     form = _format(data)
-    header = _jpeg_header(data, max_pixels) if form == "jpeg" else None
-    if header and header.plain:
-        width, height = header.width, header.height
-        grey = _reduced_grey(data, header)
-        orientation = _orientation(_open(data, max_pixels)) if header.tagged else 1
-    else:
-        picture = _open_whole(data, form, max_pixels)
-        width, height = picture.size
-        picture.draft("L", (_REDUCED_SIDE, _REDUCED_SIDE))
-        grey, orientation = _pixels(picture, "L"), _orientation(picture)
-    if orientation >= 5:
-        width, height = height, width
-    phash64, phash256 = perceptual_hashes(_upright(grey, orientation))
+    grey, width, height = _grey(data, form, _REDUCED_SIDE, max_pixels)
+    phash64, phash256 = perceptual_hashes(grey)
     return Image(
         key=hashlib.sha256(data).hexdigest(),
         width=width, height=height, format=form, bytes=len(data),
         phash64=phash64, phash256=phash256,
     )  # fmt: skip
+
+
+def decode_grey(data: bytes, side: int, *, max_pixels: int = 50_000_000) -> Pixels:
+    """The picture in `data` as (height, width) grey, upright; JPEGs reduced while they are decoded.
+
+    side: the shorter side keeps at least so many pixels, if it has them.
+
+    Raises:
+        BadImage: as `inspect_image`, but for `too many bytes`.
+    """
+    return _grey(data, _format(data), side, max_pixels)[0]
 
 
 def decode_image(data: bytes, *, max_pixels: int = 50_000_000) -> Pixels:
@@ -167,9 +167,26 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
         raise BadImage("too many pixels", f"{width} x {height}")
 
 
-def _reduced_grey(data: bytes, header: JpegHeader) -> Pixels:
-    """A plain JPEG's brightness, at the smallest scale that keeps `_REDUCED_SIDE` pixels on the shorter side."""
-    room = min(header.width, header.height) // _REDUCED_SIDE
+def _grey(data: bytes, form: Still, side: int, max_pixels: int) -> tuple[Pixels, int, int]:
+    """Brightness, upright, `side` pixels or more on the shorter side; and the width and height of the whole picture."""
+    header = _jpeg_header(data, max_pixels) if form == "jpeg" else None
+    if header and header.plain:
+        width, height = header.width, header.height
+        grey = _reduced_grey(data, header, side)
+        orientation = _orientation(_open(data, max_pixels)) if header.tagged else 1
+    else:
+        picture = _open_whole(data, form, max_pixels)
+        width, height = picture.size
+        picture.draft("L", (side, side))
+        grey, orientation = _pixels(picture, "L"), _orientation(picture)
+    if orientation >= 5:
+        width, height = height, width
+    return _upright(grey, orientation), width, height
+
+
+def _reduced_grey(data: bytes, header: JpegHeader, side: int) -> Pixels:
+    """A plain JPEG's brightness, at the smallest scale that keeps `side` pixels on the shorter side."""
+    room = min(header.width, header.height) // side
     scale = next((scale for scale in _REDUCED_GREY if scale <= room), 1)
     size = -(-header.width // scale), -(-header.height // scale)
     grey = _decoded(data, _REDUCED_GREY[scale], size)

@@ -44,12 +44,27 @@ class Image(Record):
     frame_of: Container | None = None
 
 
+class Made(Record):
+    """A picture that was computed from others, and how.
+
+    method: ``inpaint`` (one meme's text filled in from around it), ``template`` (filled in from its clean
+        template) or ``median`` (a template's picture, from many memes made on it).
+    made_from: keys of the pictures it was made from, in order.
+    mask: key of a PNG of the same size that is white where text stood, of ``inpaint`` and ``template``.
+    """
+
+    image: Image
+    method: Literal["inpaint", "template", "median"]
+    made_from: tuple[Sha256, ...]
+    mask: Sha256 | None = None
+
+
 class TemplateRef(Record):
     """Which template a meme is made on, and how that is known.
 
     id: the source's own id (Imgflip's number), else its slug.
     known: ``page`` if the source said so, ``match`` if the picture was recognised.
-    distance: bits of 64 between the two pHashes, for a match.
+    distance: for a match, per cent of the template in view that the picture does not show (text covers some).
     """
 
     id: Text
@@ -93,6 +108,7 @@ class Meme(Record):
     boxes: the caption, one text a box in the template's order, as the page states it; an empty box is ``""``.
     score, views: as the site counted when we looked.
     author: salted hash of the author's name, and only if a config asked for it.
+    clean: the picture without its words.
     fetched_at: when these facts were last seen to change; None if the source (an old dump) does not say.
     """
 
@@ -110,6 +126,7 @@ class Meme(Record):
     over_18: bool | None = None
     author: Text | None = None
     ocr: Ocr | None = None
+    clean: Made | None = None
     fetched_at: AwareDatetime | None = None
     schema_version: Literal[1] = SCHEMA_VERSION
 
@@ -144,14 +161,32 @@ class Meme(Record):
         return self.model_copy(update={**changes, "fetched_at": self.fetched_at if outdated else newer.fetched_at})
 
 
+class TextStyle(Record):
+    """How a template's text is usually set.
+
+    size: height of a capital letter, in fractions of the picture's height.
+    colour, outline: as ``#rrggbb``; no outline is None.
+    capitals: whether it is written in capitals only.
+    """
+
+    size: float
+    colour: Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")]
+    outline: Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")] | None = None
+    capitals: bool
+
+
 class TemplateBox(Record):
-    """Where a template expects a text: fractions of the picture's width and height, angle in degrees."""
+    """Where a template expects a text: fractions of the picture's width and height, angle in degrees.
+
+    style: how that text looks, if it was learned from memes.
+    """
 
     x: float
     y: float
     width: float
     height: float
     angle: float = 0.0
+    style: TextStyle | None = None
 
 
 class Template(Record):
@@ -160,6 +195,10 @@ class Template(Record):
     id: the source's own id, else its slug. slug: as it stands in the site's URLs.
     box_count: texts that the template takes, if the source says so.
     image: the clean picture; `image_url` is where it is to be had.
+    clean: the picture without words that was made from memes; it stands in for `image` where no site gives one.
+    state: ``known`` to a site or named by a person; ``found`` among memes; ``rejected`` by a person: no template.
+    merged_into: id of the template that this one turned out to be.
+    first_seen: when it was found.
     """
 
     id: Text
@@ -170,7 +209,16 @@ class Template(Record):
     boxes: tuple[TemplateBox, ...] = ()
     image_url: Text | None = None
     image: Image | None = None
+    clean: Made | None = None
+    state: Literal["known", "found", "rejected"] = "known"
+    merged_into: Text | None = None
+    first_seen: AwareDatetime | None = None
     source: Text
+
+    @property
+    def usable(self) -> bool:
+        """Whether memes may be made on it: it is neither rejected nor another one's second record."""
+        return self.state != "rejected" and self.merged_into is None
 
     def ref(self) -> TemplateRef:
         """How a meme whose page names this template refers to it."""
