@@ -80,7 +80,7 @@ def sketch(grey: Pixels) -> Sketch:
     return Sketch(
         inset=(left / width, top / height, right / width, bottom / height),
         thumb=_scaled(inner, _THUMB_SIDE),
-        points=(corners + 0.5) / np.array(inner.shape[::-1], np.float32),
+        points=np.asarray((corners + 0.5) / inner.shape[::-1], np.float32),
         bits=describe_corners(inner, corners),
     )
 
