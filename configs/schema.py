@@ -121,11 +121,17 @@ class Ocr(Section):
 
 
 class Templates(Section):
-    max_distance: Annotated[int, Field(ge=0, le=64)]
-    max_distance_256: Annotated[int, Field(ge=0, le=256)]
+    min_agreement: Fraction
+    min_members: Annotated[int, Field(ge=2)]
+    max_strangers: Positive
+    inpaint: bool
     batch: Positive
     lease_seconds: Seconds
+    image_seconds: Seconds
     attempts: Positive
+    worker_memory_mb: Positive
+    max_distance: Annotated[int, Field(ge=0, le=64)]
+    max_distance_256: Annotated[int, Field(ge=0, le=256)]
 
 
 class Split(Section):
