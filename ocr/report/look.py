@@ -8,10 +8,12 @@ from itertools import groupby
 from pathlib import Path
 
 from configs.outputs import atomic_file, write_text
+from configs.page import page
 from ocr.engine import Word
 from ocr.inspect import Look
 from ocr.report.overlay import Mark, band, draw_over
-from ocr.report.readings import box_list, box_marks, legend, page, percent, verdict
+from ocr.report.readings import box_list, box_marks, legend, percent, verdict
+from ocr.report.style import STYLE
 
 _ACROSS, _SIDE, _QUALITY = 620, 1400, 88
 
@@ -44,6 +46,7 @@ def draw(look: Look) -> str:
         f'<div class="look"><figure>{draw_over(picture, marks, _ACROSS, _SIDE, _QUALITY)}{legend(words=True)}</figure>'
         f"<div><h2>{boxes_title(look)}</h2>{box_list(look.ocr.boxes)}{_stated(look.subject.stated)}"
         f"<h2>Lines, as they were found</h2>{_lines(look)}</div></div>",
+        style=STYLE,
     )
 
 

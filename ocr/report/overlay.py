@@ -1,13 +1,13 @@
 """A picture with what was read in it drawn over it, as SVG that holds the picture itself."""
 
-import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+from catalog.embed import embed
 
 # The least confidence of each band; engines differ in what theirs is worth, these tell the sure from the doubtful.
 BANDS = {"sure": 95, "fair": 85, "doubtful": 70, "poor": 0}
@@ -53,17 +53,6 @@ def draw_over(picture: NDArray[np.uint8], marks: Sequence[Mark], across: int, si
         f'<image href="{embed(picture, side, quality)}" {size}/>'
         f"{''.join(words)}{''.join(boxes)}{''.join(_badges(marks, across, high))}</svg>"
     )
-
-
-def embed(picture: NDArray[np.uint8], side: int, quality: int) -> str:
-    """`picture` as the address of itself: a JPEG no longer than `side` pixels."""
-    height, width = picture.shape[:2]
-    scale = side / max(height, width)
-    if scale < 1:
-        size = max(1, round(width * scale)), max(1, round(height * scale))
-        picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
-    _, data = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, quality])
-    return "data:image/jpeg;base64," + base64.b64encode(data.tobytes()).decode()
 
 
 def _word(mark: Mark, across: float, high: float) -> str:

@@ -4,19 +4,20 @@ Everything that came from outside, such as texts, ids and addresses, is escaped,
 links; the page runs no script and loads nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catalog.records import Meme
+from configs.page import ending_pill, link, page, table, tiles
 from ocr.report.overlay import band, draw_over
 from ocr.report.plot import plot_confidences
-from ocr.report.readings import box_list, box_marks, legend, page, percent, table, tiles
+from ocr.report.readings import box_list, box_marks, legend, percent
 from ocr.report.seen import Seen
+from ocr.report.style import STYLE
 
 # Units across a small picture, and how it is embedded: at most some ten kilobytes each.
 _ACROSS, _SIDE, _QUALITY = 190, 300, 60
@@ -37,18 +38,18 @@ def draw(
     cards: `card` of the memes to show, by id; those that are not there any more are left out.
     seconds, ended: how long the run took, and how it ended (``finished``, or what stopped it).
     """
-    look = "good" if ended == "finished" else "warn" if ended == "interrupted" else "bad"
-    header = f'<p class="soft">Started {began:%d %B %Y, %H:%M:%S} UTC</p><p class="how {look}">{escape(ended)}</p>'
+    header = f'<p class="soft">Started {began:%d %B %Y, %H:%M:%S} UTC</p>{ending_pill(ended)}'
     reasons = {outcome.partition("/")[2]: n for outcome, n in seen.outcomes.most_common() if "/" in outcome}
     return page(
         f"Reading of {seen.outcomes.total():,} memes",
         header,
         f"{_tiles(seen, seconds)}<h2>How sure the readings are</h2>{plot_confidences(seen.kept, seen.dropped)}"
         '<div class="tables">'
-        f"<section><h2>Kept, by confidence</h2>{table(('confidence', 'readings'), _ranges(seen.kept))}</section>"
-        f"<section><h2>Not kept</h2>{table(('reason', 'memes'), reasons)}</section></div>"
+        f"<section><h2>Kept, by confidence</h2>{table(('confidence', 'readings'), _rows(_ranges(seen.kept)))}</section>"
+        f"<section><h2>Not kept</h2>{table(('reason', 'memes'), _rows(reasons))}</section></div>"
         f"{_worst(seen, cards)}{_others('Dropped', seen.sample('dropped'), seen, cards)}"
         f"{_others('Failed', seen.sample('failed'), seen, cards)}",
+        style=STYLE,
     )
 
 
@@ -60,9 +61,9 @@ def card(meme: Meme, picture: NDArray[np.uint8] | None) -> str:
         if picture is None
         else draw_over(picture, box_marks(boxes), _ACROSS, _SIDE, _QUALITY)
     )
+    source = link(meme.page_url, f"<bdi>{escape(meme.id)}</bdi>")
     return (
-        f'<article class="card"><figure>{shown}</figure>'
-        f'<div>{_reading(meme)}<p class="id">{_link(meme)}</p></div></article>'
+        f'<article class="card"><figure>{shown}</figure><div>{_reading(meme)}<p class="id">{source}</p></div></article>'
     )
 
 
@@ -71,21 +72,6 @@ def _reading(meme: Meme) -> str:
         return '<p class="soft">not read</p>'
     sure = f'<span class="{band(meme.ocr.confidence)}">{percent(meme.ocr.confidence)}</span>'
     return f'<div class="confidence">{sure} <small>{escape(meme.ocr.engine)}</small></div>{box_list(meme.ocr.boxes)}'
-
-
-def _link(meme: Meme) -> str:
-    name = f"<bdi>{escape(meme.id)}</bdi>"
-    # A page's address is what a stranger says it is.
-    if meme.page_url is None or not _is_web(meme.page_url):
-        return name
-    return f'<a href="{escape(meme.page_url)}" rel="noopener noreferrer nofollow" target="_blank">{name}</a>'
-
-
-def _is_web(address: str) -> bool:
-    try:
-        return urlsplit(address).scheme in ("http", "https")
-    except ValueError:
-        return False
 
 
 def _tiles(seen: Seen, seconds: float) -> str:
@@ -112,6 +98,10 @@ def _ranges(kept: Sequence[int]) -> dict[str, int]:
         for low, high in zip(_BOUNDS, ends, strict=True)
     }
     return {name: n for name, n in ranges.items() if n}
+
+
+def _rows(counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    return ((name, f"{n:,}") for name, n in counts.items())
 
 
 def _worst(seen: Seen, cards: Mapping[str, str]) -> str:

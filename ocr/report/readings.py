@@ -1,26 +1,10 @@
-"""Pieces that the pages share: a page's frame, the list of text boxes, tiles, tables and the key to the colours."""
+"""Pieces that the pages share: the list of text boxes, the verdict and the key to the colours."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from catalog.records import OcrBox
 from ocr.report.overlay import BANDS, Mark, band
-from ocr.report.style import STYLE
-
-# No script runs, and nothing is loaded but the pictures that the page itself holds.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-
-
-def page(title: str, header: str, body: str) -> str:
-    """A page of its own that needs nothing but itself. `title` is escaped here, the rest is HTML."""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="referrer" content="no-referrer">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>"
-        f"<header><h1>{escape(title)}</h1>{header}</header>\n<main>{body}</main></body></html>\n"
-    )
 
 
 def verdict(dropped: str | None) -> str:
@@ -46,27 +30,6 @@ def box_list(boxes: Sequence[OcrBox]) -> str:
     if not boxes:
         return '<p class="soft">no text</p>'
     return f'<ol class="boxes">{"".join(_box(number, box) for number, box in enumerate(boxes, start=1))}</ol>'
-
-
-def tiles(facts: Iterable[tuple[str, str, str]]) -> str:
-    """Name, value and a note of each fact, large."""
-    each = (
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
-        for name, value, note in facts
-    )
-    return f"<dl>{''.join(each)}</dl>"
-
-
-def table(head: tuple[str, str], counts: Mapping[str, int]) -> str:
-    """Counts by name, in their order."""
-    if not counts:
-        return '<p class="soft">none</p>'
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td class="n">{n:,}</td></tr>' for name, n in counts.items()
-    )
-    name, count = map(escape, head)
-    above = f'<tr><th scope="col">{name}</th><th scope="col" class="n">{count}</th></tr>'
-    return f"<table><thead>{above}</thead><tbody>{rows}</tbody></table>"
 
 
 def legend(*, words: bool) -> str:

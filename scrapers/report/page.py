@@ -4,10 +4,10 @@ Everything that came from outside, such as hosts, reasons and errors, is escaped
 policy lets it load nothing.
 """
 
-from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
+from configs.page import ending_pill, page, table, tiles
 from configs.progress import HostNow
 from scrapers.report.plots import Stretches, is_error, plots
 from scrapers.report.story import Story
@@ -23,27 +23,22 @@ _FIRST = ("pages", "memes", "new", "updated", "unchanged", "images", "bytes")
 def draw(story: Story) -> str:
     """The page, as HTML."""
     sources = ", ".join(map(str, story.head.get("sources", ())))
-    title = escape(f"Crawl of {sources or 'nothing'}")
     figures = plots(story)
     drawn = (
         f'<div class="plots">{"".join(figures)}</div>'
         if figures
         else "<p>It ended before there was anything to plot.</p>"
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head>\n<body>"
-        f"<header><h1>{title}</h1>{_ending(story)}</header>\n<main>{_tiles(story)}"
-        f"<h2>Over time</h2>{drawn}\n"
-        f"{_tables(story)}\n{_hosts(story)}\n{_numbers(story)}</main></body></html>\n"
+    return page(
+        f"Crawl of {sources or 'nothing'}",
+        _ending(story),
+        f"{_tiles(story)}<h2>Over time</h2>{drawn}\n{_tables(story)}\n{_hosts(story)}\n{_numbers(story)}",
+        style=STYLE,
     )
 
 
 def _ending(story: Story) -> str:
     how = str(story.end.get("how", "")) if story.end else _KILLED
-    look = "good" if how == "finished" else "warn" if how.startswith(("stopped", "interrupted")) else "bad"
     started = str(story.head.get("started_at", ""))
     try:
         started = f"{datetime.fromisoformat(started):%d %B %Y, %H:%M:%S} UTC"
@@ -52,7 +47,7 @@ def _ending(story: Story) -> str:
     errors = (story.end or {}).get("errors", ())
     return (
         f'<p class="soft">Started {escape(started)}, ran for {duration(story.last.seconds)}</p>'
-        f'<p class="how {look}">{escape(how)}</p>'
+        f"{ending_pill(how)}"
         + "".join(f'<p class="error">{escape(str(error))}</p>' for error in errors)
     )  # fmt: skip
 
@@ -61,7 +56,7 @@ def _tiles(story: Story) -> str:
     last = story.last
     counts, vitals, whole = last.counts, last.vitals, max(last.seconds, 0.1)
     errors = sum(n for reason, n in last.reasons.items() if is_error(reason))
-    tiles = (
+    facts = (
         ("Memes", number(counts.get("memes", 0)), f"{number(counts.get('new', 0))} new"),
         ("Memes a second", number(round(counts.get("memes", 0) / whole, 1)), ""),
         ("Pages", number(counts.get("pages", 0)), f"{number(round(counts.get('pages', 0) / whole, 1))} a second"),
@@ -71,8 +66,7 @@ def _tiles(story: Story) -> str:
         ("Requests left", number(sum(vitals.queue.values())), f"{number(story.peaks.get('queue', 0))} at most"),
         ("Peak memory", size(story.peaks.get("rss_bytes", 0)), "of the crawling process"),
     )
-    each = (f"<div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>" for name, value, note in tiles)
-    return f"<dl>{''.join(each)}</dl>"
+    return tiles(facts)
 
 
 def _tables(story: Story) -> str:
@@ -91,9 +85,9 @@ def _tables(story: Story) -> str:
     )
     return (
         '<div class="tables">'
-        f"<section><h2>Done</h2>{_table(('what', 'count'), counted)}{aside}</section>"
-        f"<section><h2>Errors</h2>{_table(('reason', 'count'), _ranked(errors))}</section>"
-        f"<section><h2>Left out</h2>{_table(('reason', 'count'), _ranked(left_out))}</section>"
+        f"<section><h2>Done</h2>{table(('what', 'count'), counted)}{aside}</section>"
+        f"<section><h2>Errors</h2>{table(('reason', 'count'), _ranked(errors))}</section>"
+        f"<section><h2>Left out</h2>{table(('reason', 'count'), _ranked(left_out))}</section>"
         "</div>"
     )
 
@@ -104,7 +98,7 @@ def _hosts(story: Story) -> str:
     busiest = sorted(vitals.hosts, key=lambda host: (-host.answers, -host.failures))
     head = ("host", "state", "answers", "failures", "received", "latency")
     caption = f"The busiest and the unwell of {number(sum(vitals.states.values()))}: {states}" if states else ""
-    return f'<h2>Hosts</h2><div class="wide">{_table(head, map(_host_row, busiest), caption, numbers_from=2)}</div>'
+    return f'<h2>Hosts</h2><div class="wide">{table(head, map(_host_row, busiest), caption, numbers_from=2)}</div>'
 
 
 def _host_row(host: HostNow) -> tuple[str, ...]:
@@ -128,7 +122,7 @@ def _numbers(story: Story) -> str:
         for place, end in enumerate(stretches.ends)
     )
     head = ("time", "memes", "pages", "errors", "received")
-    return f'<details><summary>The plots in numbers</summary><div class="wide">{_table(head, rows)}</div></details>'
+    return f'<details><summary>The plots in numbers</summary><div class="wide">{table(head, rows)}</div></details>'
 
 
 def _ranked(counts: dict[str, int]) -> list[tuple[str, str]]:
@@ -137,25 +131,3 @@ def _ranked(counts: dict[str, int]) -> list[tuple[str, str]]:
     if len(ranked) > _ROWS:
         rows.append((f"{len(ranked) - _ROWS} more", number(sum(n for _, n in ranked[_ROWS:]))))
     return rows
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", *, numbers_from: int = 1) -> str:
-    """A table whose cells are escaped; its first column names the row."""
-    body = "".join(f"<tr>{_cells(row, numbers_from)}</tr>" for row in rows)
-    if not body:
-        return '<p class="soft">none</p>'
-    names = "".join(
-        f'<th scope="col"{_right(place, numbers_from)}>{escape(name)}</th>' for place, name in enumerate(head)
-    )
-    above = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{above}<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cells(row: Sequence[str], numbers_from: int) -> str:
-    first = f'<th scope="row">{escape(row[0])}</th>'
-    rest = (f"<td{_right(place, numbers_from)}>{escape(cell)}</td>" for place, cell in enumerate(row[1:], start=1))
-    return first + "".join(rest)
-
-
-def _right(place: int, numbers_from: int) -> str:
-    return ' class="n"' if place >= numbers_from else ""

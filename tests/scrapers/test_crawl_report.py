@@ -209,7 +209,9 @@ def test_the_page_needs_nothing_but_itself() -> None:
     html = draw(small_story(reasons={"image: HTTP 404": 3}))
     page = Page(html)
     policy = next(attributes["content"] for tag, attributes in page.tags if "http-equiv" in attributes)
-    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+    assert policy == (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    )
     assert not any({"src", "href"} & set(attributes) for _, attributes in page.tags)
     assert "url(" not in html
     assert "@import" not in html
