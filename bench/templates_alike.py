@@ -1,0 +1,49 @@
+"""Which of the real templates show the same picture, as judged by eye.
+
+Imgflip and memegen have many templates in common, under two names, in two sizes, cropped differently. Whoever answers
+with one of them for a meme on the other is right. Every pair that any of our measures calls alike was looked at, and
+what is one picture, or one within the other, is listed here. Pictures that only resemble each other are not: the
+penguins' three backgrounds, for one, are three templates.
+"""
+
+ALIKE = (
+    ("imgflip/Aaaaand-Its-Gone.jpg", "memegen/gone.jpg"),
+    ("imgflip/Aint-Nobody-Got-Time-For-That.jpg", "memegen/aint-got-time.jpg"),
+    ("imgflip/American-Chopper-Argument.jpg", "memegen/chair.jpg"),
+    ("imgflip/Ancient-Aliens.jpg", "memegen/aag.jpg"),
+    ("imgflip/Bad-Luck-Brian.jpg", "memegen/blb.jpg"),
+    ("imgflip/Brace-Yourselves-X-is-Coming.jpg", "memegen/winter.jpg"),
+    ("imgflip/But-Thats-None-Of-My-Business.jpg", "memegen/kermit.jpg"),
+    ("imgflip/Captain-Picard-Facepalm.jpg", "memegen/facepalm.jpg"),
+    ("imgflip/Confession-Bear.jpg", "memegen/cb.jpg"),
+    ("imgflip/Conspiracy-Keanu.jpg", "memegen/keanu.jpg"),
+    ("imgflip/Creepy-Condescending-Wonka.jpg", "memegen/wonka.jpg"),
+    ("imgflip/Distracted-Boyfriend.jpg", "memegen/db.jpg"),
+    ("imgflip/Expanding-Brain.jpg", "memegen/gb.jpg"),
+    ("imgflip/Hide-the-Pain-Harold.jpg", "memegen/harold.jpg"),
+    ("imgflip/I-Should-Buy-A-Boat-Cat.jpg", "memegen/boat.jpg"),
+    ("imgflip/Inhaling-Seagull.jpg", "memegen/seagull.jpg"),
+    ("imgflip/Laughing-Men-In-Suits.jpg", "memegen/atis.jpg"),
+    ("imgflip/Left-Exit-12-Off-Ramp.jpg", "memegen/exit.jpg"),
+    ("imgflip/Look-At-Me.jpg", "memegen/captain.jpg"),
+    ("imgflip/Matrix-Morpheus.jpg", "memegen/morpheus.jpg"),
+    ("imgflip/Mocking-Spongebob.jpg", "memegen/spongebob.jpg"),
+    ("imgflip/One-Does-Not-Simply.jpg", "memegen/mordor.jpg"),
+    ("imgflip/Oprah-You-Get-A.jpg", "memegen/oprah.jpg"),
+    ("imgflip/Philosoraptor.jpg", "memegen/philosoraptor.jpg"),
+    ("imgflip/Running-Away-Balloon.jpg", "memegen/balloon.jpg"),
+    ("imgflip/Scumbag-Steve.jpg", "memegen/ss.jpg"),
+    ("imgflip/That-Would-Be-Great.jpg", "memegen/officespace.jpg"),
+    ("imgflip/The-Most-Interesting-Man-In-The-World.jpg", "memegen/interesting.jpg"),
+    ("imgflip/Third-World-Skeptical-Kid.jpg", "memegen/sk.jpg"),
+    ("imgflip/Who-Killed-Hannibal.jpg", "memegen/wkh.jpg"),
+    ("imgflip/X-All-The-Y.jpg", "memegen/xy.jpg"),
+    ("imgflip/Y-U-No.jpg", "memegen/yuno.jpg"),
+    ("imgflip/Yall-Got-Any-More-Of-That.jpg", "memegen/yallgot.jpg"),
+)
+
+# One colour all over: nothing can be recognised.
+NO_PICTURE = frozenset({"memegen/_error.jpg"})
+
+# Real memes that are on one of the templates.
+KNOWN_MEMES: frozenset[str] = frozenset()
