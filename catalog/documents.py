@@ -7,10 +7,11 @@ What every implementation promises (`tests/catalog/test_documents.py` runs again
 - Two writers of the same meme keep both their facts (`Meme.merged` under a lock or a revision).
 - `scan` yields in order of id (code points), in bounded memory, what was there when its batch was read.
 - A lease belongs to one holder until it ends; whoever comes late gets `LeaseLost`.
+- What a purge removed stays away: no `upsert` and no `put_sketches` brings it back.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
@@ -22,7 +23,9 @@ from configs.schema import Store
 T = TypeVar("T")
 
 # Bits that a store keeps beside a record, to answer conditions without reading it.
-HAS_IMAGE, HAS_CAPTION, IS_READ = 1, 2, 4
+HAS_IMAGE, HAS_CAPTION, IS_READ, IS_CLEAN = 1, 2, 4, 8
+# A sketch is some kilobytes; batches of them are held in memory.
+MOST_SKETCH_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class Where:
 
     caption: True for memes whose page states boxes (OCR is not asked).
     read: True for memes that OCR has read, kept or dropped.
+    clean: True for memes whose picture was made without its words, too.
     """
 
     ids: tuple[str, ...] | None = None
@@ -41,12 +45,13 @@ class Where:
     image: bool | None = None
     caption: bool | None = None
     read: bool | None = None
+    clean: bool | None = None
     template_known: bool | None = None
 
     @property
     def flags(self) -> dict[int, bool]:
         """The bits that must be set (True) or clear (False)."""
-        asked = {HAS_IMAGE: self.image, HAS_CAPTION: self.caption, IS_READ: self.read}
+        asked = {HAS_IMAGE: self.image, HAS_CAPTION: self.caption, IS_READ: self.read, IS_CLEAN: self.clean}
         return {bit: wanted for bit, wanted in asked.items() if wanted is not None}
 
 
@@ -97,6 +102,35 @@ class StageCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredSketch:
+    """What a picture is recognised by, as bytes of whoever recognises. The key is (template, meme).
+
+    template: id of the template that the picture shows; "" for a stranger, whose template nobody knows yet.
+    meme: id of the meme whose picture it is; "" for the template's own.
+    data: at most 1 MiB.
+
+    Raises:
+        ValueError: neither a template nor a meme is named, or the data is larger.
+    """
+
+    template: str
+    meme: str
+    data: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what some store could not hold."""
+        if not (self.template or self.meme):
+            raise ValueError("a sketch is of a template or of a meme")
+        if len(self.data) > MOST_SKETCH_BYTES:
+            raise ValueError(f"a sketch of {len(self.data):,} bytes; at most {MOST_SKETCH_BYTES:,} are kept")
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(template, meme)."""
+        return self.template, self.meme
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """What the store holds. `templates` maps template id to memes, most first."""
 
@@ -136,19 +170,61 @@ class DocumentStore(Protocol):
         ...
 
     def image_keys(self) -> Iterator[str]:
-        """The blob keys that memes or templates refer to, each once, in order."""
+        """The blob keys that memes or templates refer to, each once, in order.
+
+        They are those of pictures, of pictures made without words and of masks. What a picture was made from
+        is only its lineage, and keeps no blob.
+        """
         ...
 
     def upsert_templates(self, templates: Iterable[Template]) -> int:
-        """Insert or replace by id, keeping a known image that the new record lacks. Returns how many changed."""
+        """Insert or merge (`Template.merged`) by id; durable when it returns. Returns how many are new or changed."""
+        ...
+
+    def revise_template(self, template_id: str, change: Callable[[Template], Template]) -> Template | None:
+        """Put what `change` makes of a template in its place, whatever facts that erases: a person's word.
+
+        Facts that others write meanwhile are kept, for `change` is given the record as it is then; it may be
+        called several times, and must not use the store.
+
+        Returns the record as it is now; None if there is no such template.
+
+        Raises:
+            ValueError: the id was changed.
+        """
         ...
 
     def templates(self) -> Iterator[Template]:
-        """All templates in order of id."""
+        """All templates in order of id, those that are rejected or merged included."""
         ...
 
-    def enqueue(self, stage: str, where: Where) -> int:
-        """Make every matching meme that the stage has not seen yet its pending work. Returns how many are new."""
+    def put_sketches(self, sketches: Iterable[StoredSketch]) -> None:
+        """Insert or replace by key, a batch in memory; all of them are durable when it returns.
+
+        Those of memes that a purge removed are passed over. A later one of the same key wins.
+        """
+        ...
+
+    def sketches(self, template: str | None = None, *, strangers: bool = False) -> Iterator[StoredSketch]:
+        """Yield sketches in order of key, a batch in memory.
+
+        template: id of the template whose they are; None for those of all templates.
+        strangers: those that are no template's, instead.
+        """
+        ...
+
+    def drop_sketches(self, keys: Iterable[tuple[str, str]]) -> int:
+        """Delete the sketches with these keys (template, meme). Returns how many there were."""
+        ...
+
+    def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
+        """Make every matching meme that the stage has not seen yet its pending work.
+
+        again: what the stage is done with becomes pending once more, its attempts counted anew. What somebody
+            holds stays theirs, and what failed waits for `retry`.
+
+        Returns how many are pending by this call.
+        """
         ...
 
     def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
@@ -186,9 +262,9 @@ class DocumentStore(Protocol):
         ...
 
     def purge(self, where: Where) -> tuple[int, list[str]]:
-        """Delete matching memes and their work, and remember their ids so that no crawl brings them back.
+        """Delete matching memes, their work and sketches, and remember their ids so that no crawl brings them back.
 
-        Returns the number deleted and the image keys that nothing refers to any more.
+        Returns the number deleted and the blob keys (`image_keys`) that nothing refers to any more.
         """
         ...
 
@@ -224,7 +300,16 @@ def open_documents(store: Store) -> DocumentStore:
 
 def flags(meme: Meme) -> int:
     """The bits of `meme`, as `Where.flags` asks for them."""
-    return HAS_IMAGE * (meme.image is not None) | HAS_CAPTION * bool(meme.boxes) | IS_READ * (meme.ocr is not None)
+    read, clean = IS_READ * (meme.ocr is not None), IS_CLEAN * (meme.clean is not None)
+    return HAS_IMAGE * (meme.image is not None) | HAS_CAPTION * bool(meme.boxes) | read | clean
+
+
+def revise(known: Template, change: Callable[[Template], Template]) -> Template:
+    """What `change` makes of `known`. Raises ValueError: the id was changed."""
+    revised = change(known)
+    if revised.id != known.id:
+        raise ValueError(f"the id of template {known.id} cannot be changed")
+    return revised
 
 
 def batched(items: Iterable[T], n: int) -> Iterator[list[T]]:

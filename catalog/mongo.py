@@ -8,30 +8,46 @@ import heapq
 import itertools
 import random
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from pymongo import ASCENDING, IndexModel, InsertOne
 from pymongo.errors import BulkWriteError
 
-from catalog.documents import ALL, HAS_CAPTION, HAS_IMAGE, IS_READ, Counts, Lease, Upserted, Where, batched
+from catalog.documents import (
+    ALL,
+    HAS_CAPTION,
+    HAS_IMAGE,
+    IS_READ,
+    Counts,
+    Lease,
+    StoredSketch,
+    Upserted,
+    Where,
+    batched,
+    revise,
+)
 from catalog.errors import LeaseLost
 from catalog.mongo_database import Document, MongoDatabase
 from catalog.mongo_forms import (
+    BLOB_FIELDS,
     CHUNK,
+    banned,
+    blob_keys,
     later,
     pack_meme,
+    pack_template,
     queries,
     read_meme,
     read_template,
     stage_counts,
-    with_known_image,
     work_id,
 )
+from catalog.mongo_sketches import drop_sketches, put_sketches, read_sketches
 from catalog.records import Meme, Template
 
-_VERSION = 1
+_VERSION = 2
 _ENQUEUE_CHUNK = 20_000
 _OPEN = {"$in": ["pending", "leased"]}
 _EXPIRED = {"$lte": ["$ready_at", "$$NOW"]}
@@ -42,8 +58,9 @@ _INDEXES = {
         IndexModel([("record.template.id", ASCENDING), ("_id", ASCENDING)]),
         IndexModel([("record.source", ASCENDING), ("_id", ASCENDING)]),
         IndexModel([("record.author", ASCENDING), ("_id", ASCENDING)], sparse=True),
-        IndexModel([("record.image.key", ASCENDING)], sparse=True),
+        *(IndexModel([(field, ASCENDING)], sparse=True) for field in BLOB_FIELDS),
     ),
+    "sketches": (IndexModel([("_id.meme", ASCENDING)]),),
     "work": (
         IndexModel([("stage", ASCENDING), ("ready_at", ASCENDING)],
                    partialFilterExpression={"ready_at": {"$exists": True}}),
@@ -99,7 +116,7 @@ class MongoDocuments:
 
     def counts(self) -> Counts:
         """What the store holds."""
-        bits = {name: {"$sum": {"$cond": [{"$in": ["$flags", [f for f in range(8) if f & bit]]}, 1, 0]}}
+        bits = {name: {"$sum": {"$cond": [{"$in": ["$flags", [f for f in range(16) if f & bit]]}, 1, 0]}}
                 for name, bit in (("images", HAS_IMAGE), ("captions", HAS_CAPTION), ("read", IS_READ))}  # fmt: skip
         with self._database.mapped():
             memes = self._database["memes"]
@@ -126,20 +143,29 @@ class MongoDocuments:
 
     def image_keys(self) -> Iterator[str]:
         """The blob keys that memes or templates refer to, each once, in order."""
-        merged = heapq.merge(self._image_keys("memes"), self._image_keys("templates"))
-        for key, _ in itertools.groupby(merged):
+        streams = (self._blob_keys(name, field) for name in ("memes", "templates") for field in BLOB_FIELDS)
+        for key, _ in itertools.groupby(heapq.merge(*streams)):
             yield key
 
     def upsert_templates(self, templates: Iterable[Template]) -> int:
-        """Insert or replace by id, keeping a known image. Returns how many changed."""
-        changed = 0
-        for chunk in batched(templates, CHUNK):
-            with self._database.mapped():
-                changed += sum(self._database.merge(
-                    "templates", chunk, key=lambda t: t.id, combine=with_known_image, unpack=read_template,
-                    pack=lambda t: {"record": t.model_dump(mode="json", exclude={"id"}, exclude_none=True)},
-                ))  # fmt: skip
-        return changed
+        """Insert or merge by id, each by itself. Returns how many are new or changed."""
+        return sum(self._merge_templates(chunk, Template.merged) for chunk in batched(templates, CHUNK))
+
+    def revise_template(self, template_id: str, change: Callable[[Template], Template]) -> Template | None:
+        """Put what `change` makes of a template in its place, unless it moved on meanwhile: then once more."""
+        with self._database.mapped():
+            document = self._database["templates"].find_one({"_id": template_id})
+        if document is None:
+            return None
+        revised = read_template(document)
+
+        def combine(known: Template, _: Template) -> Template:
+            nonlocal revised
+            revised = revise(known, change)
+            return known if revised == known else revised
+
+        self._merge_templates([revised], combine)
+        return revised
 
     def templates(self) -> Iterator[Template]:
         """All templates in order of id."""
@@ -152,9 +178,21 @@ class MongoDocuments:
             yield from map(read_template, page)
             last = page[-1]["_id"]
 
-    def enqueue(self, stage: str, where: Where) -> int:
+    def put_sketches(self, sketches: Iterable[StoredSketch]) -> None:
+        """Insert or replace by key, 256 at a time."""
+        put_sketches(self._database, sketches)
+
+    def sketches(self, template: str | None = None, *, strangers: bool = False) -> Iterator[StoredSketch]:
+        """Yield sketches in order of key, 256 in memory."""
+        return read_sketches(self._database, "" if strangers else template)
+
+    def drop_sketches(self, keys: Iterable[tuple[str, str]]) -> int:
+        """Delete the sketches with these keys. Returns how many there were."""
+        return drop_sketches(self._database, keys)
+
+    def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
         """Make matching memes pending work of `stage`; the server copies them, 20,000 at a time."""
-        return sum(self._enqueue(stage, query) for query in queries(where))
+        return sum(self._enqueue(stage, query, again=again) for query in queries(where))
 
     def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
         """Claim up to `n` pieces of work for `ttl` seconds."""
@@ -225,19 +263,20 @@ class MongoDocuments:
     def purge(self, where: Where) -> tuple[int, list[str]]:
         """Delete matching memes; their ids are remembered before they go."""
         deleted, keys = 0, set[str]()
-        for chunk in batched(self._pages(where, "", CHUNK, {"record.image.key": 1}), CHUNK):
+        for chunk in batched(self._pages(where, "", CHUNK, dict.fromkeys(BLOB_FIELDS, 1)), CHUNK):
             ids = [document["_id"] for document in chunk]
             with self._database.mapped():
                 self._remember(ids)
                 deleted += self._database["memes"].delete_many({"_id": {"$in": ids}}).deleted_count
                 self._database["work"].delete_many({"_id.meme": {"$in": ids}})
-            keys.update(d["record"]["image"]["key"] for d in chunk if d.get("record", {}).get("image"))
+                self._database["sketches"].delete_many({"_id.meme": {"$in": ids}})
+            keys.update(key for document in chunk for key in blob_keys(document))
         return deleted, sorted(keys - self._used(sorted(keys)))
 
     def purged(self, ids: Sequence[str]) -> set[str]:
         """Those of `ids` that a purge removed."""
         with self._database.mapped():
-            return {i for chunk in batched(ids, CHUNK) for i in self._banned(chunk)}
+            return {i for chunk in batched(ids, CHUNK) for i in banned(self._database, chunk)}
 
     def close(self) -> None:
         """Close this process's connections."""
@@ -248,19 +287,22 @@ class MongoDocuments:
         return type(self), self._arguments
 
     def _upsert_chunk(self, chunk: Sequence[Meme]) -> Upserted:
-        banned = self._banned([meme.id for meme in chunk])
-        wanted = [meme for meme in chunk if meme.id not in banned]
+        gone = banned(self._database, [meme.id for meme in chunk])
+        wanted = [meme for meme in chunk if meme.id not in gone]
         inserted, updated = self._database.merge(
             "memes", wanted, key=lambda m: m.id, pack=pack_meme, unpack=read_meme, combine=Meme.merged
         )
         # A purge remembers before it deletes: what it remembered while we wrote is ours to take back.
-        if late := self._banned([meme.id for meme in wanted]):
+        if late := banned(self._database, [meme.id for meme in wanted]):
             self._database["memes"].delete_many({"_id": {"$in": sorted(late)}})
         unchanged = len(wanted) - inserted - updated
         return Upserted(inserted, updated, unchanged, len(chunk) - len(wanted))
 
-    def _banned(self, ids: Sequence[str]) -> set[str]:
-        return {d["_id"] for d in self._database["removed"].find({"_id": {"$in": list(set(ids))}}, {"_id": 1})}
+    def _merge_templates(self, chunk: Sequence[Template], combine: Callable[[Template, Template], Template]) -> int:
+        with self._database.mapped():
+            return sum(self._database.merge(
+                "templates", chunk, key=lambda t: t.id, combine=combine, unpack=read_template, pack=pack_template
+            ))  # fmt: skip
 
     def _remember(self, ids: Sequence[str]) -> None:
         try:
@@ -273,9 +315,10 @@ class MongoDocuments:
         used: set[str] = set()
         for chunk in batched(keys, CHUNK):
             for name in ("memes", "templates"):
-                with self._database.mapped():
-                    found = self._database[name].find({"record.image.key": {"$in": chunk}}, {"record.image.key": 1})
-                    used.update(d["record"]["image"]["key"] for d in found)
+                for field in BLOB_FIELDS:
+                    with self._database.mapped():
+                        found = self._database[name].find({field: {"$in": chunk}}, {field: 1})
+                        used.update(key for document in found for key in blob_keys(document))
         return used
 
     def _pages(self, where: Where, after: str, batch: int, fields: Document | None) -> Iterator[Document]:
@@ -292,24 +335,26 @@ class MongoDocuments:
                 yield from page
                 last = page[-1]["_id"]
 
-    def _image_keys(self, collection: str) -> Iterator[str]:
+    def _blob_keys(self, collection: str, field: str) -> Iterator[str]:
         last = ""
         while True:
             with self._database.mapped():
-                found = self._database[collection].find({"record.image.key": {"$gt": last}}, {"record.image.key": 1})
-                page = [d["record"]["image"]["key"] for d in found.sort("record.image.key", 1).limit(CHUNK)]
+                found = self._database[collection].find({field: {"$gt": last}}, {field: 1})
+                page = [key for d in found.sort(field, 1).limit(CHUNK) for key in blob_keys(d)]
             if not page:
                 return
             yield from (key for key, _ in itertools.groupby(page))
             last = page[-1]
 
-    def _enqueue(self, stage: str, query: Document) -> int:
+    def _enqueue(self, stage: str, query: Document, *, again: bool) -> int:
         memes, work = self._database["memes"], self._database["work"]
-        new, last, token = 0, "", secrets.token_hex(8)
+        pending, last, token = 0, "", secrets.token_hex(8)
         key = {"stage": {"$literal": stage}, "meme": "$_id"}
         job = {"_id": key, "stage": {"$literal": stage}, "state": "pending", "ready_at": _EPOCH,
                "attempt": {"$literal": 0}, "enqueued_by": {"$literal": token}}  # fmt: skip
-        merge = {"into": "work", "on": "_id", "whenMatched": "keepExisting", "whenNotMatched": "insert"}
+        anew = {"$cond": [{"$eq": ["$state", "done"]}, {"$mergeObjects": ["$$ROOT", "$$new"]}, "$$ROOT"]}
+        matched = [{"$replaceWith": anew}] if again else "keepExisting"
+        merge = {"into": "work", "on": "_id", "whenMatched": matched, "whenNotMatched": "insert"}
         while True:
             rest = {"$and": [query, {"_id": {"$gt": last}}]}
             with self._database.mapped():
@@ -317,9 +362,9 @@ class MongoDocuments:
                 upper = {"_id": {"$lte": end["_id"]}} if end else {}
                 memes.aggregate([{"$match": {"$and": [rest, upper]}}, {"$project": job}, {"$merge": merge}])
                 between = {"$gt": work_id(stage, last)} | ({"$lte": work_id(stage, end["_id"])} if end else {})
-                new += work.count_documents({"_id": between, "enqueued_by": token})
+                pending += work.count_documents({"_id": between, "enqueued_by": token})
             if end is None:
-                return new
+                return pending
             last = end["_id"]
 
     def _claimable(self, stage: str, n: int) -> list[Document]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
+import pymongo
 from pymongo import InsertOne, MongoClient, ReadPreference, ReplaceOne, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import (
@@ -26,10 +27,11 @@ from configs.errors import ConfigError
 Document: TypeAlias = dict[str, Any]
 R = TypeVar("R")
 
-_DUPLICATE_KEY = 11000
+DUPLICATE_KEY = 11000
 _DENIED = {13, 18, 33, 8000}  # Unauthorized, AuthenticationFailed, KeyNotFound, Atlas's own
 _FULL = {14031}  # OutOfDiskSpace
 _TRIES = 30
+_INDEX_SECONDS = 3600.0
 
 
 class MongoDatabase:
@@ -66,13 +68,22 @@ class MongoDatabase:
             self._client.close()
 
     def prepare(self, version: int, indexes: Mapping[str, Sequence[IndexModel]]) -> None:
-        """Create the indexes of a new database, or check the version of one that is there. Raises StoreError."""
+        """Create the indexes of a new or older database, or check the version of one that is there.
+
+        An older version needs nothing but indexes: its documents read as they are. Killed before it is done,
+        the next one does it again.
+
+        Raises:
+            StoreError: the server fails, or holds a catalog of a newer version.
+        """
         with self.mapped():
-            found = self["meta"].find_one({"_id": "catalog"})
-            if found is None:
-                for collection, models in indexes.items():
-                    self[collection].create_indexes(list(models))
-                self["meta"].update_one({"_id": "catalog"}, {"$setOnInsert": {"version": version}}, upsert=True)
+            found = self["meta"].find_one({"_id": "catalog"}) or {"version": 0}
+            if found["version"] < version:
+                # Over millions of documents an index takes its time; cut off, the server would begin again.
+                with pymongo.timeout(_INDEX_SECONDS):
+                    for collection, models in indexes.items():
+                        self[collection].create_indexes(list(models))
+                self["meta"].update_one({"_id": "catalog"}, {"$max": {"version": version}}, upsert=True)
                 return
         if found["version"] != version:
             raise StoreError(
@@ -135,7 +146,7 @@ class MongoDatabase:
             self[collection].bulk_write(requests, ordered=False)
         except BulkWriteError as error:
             problems = error.details["writeErrors"]
-            if error.details["writeConcernErrors"] or any(p["code"] != _DUPLICATE_KEY for p in problems):
+            if error.details["writeConcernErrors"] or any(p["code"] != DUPLICATE_KEY for p in problems):
                 raise
             return {changes[problem["index"]][0] for problem in problems}
         return set()
@@ -186,7 +197,7 @@ class MongoDatabase:
 def _code(error: PyMongoError) -> int | None:
     if isinstance(error, BulkWriteError):
         problems = [*error.details.get("writeErrors", ()), *error.details.get("writeConcernErrors", ())]
-        return next((p["code"] for p in problems if p["code"] != _DUPLICATE_KEY), None)
+        return next((p["code"] for p in problems if p["code"] != DUPLICATE_KEY), None)
     return error.code if isinstance(error, OperationFailure) else None
 
 

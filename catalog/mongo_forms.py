@@ -1,15 +1,18 @@
 """How memes look as MongoDB documents: packing and reading them, conditions as queries."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from pydantic import ValidationError
 
 from catalog.documents import StageCounts, Where, batched, flags
 from catalog.errors import StoreCorrupt
-from catalog.mongo_database import Document
+from catalog.mongo_database import Document, MongoDatabase
 from catalog.records import Meme, Template
 
 CHUNK = 1000
+# Where documents of memes and templates name blobs.
+BLOB_FIELDS = ("record.image.key", "record.clean.image.key", "record.clean.mask")
 
 
 def work_id(stage: str, meme_id: str) -> Document:
@@ -35,6 +38,11 @@ def read_meme(document: Document) -> Meme:
         raise StoreCorrupt(f"the stored meme {document['_id']!r} cannot be read: {_problem(error)}") from error
 
 
+def pack_template(template: Template) -> Document:
+    """The document of `template`, without its `_id` and revision."""
+    return {"record": template.model_dump(mode="json", exclude={"id"}, exclude_none=True)}
+
+
 def read_template(document: Document) -> Template:
     """The template in a stored document. Raises StoreCorrupt."""
     try:
@@ -47,11 +55,19 @@ def _problem(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def with_known_image(known: Template, new: Template) -> Template:
-    """`new`, with the image of `known` if it has none; `known` itself if that changes nothing."""
-    if known.image and not new.image:
-        new = new.model_copy(update={"image": known.image})
-    return known if new == known else new
+def blob_keys(document: Document) -> Iterator[str]:
+    """The keys of the blobs that a stored meme or template refers to; `document` may hold only `BLOB_FIELDS`."""
+    for field in BLOB_FIELDS:
+        value: Any = document
+        for part in field.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is not None:
+            yield value
+
+
+def banned(database: MongoDatabase, ids: Iterable[str]) -> set[str]:
+    """Those of `ids` that a purge removed; at most `CHUNK` of them."""
+    return {d["_id"] for d in database["removed"].find({"_id": {"$in": list(set(ids))}}, {"_id": 1})}
 
 
 def queries(where: Where, chunk: int = CHUNK) -> Iterator[Document]:

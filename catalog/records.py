@@ -15,6 +15,8 @@ Text = Annotated[str, Field(max_length=100_000)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # What may move; one of its frames stands for it.
 Container: TypeAlias = Literal["gif", "webp", "mp4", "webm"]
+# What is said of a template, the weightier last.
+_STATES: Final = ("found", "known", "rejected")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -57,6 +59,11 @@ class Made(Record):
     method: Literal["inpaint", "template", "median"]
     made_from: tuple[Sha256, ...]
     mask: Sha256 | None = None
+
+    @property
+    def keys(self) -> tuple[Sha256, ...]:
+        """The blobs that belong to it: the picture, and its mask."""
+        return (self.image.key,) if self.mask is None else (self.image.key, self.mask)
 
 
 class TemplateRef(Record):
@@ -220,9 +227,55 @@ class Template(Record):
         """Whether memes may be made on it: it is neither rejected nor another one's second record."""
         return self.state != "rejected" and self.merged_into is None
 
+    def merged(self, newer: Self) -> Self:
+        """This record with the facts of `newer` laid over it; `newer` is what a site, an import or a stage says.
+
+        A fact that `newer` lacks (None, nothing in a list) erases none. Else the newer one wins, but for:
+
+        - `state`: ``known`` outweighs ``found``, and ``rejected`` both. A page seen again brings back nothing
+          that a person rejected, and a template found again does not forget that it got a name.
+        - Everything, if ours is known or rejected and `newer` only found: it fills gaps.
+        - `boxes`: those that a source states win over those learned from memes (the ones with a style), whoever
+          comes first; of boxes in the same places those with a style are kept.
+        - `first_seen`: the earlier.
+
+        A person's decision that erases something goes through `DocumentStore.revise_template` instead.
+        If nothing changes, this very record is returned.
+        """
+        only_gaps = newer.state == "found" and self.state != "found"
+        changes: dict[str, object] = {}
+        for name, value in newer.__dict__.items():
+            known = getattr(self, name)
+            if value not in (None, ()) and value != known and not (only_gaps and known not in (None, ())):
+                changes[name] = value
+        changes["state"] = max(self.state, newer.state, key=_STATES.index)
+        if not (only_gaps and self.boxes):
+            changes["boxes"] = _merged_boxes(self.boxes, newer.boxes)
+        if self.first_seen and newer.first_seen:
+            changes["first_seen"] = min(self.first_seen, newer.first_seen)
+        changes = {name: value for name, value in changes.items() if value != getattr(self, name)}
+        return self.model_copy(update=changes) if changes else self
+
     def ref(self) -> TemplateRef:
         """How a meme whose page names this template refers to it."""
         return TemplateRef(id=self.id, slug=self.slug, name=self.name)
+
+
+def _merged_boxes(known: tuple[TemplateBox, ...], newer: tuple[TemplateBox, ...]) -> tuple[TemplateBox, ...]:
+    """Boxes that a source states before learned ones, newer before older; nothing is laid over itself bare."""
+    if not (known and newer):
+        return known or newer
+    known_is_learned, newer_is_learned = (any(box.style for box in boxes) for boxes in (known, newer))
+    same_places = _places(known) == _places(newer)
+    if known_is_learned and not newer_is_learned:
+        return known if same_places else newer
+    if newer_is_learned and not known_is_learned:
+        return newer if same_places else known
+    return newer
+
+
+def _places(boxes: tuple[TemplateBox, ...]) -> list[TemplateBox]:
+    return [box.model_copy(update={"style": None}) for box in boxes]
 
 
 def author_hash(name: str, salt: str) -> str:

@@ -11,9 +11,9 @@ write lock first (`BEGIN IMMEDIATE`), so what it reads is what it changes.
 import itertools
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from catalog.documents import ALL, Counts, Lease, Upserted, Where, batched
+from catalog.documents import ALL, Counts, Lease, StoredSketch, Upserted, Where, batched, revise
 from catalog.errors import LeaseLost
 from catalog.records import Meme, Template
 from catalog.sqlite_file import SqliteFile
@@ -25,33 +25,22 @@ from catalog.sqlite_rows import (
     PENDING,
     Parameters,
     conditions,
+    parse_template,
     read_meme,
+    read_template,
     remove,
     stage_counts,
+    unused_keys,
     upsert_chunk,
+    write_template,
 )
+from catalog.sqlite_schema import SCHEMA, UPGRADES, VERSION
+from catalog.sqlite_sketches import drop_sketches, put_sketches, read_sketches
 
 _ENQUEUE_CHUNK = 50_000
 
-_SCHEMA = """
-CREATE TABLE memes (
-  id TEXT NOT NULL UNIQUE, record TEXT NOT NULL,
-  source TEXT NOT NULL, template TEXT, author TEXT, image_key TEXT, flags INTEGER NOT NULL);
-CREATE INDEX memes_template ON memes (template, id, source, flags);
-CREATE INDEX memes_author ON memes (author, id) WHERE author IS NOT NULL;
-CREATE INDEX memes_image ON memes (image_key) WHERE image_key IS NOT NULL;
-CREATE TABLE templates (id TEXT PRIMARY KEY, record TEXT NOT NULL, image_key TEXT) WITHOUT ROWID;
-CREATE TABLE removed (id TEXT PRIMARY KEY, removed_at REAL NOT NULL) WITHOUT ROWID;
--- ready_at: when the work may be claimed: 0 if new, the end of its lease if held, NULL if it is over.
-CREATE TABLE work (
-  stage TEXT NOT NULL, meme_id TEXT NOT NULL, state INTEGER NOT NULL DEFAULT 0, ready_at REAL DEFAULT 0,
-  token TEXT, attempt INTEGER NOT NULL DEFAULT 0, reason TEXT,
-  PRIMARY KEY (stage, meme_id)) WITHOUT ROWID;
-CREATE INDEX work_ready ON work (stage, ready_at) WHERE ready_at IS NOT NULL;
-CREATE INDEX work_meme ON work (meme_id);
-"""
-_SCHEMA_VERSION = 1
-
+_ENQUEUE = "INSERT INTO work (stage, meme_id) SELECT ?, id FROM memes WHERE id = ? ON CONFLICT (stage, meme_id) "
+_ANEW = f"DO UPDATE SET state = {PENDING}, ready_at = 0, attempt = 0, reason = NULL WHERE state = {DONE}"
 _CLAIM = "UPDATE work SET state = 1, ready_at = ?, token = ?, attempt = ? WHERE stage = ? AND meme_id = ?"
 _ABANDON = (
     "UPDATE work SET state = 3, ready_at = NULL, token = NULL, reason = 'abandoned' WHERE stage = ? AND meme_id = ?"
@@ -71,7 +60,7 @@ class SqliteDocuments:
     """
 
     def __init__(self, path: str, timeout_seconds: float) -> None:
-        self._file = SqliteFile(path, timeout_seconds, _SCHEMA, _SCHEMA_VERSION)
+        self._file = SqliteFile(path, timeout_seconds, SCHEMA, VERSION, upgrades=UPGRADES)
 
     def upsert(self, memes: Iterable[Meme]) -> Upserted:
         """Insert or merge by id, all or nothing; durable when it returns."""
@@ -129,49 +118,67 @@ class SqliteDocuments:
     def image_keys(self) -> Iterator[str]:
         """The blob keys that memes or templates refer to, each once, in order."""
         last = ""
-        while rows := self._file.read(
-            "SELECT image_key FROM memes WHERE image_key > ?1 UNION"
-            " SELECT image_key FROM templates WHERE image_key > ?1 ORDER BY 1 LIMIT ?2", (last, CHUNK),
-        ):  # fmt: skip
+        query = (
+            "SELECT image_key FROM memes WHERE image_key > ?1"
+            " UNION SELECT image_key FROM templates WHERE image_key > ?1"
+            " UNION SELECT key FROM made WHERE key > ?1 ORDER BY 1 LIMIT ?2"
+        )
+        while rows := self._file.read(query, (last, CHUNK)):
             yield from (key for (key,) in rows)
             last = rows[-1][0]
 
     def upsert_templates(self, templates: Iterable[Template]) -> int:
-        """Insert or replace by id, keeping a known image. Returns how many changed."""
+        """Insert or merge by id, all or nothing. Returns how many are new or changed."""
         changed = 0
         new = list(templates)
         with self._file.write() as connection:
             for template in new:
-                found = connection.execute("SELECT record FROM templates WHERE id = ?", (template.id,)).fetchone()
-                known = Template.model_validate_json(found[0]) if found else None
-                if known and known.image and not template.image:
-                    template = template.model_copy(update={"image": known.image})  # noqa: PLW2901
-                if template != known:
-                    key = template.image.key if template.image else None
-                    record = template.model_dump_json(exclude_none=True)
-                    connection.execute("REPLACE INTO templates VALUES (?, ?, ?)", (template.id, record, key))
+                known = read_template(connection, template.id)
+                merged = known.merged(template) if known else template
+                if merged is not known:
+                    write_template(connection, merged)
                     changed += 1
         return changed
+
+    def revise_template(self, template_id: str, change: Callable[[Template], Template]) -> Template | None:
+        """Put what `change` makes of a template in its place, under the write lock."""
+        with self._file.write() as connection:
+            known = read_template(connection, template_id)
+            if known is None:
+                return None
+            revised = revise(known, change)
+            if revised != known:
+                write_template(connection, revised)
+            return revised
 
     def templates(self) -> Iterator[Template]:
         """All templates in order of id."""
         query = "SELECT id, record FROM templates WHERE id > ? ORDER BY id LIMIT 500"
         last = ""
         while rows := self._file.read(query, (last,)):
-            for _, record in rows:
-                yield Template.model_validate_json(record)
+            yield from (parse_template(record) for _, record in rows)
             last = rows[-1][0]
 
-    def enqueue(self, stage: str, where: Where) -> int:
+    def put_sketches(self, sketches: Iterable[StoredSketch]) -> None:
+        """Insert or replace by key, in transactions of 256."""
+        put_sketches(self._file, sketches)
+
+    def sketches(self, template: str | None = None, *, strangers: bool = False) -> Iterator[StoredSketch]:
+        """Yield sketches in order of key, 256 in memory."""
+        return read_sketches(self._file, "" if strangers else template)
+
+    def drop_sketches(self, keys: Iterable[tuple[str, str]]) -> int:
+        """Delete the sketches with these keys. Returns how many there were."""
+        return drop_sketches(self._file, keys)
+
+    def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
         """Make matching memes pending work of `stage`, in transactions of 50,000."""
-        new, chunk = 0, CHUNK if where.ids is not None else _ENQUEUE_CHUNK
+        pending, chunk = 0, CHUNK if where.ids is not None else _ENQUEUE_CHUNK
+        statement = _ENQUEUE + (_ANEW if again else "DO NOTHING")
         for ids in batched(self._pages("id", where, "", chunk), chunk):
             with self._file.write() as connection:
-                new += connection.executemany(
-                    "INSERT OR IGNORE INTO work (stage, meme_id)"
-                    " SELECT ?, id FROM memes WHERE id = ?", [(stage, meme_id) for (meme_id,) in ids],
-                ).rowcount  # fmt: skip
-        return new
+                pending += connection.executemany(statement, [(stage, meme_id) for (meme_id,) in ids]).rowcount
+        return pending
 
     def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
         """Claim up to `n` pieces of work for `ttl` seconds."""
@@ -253,17 +260,13 @@ class SqliteDocuments:
             last: str | None = ""
             while last is not None:
                 with self._file.write() as connection:
-                    rows = connection.execute(
-                        f"SELECT id, image_key FROM memes WHERE {condition} AND id > ? ORDER BY id LIMIT ?",
-                        (*values, last, CHUNK),
-                    ).fetchall()
-                    remove(connection, [meme_id for meme_id, _ in rows])
-                deleted += len(rows)
-                keys.update(key for _, key in rows if key is not None)
-                last = rows[-1][0] if rows else None
-        used = "SELECT EXISTS (SELECT 1 FROM memes WHERE image_key = ?1)" \
-               " OR EXISTS (SELECT 1 FROM templates WHERE image_key = ?1)"  # fmt: skip
-        return deleted, sorted(key for key in keys if not self._file.read(used, (key,))[0][0])
+                    query = f"SELECT id FROM memes WHERE {condition} AND id > ? ORDER BY id LIMIT ?"
+                    ids = [meme_id for (meme_id,) in connection.execute(query, (*values, last, CHUNK))]
+                    keys |= remove(connection, ids)
+                deleted += len(ids)
+                last = ids[-1] if ids else None
+        with self._file.snapshot() as connection:
+            return deleted, unused_keys(connection, keys)
 
     def purged(self, ids: Sequence[str]) -> set[str]:
         """Those of `ids` that a purge removed."""

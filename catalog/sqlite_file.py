@@ -6,9 +6,10 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from catalog.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
@@ -42,9 +43,11 @@ class _Connection:
 
 
 class SqliteFile:
-    """The file `path` with the tables of `schema`, created if it is new.
+    """The file `path` with the tables of `schema`, created if it is new, upgraded if it is older.
 
     timeout_seconds: how long to wait for another connection's write lock.
+    upgrades: for an older version n, the statements that make it version n + 1. A file gets the new version
+        in one transaction, so whenever that is cut off it is the old one whole.
     kind, what: the application id that tells this kind of file from others, and its name.
     power_safe: whether a transaction that has ended also survives the machine's power loss; without
         it the last ones may be undone then, in their order. kill -9 undoes none either way.
@@ -60,6 +63,7 @@ class SqliteFile:
         schema: str,
         version: int,
         *,
+        upgrades: Mapping[int, str] = MappingProxyType({}),
         kind: int = CATALOG,
         what: str = "catalog",
         power_safe: bool = True,
@@ -68,6 +72,7 @@ class SqliteFile:
         self._timeout = timeout_seconds
         self._schema = schema
         self._version = version
+        self._upgrades = dict(upgrades)
         self._kind = kind
         self._what = what
         self._synchronous = "FULL" if power_safe else "NORMAL"
@@ -103,7 +108,7 @@ class SqliteFile:
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs to open the file for itself."""
-        kept = ("_path", "_timeout", "_schema", "_version", "_kind", "_what", "_synchronous")
+        kept = ("_path", "_timeout", "_schema", "_version", "_upgrades", "_kind", "_what", "_synchronous")
         return {name: self.__dict__[name] for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -157,10 +162,11 @@ class SqliteFile:
             with self.write() as connection:
                 version, owner = self._signature()
                 if version == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    for statement in self._schema.split(";\n"):
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA application_id = {self._kind}")
-                    connection.execute(f"PRAGMA user_version = {self._version}")
+                    self._define(connection, self._schema)
+                    return
+                if owner == self._kind and version in self._upgrades:
+                    for older in range(version, self._version):
+                        self._define(connection, self._upgrades[older])
                     return
         if owner != self._kind:
             raise StoreError(f"{self._path}: a database, but not a memeloom {self._what}; name another file")
@@ -169,6 +175,12 @@ class SqliteFile:
                 f"{self._path}: a {self._what} of version {version}, this memeloom reads version {self._version};"
                 " use the memeloom that wrote it or a newer one"
             )
+
+    def _define(self, connection: sqlite3.Connection, statements: str) -> None:
+        for statement in statements.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {self._kind}")
+        connection.execute(f"PRAGMA user_version = {self._version}")
 
     def _signature(self) -> tuple[int, int]:
         connection = self._connection()

@@ -12,13 +12,15 @@ from pydantic import ValidationError
 
 from catalog.documents import StageCounts, Upserted, Where, batched, flags
 from catalog.errors import StoreCorrupt
-from catalog.records import Meme
+from catalog.records import Made, Meme, Template
 
 Parameters: TypeAlias = tuple[Any, ...]
 
 # Fewer than the 32,766 parameters that SQLite takes in one statement.
 CHUNK = 5000
 PENDING, LEASED, DONE, FAILED = range(4)
+# Whose made pictures: `made.owner`.
+_MEME, _TEMPLATE = range(2)
 
 _INSERT = """
 INSERT INTO memes (id, record, source, template, author, image_key, flags) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -44,6 +46,9 @@ def upsert_chunk(connection: sqlite3.Connection, memes: Sequence[Meme]) -> Upser
         current[meme.id] = meme if there is None else there.merged(meme)
     changed = [meme for meme_id, meme in current.items() if meme is not known.get(meme_id)]
     connection.executemany(_INSERT, map(_row, changed))
+    for meme in changed:
+        before = known.get(meme.id)
+        _keep_made(connection, (_MEME, meme.id), before.clean if before else None, meme.clean)
     inserted = len(current) - len(known)
     return Upserted(inserted, len(changed) - inserted, len(memes) - removed - len(changed), removed)
 
@@ -64,12 +69,65 @@ def read_meme(record: str) -> Meme:
         raise StoreCorrupt(f"a stored meme cannot be read: {record[:80]}… ({error.error_count()} problems)") from error
 
 
-def remove(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
-    """Delete memes and their work, and remember that they are gone, inside the caller's transaction."""
+def read_template(connection: sqlite3.Connection, template_id: str) -> Template | None:
+    """The template with that id. Raises StoreCorrupt."""
+    found = connection.execute("SELECT record FROM templates WHERE id = ?", (template_id,)).fetchone()
+    return parse_template(found[0]) if found else None
+
+
+def parse_template(record: str) -> Template:
+    """The template in a stored `record`. Raises StoreCorrupt."""
+    try:
+        return Template.model_validate_json(record)
+    except ValidationError as error:
+        problems = error.error_count()
+        raise StoreCorrupt(f"a stored template cannot be read: {record[:80]}… ({problems} problems)") from error
+
+
+def write_template(connection: sqlite3.Connection, template: Template) -> None:
+    """Insert or replace a template inside the caller's transaction."""
+    before = read_template(connection, template.id)
+    record = template.model_dump_json(exclude_none=True)
+    key = template.image.key if template.image else None
+    connection.execute("REPLACE INTO templates VALUES (?, ?, ?)", (template.id, record, key))
+    _keep_made(connection, (_TEMPLATE, template.id), before.clean if before else None, template.clean)
+
+
+def _keep_made(connection: sqlite3.Connection, owner: tuple[int, str], before: Made | None, now: Made | None) -> None:
+    """Note which blobs the record of `owner` refers to beside its picture."""
+    if now == before:
+        return
+    connection.execute("DELETE FROM made WHERE owner = ? AND id = ?", owner)
+    keys = now.keys if now else ()
+    connection.executemany("INSERT OR IGNORE INTO made VALUES (?, ?, ?)", [(*owner, key) for key in keys])
+
+
+def remove(connection: sqlite3.Connection, ids: Sequence[str]) -> set[str]:
+    """Delete memes, their work and sketches, and remember that they are gone, inside the caller's transaction.
+
+    Returns the keys of the blobs that they referred to.
+    """
     now = time.time()
-    connection.executemany("DELETE FROM memes WHERE id = ?", [(i,) for i in ids])
-    connection.executemany("DELETE FROM work WHERE meme_id = ?", [(i,) for i in ids])
+    keys = set[str]()
+    for query in ("SELECT image_key FROM memes WHERE id = ? AND image_key IS NOT NULL",
+                  f"SELECT key FROM made WHERE owner = {_MEME} AND id = ?"):  # fmt: skip
+        for meme_id in ids:
+            keys.update(key for (key,) in connection.execute(query, (meme_id,)))
+    for statement in ("DELETE FROM memes WHERE id = ?", "DELETE FROM work WHERE meme_id = ?",
+                      "DELETE FROM sketches WHERE meme = ? AND meme != ''",
+                      f"DELETE FROM made WHERE owner = {_MEME} AND id = ?"):  # fmt: skip
+        connection.executemany(statement, [(meme_id,) for meme_id in ids])
     connection.executemany("INSERT OR IGNORE INTO removed VALUES (?, ?)", [(i, now) for i in ids])
+    return keys
+
+
+def unused_keys(connection: sqlite3.Connection, keys: Iterable[str]) -> list[str]:
+    """Those of `keys` that no meme and no template refers to, in order."""
+    used = (
+        "SELECT EXISTS (SELECT 1 FROM memes WHERE image_key = ?1)"
+        " OR EXISTS (SELECT 1 FROM templates WHERE image_key = ?1) OR EXISTS (SELECT 1 FROM made WHERE key = ?1)"
+    )
+    return sorted(key for key in keys if not connection.execute(used, (key,)).fetchone()[0])
 
 
 def conditions(where: Where, chunk: int = CHUNK) -> Iterator[tuple[str, Parameters]]:

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 from catalog.documents import DocumentStore, Where
 from catalog.errors import LeaseLost, StoreError
+from catalog.held import HeldLeases
 from catalog.records import Meme, Ocr
 from configs.progress import Progress
 from configs.runs import Summary
 from configs.schema import Config
 from engine.crew import Guard, Lost
 from engine.pool import try_partitions
-from ocr.held import HeldLeases
 from ocr.report.seen import Note, Seen
 from ocr.worker import Picture, Reader, Unread
 

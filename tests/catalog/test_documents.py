@@ -4,7 +4,6 @@ import os
 import pickle
 import threading
 import tracemalloc
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,20 +22,6 @@ PICTURE = Image(
     key="a" * 64, width=300, height=200, format="jpeg", bytes=1234, phash64="0" * 16, phash256="f" * 64
 )  # fmt: skip
 DRAKE = TemplateRef(id="181913649", slug="Drake-Hotline-Bling", name="Drake Hotline Bling")
-
-
-@pytest.fixture(params=["sqlite", "mongodb"])
-def store(request: pytest.FixtureRequest, store_config: Store) -> Store:
-    if request.param == "sqlite":
-        return store_config
-    return store_config.model_copy(update={"documents": request.getfixturevalue("mongo_url")})
-
-
-@pytest.fixture
-def documents(store: Store) -> Iterator[DocumentStore]:
-    opened = open_documents(store)
-    yield opened
-    opened.close()
 
 
 def meme(number: int | str, **facts: Any) -> Meme:
@@ -270,7 +255,7 @@ class TestTemplates:
         documents.upsert_templates([known])
         new = Template(id="1", slug="s", name="new", source="imgflip")
         assert documents.upsert_templates([new]) == 1
-        assert list(documents.templates()) == [new.model_copy(update={"image": PICTURE})]
+        assert list(documents.templates()) == [new.model_copy(update={"image": PICTURE, "alt_names": ("gone",)})]
 
     def test_image_keys_are_those_of_memes_and_templates_each_once(self, documents: DocumentStore) -> None:
         documents.upsert([meme(i, image=picture(key)) for i, key in enumerate("bcabb")] + [meme("none")])

@@ -1,4 +1,4 @@
-"""The leases of a run, kept alive by a thread: whatever the run waits for, nobody else reads its memes."""
+"""The leases of a run, kept alive by a thread: whatever the run waits for, nobody else works on its memes."""
 
 import threading
 from collections.abc import Collection

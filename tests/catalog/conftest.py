@@ -1,0 +1,22 @@
+"""Both document stores, for every test that checks the contract."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from catalog.documents import DocumentStore, open_documents
+from configs.schema import Store
+
+
+@pytest.fixture(params=["sqlite", "mongodb"])
+def store(request: pytest.FixtureRequest, store_config: Store) -> Store:
+    if request.param == "sqlite":
+        return store_config
+    return store_config.model_copy(update={"documents": request.getfixturevalue("mongo_url")})
+
+
+@pytest.fixture
+def documents(store: Store) -> Iterator[DocumentStore]:
+    opened = open_documents(store)
+    yield opened
+    opened.close()
