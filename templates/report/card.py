@@ -1,0 +1,133 @@
+"""One template on the page: its picture with its text boxes, facts, some of its memes, and what can be decided."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from html import escape
+
+from catalog.images import Pixels
+from catalog.records import Template
+from configs.page import link, table
+from templates.report.decide import controls
+from templates.report.gather import COUNTED, STEP, Cluster, Member, Tally
+from templates.report.heat import draw_heat
+from templates.report.picture import describe, draw_boxes
+
+_ACROSS, _ACROSS_ONE = 340, 620
+_LONGEST_SAID = 160  # characters
+
+
+def draw_card(cluster: Cluster) -> str:
+    """The card of one among many. HTML."""
+    template = cluster.template
+    told = _recovered_from(template) if cluster.recovered is not None else "as its site gives it"
+    figure = _figure(cluster.best, told, template, _ACROSS)
+    return _article(template, f"{figure}<div>{_about(cluster)}{_members(cluster)}</div>")
+
+
+def draw_closely(cluster: Cluster) -> str:
+    """The card of the one template that the page is about. HTML."""
+    figures = "".join(_figures(cluster)) or _figure(None, "", cluster.template, _ACROSS_ONE)
+    facts = _tally(cluster.tally) if cluster.tally else ""
+    return _article(
+        cluster.template,
+        f'<div>{_about(cluster)}</div><div class="closely">{figures}</div><div>{_members(cluster)}</div>{facts}',
+    )
+
+
+def _article(template: Template, inner: str) -> str:
+    return f'<article data-id="{escape(template.id)}">{inner}{_controls(template)}</article>'
+
+
+def _figures(cluster: Cluster) -> Iterator[str]:
+    template = cluster.template
+    if cluster.site is not None:
+        yield _figure(cluster.site, "as its site gives it", template, _ACROSS_ONE)
+    if cluster.recovered is not None:
+        yield _figure(cluster.recovered, _recovered_from(template), template, _ACROSS_ONE)
+    if cluster.best is not None and cluster.texts and cluster.texts[1]:
+        layer, placed = draw_heat(*cluster.texts), cluster.texts[1]
+        told = f"where the texts of {placed} {'meme stands' if placed == 1 else 'memes stand'}"
+        yield f"<figure>{draw_boxes(cluster.best, (), across=_ACROSS_ONE, over=layer)}{_caption(told)}</figure>"
+
+
+def _figure(picture: Pixels | None, told: str, template: Template, across: int) -> str:
+    if picture is None:
+        return '<figure><div class="none">no picture of its own yet</div></figure>'
+    return f"<figure>{draw_boxes(picture, template.boxes, across=across)}{_caption(told)}</figure>"
+
+
+def _caption(told: str) -> str:
+    return f"<figcaption>{escape(told)}</figcaption>"
+
+
+def _recovered_from(template: Template) -> str:
+    n = len(template.clean.made_from) if template.clean else 0
+    return f"recovered from {n:,} {'meme' if n == 1 else 'memes'}"
+
+
+def _about(cluster: Cluster) -> str:
+    template = cluster.template
+    state = "merged" if template.merged_into is not None else template.state
+    into = f" into <code>{escape(template.merged_into)}</code>" if template.merged_into is not None else ""
+    facts = [f"{cluster.memes:,} {'meme' if cluster.memes == 1 else 'memes'}"]
+    if template.first_seen:
+        facts.append(f"first seen {_day(template.first_seen)}")
+    if template.alt_names:
+        facts.append(f"also {', '.join(template.alt_names)}")
+    styles = "".join(f"<li>{describe(box.style) if box.style else 'as usual'}</li>" for box in template.boxes)
+    learned = any(box.style for box in template.boxes)
+    return (
+        f"<h3><bdi>{escape(template.name)}</bdi></h3>"
+        f'<p><code>{escape(template.id)}</code> <span class="state {state}">{state}{into}</span></p>'
+        f'<p class="soft">{escape(" · ".join(facts))}</p>'
+        + (f'<ol class="styles">{styles}</ol>' if learned else "")
+    )  # fmt: skip
+
+
+def _members(cluster: Cluster) -> str:
+    if not cluster.shown:
+        return '<p class="soft">No meme is made on it.</p>'
+    shown = "".join(f"<li>{_member(member)}</li>" for member in cluster.shown)
+    return f'<ul class="members" aria-label="some of its memes, the least alike first">{shown}</ul>'
+
+
+def _member(member: Member) -> str:
+    meme = member.meme
+    said = " / ".join(meme.caption) or meme.title or meme.id
+    said = said if len(said) <= _LONGEST_SAID else f"{said[: _LONGEST_SAID - 1]}…"
+    far = (
+        f"{100 - member.distance} % of the template in view shows"
+        if member.distance is not None
+        else "named by its page"
+    )
+    title = f"{said}\n{meme.id}, {far}"
+    if member.picture is None:
+        picture = f'<div class="none" title="{escape(title)}">no picture</div>'
+    else:
+        picture = f'<img src="{member.picture}" alt="{escape(said)}" title="{escape(title)}">'
+    return link(meme.page_url, picture)
+
+
+def _tally(tally: Tally) -> str:
+    matched = sum(tally.distances.values())
+    some = f" The first {COUNTED:,} by id were counted." if tally.looked_at >= COUNTED else ""
+    when = f"{_day(tally.first)} to {_day(tally.last)}" if tally.first and tally.last else "no dates"
+    sources = ((name, f"{n:,}") for name, n in tally.sources.most_common())
+    alike = ((f"{100 - low - STEP} to {100 - low} %", f"{tally.distances[low]:,}") for low in sorted(tally.distances))
+    return (
+        f'<div><p class="soft">{matched:,} recognised, {tally.named_by_page:,} named by their pages; {when}.{some}</p>'
+        f'<div class="tables"><section>{table(("source", "memes"), sources)}</section>'
+        f"<section>{table(('share of the template in view that the picture shows', 'memes'), alike)}</section>"
+        "</div></div>"
+    )
+
+
+def _controls(template: Template) -> str:
+    if template.merged_into is not None:
+        return ""
+    verbs = ("name",) if template.state == "rejected" else ("name", "merge", "reject")
+    return controls(template.name, verbs)
+
+
+def _day(when: datetime) -> str:
+    return f"{when.day} {when:%B %Y}"

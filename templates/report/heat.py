@@ -1,0 +1,81 @@
+"""Where the texts of a template's memes stand, as a layer to lay over its picture.
+
+A meme may be a crop of its template, have borders or be mirrored, so its boxes are taken to where they stand in the
+template (`templates.placing`) before they are counted.
+"""
+
+import base64
+from collections.abc import Iterable, Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.images import Pixels
+from catalog.records import OcrBox
+from templates.placing import Affine, place
+from templates.sketch import Sketch, sketch
+
+Counts = NDArray[np.float32]
+
+_CELLS = 96  # on the longer side
+_LEAST_AGREEMENT = 0.4
+_COLOUR = (40, 90, 255)  # BGR
+_FAINTEST, _STRONGEST = 40, 190
+
+
+def count_texts(template: Pixels, memes: Iterable[tuple[Pixels, Sequence[OcrBox]]]) -> tuple[Counts, int]:
+    """In each cell of the template, (height, width), how many memes have a text there; and how many memes were placed.
+
+    template, and each meme's picture: BGR.
+    """
+    height, width = template.shape[:2]
+    scale = _CELLS / max(height, width)
+    counts = np.zeros((max(1, round(height * scale)), max(1, round(width * scale))), np.float32)
+    shown, placed = _sketch(template), 0
+    for picture, boxes in memes:
+        where = _placed(_sketch(picture), shown)
+        if where is not None and boxes:
+            placed += 1
+            counts += _covered(boxes, where, counts.shape)
+    return counts, placed
+
+
+def draw_heat(counts: Counts, placed: int) -> str:
+    """A layer that is the stronger the more of the `placed` memes have a text there: the address of a PNG."""
+    share = counts / max(placed, 1)
+    layer = np.empty((*counts.shape, 4), np.uint8)
+    layer[:, :, :3] = _COLOUR
+    layer[:, :, 3] = np.where(share > 0, _FAINTEST + share * (_STRONGEST - _FAINTEST), 0)
+    _, data = cv2.imencode(".png", layer)
+    return "data:image/png;base64," + base64.b64encode(data.tobytes()).decode()
+
+
+def _placed(meme: Sketch, template: Sketch) -> Affine | None:
+    """From places in the meme to those in the template, both in fractions; None if it does not show the template."""
+    straight, mirrored = place(meme, template), place(meme.mirrored, template)
+    best = max((found for found in (straight, mirrored) if found), key=lambda found: found.agreement, default=None)
+    if best is None or best.agreement < _LEAST_AGREEMENT:
+        return None
+    if best is not mirrored:
+        return best.affine
+    (sx, _, dx), down = best.affine
+    return np.array([[-sx, 0, dx + sx], down])
+
+
+def _covered(boxes: Sequence[OcrBox], where: Affine, shape: tuple[int, ...]) -> Counts:
+    """1 in each cell that a box touches."""
+    cells = np.zeros(shape, np.float32)
+    for box in boxes:
+        ends = np.array([[box.x, box.y, 1], [box.x + box.width, box.y + box.height, 1]]) @ where.T * shape[::-1]
+        (left, top), (right, bottom) = np.sort(ends, axis=0)
+        cells[_cells(top, bottom, shape[0]), _cells(left, right, shape[1])] = 1
+    return cells
+
+
+def _cells(start: float, end: float, most: int) -> slice:
+    return slice(min(max(int(start), 0), most), min(max(int(np.ceil(end)), 0), most))
+
+
+def _sketch(picture: Pixels) -> Sketch:
+    return sketch(cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY).astype(np.uint8, copy=False))

@@ -1,0 +1,126 @@
+"""Writes the page of templates: looks through the catalog's, and fetches what is shown of them."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+from heapq import nsmallest
+from itertools import islice
+from pathlib import Path
+
+from catalog.blobs import open_blobs
+from catalog.documents import DocumentStore, Where, open_documents
+from catalog.records import Template
+from configs.errors import MemeloomError
+from configs.outputs import write_text
+from configs.schema import Config
+from templates.report.card import draw_card, draw_closely
+from templates.report.gather import Gatherer
+from templates.report.page import Census, Run, draw, draw_these
+
+# Templates on one page, and those that are offered to merge into.
+MOST, SUGGESTED = 60, 400
+
+
+@contextmanager
+def reporting(config: Config, outcomes: Mapping[str, int]) -> Iterator[Path]:
+    """When the block ends, however it does, write the page of found templates, if there are any `outcomes` by then.
+
+    Yields where it will be. What goes wrong with the page of a run that failed is not raised over its error.
+
+    outcomes: of the run's memes, by name; failures as ``failed/REASON``.
+    """
+    began, clock = datetime.now(UTC), time.monotonic()
+    path = Path(config.runs) / f"templates-{began:%Y%m%dT%H%M%S.%f}.html"
+
+    def write(ended: str) -> None:
+        if outcomes:
+            write_page(config, path, run=Run(began, time.monotonic() - clock, ended, outcomes))
+
+    try:
+        yield path
+    except BaseException as error:
+        with suppress(MemeloomError, OSError):
+            write(_ending(error))
+        raise
+    write("finished")
+
+
+def write_page(config: Config, path: Path, ids: Sequence[str] | None = None, *, run: Run | None = None) -> None:
+    """Write the page of found templates to `path`, atomically; or one that looks closely at the templates in `ids`.
+
+    At most `MOST` templates are shown, those with the most memes first, or the first of `ids`.
+
+    Raises:
+        StoreError: a store refused or failed.
+        MemeloomError: a template is not in the catalog, or the page cannot be written.
+    """
+    with ExitStack() as stack:
+        documents = open_documents(config.store)
+        stack.callback(documents.close)
+        blobs = open_blobs(config.store)
+        stack.callback(blobs.close)
+        gatherer = Gatherer(documents, blobs, config.crawl.max_image_pixels)
+        memes = documents.counts().templates
+        if ids is None:
+            html = _found(documents, gatherer, memes, run)
+        else:
+            html = _asked(documents, gatherer, memes, ids[:MOST])
+        write_text(path, html)
+
+
+def _found(documents: DocumentStore, gatherer: Gatherer, memes: Mapping[str, int], run: Run | None) -> str:
+    survey = _Survey(memes)
+    shown = nsmallest(MOST, survey.found(documents.templates()), key=lambda each: (-memes.get(each.id, 0), each.id))
+    census = Census(
+        counts=survey.counts,
+        strangers=sum(1 for _ in documents.sketches(strangers=True)),
+        unknown=documents.count(Where(image=True, template_known=False)),
+    )
+    cards = [draw_card(gatherer.gather(template, memes.get(template.id, 0))) for template in shown]
+    names = {**survey.popular, **{template.id: template.name for template in shown}}
+    return draw(census, cards, names, run)
+
+
+def _asked(documents: DocumentStore, gatherer: Gatherer, memes: Mapping[str, int], ids: Sequence[str]) -> str:
+    survey, asked = _Survey(memes), dict.fromkeys(ids)
+    found = {template.id: template for template in survey.all(documents.templates()) if template.id in asked}
+    missing = [template_id for template_id in asked if template_id not in found]
+    if missing:
+        raise MemeloomError(f"no template {missing[0]!r} in the catalog; memeloom templates list names all")
+    templates = [found[template_id] for template_id in asked]
+    cards = [draw_closely(gatherer.gather(each, memes.get(each.id, 0), closely=True)) for each in templates]
+    return draw_these([template.name for template in templates], cards, survey.popular)
+
+
+class _Survey:
+    """What is seen of the catalog's templates while they pass by.
+
+    counts: by kind. popular: names of the usable ones with the most memes, by id.
+    """
+
+    def __init__(self, memes: Mapping[str, int]) -> None:
+        self.counts: Counter[str] = Counter()
+        self.popular: dict[str, str] = {}
+        self._most = set(islice(memes, SUGGESTED))
+
+    def all(self, templates: Iterable[Template]) -> Iterator[Template]:
+        """Every template."""
+        for template in templates:
+            kind = "merged" if template.merged_into is not None else template.state
+            self.counts[kind] += 1
+            self.counts["named"] += kind == "known" and template.source == "found"
+            if template.id in self._most and template.usable:
+                self.popular[template.id] = template.name
+            yield template
+
+    def found(self, templates: Iterable[Template]) -> Iterator[Template]:
+        """Those that a person is still to decide about."""
+        return (template for template in self.all(templates) if template.usable and template.state == "found")
+
+
+def _ending(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return f"failed: {error if isinstance(error, MemeloomError) else f'{type(error).__name__}: {error}'}"
