@@ -18,19 +18,17 @@ _LONGEST_SAID = 160  # characters
 
 def draw_card(cluster: Cluster) -> str:
     """The card of one among many. HTML."""
-    template = cluster.template
-    told = _recovered_from(template) if cluster.recovered is not None else "as its site gives it"
-    figure = _figure(cluster.best, told, template, _ACROSS)
-    return _article(template, f"{figure}<div>{_about(cluster)}{_members(cluster)}</div>")
+    figure = next(_figures(cluster, _ACROSS))
+    return _article(cluster.template, f"{figure}<div>{_about(cluster)}</div>{_members(cluster)}")
 
 
 def draw_closely(cluster: Cluster) -> str:
     """The card of the one template that the page is about. HTML."""
-    figures = "".join(_figures(cluster)) or _figure(None, "", cluster.template, _ACROSS_ONE)
+    figures = "".join((*_figures(cluster, _ACROSS_ONE), *_heat(cluster)))
     facts = _tally(cluster.tally) if cluster.tally else ""
     return _article(
         cluster.template,
-        f'<div>{_about(cluster)}</div><div class="closely">{figures}</div><div>{_members(cluster)}</div>{facts}',
+        f'<div>{_about(cluster)}</div><div class="closely">{figures}</div>{_members(cluster)}{facts}',
     )
 
 
@@ -38,21 +36,28 @@ def _article(template: Template, inner: str) -> str:
     return f'<article data-id="{escape(template.id)}">{inner}{_controls(template)}</article>'
 
 
-def _figures(cluster: Cluster) -> Iterator[str]:
+def _figures(cluster: Cluster, across: int) -> Iterator[str]:
+    """The picture made from memes, the one of a site, or what stands in for them: at least one."""
     template = cluster.template
-    if cluster.site is not None:
-        yield _figure(cluster.site, "as its site gives it", template, _ACROSS_ONE)
     if cluster.recovered is not None:
-        yield _figure(cluster.recovered, _recovered_from(template), template, _ACROSS_ONE)
+        n = len(template.clean.made_from) if template.clean else 0
+        yield _figure(cluster.recovered, f"recovered from {n:,} {_memes(n)}", template, across)
+    if cluster.site is not None:
+        yield _figure(cluster.site, "as its site gives it", template, across)
+    if cluster.best is None and cluster.stand_in is not None:
+        yield _figure(cluster.stand_in, "one of its memes; its own picture is not known yet", template, across)
+    elif cluster.best is None:
+        yield '<figure><div class="none">no picture</div></figure>'
+
+
+def _heat(cluster: Cluster) -> Iterator[str]:
     if cluster.best is not None and cluster.texts and cluster.texts[1]:
-        layer, placed = draw_heat(*cluster.texts), cluster.texts[1]
-        told = f"where the texts of {placed} {'meme stands' if placed == 1 else 'memes stand'}"
-        yield f"<figure>{draw_boxes(cluster.best, (), across=_ACROSS_ONE, over=layer)}{_caption(told)}</figure>"
+        placed = cluster.texts[1]
+        drawn = draw_boxes(cluster.best, (), across=_ACROSS_ONE, over=draw_heat(*cluster.texts))
+        yield f"<figure>{drawn}{_caption(f'where the texts of {placed} {_memes(placed)} stand')}</figure>"
 
 
-def _figure(picture: Pixels | None, told: str, template: Template, across: int) -> str:
-    if picture is None:
-        return '<figure><div class="none">no picture of its own yet</div></figure>'
+def _figure(picture: Pixels, told: str, template: Template, across: int) -> str:
     return f"<figure>{draw_boxes(picture, template.boxes, across=across)}{_caption(told)}</figure>"
 
 
@@ -60,16 +65,15 @@ def _caption(told: str) -> str:
     return f"<figcaption>{escape(told)}</figcaption>"
 
 
-def _recovered_from(template: Template) -> str:
-    n = len(template.clean.made_from) if template.clean else 0
-    return f"recovered from {n:,} {'meme' if n == 1 else 'memes'}"
+def _memes(n: int) -> str:
+    return "meme" if n == 1 else "memes"
 
 
 def _about(cluster: Cluster) -> str:
     template = cluster.template
     state = "merged" if template.merged_into is not None else template.state
     into = f" into <code>{escape(template.merged_into)}</code>" if template.merged_into is not None else ""
-    facts = [f"{cluster.memes:,} {'meme' if cluster.memes == 1 else 'memes'}"]
+    facts = [f"{cluster.memes:,} {_memes(cluster.memes)}"]
     if template.first_seen:
         facts.append(f"first seen {_day(template.first_seen)}")
     if template.alt_names:

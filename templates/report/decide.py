@@ -69,7 +69,7 @@ _CONTROLS = {
     "name": '<label>Name <input type="text" name="name" autocomplete="off" maxlength="200"></label>',
     "merge": '<label>Merge into <input type="text" name="merge" list="templates" autocomplete="off" '
     'placeholder="id of a template"></label>',
-    "reject": '<label class="tick"><input type="checkbox" name="reject"> Reject: no template</label>',
+    "reject": '<label class="tick"><input type="checkbox" name="reject"> Reject</label>',
 }
 
 

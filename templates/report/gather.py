@@ -71,6 +71,7 @@ class Cluster:
 
     memes: how many are made on it. shown: some of them, those that look least like it first.
     site: its picture as a site gives it. recovered: the one made from memes. Either may be missing.
+    stand_in: the picture of the meme that is most like it, if both are.
     tally, texts: of its members, and where their texts stand (`count_texts`), if it was asked for closely.
     """
 
@@ -79,6 +80,7 @@ class Cluster:
     shown: tuple[Member, ...]
     site: Pixels | None
     recovered: Pixels | None
+    stand_in: Pixels | None = None
     tally: Tally | None = None
     texts: tuple[Counts, int] | None = None
 
@@ -107,12 +109,17 @@ class Gatherer:
             if meme.image and len(looked_at) < LOOKED_AT:
                 looked_at.append(meme)
         looked_at.sort(key=lambda meme: (-(meme.template.distance or 0) if meme.template else 0, meme.id))
-        shown = tuple(islice(self._members(looked_at), SHOWN))
-        recovered = self.picture(template.clean.image) if template.clean else None
-        cluster = Cluster(template, memes, shown, self.picture(template.image), recovered, tally)
-        if not closely or cluster.best is None:
-            return cluster
-        return replace(cluster, texts=count_texts(cluster.best, self._read(looked_at[:PLACED])))
+        cluster = Cluster(
+            template,
+            memes,
+            shown=tuple(islice(self._members(looked_at), SHOWN)),
+            site=self.picture(template.image),
+            recovered=self.picture(template.clean.image) if template.clean else None,
+            tally=tally,
+        )
+        if cluster.best is None:
+            return replace(cluster, stand_in=self.picture(looked_at[-1].image) if looked_at else None)
+        return replace(cluster, texts=count_texts(cluster.best, self._read(looked_at[:PLACED]))) if closely else cluster
 
     def picture(self, image: Image | None) -> Pixels | None:
         """The picture itself; None if there is none that can be shown."""

@@ -54,7 +54,12 @@ def draw_heat(counts: Counts, placed: int) -> str:
 def _placed(meme: Sketch, template: Sketch) -> Affine | None:
     """From places in the meme to those in the template, both in fractions; None if it does not show the template."""
     straight, mirrored = place(meme, template), place(meme.mirrored, template)
-    best = max((found for found in (straight, mirrored) if found), key=lambda found: found.agreement, default=None)
+    # Half of a picture may agree with its own mirror image better than all of it does with itself.
+    best = max(
+        (found for found in (straight, mirrored) if found),
+        key=lambda found: found.agreement * found.seen,
+        default=None,
+    )
     if best is None or best.agreement < _LEAST_AGREEMENT:
         return None
     if best is not mirrored:

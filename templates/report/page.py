@@ -65,8 +65,8 @@ def draw(census: Census, cards: Sequence[str], names: Mapping[str, str], run: Ru
 
 
 def draw_these(titles: Sequence[str], cards: Sequence[str], names: Mapping[str, str]) -> str:
-    """The page that looks closely at some templates, as HTML. titles: their names; cards: `draw_closely` of each."""
-    title = titles[0] if len(titles) == 1 else f"{len(titles):,} templates"
+    """The page that looks closely at some templates, as HTML. titles: their ids; cards: `draw_closely` of each."""
+    title = f"Template {titles[0]}" if len(titles) == 1 else f"{len(titles):,} templates"
     body = f'{_plain()}<div class="clusters one">{"".join(cards)}</div>{board(names)}'
     return page(title, "", body, style=STYLE, script=SCRIPT)
 

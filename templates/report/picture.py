@@ -32,7 +32,7 @@ def describe(style: TextStyle) -> str:
     """A style in words, its colours as patches. HTML."""
     outline = f" with an outline {_patch(style.outline)}" if style.outline else ""
     capitals = ", capitals" if style.capitals else ""
-    return f"letters {style.size:.1%} high{capitals}, {_patch(style.colour)}{outline}"
+    return f"letters {100 * style.size:.0f} % high{capitals}, {_patch(style.colour)}{outline}"
 
 
 def _patch(colour: str) -> str:

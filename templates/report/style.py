@@ -2,15 +2,17 @@
 
 STYLE = """
 :root { --mark: #d9730d; } @media (prefers-color-scheme: dark) { :root { --mark: #ffab5e; } }
+html { scroll-padding-bottom: 15rem; } /* the board covers no control that one tabs to */
 .clusters { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 34rem), 1fr)); gap: 1rem;
   margin-top: .8rem; }
 .clusters.one { grid-template-columns: minmax(0, 1fr); }
-article { background: var(--card); border-radius: .5rem; padding: .9rem; min-width: 0; display: grid; gap: .2rem 1rem;
-  grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); align-content: start; border: 2px solid transparent; }
+article { background: var(--card); border-radius: .5rem; padding: .9rem; min-width: 0; display: grid; gap: .4rem 1rem;
+  grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); grid-template-rows: auto 1fr auto; align-items: start;
+  border: 2px solid transparent; }
 article.decided { border-color: var(--link); }
 article h3 { font-size: 1.05rem; line-height: 1.3; margin: 0; overflow-wrap: anywhere; }
 article p, article li { font-size: .88rem; } article code { background: var(--paper); overflow-wrap: anywhere; }
-figure { margin: 0; min-width: 0; } figcaption { font-size: .85rem; color: var(--soft); margin: .3rem 0 .6rem; }
+figure { margin: 0; min-width: 0; } figcaption { font-size: .85rem; color: var(--soft); margin: .3rem 0 0; }
 figure svg { border-radius: .3rem; max-height: 26rem; }
 .none { display: grid; place-items: center; height: 8rem; background: var(--rule); color: var(--soft);
   border-radius: .3rem; }
@@ -23,15 +25,16 @@ figure svg { border-radius: .3rem; max-height: 26rem; }
 @media (prefers-color-scheme: dark) { .badge text { fill: #14171b; } }
 .patch { display: inline-block; width: .8rem; height: .8rem; border: 1px solid var(--soft); border-radius: .15rem;
   vertical-align: -.08rem; margin-right: .25rem; }
-.members { display: flex; flex-wrap: wrap; gap: .3rem; list-style: none; margin: .5rem 0 0; padding: 0; }
+.members { grid-column: 1 / -1; display: flex; flex-wrap: wrap; gap: .3rem; list-style: none; margin: .2rem 0 0;
+  padding: 0; }
 .members img, .members .none { display: block; height: 5rem; width: auto; max-width: 100%; border-radius: .2rem; }
 .members .none { width: 5rem; font-size: .75rem; padding: .3rem; overflow: hidden; }
 .members a { display: block; border-radius: .2rem; }
 a:focus-visible, input:focus-visible, button:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 ol.styles { margin: .5rem 0 0; padding-left: 1.4rem; color: var(--soft); }
-fieldset { grid-column: 1 / -1; border: 0; border-top: 1px solid var(--rule); margin: .6rem 0 0; padding: .7rem 0 0;
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 11rem), 1fr)); gap: .5rem 1rem;
-  align-items: end; min-width: 0; } fieldset[hidden] { display: none; }
+fieldset { grid-column: 1 / -1; border: 0; border-top: 1px solid var(--rule); margin: .4rem 0 0; padding: .6rem 0 0;
+  display: grid; grid-template-columns: 1fr 1fr auto; gap: .5rem 1rem; align-items: end; min-width: 0; }
+fieldset[hidden] { display: none; }
 legend { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 label { font-size: .85rem; color: var(--soft); min-width: 0; } .tick { padding-bottom: .4rem; }
 input[type=text] { display: block; width: 100%; margin-top: .15rem; padding: .3rem .5rem; font: inherit;
@@ -47,6 +50,7 @@ input[type=text] { display: block; width: 100%; margin-top: .15rem; padding: .3r
 pre { font: .85rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, monospace; margin: .5rem 0 0; padding: .5rem .7rem;
   max-height: 9rem; overflow: auto; background: var(--card); border-radius: .3rem; white-space: pre-wrap;
   overflow-wrap: anywhere; }
-@media (max-width: 34rem) { article { grid-template-columns: minmax(0, 1fr); } .members img { height: 4.2rem; } }
+@media (max-width: 34rem) { article, fieldset { grid-template-columns: minmax(0, 1fr); }
+  article { grid-template-rows: none; } }
 @media print { #decisions { position: static; } article { break-inside: avoid; } }
 """

@@ -91,7 +91,7 @@ def _asked(documents: DocumentStore, gatherer: Gatherer, memes: Mapping[str, int
         raise MemeloomError(f"no template {missing[0]!r} in the catalog; memeloom templates list names all")
     templates = [found[template_id] for template_id in asked]
     cards = [draw_closely(gatherer.gather(each, memes.get(each.id, 0), closely=True)) for each in templates]
-    return draw_these([template.name for template in templates], cards, survey.popular)
+    return draw_these([template.id for template in templates], cards, survey.popular)
 
 
 class _Survey:

@@ -1,0 +1,151 @@
+"""What is decided on the page becomes commands: in a real browser, and then in a real shell."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+import pytest
+from PIL import Image as Pillow
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.by import By
+
+from templates.report.decide import controls
+from templates.report.page import Census, draw, draw_these
+from tests.html_page import Page
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    """A real Chromium, without a display."""
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("no Chromium: apt-get install chromium chromium-driver")
+    options = ChromeOptions()
+    options.binary_location = chromium
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        f"--user-data-dir={profile}",
+    ):
+        options.add_argument(flag)
+    chrome = Chrome(options, ChromeService(driver))
+    chrome.set_page_load_timeout(60)
+    yield chrome
+    chrome.quit()
+
+
+AWKWARD = (
+    "Plain", "two words", "it's", "'", "''quoted''", '"$HOME" `id` $(id)', "a\\b\\", "100% *?[]{}~!", "-rf", "--",
+    "café — ok 😀👩\u200d👧", "tab\tand \x1b[201~ bell\x07 it's \\ !", "\u202egnp.exe", "a;b&&c|d>e<f#g",
+    "</pre><script>alert(1)</script>", "&amp;",
+)  # fmt: skip
+
+
+def arguments(commands: str) -> list[list[str]]:
+    """What a shell makes of commands: the arguments of each call of memeloom."""
+    script = f'memeloom() {{ printf \'%s\\0\' "$#" "$@"; }}\n{commands}\n'
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, check=True, timeout=30, env={"LC_ALL": "C.UTF-8"}
+    )
+    assert done.stderr == b""
+    words, calls = done.stdout.decode().split("\0")[:-1], []
+    while words:
+        count = int(words.pop(0))
+        calls.append(words[:count])
+        del words[:count]
+    return calls
+
+
+def card(key: str) -> str:
+    """A card with nothing on it but what can be decided."""
+    return f'<article data-id="{escape(key)}">{controls(key, ("name", "merge", "reject"))}</article>'
+
+
+def opened(browser: Chrome, path: Path, ids: Sequence[str]) -> None:
+    """A page with an empty card for each of `ids`."""
+    path.write_text(draw_these(["x"], [card(key) for key in ids], {}), encoding="utf-8")
+    browser.get(path.as_uri())
+
+
+def type_into(browser: Chrome, place: int, name: str, value: str) -> None:
+    """As a person would, but for characters that no keyboard has."""
+    browser.execute_script(
+        "const control = document.querySelectorAll('article')[arguments[0]].querySelector(`[name=${arguments[1]}]`);"
+        "control.value = arguments[2]; control.dispatchEvent(new Event('input', {bubbles: true}));",
+        place, name, value,
+    )  # fmt: skip
+
+
+def commands(browser: Chrome) -> str:
+    return str(browser.find_element(By.TAG_NAME, "pre").get_property("textContent"))
+
+
+def test_commands_reach_a_shell_as_they_were_meant(browser: Chrome, tmp_path: Path) -> None:
+    ids = [f"found:{number:03}" for number in range(len(AWKWARD))]
+    opened(browser, tmp_path / "page.html", ids)
+    for place, name in enumerate(AWKWARD):
+        type_into(browser, place, "name", name)
+    said = commands(browser)
+    assert not any(ord(character) < 32 and character != "\n" for character in said), "a terminal would obey them"
+    assert "\u202e" not in said
+    called = arguments(said)
+    dashes = [["--"] if name.startswith("-") else [] for name in AWKWARD]
+    assert called == [
+        ["templates", "name", *options, key, name] for options, key, name in zip(dashes, ids, AWKWARD, strict=True)
+    ]
+
+
+def test_ids_reach_a_shell_as_they_are(browser: Chrome, tmp_path: Path) -> None:
+    ids = (*AWKWARD, "two\nlines", "\n")
+    opened(browser, tmp_path / "page.html", ids)
+    for control in browser.find_elements(By.NAME, "reject"):
+        control.send_keys(" ")
+    said = commands(browser)
+    assert len(said.split("\n")) == len(ids), "a line is a command"
+    assert arguments(said) == [
+        ["templates", "reject", *(["--"] if key.startswith("-") else []), key] for key in ids
+    ]  # fmt: skip
+
+
+def test_a_card_has_one_decision_and_the_last_one_counts(browser: Chrome, tmp_path: Path) -> None:
+    opened(browser, tmp_path / "page.html", ["found:a", "found:b"])
+    first = browser.find_elements(By.CSS_SELECTOR, "article")[0]
+    foot = browser.find_element(By.ID, "decisions")
+    assert not foot.is_displayed()
+    first.find_element(By.NAME, "name").send_keys("Grumpy cat")
+    assert foot.is_displayed()
+    assert commands(browser) == "memeloom templates name found:a 'Grumpy cat'"
+    first.find_element(By.NAME, "merge").send_keys("61579")
+    assert commands(browser) == "memeloom templates merge found:a 61579"
+    first.find_element(By.NAME, "reject").click()
+    browser.find_elements(By.NAME, "name")[1].send_keys("Other")
+    assert commands(browser) == "memeloom templates reject found:a\nmemeloom templates name found:b Other"
+    assert "2 decisions" in foot.text
+    first.find_element(By.NAME, "reject").click()
+    assert commands(browser) == "memeloom templates name found:b Other"
+    merge = first.find_element(By.NAME, "merge")
+    merge.send_keys("found:a")
+    assert commands(browser) == "memeloom templates name found:b Other", "nothing is merged into itself"
+
+
+def test_the_script_is_the_only_thing_that_runs(browser: Chrome, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    Pillow.new("RGB", (9, 9)).save(tmp_path / "x.png")
+    sneaked = '<img src="x.png"><script>document.title = "run"</script>'
+    path.write_text(draw(Census({"found": 1}, 0, 0), [card("a"), sneaked], {"1": "One"}), encoding="utf-8")
+    browser.get(path.as_uri())
+    assert browser.find_element(By.TAG_NAME, "fieldset").is_displayed(), "the script has run"
+    assert browser.title == "1 template found", "what got into the page has not"
+    assert browser.find_element(By.TAG_NAME, "img").get_property("naturalWidth") == 0, "nothing is loaded"
+
+
+def test_without_the_script_nothing_dead_is_shown() -> None:
+    page = Page(draw_these(["x"], [card("a")], {}))
+    (fieldset,) = page.of("fieldset")
+    assert {"hidden", "disabled"} <= set(fieldset)
+    assert "memeloom templates reject ID" in page.text
