@@ -223,6 +223,11 @@ class Template(Record):
     source: Text
 
     @property
+    def picture(self) -> Image | None:
+        """The picture without words: the one that a site gives, else the one that was made from memes."""
+        return self.image or (self.clean.image if self.clean else None)
+
+    @property
     def usable(self) -> bool:
         """Whether memes may be made on it: it is neither rejected nor another one's second record."""
         return self.state != "rejected" and self.merged_into is None

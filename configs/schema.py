@@ -160,7 +160,7 @@ class Dataset(Section):
     split: Split
     shard_records: Positive
     compression: Literal["none", "gzip"]
-    images: Literal["none", "template", "meme"]
+    images: Literal["none", "template", "meme", "inpainted"]
 
 
 class Train(Section):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from catalog.blobs import open_blobs
 from catalog.documents import DocumentStore, open_documents
-from catalog.records import Template
+from catalog.standing import Standing
 from configs.errors import MemeloomError
 from configs.load import mask_url
 from configs.progress import Progress
@@ -25,7 +25,7 @@ from dataset.describe import describe_dataset
 from dataset.filtering import Partition, filter_partition, prepare
 from dataset.folder import replaced_folder
 from dataset.manifest import Manifest, Shard
-from dataset.pictures import with_pictures
+from dataset.pictures import NO_PICTURE, chosen_picture, with_pictures
 from dataset.schema import DatasetRecord, encode_record
 from dataset.select import Caps, TemplateTally, tally_templates, unique
 from dataset.shards import ShardWriter
@@ -71,7 +71,7 @@ class _Build:
         self._folder = folder
         self._progress = progress
         self._catalog = documents.counts()
-        self._templates: Mapping[str, Template] = {template.id: template for template in documents.templates()}
+        self._templates = Standing(documents.templates())
         self._dropped: Counter[str] = Counter()
         self._seconds: dict[str, float] = {}
 
@@ -124,26 +124,18 @@ class _Build:
 
     def _captions(self) -> Iterator[Caption]:
         """The captions of the catalog, in order of id, with the picture that the dataset asks for."""
-        for meme in self._documents.scan():
+        for meme in map(self._templates.applied, self._documents.scan()):
             outcome = caption_of(meme)
             if isinstance(outcome, Drop):
                 self._dropped[outcome.reason] += 1
                 continue
-            caption = self._with_template(outcome.caption)
-            if self._settings.images != "none" and not caption.image_key:
-                self._dropped["no picture"] += 1
-                continue
-            yield caption
-
-    def _with_template(self, caption: Caption) -> Caption:
-        """The catalog's own record of a template is right about its name; a meme's may be older."""
-        template = self._templates.get(caption.template)
-        if template is not None:
-            caption = caption._replace(template_name=template.name, template_slug=template.slug)
-        if self._settings.images == "template":
-            picture = template.image.key if template is not None and template.image is not None else ""
-            caption = caption._replace(image_key=picture)
-        return caption
+            caption = outcome.caption
+            if self._settings.images == "none":
+                yield caption
+            elif picture := chosen_picture(self._settings.images, meme, self._templates.get(caption.template)):
+                yield caption._replace(image_key=picture.key)
+            else:
+                self._dropped[NO_PICTURE[self._settings.images]] += 1
 
     def _unique(self, spill: Spill, dropped: Counter[str]) -> Iterator[Row]:
         rows = spill.sorted_rows()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from catalog.documents import Counts
 from catalog.records import Template
+from catalog.standing import Standing
 from configs.load import masked
 from configs.outputs import write_text
 from configs.runs import commit
@@ -22,14 +23,14 @@ def describe_dataset(
     folder: Path,
     settings: Dataset,
     catalog: Counts,
-    templates: Mapping[str, Template],
+    templates: Standing,
     tally: RecordTally,
     dropped: Counter[str],
     shards: Sequence[Shard],
 ) -> Manifest:
     """Write `vocabulary.json`, `README.md` and `manifest.json` into `folder`.
 
-    templates: what the catalog knows, by id. tally: of the records in `shards`. dropped: memes by reason.
+    templates: what the catalog knows. tally: of the records in `shards`. dropped: memes by reason.
     """
     vocabulary = Vocabulary.of(tally.characters())
     written = vocabulary.write(folder)
@@ -63,7 +64,7 @@ def describe_dataset(
     return manifest
 
 
-def _templates(used: Mapping[str, TemplateTally], known: Mapping[str, Template]) -> tuple[DatasetTemplate, ...]:
+def _templates(used: Mapping[str, TemplateTally], known: Standing) -> tuple[DatasetTemplate, ...]:
     by_number = sorted(used.items(), key=lambda item: (-item[1].captions, item[0]))
     return tuple(_template(template, tally, known.get(template)) for template, tally in by_number)
 
@@ -77,7 +78,7 @@ def _template(template: str, tally: TemplateTally, known: Template | None) -> Da
         boxes=min(tally.boxes, key=lambda number: (-tally.boxes[number], number)),
         box_count=known.box_count if known else None,
         geometry=known.boxes if known else (),
-        image_key=known.image.key if known and known.image else None,
+        image_key=known.picture.key if known and known.picture else None,
     )
 
 

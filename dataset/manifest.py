@@ -51,7 +51,7 @@ class DatasetTemplate(_Part):
     captions: records on it, all splits together.
     boxes: the number of boxes that most of its captions have.
     box_count, geometry: what its source says (texts it takes, where they stand); None and empty if unknown.
-    image_key: its clean picture in the blob store, if known.
+    image_key: its clean picture in the blob store (the site's, else the one made from memes), if known.
     """
 
     id: str
@@ -86,6 +86,7 @@ class Manifest(_Part):
 
     kept: records by source. dropped: memes by reason. splits: records by split, all three named.
     templates: those with records, most captions first.
+    images: which pictures the records hold: of the templates, of the memes, or of the memes without their words.
     """
 
     kind: Literal["memeloom dataset"] = KIND
@@ -96,7 +97,7 @@ class Manifest(_Part):
     dropped: Mapping[str, int]
     separator: str
     compression: Literal["none", "gzip"]
-    images: Literal["none", "template", "meme"]
+    images: Literal["none", "template", "meme", "inpainted"]
     features: tuple[Feature, ...]
     vocabulary: File
     characters: int

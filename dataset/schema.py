@@ -18,8 +18,8 @@ FEATURES: tuple[tuple[str, Literal["one", "many"], str], ...] = (
     ("split", "one", "train, validation or test"),
     ("text", "one", "every box followed by the separator: make|all the memes|"),
     ("boxes", "many", "the boxes, one value each; an empty box is an empty value"),
-    ("image_key", "one", "sha256 of the picture in the blob store; empty if there is none"),
-    ("image", "one", "the picture's original bytes; only if the dataset was built with images"),
+    ("image_key", "one", "sha256 in the blob store of the picture that was asked for; empty if there is none"),
+    ("image", "one", "the picture's bytes as they lie in the blob store; only if the dataset was built with images"),
 )
 
 

@@ -11,7 +11,8 @@ from catalog.blobs import open_blobs
 from catalog.documents import open_documents
 from catalog.errors import BadImage, StoreError
 from catalog.images import decode_image
-from catalog.records import Meme, Ocr, TemplateBox
+from catalog.records import Ocr, TemplateBox
+from catalog.standing import Standing
 from configs.errors import MemeloomError
 from configs.schema import Config, Store
 from ocr.engine import Engine, ReadFailed, Word, open_engine
@@ -111,7 +112,7 @@ def _from_catalog(store: Store, meme_id: str, max_pixels: int) -> Subject:
         meme = documents.get(meme_id)
         if meme is None:
             raise MemeloomError(f"{meme_id}: no such file, and no such meme in the catalog")
-        places = _places(meme, {template.id: template.boxes for template in documents.templates()})
+        template = Standing(documents.templates()).get(meme.template.id) if meme.template else None
     finally:
         documents.close()
     if meme.image is None:
@@ -123,8 +124,5 @@ def _from_catalog(store: Store, meme_id: str, max_pixels: int) -> Subject:
         raise MemeloomError(f"{meme_id}: {error}") from None
     finally:
         blobs.close()
+    places = template.boxes if template else ()
     return Subject(meme_id, decode_image(data, max_pixels=max_pixels), places, meme.boxes)
-
-
-def _places(meme: Meme, boxes: dict[str, tuple[TemplateBox, ...]]) -> tuple[TemplateBox, ...]:
-    return boxes.get(meme.template.id, ()) if meme.template else ()

@@ -8,6 +8,7 @@ from catalog.documents import DocumentStore, Where
 from catalog.errors import LeaseLost, StoreError
 from catalog.held import HeldLeases
 from catalog.records import Meme, Ocr
+from catalog.standing import Standing
 from configs.progress import Progress
 from configs.runs import Summary
 from configs.schema import Config
@@ -32,7 +33,7 @@ class Run:
         self._config = config
         self._documents = documents
         self._progress = progress
-        self._places = {template.id: template.boxes for template in documents.templates() if template.boxes}
+        self._templates = Standing(documents.templates())
         self._unwritten: dict[str, Meme | None] = {}
         self.tally: Counter[str] = Counter()
         self.seen = Seen()
@@ -82,8 +83,8 @@ class Run:
                 if meme is None or meme.image is None or meme.boxes or meme.ocr:
                     self._unwritten[meme_id] = None
                 else:
-                    places = self._places.get(meme.template.id, ()) if meme.template else ()
-                    yield Picture(meme.id, meme.source, meme.image.key, places)
+                    template = self._templates.get(meme.template.id) if meme.template else None
+                    yield Picture(meme.id, meme.source, meme.image.key, template.boxes if template else ())
             self._write_if(held, settings.batch)
 
     def _take(self, held: HeldLeases, picture: Picture, result: Ocr | Unread | Lost) -> None:

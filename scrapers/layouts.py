@@ -35,7 +35,7 @@ class RecordReader:
 
     def __init__(self, templates: Iterable[Template], author_salt: str | None) -> None:
         self._by_id = {template.id: template for template in templates}
-        self._by_slug = {template.slug: template for template in self._by_id.values()}
+        self._by_slug = {template.slug: template for template in self._by_id.values() if template.usable}
         self._refs: dict[str, TemplateRef] = {}
         self._author_salt = author_salt
 
@@ -119,7 +119,9 @@ class RecordReader:
 
     def learn(self, template: Template) -> None:
         """Use `template` for the memes that are still to come."""
-        self._by_id[template.id] = self._by_slug[template.slug] = template
+        self._by_id[template.id] = template
+        if template.usable:
+            self._by_slug[template.slug] = template
         self._refs.clear()
 
     def _imgflip(

@@ -10,6 +10,7 @@ from catalog.blobs import open_blobs
 from catalog.documents import open_documents
 from catalog.errors import StoreError
 from catalog.records import Template
+from catalog.standing import Standing
 from configs.errors import ConfigError
 from configs.outputs import atomic_file
 from configs.schema import Config
@@ -52,15 +53,18 @@ def _pictures(config: Config, wanted: set[str]) -> tuple[dict[str, PIL.Image.Ima
     documents, blobs = open_documents(config.store), open_blobs(config.store)
     pictures = {}
     try:
-        templates = {template.id: template for template in documents.templates() if template.id in wanted}
-        for template in templates.values():
-            if template.image is None:
+        standing = Standing(documents.templates())
+        # A model may have learned a template under an id that was merged into another since.
+        found = {template_id: standing.get(template_id) for template_id in wanted}
+        templates = {template_id: template for template_id, template in found.items() if template is not None}
+        for template_id, template in templates.items():
+            if template.picture is None:
                 continue
             try:
-                data = blobs.get(template.image.key)
+                data = blobs.get(template.picture.key)
             except StoreError:  # a blank card serves; the captions are what was asked for
                 continue
-            pictures[template.id] = PIL.Image.open(BytesIO(data)).convert("RGB")
+            pictures[template_id] = PIL.Image.open(BytesIO(data)).convert("RGB")
     finally:
         blobs.close()
         documents.close()

@@ -10,7 +10,7 @@ class Caption(NamedTuple):
     """What the steps see of a meme. A step that changes it returns a changed copy.
 
     template, template_name, template_slug: of the template it is made on.
-    image_key: of its own picture, or of its template's if the dataset takes those; "" if there is none.
+    image_key: of the picture that the dataset takes, else of its own; "" if there is none.
     """
 
     id: str

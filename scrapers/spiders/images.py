@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
 from scrapy import Request
@@ -9,6 +10,7 @@ from scrapy.http import TextResponse
 
 from catalog.documents import open_documents
 from catalog.records import Meme
+from catalog.standing import Standing
 from configs.schema import Store
 from scrapers.browsing import UNFINISHED
 from scrapers.items import MemeItem
@@ -69,11 +71,20 @@ class ImagesSpider(MemeSpider):
 
 
 def template_names(store: Store, limit: int) -> list[str]:
-    """Names of the templates in the catalog, those with the most memes first. Raises ConfigError, StoreError."""
+    """Names of the templates in the catalog, those with the most memes first. Raises ConfigError, StoreError.
+
+    Templates that were found among memes are left out until somebody names them: nobody else knows them by name.
+    """
     documents = open_documents(store)
     try:
-        used = documents.counts().templates
-        templates = sorted(documents.templates(), key=lambda template: -used.get(template.id, 0))
+        standing = Standing(documents.templates())
+        used: Counter[str] = Counter()
+        for template_id, memes in documents.counts().templates.items():
+            if template := standing.get(template_id):
+                used[template.id] += memes
     finally:
         documents.close()
+    templates = sorted(
+        (template for template in standing.standing() if template.state == "known"), key=lambda each: -used[each.id]
+    )
     return [template.name for template in templates[:limit]]

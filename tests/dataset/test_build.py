@@ -14,7 +14,7 @@ import pytest
 
 from catalog.blobs import open_blobs
 from catalog.documents import open_documents
-from catalog.records import Image, Meme, Template, TemplateBox
+from catalog.records import Image, Made, Meme, Template, TemplateBox
 from configs.errors import ConfigError, MemeloomError
 from configs.progress import Silent
 from configs.runs import Summary
@@ -360,6 +360,81 @@ def test_images_of_templates_are_the_clean_pictures(config: MakeConfig, fill: Fi
     _, manifest, records = build(settings)
     assert [(record.id, record.image, record.image_key) for record in records] == [("imgflip:1", b"clean", clean.key)]
     assert manifest.dropped == {"no picture": 1}
+
+
+def test_the_picture_of_a_template_is_the_sites_else_the_one_made_from_memes(
+    config: MakeConfig, fill: Fill, meme: MakeMeme
+) -> None:
+    settings = config(images="template")
+    site, made = picture(settings, b"of the site"), picture(settings, b"a median of memes")
+    median = Made(image=made, method="median", made_from=("e" * 64, "f" * 64))
+    fill(settings, [meme(f"{n}", f"a caption on template {n}", template=f"t{n}") for n in (1, 2, 3)])
+    with closing(open_documents(settings.store)) as documents:
+        documents.upsert_templates([
+            Template(id="t1", slug="t1", name="T1", image=site, clean=median, source="imgflip"),
+            Template(id="t2", slug="t2", name="T2", clean=median, state="found", source="found"),
+            Template(id="t3", slug="t3", name="T3", source="imgflip"),
+        ])  # fmt: skip
+    _, manifest, records = build(settings)
+    assert {record.id: record.image for record in records} == {
+        "imgflip:1": b"of the site",
+        "imgflip:2": b"a median of memes",
+    }
+    assert manifest.dropped == {"no picture": 1}
+    assert {template.id: template.image_key for template in manifest.templates} == {"t1": site.key, "t2": made.key}
+
+
+def test_inpainted_images_are_those_without_words(config: MakeConfig, fill: Fill, meme: MakeMeme) -> None:
+    settings = config(images="inpainted")
+    original, wordless = picture(settings, b"with words"), picture(settings, b"without words")
+    mask = picture(settings, b"where they stood").key
+
+    def made(method: Any, *made_from: str) -> Made:
+        return Made(image=wordless, method=method, made_from=made_from, mask=mask)
+
+    fill(settings, [
+        meme("1", "filled in from around it", image=original, clean=made("inpaint", original.key)),
+        meme("2", "filled in from its template", image=original, clean=made("template", original.key, "e" * 64)),
+        meme("3", "the words are still in there", image=original),
+        meme("4", "the picture was another then", image=original, clean=made("inpaint", "d" * 64)),
+        meme("5", "there is no picture at all"),
+    ])  # fmt: skip
+    summary, manifest, records = build(settings)
+    assert {(record.id, record.image_key, record.image) for record in records} == {
+        ("imgflip:1", wordless.key, b"without words"),
+        ("imgflip:2", wordless.key, b"without words"),
+    }
+    assert manifest.dropped == summary.reasons == {"no picture without words": 3}
+    assert (manifest.images, manifest.lineage.settings["images"]) == ("inpainted", "inpainted")
+    assert verify_dataset(Path(settings.dataset.output)) == manifest
+    assert "images: inpainted" in (Path(settings.dataset.output) / "README.md").read_text()
+
+
+def test_memes_count_under_the_template_that_theirs_turned_out_to_be(
+    config: MakeConfig, fill: Fill, meme: MakeMeme
+) -> None:
+    settings = config(images="template")
+    clean, other = picture(settings, b"clean"), picture(settings, b"its second record")
+    fill(settings, [
+        meme("1", "under its own record"),
+        meme("2", "under a second record", template="found:1"),
+        meme("3", "under a third record", template="found:2"),
+        meme("4", "on what is no template", template="found:3"),
+    ])  # fmt: skip
+    found = Template(id="found:1", slug="u", name="Unnamed", image=other, state="found", source="found")
+    with closing(open_documents(settings.store)) as documents:
+        documents.upsert_templates([
+            Template(id="t1", slug="t1", name="T1", image=clean, source="imgflip"),
+            found.model_copy(update={"merged_into": "t1"}),
+            found.model_copy(update={"id": "found:2", "merged_into": "found:1"}),
+            found.model_copy(update={"id": "found:3", "state": "rejected"}),
+        ])  # fmt: skip
+    _, manifest, records = build(settings)
+    assert {(record.id, record.template, record.template_name, record.image) for record in records} == {
+        (f"imgflip:{n}", "t1", "T1", b"clean") for n in (1, 2, 3)
+    }
+    assert [(template.id, template.captions) for template in manifest.templates] == [("t1", 3)]
+    assert manifest.dropped == {"no template": 1}
 
 
 def test_a_dataset_without_images_refers_to_them(config: MakeConfig, fill: Fill, meme: MakeMeme) -> None:

@@ -252,6 +252,21 @@ def test_a_meme_of_the_catalog_comes_with_its_templates_boxes_and_what_its_page_
     assert "in the order of the template" in text
 
 
+def test_a_rejected_template_gives_no_boxes_and_a_merged_one_those_of_the_other(
+    config: Config, meme: Callable[..., Meme]
+) -> None:
+    there, elsewhere = (TemplateBox(x=0.0, y=y, width=1.0, height=0.3) for y in (0.0, 0.6))
+    known = Template(id="9", slug="nine", name="Nine", boxes=(there,), source="test")
+    found = Template(id="found:1", slug="f", name="F", boxes=(elsewhere,), state="found", source="found")
+    documents = open_documents(config.store)
+    documents.upsert_templates([known, found.model_copy(update={"merged_into": "9"})])
+    documents.upsert_templates([found.model_copy(update={"id": "found:2", "state": "rejected"})])
+    meme("merged", template=found.ref())
+    meme("rejected", template=found.ref().model_copy(update={"id": "found:2"}))
+    assert load_subject(config, "test:merged").places == (there,)
+    assert load_subject(config, "test:rejected").places == ()
+
+
 def test_what_cannot_be_looked_at_is_one_line(config: Config, meme: Callable[..., Meme], tmp_path: Path) -> None:
     page, cut = tmp_path / "page.jpg", tmp_path / "cut.jpg"
     page.write_text("<html>404</html>")

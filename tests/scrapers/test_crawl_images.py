@@ -21,6 +21,7 @@ from configs.schema import Config, Store
 from demo.internet import Internet
 from scrapers.crawl import crawl
 from scrapers.errors import CrawlFailed
+from scrapers.spiders.images import template_names
 from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.services.website import Answer, Asked, Website
 
@@ -110,6 +111,24 @@ def test_templates_of_the_catalog_are_searched_for_those_with_the_most_memes_fir
     documents.close()
     crawl(config, Silent())
     assert sorted(queries_of(website, "/images/search")) == ["Second meme", "Third meme", "cats"]
+
+
+def test_only_templates_that_somebody_gave_a_name_are_searched_for(store_config: Store) -> None:
+    first = Template(id="1", slug="first", name="First", source="imgflip")
+    found = Template(id="found:1", slug="found", name="Unnamed 1", state="found", source="found")
+    second = Template(id="2", slug="second", name="Second", source="imgflip")
+    documents = open_documents(store_config)
+    documents.upsert_templates([
+        first, second, found,
+        found.model_copy(update={"id": "found:2", "name": "Second, too", "merged_into": "2"}),
+        found.model_copy(update={"id": "found:3", "name": "No template", "state": "rejected"}),
+        found.model_copy(update={"id": "found:4", "name": "Named", "state": "known"}),
+    ])  # fmt: skip
+    for place, key in enumerate(["1", "2", "found:2"]):
+        ref = TemplateRef(id=key, slug=key, name=key)
+        documents.upsert([Meme(id=f"test:{place}", source="test", template=ref)])
+    documents.close()
+    assert template_names(store_config, 10) == ["Second", "First", "Named"]
 
 
 def test_a_picture_that_two_queries_find_is_one_meme(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.blobs import blob_key, open_blobs
-from catalog.documents import open_documents
+from catalog.documents import StoredSketch, open_documents
 from catalog.errors import StoreError
 from catalog.records import Meme
 from configs.schema import Store
@@ -114,6 +114,15 @@ def _hold(store: Store, stage: str, n: str, ttl: str) -> None:
     time.sleep(600)
 
 
+def _sketch(store: Store, size: str) -> None:
+    """Keep sketches for ever, so many of each template."""
+    documents = open_documents(store)
+    for number in itertools.count():
+        data = str(number).encode() * 500
+        documents.put_sketches(StoredSketch(str(number), f"test:{i}", data) for i in range(int(size)))
+        _say(number)
+
+
 def _put(store: Store, size: str) -> None:
     """Store blobs for ever."""
     blobs = open_blobs(store)
@@ -157,6 +166,7 @@ def _fill_blobs(store: Store, mount: str, size: str) -> None:
 
 _JOBS: dict[str, Callable[..., None]] = {
     "upsert": _upsert, "facts": _facts, "lease": _lease, "hold": _hold, "put": _put,
+    "sketch": _sketch,
     "fill_documents": _fill_documents, "fill_blobs": _fill_blobs,
 }  # fmt: skip
 

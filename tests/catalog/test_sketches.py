@@ -1,0 +1,166 @@
+"""Sketches in both document stores: durable, streamed, and gone with their memes."""
+
+import os
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from catalog.documents import MOST_SKETCH_BYTES, DocumentStore, StoredSketch, Upserted, Where, open_documents
+from catalog.records import Meme
+from configs.schema import Store
+from tests.services import workers
+
+
+def sketch(template: str, meme: str, data: bytes = b"data") -> StoredSketch:
+    return StoredSketch(template, meme, data)
+
+
+def keys(found: Iterator[StoredSketch]) -> list[tuple[str, str]]:
+    return [each.key for each in found]
+
+
+ODD = ["$set", "a.b", "it's", "\x00", "a\x00", "a", "é", "\uffff", "🙈", "\U0010ffff", "zz';DROP-TABLE-sketches;--"]
+
+
+class TestKeeping:
+    def test_what_is_put_comes_back_in_order_of_key(self, documents: DocumentStore) -> None:
+        put = [
+            sketch("2", "test:1"),
+            sketch("1", ""),
+            sketch("", "test:9"),
+            sketch("1", "test:2"),
+            sketch("", "test:1"),
+        ]
+        documents.put_sketches(iter(put))
+        assert keys(documents.sketches()) == [("1", ""), ("1", "test:2"), ("2", "test:1")]
+        assert keys(documents.sketches("1")) == [("1", ""), ("1", "test:2")]
+        assert keys(documents.sketches("3")) == []
+        assert keys(documents.sketches(strangers=True)) == [("", "test:1"), ("", "test:9")]
+        assert set(documents.sketches(strangers=True)) | set(documents.sketches()) == set(put)
+
+    def test_a_later_one_of_the_same_key_wins(self, documents: DocumentStore) -> None:
+        documents.put_sketches([sketch("1", "", b"old"), sketch("1", "", b"new")])
+        assert list(documents.sketches()) == [sketch("1", "", b"new")]
+        documents.put_sketches([sketch("1", "", b"newest")])
+        documents.put_sketches([])
+        assert list(documents.sketches()) == [sketch("1", "", b"newest")]
+
+    def test_any_bytes_and_any_text_are_kept_as_they_are(self, documents: DocumentStore) -> None:
+        put = [sketch(odd, f"test:{other}", odd.encode() + bytes(range(256))) for odd in ODD for other in ("", *ODD)]
+        put += [sketch("", f"test:{odd}", b"") for odd in ODD]
+        documents.put_sketches(put)
+        assert list(documents.sketches()) == sorted((s for s in put if s.template), key=lambda s: s.key)
+        assert list(documents.sketches(strangers=True)) == sorted(
+            (s for s in put if not s.template), key=lambda s: s.key
+        )
+        for odd in ODD:
+            assert {s.template for s in documents.sketches(odd)} == {odd}
+        assert documents.drop_sketches([s.key for s in put]) == len(put)
+        assert keys(documents.sketches()) == keys(documents.sketches(strangers=True)) == []
+
+    def test_the_largest_fits_and_larger_ones_are_refused(self, documents: DocumentStore) -> None:
+        large = sketch("1", "", os.urandom(MOST_SKETCH_BYTES))
+        documents.put_sketches([large])
+        assert list(documents.sketches()) == [large]
+        with pytest.raises(ValueError, match="at most 1,048,576"):
+            sketch("1", "", bytes(MOST_SKETCH_BYTES + 1))
+        with pytest.raises(ValueError, match="of a template or of a meme"):
+            sketch("", "")
+
+    def test_only_those_that_are_named_are_dropped(self, documents: DocumentStore) -> None:
+        documents.put_sketches([sketch("1", ""), sketch("1", "test:1"), sketch("", "test:1"), sketch("2", "")])
+        assert documents.drop_sketches([("1", "test:1"), ("", "test:1"), ("1", "test:1"), ("9", "")]) == 2
+        assert documents.drop_sketches(iter(())) == 0
+        assert keys(documents.sketches()) == [("1", ""), ("2", "")]
+        assert keys(documents.sketches(strangers=True)) == []
+
+    def test_what_is_put_while_others_are_read_disturbs_nobody(self, documents: DocumentStore) -> None:
+        documents.put_sketches(sketch("1", f"test:{i:04}") for i in range(600))
+        seen = []
+        for each in documents.sketches("1"):
+            seen.append(each.meme)
+            documents.drop_sketches([each.key])
+            documents.put_sketches([sketch("", each.meme)])
+        assert seen == [f"test:{i:04}" for i in range(600)]
+        assert len(keys(documents.sketches(strangers=True))) == 600
+
+    def test_threads_that_put_the_same_ones_leave_each_once(self, documents: DocumentStore) -> None:
+        with ThreadPoolExecutor(4) as threads:
+            for done in [
+                threads.submit(documents.put_sketches, [sketch("1", f"test:{i}", bytes([n])) for i in range(100)])
+                for n in range(8)
+            ]:
+                done.result()
+        found = list(documents.sketches())
+        assert len(found) == 100
+        assert {each.data for each in found} <= {bytes([n]) for n in range(8)}
+
+
+class TestMemory:
+    def test_forty_megabytes_go_in_and_out_in_a_few(self, documents: DocumentStore) -> None:
+        def many() -> Iterator[StoredSketch]:
+            for i in range(5000):
+                yield sketch(f"{i % 10}", f"test:{i:06}", i.to_bytes(2, "big") * 4096)
+
+        tracemalloc.start()
+        try:
+            documents.put_sketches(many())
+            _, putting = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            found = sum(len(each.data) for each in documents.sketches())
+            _, reading = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert found == 5000 * 8192
+        assert putting < 12_000_000
+        assert reading < 12_000_000
+
+
+class TestPurge:
+    def test_the_sketches_of_a_purged_meme_go_with_it(self, documents: DocumentStore) -> None:
+        documents.upsert([Meme(id=f"test:{i}", source="test") for i in (1, 2)])
+        documents.put_sketches([sketch("1", ""), *(sketch(t, f"test:{i}") for t in ("", "1", "2") for i in (1, 2))])
+        assert documents.purge(Where(ids=("test:1",))) == (1, [])
+        assert keys(documents.sketches()) == [("1", ""), ("1", "test:2"), ("2", "test:2")]
+        assert keys(documents.sketches(strangers=True)) == [("", "test:2")]
+
+    def test_a_run_that_comes_late_brings_none_of_them_back(self, documents: DocumentStore) -> None:
+        documents.upsert([Meme(id="test:1", source="test")])
+        documents.purge(Where(ids=("test:1",)))
+        documents.put_sketches([sketch("", "test:1"), sketch("1", "test:1"), sketch("1", "test:2"), sketch("1", "")])
+        assert keys(documents.sketches()) == [("1", ""), ("1", "test:2")]
+        assert keys(documents.sketches(strangers=True)) == []
+
+    def test_a_purge_in_the_middle_of_putting_leaves_none(self, documents: DocumentStore) -> None:
+        ids = [f"test:{i:03}" for i in range(300)]
+        documents.upsert(Meme(id=meme_id, source="test") for meme_id in ids)
+        begun, over = threading.Event(), threading.Event()
+
+        def put() -> None:
+            while not over.is_set():
+                documents.put_sketches(sketch(template, meme_id) for template in ("", "1") for meme_id in ids)
+                begun.set()
+
+        with ThreadPoolExecutor(1) as threads:
+            putting = threads.submit(put)
+            begun.wait(60)
+            assert documents.purge(Where(source="test"))[0] == 300
+            over.set()
+            putting.result()
+        assert keys(documents.sketches()) == keys(documents.sketches(strangers=True)) == []
+        assert documents.upsert([Meme(id=ids[0], source="test")]) == Upserted(removed=1)
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.007, 0.031])
+def test_a_writer_that_is_killed_loses_nothing_acknowledged(store: Store, moment: float) -> None:
+    with workers.running("sketch", store, 300) as writer:
+        acknowledged = workers.killed(writer, after_lines=3, then_seconds=moment)
+    documents = open_documents(store)
+    found = list(documents.sketches())
+    kept = {each.key for each in found}
+    assert kept >= {(f"{number}", f"test:{i}") for number in acknowledged for i in range(300)}
+    assert all(each.data == each.template.encode() * 500 for each in found), "what is there is whole"
+    documents.close()

@@ -1,0 +1,84 @@
+"""Which template a meme counts under, after templates were merged and rejected."""
+
+from typing import Any
+
+import pytest
+
+from catalog.records import Meme, Template, TemplateRef
+from catalog.standing import Standing
+
+
+def template(template_id: str, into: str | None = None, **facts: Any) -> Template:
+    return Template(
+        **{"id": template_id, "slug": f"slug-{template_id}", "name": f"Name {template_id}", "source": "test",
+           "merged_into": into, **facts},
+    )  # fmt: skip
+
+
+def meme_on(template_id: str | None) -> Meme:
+    ref = TemplateRef(id=template_id, slug="old", name="Old", known="match", distance=12) if template_id else None
+    return Meme(id="test:1", source="test", template=ref)
+
+
+def now(standing: Standing, template_id: str | None) -> str | None:
+    ref = standing.applied(meme_on(template_id)).template
+    return ref.id if ref else None
+
+
+def test_a_template_that_nobody_touched_stands_for_itself_under_the_catalogs_name() -> None:
+    standing = Standing([template("1"), template("2", state="found")])
+    applied = standing.applied(meme_on("1"))
+    assert applied.template == TemplateRef(id="1", slug="slug-1", name="Name 1", known="match", distance=12)
+    assert standing.applied(applied) is applied, "nothing to change, nothing copied"
+    assert [each.id for each in standing.standing()] == ["1", "2"]
+
+
+def test_a_meme_without_a_template_or_on_one_that_the_catalog_lacks_stays_as_it_is() -> None:
+    standing = Standing([template("1")])
+    for meme in (meme_on(None), meme_on("elsewhere")):
+        assert standing.applied(meme) is meme
+    assert standing.get("elsewhere") is None
+    assert "elsewhere" not in standing
+    assert "1" in standing
+
+
+def test_a_merged_template_is_the_one_at_the_end_of_the_chain() -> None:
+    standing = Standing([template("a", "b"), template("b", "c"), template("c"), template("d", "c")])
+    assert {now(standing, each) for each in "abcd"} == {"c"}
+    assert [each.id for each in standing.standing()] == ["c"]
+
+
+def test_a_rejected_template_is_none_and_so_is_what_was_merged_into_it() -> None:
+    standing = Standing([template("a", "b"), template("b", state="rejected"), template("c")])
+    assert (now(standing, "a"), now(standing, "b"), now(standing, "c")) == (None, None, "c")
+    assert (standing.get("a"), standing.get("b")) == (None, None)
+    assert "b" in standing, "the catalog knows it, as what it is"
+    assert [each.id for each in standing.standing()] == ["c"]
+
+
+def test_what_was_rejected_and_then_merged_counts_as_merged() -> None:
+    standing = Standing([template("a", "b", state="rejected"), template("b")])
+    assert now(standing, "a") == "b"
+
+
+def test_a_template_merged_into_one_that_is_not_there_stands_for_itself() -> None:
+    standing = Standing([template("a", "gone")])
+    assert now(standing, "a") == "a"
+    assert [each.id for each in standing.standing()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("records", "stands"),
+    [
+        ([template("a", "a")], "a"),
+        ([template("a", "b"), template("b", "a")], "a"),
+        ([template("a", "b", state="found"), template("b", "a")], "b"),
+        ([template("a", "b", state="found"), template("b", "c"), template("c", "a")], "b"),
+    ],
+    ids=["itself", "lowest id", "known before found", "lowest known id"],
+)
+def test_of_a_circle_one_stands_for_all_whoever_asks(records: list[Template], stands: str) -> None:
+    outside = template("z", records[-1].id)
+    standing = Standing([*records, outside])
+    assert {now(standing, each.id) for each in (*records, outside)} == {stands}
+    assert [each.id for each in standing.standing()] == [stands]
