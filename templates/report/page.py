@@ -9,6 +9,8 @@ from configs.page import ending_pill, page, table, tiles
 from templates.report.decide import SCRIPT, board
 from templates.report.style import STYLE
 
+_FAILED = "failed/"
+
 
 @dataclass(frozen=True, slots=True)
 class Census:
@@ -97,8 +99,9 @@ def _plain() -> str:
 
 
 def _outcomes(run: Run) -> str:
-    done = [(name, f"{n:,}") for name, n in run.outcomes.items() if "/" not in name and n]
-    failed = [(name.partition("/")[2], f"{n:,}") for name, n in run.outcomes.items() if "/" in name and n]
+    told = {name: f"{n:,}" for name, n in sorted(run.outcomes.items(), key=lambda each: (-each[1], each[0])) if n}
+    done = [(name, n) for name, n in told.items() if not name.startswith(_FAILED)]
+    failed = [(name.removeprefix(_FAILED), n) for name, n in told.items() if name.startswith(_FAILED)]
     return (
         f'<div class="tables"><section><h2>This run</h2>{table(("outcome", "memes"), done)}</section>'
         f"<section><h2>Failed</h2>{table(('reason', 'memes'), failed)}</section></div>"
