@@ -45,8 +45,9 @@ input[type=text] { display: block; width: 100%; margin-top: .15rem; padding: .3r
 #decisions { position: sticky; bottom: 0; margin: 1.5rem -1.25rem 0; padding: .8rem 1.25rem; background: var(--paper);
   border-top: 2px solid var(--link); } #decisions[hidden] { display: none; }
 #decisions div { display: flex; flex-wrap: wrap; gap: .2rem 1rem; align-items: center; } #decisions h2 { margin: 0; }
-#decisions p { flex: 1 11rem; } button { font: inherit; font-weight: 600; padding: .3rem 1rem; border: 0; cursor: pointer;
-  border-radius: .3rem; color: var(--paper); background: var(--link); }
+#decisions p { flex: 1 11rem; }
+button { font: inherit; font-weight: 600; padding: .3rem 1rem; border: 0; cursor: pointer; border-radius: .3rem;
+  color: var(--paper); background: var(--link); }
 pre { font: .85rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, monospace; margin: .5rem 0 0; padding: .5rem .7rem;
   max-height: 9rem; overflow: auto; background: var(--card); border-radius: .3rem; white-space: pre-wrap;
   overflow-wrap: anywhere; }
