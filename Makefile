@@ -38,8 +38,8 @@ crawl: setup browser  ## Crawl the sites of CONFIG into the catalog
 import: setup  ## Import caption dumps: make import FILES='a.jsonl.gz folder/'
 	$(MEMELOOM) import $(ARGS) $(FILES)
 
-templates: setup  ## Recognise the templates of memes whose page does not name one
-	$(MEMELOOM) templates $(ARGS)
+templates: setup  ## Recognise the templates of memes whose page does not name one, find new ones
+	$(MEMELOOM) templates run $(ARGS)
 
 ocr: setup  ## Read memes whose caption is only in the picture
 	$(MEMELOOM) ocr $(ARGS)

@@ -20,26 +20,26 @@ def show_look(look: Look, drawn: Path) -> None:
     from cli.summary import console
 
     verdict = f"dropped: {look.ocr.dropped}" if look.ocr.dropped else "a caption"
-    table = Table(title=_printable(f"{look.subject.name}: {verdict}"), title_style="bold", title_justify="left")
+    table = Table(title=printable(f"{look.subject.name}: {verdict}"), title_style="bold", title_justify="left")
     table.add_column("box", justify="right")
     table.add_column("text", overflow="fold")
     table.add_column("confidence", justify="right")
     table.add_column("taken out")
     for number, box in enumerate(look.ocr.boxes, start=1):
         sure = f"{box.confidence:.1f}" if box.text else ""
-        table.add_row(str(number), _printable(box.text or "(no text)"), sure)
+        table.add_row(str(number), printable(box.text or "(no text)"), sure)
     table.add_section()
     for _, words in look.lines():
         for (confidence, reason), group in groupby(words, key=lambda each: (each[0].confidence, each[1])):
             if reason:
-                text = _printable(" ".join(word.text for word, _ in group))
-                table.add_row("", text, f"{confidence:.1f}", _printable(reason), style="yellow")
+                text = printable(" ".join(word.text for word, _ in group))
+                table.add_row("", text, f"{confidence:.1f}", printable(reason), style="yellow")
     out = console()
     out.print(table)
     out.print(f"{look.ocr.engine}, {look.seconds:.2f} s; drawn: {drawn}", soft_wrap=True, markup=False, highlight=False)
 
 
-def _printable(text: str) -> Text:
+def printable(text: str) -> Text:
     """`text` as a terminal may show it: what would command the terminal is replaced."""
     from rich.text import Text
 

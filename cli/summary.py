@@ -17,8 +17,11 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 _HINTS = {
     "requests left": "`memeloom crawl` goes on with the requests that are left.",
     "requests set aside": "`memeloom crawl --failed` lists what was set aside, `--retry-failed` tries it again.",
-    "failed": "`memeloom ocr --failed` lists the memes that could not be read, `--retry-failed` tries them again.",
+    "failed": "`memeloom {command} --failed` lists the memes whose picture failed, `--retry-failed` tries them again.",
+    "templates found": "`memeloom templates list --state found` lists them; name, merge or reject them.",
 }
+# Where a stage is one of several things that a command does.
+_COMMANDS = {"templates": "templates run"}
 
 
 def console() -> Console:
@@ -50,7 +53,7 @@ def show_summary(summary: Summary, record: Path) -> None:
     out.print(table if table.row_count else Text(f"{summary.stage}: there was nothing to do", style="bold"))
     for name, hint in _HINTS.items():
         if summary.counts.get(name):
-            out.print(Text(hint), soft_wrap=True)
+            out.print(Text(hint.format(command=_COMMANDS.get(summary.stage, summary.stage))), soft_wrap=True)
     for name, place in {**summary.outputs, "run record": str(record)}.items():
         out.print(Text.assemble((f"{name}: ", "dim"), place), soft_wrap=True)
 

@@ -130,8 +130,6 @@ class Templates(Section):
     image_seconds: Seconds
     attempts: Positive
     worker_memory_mb: Positive
-    max_distance: Annotated[int, Field(ge=0, le=64)]
-    max_distance_256: Annotated[int, Field(ge=0, le=256)]
 
 
 class Split(Section):

@@ -1,1 +1,1 @@
-"""Which template a meme is made on: an index over the templates' hashes, and the stage that asks it."""
+"""Which template a meme is made on: known ones recognised, new ones found; the picture and its words apart."""

@@ -1,82 +1,57 @@
-"""The stage that finds out which known template each meme is made on.
-
-It compares hashes that the catalog holds, tens of thousands a second, so one process does it.
-Work is leased like that of every stage: several runs on several machines share it.
-"""
+"""The stage that finds out what each meme is made on, and that finds the templates which no site tells of."""
 
 import time
-from collections import Counter
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from dataclasses import replace
 
-from catalog.documents import DocumentStore, Lease, StageCounts, Where, open_documents
-from catalog.records import Meme
+from catalog.documents import Where, open_documents
+from configs.errors import MemeloomError
 from configs.progress import Progress
 from configs.runs import Summary
 from configs.schema import Config
-from templates.index import TemplateIndex
+from templates.report.write import reporting
+from templates.run import STAGE, Run
 
-STAGE = "templates"
 
+def match_memes(config: Config, progress: Progress, *, retry_failed: bool = False, again: bool = False) -> Summary:
+    """Recognise the template of every meme with a picture whose page does not name it; find new templates.
 
-def match_memes(config: Config, progress: Progress) -> Summary:
-    """Recognise the template of every meme with a picture whose page does not name it.
+    This process leases memes in batches, worker processes sketch their pictures, and this process alone compares
+    the sketches and writes what they tell. A picture that kills or stalls its worker is charged an attempt.
+    Killed at any moment nothing acknowledged is lost; what a dead run held comes back after `templates.lease_seconds`.
 
-    A match is written to the meme, at a distance; everything else is counted: ``unknown``, and
-    ``settled`` for memes that lost their picture or learned their template meanwhile.
-    ``held`` counts memes that another run is at, or held when it died; those come back after
-    `templates.lease_seconds`. Without any template picture in the catalog nothing is done, and no
-    meme counts as seen.
+    retry_failed: what was set aside is tried again, too.
+    again: memes that stayed unknown are looked at again, those that were forgotten as strangers included.
+
+    The summary's ``held`` counts memes that another run holds, or held when it died.
 
     Raises:
-        StoreError: the catalog refused or failed; what was acknowledged is safe.
+        ConfigError: a worker needs more memory than it may have.
+        StoreError: a store refused or failed; what was not acknowledged is given back, or comes back.
     """
     start = time.monotonic()
-    settings = config.templates
     documents = open_documents(config.store)
-    tally: Counter[str] = Counter()
     try:
-        index = TemplateIndex(settings.max_distance, settings.max_distance_256)
-        known = sum(index.add(template) for template in documents.templates())
-        if known:
-            documents.enqueue(STAGE, Where(image=True, template_known=False))
-            progress.start(STAGE, _work(documents).pending, "memes")
-            while leases := documents.lease(STAGE, settings.batch, settings.lease_seconds, settings.attempts):
-                done = _match_batch(documents, index, leases)
-                tally += done
-                progress.advance(len(leases), **done)
-            progress.finish()
-        held = _work(documents).leased
+        run = Run(config, documents, progress)
+        try:
+            with reporting(config, run.outcomes) as report:
+                if retry_failed:
+                    documents.retry(STAGE)
+                documents.enqueue(STAGE, Where(image=True, template_known=False), again=again)
+                held = run.work_off()
+        except MemeloomError as error:
+            error.summary = run.summary(time.monotonic() - start)
+            raise
     finally:
         documents.close()
-    counts = {"templates": known, "memes": tally.total(), "matched": tally["matched"]}
-    return Summary(
-        stage=STAGE,
-        counts={**counts, "held": held} if held else counts,
-        reasons={reason: tally[reason] for reason in ("unknown", "settled") if tally[reason]},
-        seconds={"total": time.monotonic() - start},
-    )
+    outputs = {"report": str(report)} if report.exists() else {}
+    return replace(run.summary(time.monotonic() - start, held), outputs=outputs)
 
 
-def _work(documents: DocumentStore) -> StageCounts:
-    return documents.counts().stages.get(STAGE, StageCounts())
-
-
-def _match_batch(documents: DocumentStore, index: TemplateIndex, leases: list[Lease]) -> Counter[str]:
-    now = datetime.now(UTC)
-    tally: Counter[str] = Counter()
-    memes = {meme.id: meme for meme in documents.scan(Where(ids=tuple(lease.meme_id for lease in leases)))}
-    matched = []
-    for lease in leases:
-        meme = memes.get(lease.meme_id)
-        if meme is None or meme.image is None or meme.template is not None:
-            tally["settled"] += 1
-        elif template := index.match(meme.image).template:
-            # Only the new fact is written: what others learn about the meme meanwhile stays.
-            matched.append(Meme(id=meme.id, source=meme.source, template=template, fetched_at=now))
-        else:
-            tally["unknown"] += 1
-    documents.upsert(matched)
-    documents.ack(leases)
-    if matched:
-        tally["matched"] = len(matched)
-    return tally
+def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield id and reason of each meme whose picture could not be looked at, in order of id. Raises StoreError."""
+    documents = open_documents(config.store)
+    try:
+        yield from documents.failed(STAGE)
+    finally:
+        documents.close()

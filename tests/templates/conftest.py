@@ -1,15 +1,23 @@
-"""Pictures drawn by code that look as different as templates do."""
+"""Pictures drawn by code that look as different as templates do, and catalogs that hold them."""
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from catalog.images import inspect_image
-from catalog.records import Image, Template
+from configs.load import load_config
+from configs.schema import Config, Store
+from serve.drawing import draw_caption
+from tests.templates.shelf import Shelf
+
+_WORDS = """
+WHEN THE TESTS ARE GREEN ON MY MACHINE BUT NOT ON YOURS AND NOBODY KNOWS WHY THAT COULD EVER HAVE HAPPENED TO SUCH A
+NICE PIECE OF CODE THAT WE ALL LOVED
+"""
 
 
 @pytest.fixture
@@ -19,33 +27,50 @@ def draw() -> Callable[[int], Pillow.Image]:
     def draw(seed: int) -> Pillow.Image:
         random = np.random.default_rng(seed)
         canvas = cv2.resize(random.integers(0, 256, (5, 6, 3), np.uint8), (500, 400), interpolation=cv2.INTER_CUBIC)
-        for _ in range(25):
-            x, y, radius = (int(value) for value in random.integers((0, 0, 15), (500, 400, 70)))
-            cv2.circle(canvas, (x, y), radius, [int(value) for value in random.integers(0, 256, 3)], -1)
+        for _ in range(60):
+            x, y, radius = (int(value) for value in random.integers((0, 0, 8), (500, 400, 50)))
+            colour = [int(value) for value in random.integers(0, 256, 3)]
+            if random.random() < 0.5:
+                cv2.circle(canvas, (x, y), radius, colour, -1)
+            else:
+                cv2.rectangle(canvas, (x, y), (x + radius, y + 2 * radius), colour, -1)
         return Pillow.fromarray(canvas)
 
     return draw
 
 
 @pytest.fixture
-def described() -> Callable[..., Image]:
-    """Picture (and JPEG quality) in, what the catalog would know of it out."""
+def captioned(draw: Callable[[int], Pillow.Image]) -> Callable[[int, int], Pillow.Image]:
+    """Seeds of template and caption in, meme out."""
 
-    def describe(picture: Pillow.Image, quality: int = 90) -> Image:
-        stream = io.BytesIO()
-        picture.save(stream, "JPEG", quality=quality)
-        return inspect_image(stream.getvalue(), max_bytes=10**8, max_pixels=10**8)
+    def captioned(template: int, caption: int) -> Pillow.Image:
+        random = np.random.default_rng(1000 + caption)
+        words = [str(word) for word in random.choice(_WORDS.split(), 9)]
+        return draw_caption(draw(template), (), [" ".join(words[:5]), f"{' '.join(words[5:])} {caption}"])
 
-    return describe
+    return captioned
 
 
 @pytest.fixture
-def template(draw: Callable[[int], Pillow.Image], described: Callable[..., Image]) -> Callable[[int], Template]:
-    """Seed in, the template with that picture out."""
+def encoded() -> Callable[..., bytes]:
+    """Picture (and JPEG quality) in, bytes out."""
 
-    def make(seed: int) -> Template:
-        return Template(
-            id=f"{seed}", slug=f"slug-{seed}", name=f"Name {seed}", image=described(draw(seed)), source="drawn"
-        )
+    def encode(picture: Pillow.Image, quality: int = 85) -> bytes:
+        stream = io.BytesIO()
+        picture.save(stream, "JPEG", quality=quality)
+        return stream.getvalue()
 
-    return make
+    return encode
+
+
+@pytest.fixture
+def config(store_config: Store, tmp_path: Path) -> Config:
+    """Small batches, one worker, everything under `tmp_path`."""
+    overrides = ["templates.batch=4", "engine.workers=1", f"runs={tmp_path}/runs"]
+    return load_config(overrides=overrides, environment={}).model_copy(update={"store": store_config})
+
+
+@pytest.fixture
+def shelf(config: Config, encoded: Callable[..., bytes]) -> Shelf:
+    """The catalog of `config`, empty."""
+    return Shelf(config, encoded)

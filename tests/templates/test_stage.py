@@ -1,106 +1,164 @@
-"""The templates stage: memes on known templates learn which, the others are counted."""
+"""The templates stage: memes on known templates learn which, the others are counted and remembered."""
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import pytest
 from PIL import Image as Pillow
 
-from catalog.documents import DocumentStore, Where, open_documents
-from catalog.records import Image, Meme, Template, TemplateRef
-from configs.load import load_config
+from catalog.documents import Where
+from catalog.records import TemplateRef
 from configs.progress import Silent
-from configs.schema import Config, Store
-from serve.drawing import draw_caption
-from templates.stage import match_memes
+from configs.runs import Summary
+from configs.schema import Config
+from templates.stage import failed_memes, match_memes
+from tests.templates.shelf import Shelf
 
 Draw = Callable[[int], Pillow.Image]
-Described = Callable[..., Image]
-LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+Captioned = Callable[[int, int], Pillow.Image]
 
 
 @pytest.fixture
-def config(store_config: Store) -> Config:
-    return load_config(overrides=["templates.batch=3"], environment={}).model_copy(update={"store": store_config})
-
-
-@pytest.fixture
-def catalog(config: Config, draw: Draw, described: Described, template: Callable[[int], Template]) -> DocumentStore:
+def filled(shelf: Shelf, draw: Draw, captioned: Captioned) -> Shelf:
     """Five templates; ten memes on them, four on nothing known, one that its page names, one without a picture."""
-    documents = open_documents(config.store)
-    documents.upsert_templates(template(seed) for seed in range(5))
-    memes = [
-        _meme(f"on{i}", described(draw_caption(draw(i % 5), (), [f"CAPTION {i}", "OF A TEST"]), 60)) for i in range(10)
-    ]
-    memes += [_meme(f"strange{i}", described(draw(900 + i))) for i in range(4)]
-    named = TemplateRef(id="3", slug="slug-3", name="Name 3")
-    memes += [_meme("named", described(draw(1))).model_copy(update={"template": named}), _meme("bare", None)]
-    documents.upsert(memes)
-    return documents
+    for seed in range(5):
+        shelf.template(f"{seed}", draw(seed))
+    for number in range(10):
+        shelf.meme(f"on{number}", captioned(number % 5, number), title="kept")
+    for number in range(4):
+        shelf.meme(f"strange{number}", draw(900 + number))
+    shelf.meme("named", draw(1), template=TemplateRef(id="3", slug="slug-3", name="Name 3"))
+    shelf.meme("bare", None)
+    return shelf
 
 
-def _meme(name: str, image: Image | None) -> Meme:
-    return Meme(id=f"test:{name}", source="test", image=image, title="kept", fetched_at=LONG_AGO)
+def run(config: Config, **options: bool) -> Summary:
+    return match_memes(config, Silent(), **options)
 
 
-def test_matches_are_written_and_the_rest_is_counted(config: Config, catalog: DocumentStore) -> None:
-    summary = match_memes(config, Silent())
-    assert summary.counts == {"templates": 5, "memes": 14, "matched": 10}
-    assert summary.reasons == {"unknown": 4}
-    for i in range(10):
-        meme = catalog.get(f"test:on{i}")
+def test_matches_are_written_and_the_rest_is_counted(config: Config, filled: Shelf) -> None:
+    summary = run(config)
+    assert summary.counts == {"templates": 5, "memes": 14, "matched": 10, "unknown": 4}
+    assert summary.reasons == {}
+    for number in range(10):
+        meme = filled.documents.get(f"test:on{number}")
         assert meme is not None
         assert meme.template is not None
-        assert (meme.template.id, meme.template.known) == (f"{i % 5}", "match")
+        assert (meme.template.id, meme.template.known) == (f"{number % 5}", "match")
+        assert meme.template.distance is not None
+        assert 0 < meme.template.distance < 60
         assert meme.title == "kept"
-    assert [meme.id for meme in catalog.scan(Where(template_known=False))] == [
+    assert [meme.id for meme in filled.documents.scan(Where(template_known=False))] == [
         "test:bare", "test:strange0", "test:strange1", "test:strange2", "test:strange3",
     ]  # fmt: skip
+    assert filled.strangers() == [f"test:strange{number}" for number in range(4)]
 
 
-def test_what_a_page_says_stays(config: Config, catalog: DocumentStore) -> None:
-    match_memes(config, Silent())
-    meme = catalog.get("test:named")
+def test_what_a_page_says_stays(config: Config, filled: Shelf) -> None:
+    run(config)
+    meme = filled.documents.get("test:named")
     assert meme is not None
     assert meme.template == TemplateRef(id="3", slug="slug-3", name="Name 3", known="page")
 
 
-def test_a_second_run_changes_nothing(config: Config, catalog: DocumentStore) -> None:
-    match_memes(config, Silent())
-    before = list(catalog.scan())
-    again = match_memes(config, Silent())
-    assert again.counts == {"templates": 5, "memes": 0, "matched": 0}
-    assert list(catalog.scan()) == before
+def test_a_second_run_changes_nothing(config: Config, filled: Shelf) -> None:
+    run(config)
+    memes, sketches = list(filled.documents.scan()), list(filled.documents.sketches())
+    assert run(config).counts == {"templates": 5, "memes": 0, "matched": 0, "unknown": 0}
+    assert list(filled.documents.scan()) == memes
+    assert list(filled.documents.sketches()) == sketches
 
 
-def test_memes_that_come_later_are_matched_later(
-    config: Config, catalog: DocumentStore, draw: Draw, described: Described
+def test_the_pictures_of_templates_are_sketched_once(config: Config, filled: Shelf, draw: Draw) -> None:
+    run(config)
+    for template in filled.documents.templates():
+        assert template.image is not None
+        filled.blobs.delete(template.image.key)
+    filled.meme("late", draw(2))
+    assert run(config).counts["matched"] == 1
+
+
+def test_a_template_whose_picture_changed_is_sketched_anew(
+    config: Config, filled: Shelf, draw: Draw, captioned: Captioned
 ) -> None:
-    match_memes(config, Silent())
-    catalog.upsert([_meme("late", described(draw(2)))])
-    assert match_memes(config, Silent()).counts["matched"] == 1
+    run(config)
+    filled.template("2", draw(77))
+    filled.meme("late", captioned(77, 5))
+    assert run(config).counts["matched"] == 1
+    assert filled.made_on("late") == "2"
 
 
-def test_without_template_pictures_no_meme_counts_as_seen(
-    config: Config, draw: Draw, described: Described, template: Callable[[int], Template]
+def test_a_picture_of_a_template_that_is_gone_is_counted_and_stops_nobody(config: Config, filled: Shelf) -> None:
+    (gone,) = (template.image for template in filled.documents.templates() if template.id == "3")
+    assert gone is not None
+    filled.blobs.delete(gone.key)
+    summary = run(config)
+    assert summary.counts == {"templates": 4, "memes": 14, "matched": 8, "unknown": 6}
+    assert summary.reasons == {"template's image missing": 1}
+    assert run(config).reasons == {"template's image missing": 1}  # it may come back: it is tried again
+
+
+def test_strangers_learn_the_template_that_comes_later(
+    config: Config, shelf: Shelf, draw: Draw, captioned: Captioned
 ) -> None:
-    documents = open_documents(config.store)
-    documents.upsert([_meme("early", described(draw(2)))])
-    summary = match_memes(config, Silent())
-    assert summary.counts == {"templates": 0, "memes": 0, "matched": 0}
-    documents.upsert_templates([template(2)])
-    assert match_memes(config, Silent()).counts["matched"] == 1
+    shelf.meme("early", captioned(2, 1))
+    shelf.meme("other", draw(900))
+    assert run(config).counts == {"templates": 0, "memes": 2, "matched": 0, "unknown": 2}
+    shelf.template("2", draw(2))
+    summary = run(config)
+    assert (shelf.made_on("early"), shelf.made_on("other")) == ("2", None)
+    assert shelf.strangers() == ["test:other"]
+    assert summary.counts == {"templates": 1, "memes": 0, "matched": 0, "unknown": 0, "learned later": 1}
 
 
-def test_what_another_run_holds_is_left_to_it(config: Config, catalog: DocumentStore) -> None:
-    catalog.enqueue("templates", Where(image=True, template_known=False))
-    assert len(catalog.lease("templates", 6, ttl=600, attempts=3)) == 6
-    assert match_memes(config, Silent()).counts == {"templates": 5, "memes": 8, "matched": 4, "held": 6}
+def test_blobs_that_are_gone_or_damaged_fail_with_a_reason_and_stop_nobody(
+    config: Config, filled: Shelf, draw: Draw
+) -> None:
+    lost = filled.meme("lost", draw(40)).image
+    assert lost is not None
+    filled.blobs.delete(lost.key)
+    filled.meme("page", draw(41), image=filled_image(filled, b"<html>404</html>"))
+    summary = run(config)
+    assert summary.counts == {"templates": 5, "memes": 16, "matched": 10, "unknown": 4, "failed": 2}
+    assert summary.reasons == {"image missing": 1, "not an image": 1}
+    assert dict(failed_memes(config)) == {"test:lost": "image missing", "test:page": "not an image"}
+    assert run(config).counts["memes"] == 0
+    assert run(config, retry_failed=True).reasons == summary.reasons
 
 
-def test_what_a_dead_run_held_comes_back(config: Config, catalog: DocumentStore) -> None:
-    catalog.enqueue("templates", Where(image=True, template_known=False))
-    assert len(catalog.lease("templates", 6, ttl=0.01, attempts=3)) == 6
+def filled_image(shelf: Shelf, data: bytes) -> dict[str, object]:
+    return {
+        "key": shelf.blobs.put(data), "width": 9, "height": 9, "format": "png", "bytes": len(data),
+        "phash64": "0" * 16, "phash256": "0" * 64,
+    }  # fmt: skip
+
+
+def test_what_another_run_holds_is_left_to_it(config: Config, filled: Shelf) -> None:
+    filled.documents.enqueue("templates", Where(image=True, template_known=False))
+    assert len(filled.documents.lease("templates", 6, ttl=600, attempts=3)) == 6
+    counts = run(config).counts
+    assert (counts["memes"], counts["held"]) == (8, 6)
+
+
+def test_what_a_dead_run_held_comes_back(config: Config, filled: Shelf) -> None:
+    filled.documents.enqueue("templates", Where(image=True, template_known=False))
+    assert len(filled.documents.lease("templates", 6, ttl=0.01, attempts=3)) == 6
     time.sleep(0.02)  # past the end of the dead run's lease
-    assert match_memes(config, Silent()).counts == {"templates": 5, "memes": 14, "matched": 10}
+    assert run(config).counts == {"templates": 5, "memes": 14, "matched": 10, "unknown": 4}
+
+
+def test_memes_that_stayed_unknown_are_looked_at_again_on_request_only(config: Config, filled: Shelf) -> None:
+    run(config)
+    assert run(config).counts["memes"] == 0
+    again = run(config, again=True)
+    assert again.counts == {"templates": 5, "memes": 4, "matched": 0, "unknown": 4}
+    assert len(filled.strangers()) == 4
+
+
+def test_pictures_without_anything_in_them_are_unknown_and_not_remembered(config: Config, shelf: Shelf) -> None:
+    shelf.meme("white", Pillow.new("RGB", (300, 300), "white"))
+    shelf.meme("dot", Pillow.new("RGB", (1, 1)))
+    shelf.template("plain", Pillow.new("RGB", (300, 200), "red"))
+    assert run(config).counts == {"templates": 0, "memes": 2, "matched": 0, "unknown": 2}
+    assert shelf.strangers() == []
+    assert run(config).counts["memes"] == 0

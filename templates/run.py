@@ -1,0 +1,110 @@
+"""One run of the stage: memes' pictures out to the workers, their sketches back, what they tell into the catalog."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from catalog.documents import DocumentStore, Where
+from catalog.leased import LeasedRun, grouped, reasons
+from catalog.records import Meme
+from configs.progress import Progress
+from configs.runs import Summary
+from configs.schema import Config
+from templates.founding import Explorer
+from templates.ledger import Ledger
+from templates.merging import point_members
+from templates.naming import Titles, unnamed
+from templates.settle import Settler
+from templates.sketch import Sketch
+from templates.worker import Picture, sketch_all
+
+STAGE = "templates"
+_OUTCOMES = ("matched", "unknown", "found", "rejected", "failed", "settled", "retried", "lost")
+# Titles that tell what a template may be called, and those that tell what is said anywhere.
+_TITLES_OF_ONE, _TITLES_OF_ALL = 200, 2000
+
+
+class Recognition:
+    """What the stage does with memes: a `catalog.leased.Job`."""
+
+    def __init__(self, documents: DocumentStore, explorer: Explorer) -> None:
+        self._documents = documents
+        self._explorer = explorer
+
+    def work_for(self, meme: Meme) -> Picture | None:
+        """Its picture, unless its template is known by now."""
+        return Picture(meme.id, meme.image) if meme.image and not meme.template else None
+
+    def write(self, done: Sequence[tuple[Picture, Sketch]]) -> Mapping[str, str]:
+        """Look at the pictures one after another, and write what that tells about all of them."""
+        ledger = Ledger()
+        outcomes = {
+            picture.meme_id: self._explorer.look_at(picture.meme_id, picture.image, sketch, ledger)
+            for picture, sketch in done
+        }
+        ledger.write(self._documents)
+        return outcomes
+
+
+class Run:
+    """Everything that one run knows and has done."""
+
+    def __init__(self, config: Config, documents: DocumentStore, progress: Progress) -> None:
+        self._config = config
+        self._documents = documents
+        self._explorer = Explorer(config.templates)
+        self._settler = Settler(config, documents, self._explorer, STAGE)
+        self._leased = LeasedRun(STAGE, Recognition(documents, self._explorer), documents, config.templates, progress)
+
+    @property
+    def outcomes(self) -> Mapping[str, int]:
+        """What became of the memes so far, by name."""
+        return self._leased.tally
+
+    def work_off(self) -> int:
+        """Look at all memes that are pending. Returns how many others hold. Raises StoreError."""
+        self._settler.open()
+        held = self._leased.work_off(lambda pictures: sketch_all(self._config, pictures))
+        if self._leased.tally:
+            self._settler.catch_up()
+            self._name_found()
+        return held
+
+    def summary(self, seconds: float, held: int = 0) -> Summary:
+        """What was done. held: memes that another run holds.
+
+        ``learned`` are memes that were unknown at first, in this run or before.
+        """
+        groups, explored = grouped(self._leased.tally), self._explorer.tally
+        memes = sum(groups[name] for name in _OUTCOMES[:6])
+        counts = {"templates": len(self._explorer.atlas), "memes": memes}
+        counts |= {name: groups[name] for name in _OUTCOMES if groups[name] or name in ("matched", "unknown")}
+        found = {"templates found": explored["found"], "templates merged": explored["merged"]}
+        rest = {"learned later": explored["learned"], "strangers forgotten": explored["forgotten"], "held": held}
+        more = {name: n for name, n in {**found, **rest}.items() if n}
+        return Summary(
+            stage=STAGE,
+            counts={**counts, **more},
+            reasons={**reasons(self._leased.tally), **_pictures(explored)},
+            seconds={"total": seconds},
+        )
+
+    def _name_found(self) -> None:
+        """Templates that got members and have no name yet get one, if the titles of their memes agree on it."""
+        atlas = self._explorer.atlas
+        grown = [atlas.templates[atlas.target(template_id)] for template_id in sorted(self._explorer.grown)]
+        nameless = {template.id: template for template in grown if template.name == unnamed(template.id)}
+        if not nameless:
+            return
+        everywhere = Titles(meme.title for meme in islice(self._documents.scan(), _TITLES_OF_ALL) if meme.title)
+        for template in nameless.values():
+            members = islice(self._documents.scan(Where(template=template.id)), _TITLES_OF_ONE)
+            if name := everywhere.name([meme.title for meme in members if meme.title]):
+                named = template.model_copy(update={"name": name})
+                self._documents.upsert_templates([named])
+                atlas.learn(named)
+                point_members(self._documents, named.id, named)
+
+
+def _pictures(explored: Mapping[str, int]) -> dict[str, int]:
+    """Pictures of templates that could not be looked at."""
+    return {f"template's {reason}": n for reason, n in reasons(explored).items()}

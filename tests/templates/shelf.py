@@ -1,0 +1,63 @@
+"""A catalog for tests, and what puts pictures into it."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from PIL import Image as Pillow
+
+from catalog.blobs import open_blobs
+from catalog.documents import DocumentStore, open_documents
+from catalog.images import inspect_image
+from catalog.records import Image, Meme, Template
+from configs.schema import Config
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+class Shelf:
+    """The catalog of `config`. Memes and templates go by short names."""
+
+    def __init__(self, config: Config, encoded: Callable[..., bytes]) -> None:
+        self.config = config
+        self.documents: DocumentStore = open_documents(config.store)
+        self.blobs = open_blobs(config.store)
+        self._encoded = encoded
+
+    def image(self, picture: Pillow.Image | bytes, quality: int = 85) -> Image:
+        data = picture if isinstance(picture, bytes) else self._encoded(picture, quality)
+        self.blobs.put(data)
+        return inspect_image(data, max_bytes=10**8, max_pixels=10**8)
+
+    def meme(self, name: str, picture: Pillow.Image | bytes | None, **facts: object) -> Meme:
+        image = None if picture is None else self.image(picture)
+        known = {"id": f"test:{name}", "source": "test", "image": image, "fetched_at": LONG_AGO}
+        meme = Meme.model_validate({**known, **facts})
+        self.documents.upsert([meme])
+        return meme
+
+    def template(self, name: str, picture: Pillow.Image | None, **facts: object) -> Template:
+        image = None if picture is None else self.image(picture, 92)
+        known = {"id": name, "slug": f"slug-{name}", "name": f"Name {name}", "image": image, "source": "test"}
+        template = Template.model_validate({**known, **facts})
+        self.documents.upsert_templates([template])
+        return template
+
+    def made_on(self, name: str) -> str | None:
+        """Id of the template that a meme's record names."""
+        meme = self.documents.get(f"test:{name}")
+        assert meme is not None
+        return meme.template.id if meme.template else None
+
+    def clusters(self) -> dict[str, list[str]]:
+        """Names of memes by template."""
+        found: dict[str, list[str]] = {}
+        for meme in self.documents.scan():
+            if meme.template:
+                found.setdefault(meme.template.id, []).append(meme.id.removeprefix("test:"))
+        return found
+
+    def strangers(self) -> list[str]:
+        return [stored.meme for stored in self.documents.sketches(strangers=True)]
+
+    def states(self) -> list[str]:
+        return [template.state for template in self.documents.templates()]
