@@ -12,7 +12,7 @@ import pytest
 
 from catalog.documents import ALL, DocumentStore, Lease, StageCounts, Upserted, Where, open_documents
 from catalog.errors import LeaseLost
-from catalog.records import Image, Meme, Ocr, Template, TemplateBox, TemplateRef
+from catalog.records import Image, Made, Meme, Ocr, Template, TemplateBox, TemplateRef
 from configs.errors import ConfigError
 from configs.schema import Store
 from tests.services import workers
@@ -35,11 +35,18 @@ def full_meme(meme_id: str = "imgflip:abc") -> Meme:
         image=PICTURE, template=DRAKE, boxes=("top", "", "bottom"), title="A title", score=-3, views=2**62,
         posted_at=WHEN, over_18=False, author="h" * 64, fetched_at=WHEN,
         ocr=Ocr.model_validate({"text": "READ", "boxes": [box], "confidence": 99.5, "engine": "tesseract"}),
+        clean=made("c", "a", "b", mask="d"),
     )  # fmt: skip
 
 
 def picture(key: str) -> Image:
     return PICTURE.model_copy(update={"key": key * 64})
+
+
+def made(key: str, *made_from: str, mask: str | None = None) -> Made:
+    return Made(
+        image=picture(key), method="inpaint", made_from=tuple(k * 64 for k in made_from), mask=mask and mask * 64
+    )
 
 
 def queued(documents: DocumentStore, n: int, stage: str = "ocr") -> None:
@@ -147,7 +154,7 @@ class TestScan:
             meme(1, source="a", boxes=("x",), image=PICTURE, author="ann"),
             meme(2, source="a", template=DRAKE, ocr=read),
             meme(3, source="b", template=DRAKE, boxes=("",), ocr=read.model_copy(update={"dropped": "no text"})),
-            meme(4, source="b", image=picture("b"), author="bob"),
+            meme(4, source="b", image=picture("b"), author="bob", clean=made("c", "b")),
         ])  # fmt: skip
         return documents
 
@@ -168,6 +175,9 @@ class TestScan:
             (Where(read=True), "23"),
             (Where(read=False), "14"),
             (Where(image=True, caption=False, read=False), "4"),
+            (Where(clean=True), "4"),
+            (Where(clean=False), "123"),
+            (Where(image=True, clean=False), "1"),
             (Where(source="b", template_known=True), "3"),
             (Where(ids=("test:3", "test:1", "test:3", "test:9")), "13"),
             (Where(ids=("test:3", "test:1"), source="a"), "1"),
@@ -250,18 +260,75 @@ class TestTemplates:
         assert list(documents.templates()) == [drake, *many]
         assert documents.upsert_templates([drake, many[0]]) == 0
 
-    def test_a_known_image_outlives_a_record_without_one(self, documents: DocumentStore) -> None:
-        known = Template(id="1", slug="s", name="old", source="imgflip", image=PICTURE, alt_names=("gone",))
+    def test_a_record_that_lacks_facts_erases_none(self, documents: DocumentStore) -> None:
+        known = Template(
+            id="1", slug="s", name="old", source="imgflip", image=PICTURE, alt_names=("other",), clean=made("c", "a")
+        )
         documents.upsert_templates([known])
         new = Template(id="1", slug="s", name="new", source="imgflip")
         assert documents.upsert_templates([new]) == 1
-        assert list(documents.templates()) == [new.model_copy(update={"image": PICTURE, "alt_names": ("gone",)})]
+        assert list(documents.templates()) == [known.model_copy(update={"name": "new"})]
+        assert documents.upsert_templates([new, new]) == 0
+
+    def test_records_of_one_batch_are_laid_over_each_other(self, documents: DocumentStore) -> None:
+        first = Template(id="1", slug="s", name="n", source="imgflip", box_count=2)
+        second = Template(id="1", slug="s", name="n", source="imgflip", image=PICTURE)
+        assert documents.upsert_templates([first, second, Template(id="2", slug="s", name="n", source="x")]) > 0
+        assert next(documents.templates()) == first.model_copy(update={"image": PICTURE})
+
+    def test_threads_that_know_different_facts_of_a_template_keep_them_all(self, documents: DocumentStore) -> None:
+        bare = Template(id="1", slug="s", name="n", source="imgflip")
+        facts: list[dict[str, Any]] = [
+            {"image": PICTURE}, {"clean": made("c", "a")}, {"box_count": 3}, {"merged_into": "2"}, {"alt_names": ("x",)}
+        ]  # fmt: skip
+        with ThreadPoolExecutor(5) as threads:
+            list(threads.map(lambda fact: documents.upsert_templates([bare.model_copy(update=fact)]), facts))
+        (template,) = documents.templates()
+        assert {name: getattr(template, name) for fact in facts for name in fact} == {
+            name: value for fact in facts for name, value in fact.items()
+        }
+
+    def test_a_persons_word_may_erase_facts(self, documents: DocumentStore) -> None:
+        wrong = Template(id="1", slug="s", name="n", source="found", state="rejected", merged_into="2", image=PICTURE)
+        documents.upsert_templates([wrong])
+        back = {"state": "found", "merged_into": None}
+        revised = documents.revise_template("1", lambda template: template.model_copy(update=back))
+        assert revised == wrong.model_copy(update=back)
+        assert list(documents.templates()) == [revised]
+        assert documents.revise_template("1", lambda template: template) == revised
+        assert documents.revise_template("2", lambda template: template) is None
+        with pytest.raises(ValueError, match="the id of template 1 cannot be changed"):
+            documents.revise_template("1", lambda template: template.model_copy(update={"id": "2"}))
+        assert list(documents.templates()) == [revised]
+
+    def test_words_of_many_people_at_once_are_all_heard(self, documents: DocumentStore) -> None:
+        documents.upsert_templates([Template(id="1", slug="s", name="n", source="found", state="found")])
+
+        def add(name: str) -> None:
+            documents.revise_template("1", lambda t: t.model_copy(update={"alt_names": (*t.alt_names, name)}))
+
+        with ThreadPoolExecutor(6) as threads:
+            list(threads.map(add, (f"name {i}" for i in range(30))))
+        (template,) = documents.templates()
+        assert sorted(template.alt_names) == sorted(f"name {i}" for i in range(30))
 
     def test_image_keys_are_those_of_memes_and_templates_each_once(self, documents: DocumentStore) -> None:
         documents.upsert([meme(i, image=picture(key)) for i, key in enumerate("bcabb")] + [meme("none")])
+        documents.upsert([meme(5, image=picture("c"), clean=made("e", "f", mask="0")), meme(6, clean=made("e", "a"))])
         template = Template(id="1", slug="s", name="n", source="imgflip", image=picture("b"))
         documents.upsert_templates([template, template.model_copy(update={"id": "2", "image": picture("d")})])
-        assert list(documents.image_keys()) == [key * 64 for key in "abcd"]
+        documents.upsert_templates([template.model_copy(update={"id": "3", "clean": made("9", "8", mask="a")})])
+        assert list(documents.image_keys()) == [key * 64 for key in "09abcde"], "f and 8 are lineage only"
+
+    def test_a_picture_that_was_made_anew_is_the_only_one_referred_to(self, documents: DocumentStore) -> None:
+        template = Template(id="1", slug="s", name="n", source="found")
+        for key, mask in (("a", "b"), ("c", "d"), ("e", None)):
+            documents.upsert([meme(1, clean=made(key, "0", mask=mask))])
+            documents.upsert_templates([template.model_copy(update={"clean": made(key, "0", mask=mask)})])
+        assert list(documents.image_keys()) == ["e" * 64]
+        documents.revise_template("1", lambda t: t.model_copy(update={"clean": None}))
+        assert documents.purge(ALL) == (1, ["e" * 64])
+        assert list(documents.image_keys()) == []
 
 
 class TestLeases:
@@ -273,6 +340,38 @@ class TestLeases:
         documents.ack(documents.lease("ocr", 2, 60, 3))
         assert documents.enqueue("ocr", ALL) == 0
         assert documents.enqueue("other", ALL) == 2
+
+    def test_done_work_is_enqueued_again_on_request_and_only_that(self, documents: DocumentStore) -> None:
+        queued(documents, 5)
+        done, held, failed, tried = documents.lease("ocr", 4, 60, 3)
+        documents.ack([done])
+        documents.fail(failed, "unreadable", 1)
+        documents.fail(tried, "timeout", 3)
+        assert documents.enqueue("ocr", ALL) == 0
+        assert documents.enqueue("ocr", Where(ids=(held.meme_id, failed.meme_id)), again=True) == 0
+        documents.upsert([meme("new")])
+        assert documents.enqueue("ocr", ALL, again=True) == 2
+        assert documents.enqueue("ocr", ALL, again=True) == 0
+        assert documents.counts().stages["ocr"] == StageCounts(pending=4, leased=1, failed=1, reasons={"unreadable": 1})
+        documents.extend(held, 60)
+        attempts = {lease.meme_id: lease.attempt for lease in documents.lease("ocr", 9, 60, 3)}
+        assert attempts.pop(tried.meme_id) == 2, "what was tried once is not forgiven that"
+        assert attempts == dict.fromkeys(attempts, 1)
+        assert done.meme_id in attempts
+
+    def test_two_runs_that_both_want_all_of_it_again_do_each_piece_once_a_time(self, documents: DocumentStore) -> None:
+        queued(documents, 30)
+        documents.ack(documents.lease("ocr", 30, 60, 3))
+        assert documents.enqueue("ocr", ALL, again=True) == 30
+        first = documents.lease("ocr", 10, 60, 3)
+        documents.ack(first[:5])
+        # The other run asks when five are done again, five are held and twenty wait: only the five are added.
+        assert documents.enqueue("ocr", ALL, again=True) == 5
+        second = documents.lease("ocr", 99, 60, 3)
+        assert {lease.meme_id for lease in first[5:]} & {lease.meme_id for lease in second} == set()
+        assert documents.ack(first[5:]) == 5
+        assert documents.ack(second) == 25
+        assert documents.counts().stages["ocr"] == StageCounts(done=30)
 
     def test_no_two_holders_have_the_same_work(self, documents: DocumentStore) -> None:
         queued(documents, 10)
@@ -447,6 +546,19 @@ class TestPurge:
         )
         documents.upsert_templates([Template(id="1", slug="s", name="n", source="imgflip", image=picture("c"))])
         assert documents.purge(Where(source="x")) == (3, ["b" * 64])
+
+    def test_pictures_that_were_made_go_unless_someone_still_needs_them(self, documents: DocumentStore) -> None:
+        documents.upsert([
+            meme(1, image=picture("a"), clean=made("b", "a", mask="c")),
+            meme(2, image=picture("b"), clean=made("d", "b", mask="c")),
+            meme(3, source="x", image=picture("0"), clean=made("e", "0", mask="f")),
+        ])  # fmt: skip
+        template = Template(id="1", slug="s", name="n", source="found", clean=made("e", "0"))
+        documents.upsert_templates([template])
+        assert documents.purge(Where(ids=("test:1",))) == (1, ["a" * 64])
+        assert documents.purge(Where(source="x")) == (1, ["0" * 64, "f" * 64])
+        assert documents.purge(ALL) == (1, ["b" * 64, "c" * 64, "d" * 64])
+        assert list(documents.image_keys()) == ["e" * 64]
 
     def test_a_whole_source_can_be_purged(self, documents: DocumentStore) -> None:
         documents.upsert(meme(f"{i:05}", source="x" if i % 2 else "y") for i in range(12_000))

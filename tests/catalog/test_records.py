@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from catalog.records import Image, Meme, Ocr, OcrBox, Template, TemplateRef, author_hash
+from catalog.records import (
+    Image,
+    Made,
+    Meme,
+    Ocr,
+    OcrBox,
+    Template,
+    TemplateBox,
+    TemplateRef,
+    TextStyle,
+    author_hash,
+)
 
 WHEN = datetime(2026, 11, 20, tzinfo=UTC)
 LATER = WHEN + timedelta(days=1)
@@ -59,6 +70,17 @@ class TestMerged:
         known, newer = meme(score=1, boxes=("a",)), meme(score=2, title="t", fetched_at=LATER)
         once = known.merged(newer)
         assert once.merged(newer) is once
+
+
+PICTURE = Image(key="a" * 64, width=1, height=1, format="png", bytes=9, phash64="0" * 16, phash256="0" * 64)
+CLEAN = Made(image=PICTURE, method="median", made_from=("b" * 64,))
+STATED = TemplateBox(x=0.1, y=0.1, width=0.5, height=0.2)
+LEARNED = STATED.model_copy(update={"style": TextStyle(size=0.1, colour="#ffffff", capitals=True)})
+MOVED = LEARNED.model_copy(update={"y": 0.7})
+
+
+def template(**facts: Any) -> Template:
+    return Template(**{"id": "1", "slug": "s", "name": "n", "source": "imgflip", **facts})
 
 
 class TestCaption:
@@ -115,6 +137,74 @@ def test_a_picture_says_what_it_is_a_frame_of_and_older_records_do_not() -> None
     assert Image.model_validate_json(frame.model_dump_json(exclude_none=True)) == frame
     with pytest.raises(ValidationError):
         Image.model_validate(facts | {"frame_of": "avi"})
+
+
+class TestTemplateMerged:
+    def test_a_page_seen_again_erases_nothing_that_was_learned_or_decided(self) -> None:
+        page = template(image_url="https://site/1.jpg", box_count=2)
+        known = page.merged(template(boxes=(LEARNED,), clean=CLEAN, merged_into="2", state="rejected"))
+        assert known.merged(page) is known
+        assert (known.boxes, known.clean, known.merged_into, known.state) == ((LEARNED,), CLEAN, "2", "rejected")
+        assert (known.image_url, known.box_count) == ("https://site/1.jpg", 2)
+
+    def test_the_newer_of_two_facts_wins(self) -> None:
+        merged = template(name="old", slug="old", clean=CLEAN).merged(template(name="new", slug="new", box_count=3))
+        assert merged == template(name="new", slug="new", clean=CLEAN, box_count=3)
+
+    @pytest.mark.parametrize(
+        ("known", "newer", "state"),
+        [
+            ("found", "known", "known"), ("known", "found", "known"), ("found", "rejected", "rejected"),
+            ("known", "rejected", "rejected"), ("rejected", "known", "rejected"), ("rejected", "found", "rejected"),
+        ],
+    )  # fmt: skip
+    def test_rejected_outweighs_known_and_known_found(self, known: str, newer: str, state: str) -> None:
+        assert template(state=known).merged(template(state=newer)).state == state
+
+    def test_what_is_found_again_does_not_forget_its_name_but_fills_gaps(self) -> None:
+        named = template(name="Named by a person", source="found", boxes=(LEARNED,))
+        again = template(name="Unnamed", slug="u", source="found", state="found", boxes=(MOVED,), clean=CLEAN)
+        assert named.merged(again) == named.model_copy(update={"clean": CLEAN})
+
+    def test_the_first_sight_is_the_earlier(self) -> None:
+        early, late = template(first_seen=WHEN), template(first_seen=WHEN + timedelta(days=1))
+        assert early.merged(late) is early
+        assert late.merged(early) == early
+        assert template().merged(late) == late
+        assert late.merged(template()) is late
+
+    def test_boxes_that_a_source_states_win_over_learned_ones_in_any_order(self) -> None:
+        stated, learned = template(boxes=(STATED,)), template(boxes=(MOVED,))
+        assert learned.merged(stated).boxes == stated.merged(learned).boxes == (STATED,)
+        assert template().merged(learned).boxes == (MOVED,)
+
+    def test_a_style_that_was_learned_stays_with_its_box(self) -> None:
+        stated, styled = template(boxes=(STATED,)), template(boxes=(LEARNED,))
+        assert styled.merged(stated) is styled
+        assert stated.merged(styled) == styled
+
+    def test_boxes_learned_anew_replace_those_learned_before(self) -> None:
+        assert template(boxes=(LEARNED,)).merged(template(boxes=(MOVED, LEARNED))).boxes == (MOVED, LEARNED)
+
+
+def test_a_templates_picture_is_the_sites_else_the_one_made_from_memes() -> None:
+    made = template(clean=CLEAN)
+    assert template().picture is None
+    assert made.picture == CLEAN.image
+    site = CLEAN.image.model_copy(update={"key": "b" * 64})
+    assert made.model_copy(update={"image": site}).picture == site
+
+
+def test_a_record_without_the_newer_facts_can_be_read() -> None:
+    old = {
+        "id": "1",
+        "slug": "s",
+        "name": "n",
+        "source": "imgflip",
+        "boxes": [{"x": 0, "y": 0, "width": 1, "height": 1}],
+    }
+    read = Template.model_validate(old)
+    assert (read.state, read.merged_into, read.clean, read.first_seen, read.usable) == ("known", None, None, None, True)
 
 
 def test_a_template_says_how_memes_refer_to_it() -> None:
