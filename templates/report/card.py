@@ -7,6 +7,7 @@ from html import escape
 from catalog.images import Pixels
 from catalog.records import Template
 from configs.page import link, table
+from templates.naming import unnamed
 from templates.report.decide import controls
 from templates.report.gather import COUNTED, STEP, Cluster, Member, Tally
 from templates.report.heat import draw_heat
@@ -129,8 +130,10 @@ def _tally(tally: Tally) -> str:
 def _controls(template: Template) -> str:
     if template.merged_into is not None:
         return ""
-    verbs = ("name",) if template.state == "rejected" else ("name", "merge", "reject")
-    return controls(template.name, verbs)
+    if template.state == "rejected":
+        return controls(template.name, ("name", "keep"))
+    guessed = template.state == "found" and template.name != unnamed(template.id)
+    return controls(template.name, ("name", "merge", "reject", *(("keep",) if guessed else ())))
 
 
 def _day(when: datetime) -> str:

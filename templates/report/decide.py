@@ -4,7 +4,7 @@ The page changes nothing itself. Whatever is typed, or stands in an id, is quote
 a terminal would obey rather than show are written as escapes (``$'\u001b'``, as bash, zsh and ksh read them).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from html import escape
 
 SCRIPT = r"""
@@ -27,6 +27,8 @@ SCRIPT = r"""
   const decision = (card) => {
     const id = card.dataset.id, into = typed(card, "merge"), name = typed(card, "name");
     if (card.querySelector("[name=reject]:checked")) return command("reject", id);
+    const kept = card.querySelector("[name=keep]:checked") && card.querySelector("legend bdi").textContent;
+    if (kept) return command("name", id, kept);
     if (into && into !== id) return command("merge", id, into);
     return name ? command("name", id, name) : "";
   };
@@ -65,18 +67,26 @@ SCRIPT = r"""
 """
 
 
-_CONTROLS = {
+_TYPED = {
     "name": '<label>Name <input type="text" name="name" autocomplete="off" maxlength="200"></label>',
     "merge": '<label>Merge into <input type="text" name="merge" list="templates" autocomplete="off" '
     'placeholder="id of a template"></label>',
-    "reject": '<label class="tick"><input type="checkbox" name="reject"> Reject</label>',
+}
+_TICKED = {
+    "keep": '<label><input type="checkbox" name="keep"> The name is right</label>',
+    "reject": '<label><input type="checkbox" name="reject"> Reject</label>',
 }
 
 
-def controls(name: str, verbs: Iterable[str]) -> str:
-    """Where a person decides about the template called `name`; hidden until the script runs."""
-    offered = "".join(_CONTROLS[verb] for verb in verbs)
-    return f"<fieldset hidden disabled><legend>Decide about <bdi>{escape(name)}</bdi></legend>{offered}</fieldset>"
+def controls(name: str, verbs: Collection[str]) -> str:
+    """Where a person decides about the template called `name`; hidden until the script runs.
+
+    verbs: those of the commands, and ``keep`` for a name that may be right as it is.
+    """
+    typed = "".join(html for verb, html in _TYPED.items() if verb in verbs)
+    ticked = "".join(html for verb, html in _TICKED.items() if verb in verbs)
+    legend = f"<legend>Decide about <bdi>{escape(name)}</bdi></legend>"
+    return f'<fieldset hidden disabled>{legend}{typed}<div class="ticks">{ticked}</div></fieldset>'
 
 
 def board(names: Mapping[str, str]) -> str:

@@ -36,7 +36,8 @@ fieldset { grid-column: 1 / -1; border: 0; border-top: 1px solid var(--rule); ma
   display: grid; grid-template-columns: 1fr 1fr auto; gap: .5rem 1rem; align-items: end; min-width: 0; }
 fieldset[hidden] { display: none; }
 legend { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-label { font-size: .85rem; color: var(--soft); min-width: 0; } .tick { padding-bottom: .4rem; }
+label { font-size: .85rem; color: var(--soft); min-width: 0; }
+.ticks label { display: block; white-space: nowrap; } .ticks label:only-child { padding-bottom: .4rem; }
 input[type=text] { display: block; width: 100%; margin-top: .15rem; padding: .3rem .5rem; font: inherit;
   color: var(--ink); background: var(--paper); border: 1px solid var(--soft); border-radius: .3rem; }
 .closely { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 0 1.2rem; }

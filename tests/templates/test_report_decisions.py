@@ -63,7 +63,8 @@ def arguments(commands: str) -> list[list[str]]:
 
 def card(key: str) -> str:
     """A card with nothing on it but what can be decided."""
-    return f'<article data-id="{escape(key)}">{controls(key, ("name", "merge", "reject"))}</article>'
+    shown = controls(f"Name of {key}", ("name", "keep", "merge", "reject"))
+    return f'<article data-id="{escape(key)}">{shown}</article>'
 
 
 def opened(browser: Chrome, path: Path, ids: Sequence[str]) -> None:
@@ -128,6 +129,8 @@ def test_a_card_has_one_decision_and_the_last_one_counts(browser: Chrome, tmp_pa
     assert "2 decisions" in foot.text
     first.find_element(By.NAME, "reject").click()
     assert commands(browser) == "memeloom templates name found:b Other"
+    first.find_element(By.NAME, "keep").send_keys(" ")
+    assert commands(browser).split("\n")[0] == "memeloom templates name found:a 'Name of found:a'"
     merge = first.find_element(By.NAME, "merge")
     merge.send_keys("found:a")
     assert commands(browser) == "memeloom templates name found:b Other", "nothing is merged into itself"
