@@ -132,7 +132,12 @@ class StoredSketch:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the store holds. `templates` maps template id to memes, most first."""
+    """What the store holds.
+
+    templates: memes by the id of the template that they name, most first.
+    template_records: templates by state: ``known``, ``found``, ``rejected``, or ``merged`` into another one.
+    strangers: sketches of memes whose template nobody knows yet.
+    """
 
     memes: int
     images: int
@@ -140,6 +145,8 @@ class Counts:
     read: int
     sources: Mapping[str, int]
     templates: Mapping[str, int]
+    template_records: Mapping[str, int]
+    strangers: int
     stages: Mapping[str, StageCounts]
 
 

@@ -44,6 +44,11 @@ def read_sketches(database: MongoDatabase, template: str | None) -> Iterator[Sto
         first = _key(page[-1].template, page[-1].meme + "\0")
 
 
+def count_strangers(database: MongoDatabase) -> int:
+    """How many sketches are no template's."""
+    return database["sketches"].count_documents({"_id": {"$lt": _key("\0", "")}})
+
+
 def drop_sketches(database: MongoDatabase, keys: Iterable[tuple[str, str]]) -> int:
     """Delete by key. Returns how many there were."""
     dropped = 0

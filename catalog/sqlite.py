@@ -39,6 +39,11 @@ from catalog.sqlite_sketches import drop_sketches, put_sketches, read_sketches
 
 _ENQUEUE_CHUNK = 50_000
 
+# What `Counts.template_records` calls a record.
+_STATE = (
+    "CASE WHEN json_extract(record, '$.merged_into') IS NOT NULL THEN 'merged'"
+    " ELSE coalesce(json_extract(record, '$.state'), 'known') END"
+)
 _ENQUEUE = "INSERT INTO work (stage, meme_id) SELECT ?, id FROM memes WHERE id = ? ON CONFLICT (stage, meme_id) "
 _ANEW = f"DO UPDATE SET state = {PENDING}, ready_at = 0, attempt = 0, reason = NULL WHERE state = {DONE}"
 _CLAIM = "UPDATE work SET state = 1, ready_at = ?, token = ?, attempt = ? WHERE stage = ? AND meme_id = ?"
@@ -103,6 +108,8 @@ class SqliteDocuments:
                 "SELECT template, count(*) AS n FROM memes WHERE template IS NOT NULL GROUP BY template"
                 " ORDER BY n DESC, template"
             )
+            records = connection.execute(f"SELECT {_STATE}, count(*) FROM templates GROUP BY 1")
+            strangers = connection.execute("SELECT count(*) FROM sketches WHERE template = ''").fetchone()[0]
             work = connection.execute("SELECT stage, state, reason, count(*) FROM work GROUP BY stage, state, reason")
             memes, images, captions, read = (int(n) for n in flags)
             return Counts(
@@ -112,6 +119,8 @@ class SqliteDocuments:
                 read=read,
                 sources=dict(sources.fetchall()),
                 templates=dict(templates.fetchall()),
+                template_records=dict(records.fetchall()),
+                strangers=strangers,
                 stages=stage_counts(work.fetchall()),
             )
 

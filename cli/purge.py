@@ -18,6 +18,8 @@ def command(
 ) -> None:
     """Remove memes by IDS (imgflip:1abc) or by the options, which all must hold, from catalog and blob store.
 
+    With them go their pictures, what was made of these (the picture without words, its mask) and what they are
+    recognised by, unless another meme or a template needs it. The clean picture of a template stays.
     Their ids are remembered, so that no later crawl or import brings them back.
     Datasets built before still hold them: build them again.
     """

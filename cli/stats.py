@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, every template included.")
 @click.pass_obj
 def command(session: Session, as_json: bool) -> None:
-    """Show what the catalog holds: by source, by template, and the work of each stage by state and reason."""
+    """Show what the catalog holds: by source, by template, and the work of each stage by state and reason.
+
+    Strangers are memes whose template nobody knows yet; `memeloom templates run` finds new templates among them.
+    """
     from catalog.documents import open_documents
 
     documents = open_documents(session.config().store)
@@ -42,6 +45,10 @@ def _show(counts: Counts) -> None:
     out.print(counted("catalog", ("what", "memes"), {**facts, "read by OCR": counts.read}))
     if counts.sources:
         out.print(counted("by source", ("source", "memes"), counts.sources))
+    states = {name: counts.template_records.get(name, 0) for name in ("known", "found", "merged", "rejected")}
+    if sum(states.values()) > states["known"] or counts.strangers:
+        facts = {**states, "strangers": counts.strangers}
+        out.print(counted("templates", ("what", "count"), {name: n for name, n in facts.items() if n}))
     if counts.templates:
         out.print(counted(f"by template ({len(counts.templates):,})", ("template", "memes"), counts.templates))
     if not counts.stages:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from catalog.documents import ALL, DocumentStore, Lease, StageCounts, Upserted, Where, open_documents
+from catalog.documents import ALL, DocumentStore, Lease, StageCounts, StoredSketch, Upserted, Where, open_documents
 from catalog.errors import LeaseLost
 from catalog.records import Image, Made, Meme, Ocr, Template, TemplateBox, TemplateRef
 from configs.errors import ConfigError
@@ -230,6 +230,20 @@ class TestCounts:
         counts = documents.counts()
         assert (counts.memes, counts.images, counts.captions, counts.read) == (0, 0, 0, 0)
         assert (counts.sources, counts.templates, counts.stages) == ({}, {}, {})
+        assert (counts.template_records, counts.strangers) == ({}, 0)
+
+    def test_templates_are_counted_by_what_became_of_them_and_strangers_with_them(
+        self, documents: DocumentStore
+    ) -> None:
+        states = ("known", "known", "found", "rejected", "found", "rejected")
+        documents.upsert_templates(
+            Template(id=f"{i}", slug="s", name="n", source="x", state=state, merged_into="0" if i > 3 else None)
+            for i, state in enumerate(states)
+        )
+        documents.put_sketches([StoredSketch("", "a:1", b""), StoredSketch("", "a:2", b""), StoredSketch("1", "", b"")])
+        counts = documents.counts()
+        assert counts.template_records == {"known": 2, "found": 1, "rejected": 1, "merged": 2}
+        assert counts.strangers == 2
 
     def test_everything_is_counted_by_source_template_stage_and_reason(self, documents: DocumentStore) -> None:
         other = TemplateRef(id="other", slug="o", name="O")
