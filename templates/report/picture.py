@@ -30,14 +30,15 @@ def draw_boxes(picture: Pixels, boxes: Sequence[TemplateBox], *, across: int, qu
 
 def describe(style: TextStyle) -> str:
     """A style in words, its colours as patches. HTML."""
-    outline = f" with an outline {_patch(style.outline)}" if style.outline else ""
+    outline = f" outlined {_patch(style.outline)}" if style.outline else ""
     capitals = ", capitals" if style.capitals else ""
     return f"letters {100 * style.size:.0f} % high{capitals}, {_patch(style.colour)}{outline}"
 
 
 def _patch(colour: str) -> str:
     # The record lets nothing but #rrggbb through.
-    return f'<i class="patch" style="background:{escape(colour)}"></i><code>{escape(colour)}</code>'
+    shown = escape(colour)
+    return f'<i class="patch" role="img" aria-label="{shown}" title="{shown}" style="background:{shown}"></i>'
 
 
 def _box(number: int, box: TemplateBox, across: float, high: float) -> str:

@@ -110,7 +110,8 @@ def test_found_templates_have_a_card_and_all_kinds_are_counted(catalog: Catalog,
     assert "1 of them found here" in page.text
     assert "1 meme · first seen 2 October 2026" in page.text
     assert [each.get("class") for each in page.of("rect")].count("halo") == 2
-    assert "#f2c500" in page.text
+    assert "letters 6 % high, capitals" in page.text
+    assert [each["title"] for each in page.of("i")] == ["#ffffff", "#000000", "#f2c500"]
 
 
 def test_the_recovered_picture_is_shown_else_the_meme_that_is_most_like_it(
