@@ -1,7 +1,8 @@
 """Fetches what the page shows of a template from the stores: its pictures, and a few of the memes made on it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -18,6 +19,7 @@ from templates.report.heat import Counts, count_texts
 # are placed, and those that are counted.
 SHOWN, LOOKED_AT, PLACED, COUNTED = 12, 200, 50, 20_000
 _SIDE, _QUALITY = 160, 60
+_AT_ONCE = 6
 # Distances are per cent; counted by tens.
 STEP = 10
 
@@ -112,7 +114,7 @@ class Gatherer:
         cluster = Cluster(
             template,
             memes,
-            shown=tuple(islice(self._members(looked_at), SHOWN)),
+            shown=self._members(looked_at),
             site=self.picture(template.image),
             recovered=self.picture(template.clean.image) if template.clean else None,
             tally=tally,
@@ -123,23 +125,37 @@ class Gatherer:
 
     def picture(self, image: Image | None) -> Pixels | None:
         """The picture itself; None if there is none that can be shown."""
-        if image is None:
-            return None
-        try:
-            return decode_image(self._blobs.get(image.key), max_pixels=self._max_pixels)
-        except (BadImage, BlobMissing, StoreCorrupt):
-            return None
+        return self._decoded(self._fetch(image.key)) if image else None
 
     def _read(self, memes: list[Meme]) -> Iterator[tuple[Pixels, Sequence[OcrBox]]]:
         for meme in memes:
             if meme.ocr and meme.ocr.boxes and (picture := self.picture(meme.image)) is not None:
                 yield picture, meme.ocr.boxes
 
-    def _members(self, memes: list[Meme]) -> Iterator[Member]:
+    def _members(self, memes: Iterable[Meme]) -> tuple[Member, ...]:
         """Each picture once, however often it was posted."""
-        seen = set()
+        by_picture: dict[str, Meme] = {}
         for meme in memes:
-            if meme.image and meme.image.key not in seen:
-                seen.add(meme.image.key)
-                picture = self.picture(meme.image)
-                yield Member(meme, None if picture is None else embed(picture, _SIDE, _QUALITY))
+            if meme.image:
+                by_picture.setdefault(meme.image.key, meme)
+        chosen = dict(islice(by_picture.items(), SHOWN))
+        # A store far away is asked for several at once; but only one is decoded, which may be large.
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            fetched = pool.map(self._fetch, chosen)
+            return tuple(Member(meme, self._small(data)) for meme, data in zip(chosen.values(), fetched, strict=True))
+
+    def _fetch(self, key: str) -> bytes | None:
+        try:
+            return self._blobs.get(key)
+        except (BlobMissing, StoreCorrupt):
+            return None
+
+    def _decoded(self, data: bytes | None) -> Pixels | None:
+        try:
+            return decode_image(data, max_pixels=self._max_pixels) if data else None
+        except BadImage:
+            return None
+
+    def _small(self, data: bytes | None) -> str | None:
+        picture = self._decoded(data)
+        return None if picture is None else embed(picture, _SIDE, _QUALITY)
