@@ -7,6 +7,7 @@ from catalog.records import Image, Template
 from templates.kept import Kept
 from templates.lookup import SketchIndex
 from templates.placing import Placing
+from templates.whole import are_whole
 
 _BETWEEN = "\0"
 
@@ -67,14 +68,17 @@ class Atlas:
             self._drop(template_id, meme_id)
 
     def recognise(self, kept: Kept, but: str = "") -> Seen | None:
-        """The template that a picture shows; None if it shows none. but: id of a template that does not count."""
+        """The template that a picture shows; None if it shows none. but: id of a template that does not count.
+
+        Exemplars have words of their own, which may be like others' words: they must be shown whole.
+        """
         for index in (self._known, self._others):
             # The sketches of the one that does not count may stand before another's.
-            most = len(self.sketches(but)) + 1
-            for match in index.find(kept.sketch, most):
+            for match in index.find(kept.sketch, len(self.sketches(but)) + 2):
                 template_id, _, meme_id = match.key.partition(_BETWEEN)
-                if template_id != but:
-                    return Seen(self.templates[template_id], self._sketches[template_id][meme_id], match.placing)
+                by = self._sketches[template_id][meme_id]
+                if template_id != but and (not meme_id or are_whole(kept.sketch, by.sketch, match.placing)):
+                    return Seen(self.templates[template_id], by, match.placing)
         return None
 
     def found(self) -> Iterator[Template]:

@@ -8,13 +8,12 @@ would tie them together.
 from dataclasses import dataclass, replace
 
 from templates.kept import Kept
-from templates.placing import Placing, place
-from templates.sketch import Sketch
+from templates.placing import place
 from templates.strangers import Near, Strangers
+from templates.whole import are_whole
 
 # A stranger stands in the index once for each meme that is no copy, and few of one picture stay strangers.
 _MOST_NEAR = 12
-LEAST_OVERLAP = 0.5
 # Two memes that agree so well have one caption: they are copies, cropped or framed in another way.
 _COPY_AGREEMENT = 0.97
 
@@ -26,20 +25,6 @@ class Founder:
     meme_id: str
     kept: Kept
     agreement: float
-
-
-def overlap(picture: Sketch, template: Sketch, placing: Placing) -> float:
-    """Intersection over union of both pictures without their borders, where `placing` puts them, 0-1."""
-    picture = picture.mirrored if placing.mirrored else picture
-    intersection = area_here = area_there = 1.0
-    for axis in (0, 1):
-        scale, shift = placing.affine[axis, axis], placing.affine[axis, 2]
-        low, high = (scale * picture.inset[axis + end] + shift for end in (0, 2))
-        first, last = template.inset[axis], template.inset[axis + 2]
-        intersection *= max(0.0, min(high, last) - max(low, first))
-        area_here *= high - low
-        area_there *= last - first
-    return float(intersection / (area_here + area_there - intersection))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +46,8 @@ def compare(meme_id: str, kept: Kept, strangers: Strangers, least: int, min_agre
     """
     if meme_id in strangers:
         return Comparison()
-    near = [
-        other
-        for other in strangers.find(kept, _MOST_NEAR)
-        if overlap(kept.sketch, other.kept.sketch, other.placing) >= LEAST_OVERLAP
-    ]
+    found = strangers.find(kept, _MOST_NEAR)
+    near = [other for other in found if are_whole(kept.sketch, other.kept.sketch, other.placing)]
     for other in near:
         if kept.copies(other.kept) or other.placing.agreement >= _COPY_AGREEMENT:
             strangers.add_copy(meme_id, other.meme_id)
@@ -94,12 +76,8 @@ def _alike(one: Near, other: Near, min_agreement: float) -> bool:
     here = one.kept.sketch.mirrored if one.placing.mirrored != other.placing.mirrored else one.kept.sketch
     for picture, template in ((here, there), (there, here)):
         placing = place(picture, template)
-        if placing is not None and placing.agreement >= _COPY_AGREEMENT:
+        if placing and placing.agreement >= _COPY_AGREEMENT:
             return False
-        if (
-            placing is not None
-            and placing.agreement >= min_agreement
-            and overlap(picture, template, placing) >= LEAST_OVERLAP
-        ):
+        if placing and placing.agreement >= min_agreement and are_whole(picture, template, placing):
             return True
     return False

@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from catalog.records import Image, Template
 from configs.schema import Templates
 from templates.atlas import Atlas
-from templates.discover import LEAST_OVERLAP, Founder, compare, overlap
+from templates.discover import Founder, compare
 from templates.kept import Kept
 from templates.ledger import Ledger, matched
 from templates.naming import unnamed
 from templates.sketch import Sketch
 from templates.strangers import Strangers
+from templates.whole import are_whole
 
 # In none of a few captions is the same part of the picture hidden.
 MOST_EXEMPLARS = 8
@@ -88,7 +89,7 @@ class Explorer:
         votes: Counter[str] = Counter()
         for kept in sketches.values():
             seen = self.atlas.recognise(kept, but=template_id)
-            if seen and seen.template.usable and overlap(kept.sketch, seen.by.sketch, seen.placing) >= LEAST_OVERLAP:
+            if seen and seen.template.usable and are_whole(kept.sketch, seen.by.sketch, seen.placing):
                 votes[seen.template.id] += 1
         best = max(votes, key=lambda other: (votes[other], other), default=None)
         return self.atlas.templates[best] if best and 2 * votes[best] > len(sketches) else None
