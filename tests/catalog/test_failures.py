@@ -14,7 +14,7 @@ import pymongo
 import pytest
 
 from catalog.blobs import open_blobs
-from catalog.documents import ALL, open_documents
+from catalog.documents import ALL, StoredSketch, open_documents
 from catalog.errors import (
     BlobMissing,
     StoreCorrupt,
@@ -24,6 +24,7 @@ from catalog.errors import (
     StoreUnavailable,
 )
 from catalog.records import Meme
+from catalog.sqlite import SqliteDocuments
 from configs.schema import S3, Store
 from tests.services import workers
 from tests.services.ceph import Gateway, S3Access, set_bucket_quota
@@ -134,6 +135,22 @@ class TestSqliteFile:
 
 
 class TestFullDisk:
+    def test_sketches_that_no_longer_fit_leave_those_before_them(self, store_config: Store) -> None:
+        documents = SqliteDocuments(store_config.documents.removeprefix("sqlite:///"), 5)
+        put = [StoredSketch("1", f"test:{i:05}", bytes(8000)) for i in range(5000)]
+        with documents._file.write() as connection:
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        documents._file._connection().execute(f"PRAGMA max_page_count = {pages + 3000}")
+        with pytest.raises(StoreFull, match=r"catalog\.db: the disk is full; make room and run again"):
+            documents.put_sketches(put)
+        kept = list(documents.sketches())
+        assert kept == put[: len(kept)]
+        assert len(kept) >= 256
+        documents._file._connection().execute(f"PRAGMA max_page_count = {2**30}")
+        documents.put_sketches(put)
+        assert list(documents.sketches()) == put
+        documents.close()
+
     @pytest.fixture
     def mount(self, tmp_path: Path) -> Path:
         """A folder to mount a small disk on, in a namespace of the worker's own."""
@@ -233,6 +250,27 @@ class TestWrongCredentials:
 
 
 class TestServerGoesAway:
+    def test_mongodb_dies_in_the_middle_of_sketches(self, mongo_server: Mongod, store_config: Store) -> None:
+        store = hasty(store_config).model_copy(update={"documents": mongo_server.url("test")})
+        documents = open_documents(store)
+        put = [StoredSketch("1", f"test:{i:04}", bytes(100)) for i in range(600)]
+        documents.put_sketches(put)
+        reading = documents.sketches("1")
+        seen = list(itertools.islice(reading, 256))
+        mongo_server.kill()
+        with pytest.raises(StoreUnavailable, match="is the server running"):
+            list(reading)
+        for call in (lambda: documents.put_sketches(put), lambda: documents.drop_sketches([put[0].key])):
+            with pytest.raises(StoreUnavailable):
+                call()
+        with pytest.raises(StoreUnavailable):
+            documents.revise_template("1", lambda template: template)
+        mongo_server.start()
+        documents.put_sketches(put)
+        assert list(documents.sketches()) == put
+        assert seen == put[:256]
+        documents.close()
+
     def test_mongodb_dies_in_the_middle_of_a_scan(self, mongo_server: Mongod, store_config: Store) -> None:
         store = hasty(store_config).model_copy(update={"documents": mongo_server.url("test")})
         documents = open_documents(store)

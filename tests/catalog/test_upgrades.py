@@ -5,12 +5,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pymongo
 import pytest
 
 from catalog.documents import ALL, DocumentStore, StageCounts, StoredSketch, Upserted, Where, open_documents
-from catalog.errors import StoreError
+from catalog.errors import StoreError, StoreFull
 from catalog.records import Image, Made, Meme, Template
 from catalog.sqlite_schema import VERSION
 from configs.schema import Store
@@ -143,6 +144,27 @@ def test_an_upgrade_that_is_killed_leaves_the_old_catalog_or_the_new_one(old_fil
         assert ("sketches" in names) == ("made" in names) == (version_of(old_file) == 2)
     assert statement > 5, "it was killed at every step of the upgrade"
     assert survived == {1, 2}
+    documents = open_documents(store_config)
+    has_all_and_more(documents)
+    documents.close()
+
+
+def test_an_upgrade_that_finds_the_disk_full_leaves_the_old_catalog(
+    old_file: Path, store_config: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(sqlite3.Connection):
+        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+            if statement.startswith("BEGIN IMMEDIATE"):
+                (pages,) = super().execute("PRAGMA page_count").fetchone()
+                super().execute(f"PRAGMA max_page_count = {pages + 1}")
+            return super().execute(statement, *values)
+
+    connect = sqlite3.connect
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", lambda *names, **options: connect(*names, factory=Full, **options))
+        with pytest.raises(StoreFull, match="the disk is full"):
+            open_documents(store_config)
+    assert version_of(old_file) == 1
     documents = open_documents(store_config)
     has_all_and_more(documents)
     documents.close()

@@ -177,6 +177,17 @@ def test_a_known_template_gives_its_id(config: Config, tmp_path: Path) -> None:
     ]
 
 
+def test_a_template_that_was_merged_or_rejected_gives_its_slug_to_nobody(config: Config, tmp_path: Path) -> None:
+    guy = Template(id="101440", slug="10-Guy", name="[10] Guy", source="imgflip")
+    merged = guy.model_copy(update={"id": "found:1", "source": "found", "merged_into": "101440"})
+    rejected = Template(id="found:2", slug="Unknown-One", name="U", source="found", state="rejected")
+    know(config, guy, merged, rejected)
+    run(config, write(tmp_path / "d.jsonl", lines([flat(1), flat(2, template="Unknown-One")])))
+    ids = [meme.template and meme.template.id for meme in stored(config).values()]
+    assert ids == ["101440", "Unknown-One"]
+    assert templates(config) == [guy, merged, rejected]
+
+
 def test_a_folder_like_imgflip575k_gives_captions_the_ids_of_its_template_files(config: Config, tmp_path: Path) -> None:
     write(tmp_path / "dataset/memes/10-Guy.json", json.dumps([post_575k(1)]).encode())
     described = {
