@@ -116,11 +116,11 @@ def _member(member: Member) -> str:
 def _tally(tally: Tally) -> str:
     matched = sum(tally.distances.values())
     some = f" The first {COUNTED:,} by id were counted." if tally.looked_at >= COUNTED else ""
-    when = f"{_day(tally.first)} to {_day(tally.last)}" if tally.first and tally.last else "no dates"
+    when = f"; posted {_day(tally.first)} to {_day(tally.last)}" if tally.first and tally.last else ""
     sources = ((name, f"{n:,}") for name, n in tally.sources.most_common())
     alike = ((f"{100 - low - STEP} to {100 - low} %", f"{tally.distances[low]:,}") for low in sorted(tally.distances))
     return (
-        f'<div><p class="soft">{matched:,} recognised, {tally.named_by_page:,} named by their pages; {when}.{some}</p>'
+        f'<div><p class="soft">{matched:,} recognised, {tally.named_by_page:,} named by their pages{when}.{some}</p>'
         f'<div class="tables"><section>{table(("source", "memes"), sources)}</section>'
         f"<section>{table(('share of the template in view that the picture shows', 'memes'), alike)}</section>"
         "</div></div>"

@@ -42,7 +42,7 @@ class Tally:
     """What is known of a template's members, in sums.
 
     looked_at: members that were counted here; at most `COUNTED`. distances: of matches, by tens of per cent.
-    first, last: when the earliest and the latest of them were posted, else seen.
+    first, last: when the earliest and the latest of them were posted, of those whose page says so.
     """
 
     looked_at: int = 0
@@ -61,8 +61,7 @@ class Tally:
             self.named_by_page += 1
         else:
             self.distances[min(max(distance, 0), 99) // STEP * STEP] += 1
-        when = meme.posted_at or meme.fetched_at
-        if when:
+        if when := meme.posted_at:
             self.first = min(self.first or when, when)
             self.last = max(self.last or when, when)
 

@@ -222,7 +222,7 @@ def test_one_template_is_told_closely(catalog: Catalog, written: Callable[..., P
     assert "as its site gives it" in page.text
     assert "recovered from 1 meme" in page.text
     assert "where the texts of 3 memes stand" in page.text
-    assert "3 recognised, 0 named by their pages; 1 November 2026 to 3 November 2026." in page.text
+    assert "3 recognised, 0 named by their pages; posted 1 November 2026 to 3 November 2026." in page.text
     assert "reddit\n2\nimgflip\n1\n" in page.text
     assert "60 to 70 %\n3\n" in page.text
 
