@@ -1,0 +1,120 @@
+"""The stage when its process is killed between any two writes, and on Ray."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from PIL import Image as Pillow
+
+from catalog.documents import StageCounts
+from configs.errors import ConfigError
+from configs.progress import Silent
+from configs.schema import Config
+from templates.stage import match_memes
+from tests.services.ray_cluster import ray_cluster
+from tests.templates.shelf import Shelf
+
+Draw = Callable[[int], Pillow.Image]
+Captioned = Callable[[int, int], Pillow.Image]
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+import os, signal, sys
+from catalog.documents import open_documents
+from configs.progress import Silent
+from configs.schema import Config
+from templates import stage
+
+class Mortal:
+    def __init__(self, documents, writes):
+        self.documents, self.left = documents, writes
+    def __getattr__(self, name):
+        found = getattr(self.documents, name)
+        if name not in ("upsert", "upsert_templates", "revise_template", "put_sketches", "drop_sketches", "ack"):
+            return found
+        def write(*arguments, **options):
+            self.left -= 1
+            if self.left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return found(*arguments, **options)
+        return write
+
+if __name__ == "__main__":
+    stage.open_documents = lambda store: Mortal(open_documents(store), int(sys.argv[2]))
+    stage.match_memes(Config.model_validate_json(sys.argv[1]), Silent())
+"""
+
+
+def child(config: Config, writes: int) -> int:
+    """A run in a process of its own that is killed when it is about to write once more than `writes` times."""
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT, config.model_dump_json(), str(writes)], cwd=ROOT, timeout=120, check=False
+    ).returncode
+
+
+def until_done(config: Config, shelf: Shelf) -> None:
+    """Run until what the dead held has come back and is done."""
+    end = time.monotonic() + 60
+    while (work := shelf.documents.counts().stages["templates"]).pending or work.leased:
+        assert time.monotonic() < end, "it never came back"
+        match_memes(config, Silent())
+        time.sleep(0.1)
+    match_memes(config, Silent())
+
+
+def test_killed_between_any_two_writes_nothing_is_lost_or_doubled(
+    config: Config, shelf: Shelf, captioned: Captioned, draw: Draw
+) -> None:
+    brief = config.model_copy(
+        update={"templates": config.templates.model_copy(update={"lease_seconds": 1.0, "attempts": 50})}
+    )
+    shelf.template("known", draw(7))
+    for number in range(5):
+        shelf.meme(f"{number}a", captioned(1, number))
+        shelf.meme(f"{number}b", captioned(2, number))
+        shelf.meme(f"{number}k", captioned(7, number))
+    shelf.meme("x", draw(900))
+    chance = random.Random(5)
+    deaths = 0
+    for _ in range(8):
+        deaths += child(brief, chance.randrange(9)) == -signal.SIGKILL
+        if deaths == 3:
+            shelf.template("late", draw(2))  # a site tells of what was, or is to be, found
+    assert deaths >= 4
+    until_done(brief, shelf)
+    clusters = shelf.clusters()
+    assert sorted("".join(sorted({name[1] for name in members})) for members in clusters.values()) == ["a", "b", "k"]
+    assert sorted(len(members) for members in clusters.values()) == [5, 5, 5]
+    assert clusters["late"] == [f"{number}b" for number in range(5)]
+    assert shelf.strangers() == ["test:x"]
+    assert {stored.template for stored in shelf.documents.sketches()} == set(clusters)
+    assert shelf.documents.counts().stages["templates"] == StageCounts(done=16)
+
+
+def test_too_little_memory_for_any_worker_is_one_clear_error(config: Config, shelf: Shelf, draw: Draw) -> None:
+    shelf.meme("a", draw(1))
+    tight = config.model_copy(update={"templates": config.templates.model_copy(update={"worker_memory_mb": 5})})
+    with pytest.raises(ConfigError, match=r"^templates\.worker_memory_mb: 5 is too little; a worker holds \d+ MB"):
+        match_memes(tight, Silent())
+    assert shelf.documents.counts().stages["templates"] == StageCounts(pending=1)
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+)  # fmt: skip
+def test_on_ray_the_same_comes_out(config: Config, shelf: Shelf, captioned: Captioned) -> None:
+    for number in range(4):
+        shelf.meme(f"a{number}", captioned(1, number))
+    with ray_cluster(processors=2) as address:
+        engine = config.engine.model_copy(update={"kind": "ray", "workers": None, "ray_address": address})
+        summary = match_memes(config.model_copy(update={"engine": engine}), Silent())
+    assert summary.counts["templates found"] == 1
+    assert [len(members) for members in shelf.clusters().values()] == [4]
