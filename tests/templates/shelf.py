@@ -35,9 +35,12 @@ class Shelf:
         self.documents.upsert([meme])
         return meme
 
-    def template(self, name: str, picture: Pillow.Image | None, **facts: object) -> Template:
+    def template(self, template_id: str, picture: Pillow.Image | None, **facts: object) -> Template:
         image = None if picture is None else self.image(picture, 92)
-        known = {"id": name, "slug": f"slug-{name}", "name": f"Name {name}", "image": image, "source": "test"}
+        known = {
+            "id": template_id, "slug": f"slug-{template_id}", "name": f"Name {template_id}", "image": image,
+            "source": "test",
+        }  # fmt: skip
         template = Template.model_validate({**known, **facts})
         self.documents.upsert_templates([template])
         return template
