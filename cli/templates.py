@@ -81,7 +81,10 @@ def list_command(session: Session, state: str | None, as_json: bool) -> None:
 )
 @click.pass_obj
 def show(session: Session, template_id: str, out: Path | None) -> None:
-    """Show what is known of one template, with a page of its memes."""
+    """Show what is known of one template.
+
+    Its picture, its text boxes and some of its memes are on a page of their own.
+    """
     from cli.curating import show_template
     from templates.curate import template_with_id
     from templates.report.write import write_page
@@ -98,7 +101,10 @@ def show(session: Session, template_id: str, out: Path | None) -> None:
 @click.argument("name")
 @click.pass_obj
 def name(session: Session, template_id: str, name: str) -> None:
-    """Give a template a NAME: it is known from then on, even if it was rejected."""
+    """Give a template a name.
+
+    It is known from then on, even if it was rejected, and its memes learn the name.
+    """
     from templates.curate import name_template
 
     named = name_template(session.config(), template_id, name)
@@ -110,7 +116,11 @@ def name(session: Session, template_id: str, name: str) -> None:
 @click.argument("into", metavar="INTO")
 @click.pass_obj
 def merge(session: Session, template_id: str, into: str) -> None:
-    """Say that the template ID is the template INTO: its memes learn that."""
+    """Say that a template is another one.
+
+    The memes of ID learn that they are made on INTO, and what looks like them is recognised as that. There is no way
+    back.
+    """
     from templates.curate import merge_template
 
     target = merge_template(session.config(), template_id, into)
@@ -121,7 +131,10 @@ def merge(session: Session, template_id: str, into: str) -> None:
 @click.argument("template_id", metavar="ID")
 @click.pass_obj
 def reject(session: Session, template_id: str) -> None:
-    """Say that a template is none: its memes count as on no template, and it is not found again."""
+    """Say that a template is none.
+
+    Its memes count as made on no template, and it is not found again. `memeloom templates name` brings it back.
+    """
     from templates.curate import reject_template
 
     reject_template(session.config(), template_id)
