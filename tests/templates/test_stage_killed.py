@@ -1,4 +1,4 @@
-"""The stage when its process is killed between any two writes, and on Ray."""
+"""The stage killed between any two writes, beside another run, on MongoDB and on Ray."""
 
 import random
 import signal
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -95,6 +96,40 @@ def test_killed_between_any_two_writes_nothing_is_lost_or_doubled(
     assert shelf.strangers() == ["test:x"]
     assert {stored.template for stored in shelf.documents.sketches()} == set(clusters)
     assert shelf.documents.counts().stages["templates"] == StageCounts(done=16)
+
+
+def test_two_runs_at_once_agree_in_the_end(config: Config, shelf: Shelf, captioned: Captioned) -> None:
+    for number in range(8):
+        for template in (1, 2, 3):
+            shelf.meme(f"{number}-{template}", captioned(template, number))
+    with ThreadPoolExecutor(2) as threads:
+        runs = [threads.submit(match_memes, config, Silent()) for _ in range(2)]
+        memes = [run.result(120).counts["memes"] for run in runs]
+    assert sum(memes) == 24
+    match_memes(config, Silent())
+    clusters = shelf.clusters()
+    assert sorted(sorted({name[2] for name in members}) for members in clusters.values()) == [["1"], ["2"], ["3"]]
+    assert sum(len(members) for members in clusters.values()) + len(shelf.strangers()) == 24
+    assert shelf.documents.counts().stages["templates"] == StageCounts(done=24)
+
+
+def test_on_mongodb_the_same_comes_out(
+    config: Config, mongo_url: str, encoded: Callable[..., bytes], captioned: Captioned, draw: Draw
+) -> None:
+    remote = config.model_copy(update={"store": config.store.model_copy(update={"documents": mongo_url})})
+    shelf = Shelf(remote, encoded)
+    for number in range(4):
+        shelf.meme(f"a{number}", captioned(1, number))
+        shelf.meme(f"b{number}", captioned(2, number))
+    shelf.meme("c", draw(900))
+    assert match_memes(remote, Silent()).counts["templates found"] == 2
+    shelf.template("known", draw(1))
+    assert match_memes(remote, Silent()).counts["templates merged"] == 1
+    clusters = shelf.clusters()
+    assert clusters.pop("known") == ["a0", "a1", "a2", "a3"]
+    assert list(clusters.values()) == [["b0", "b1", "b2", "b3"]]
+    assert shelf.strangers() == ["test:c"]
+    shelf.documents.close()
 
 
 def test_too_little_memory_for_any_worker_is_one_clear_error(config: Config, shelf: Shelf, draw: Draw) -> None:
