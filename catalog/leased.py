@@ -50,6 +50,10 @@ class Job(Protocol[W, R_contra]):
         """Make durable what came of some memes; returns their outcomes by id, as the tally is to count them."""
         ...
 
+    def set_aside(self, meme_id: str, reason: str) -> None:
+        """Take note of a meme whose work failed for good."""
+        ...
+
 
 class Terms(Protocol):
     """Settings of a stage that leases its work."""
@@ -88,6 +92,12 @@ class LeasedRun(Generic[W, R]):
         self._progress = progress
         self._unwritten: dict[str, tuple[W, R] | None] = {}
         self.tally: Counter[str] = Counter()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is pending, or held by others."""
+        counts = self._counts()
+        return counts.pending + counts.leased > 0
 
     def work_off(self, workers: Workers[W, R]) -> int:
         """Do all that is pending. Returns how many memes others hold.
@@ -150,6 +160,8 @@ class LeasedRun(Generic[W, R]):
         except LeaseLost:
             return  # `held` counts it
         self._count(Counter([f"failed/{failure.reason}" if done else "retried"]))
+        if done:
+            self._job.set_aside(meme_id, failure.reason)
 
     def _write_if(self, held: HeldLeases, n: int) -> None:
         """Write what was done and acknowledge it, if it is as much as `n`."""

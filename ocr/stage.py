@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from catalog.documents import DocumentStore, StageCounts, Where, open_documents
+from catalog.documents import DocumentStore, Where, open_documents
 from configs.errors import MemeloomError
 from configs.progress import Progress
 from configs.runs import Summary
@@ -49,7 +49,7 @@ def read_memes(
                 if retry_failed:
                     documents.retry(STAGE)
                 documents.enqueue(STAGE, Where(image=True, caption=False, read=False))
-                held = _read_all(config, documents, run, open_engine, progress)
+                held = _read_all(config, documents, run, open_engine)
         except MemeloomError as error:
             error.summary = run.summary(time.monotonic() - start)
             raise
@@ -76,25 +76,9 @@ def word_model(documents: DocumentStore, language: str) -> WordModel | None:
     return WordModel.of(text for meme in captions for text in meme.boxes)
 
 
-def _read_all(config: Config, documents: DocumentStore, run: Run, open_engine: OpenEngine, progress: Progress) -> int:
+def _read_all(config: Config, documents: DocumentStore, run: Run, open_engine: OpenEngine) -> int:
     """Read until nothing can be leased. Returns how many memes others hold."""
-    before = _work(documents)
-    if not before.pending + before.leased:
-        return 0
+    if not run.has_work:
+        return 0  # the word model is not to be made in vain
     words = word_model(documents, config.ocr.language)
-    opened = partial(open_reader, config, open_engine, words.to_bytes() if words else None)
-    progress.start(STAGE, before.pending, "memes")
-    # What failed and may be tried again is pending again: the next round takes it.
-    while run.read_round(opened):
-        pass
-    progress.finish()
-    after = _work(documents)
-    # The store itself gives up what every holder died of.
-    if abandoned := after.reasons.get("abandoned", 0) - before.reasons.get("abandoned", 0):
-        run.tally["failed/abandoned"] += abandoned
-        run.seen.outcomes["failed/abandoned"] += abandoned
-    return after.leased
-
-
-def _work(documents: DocumentStore) -> StageCounts:
-    return documents.counts().stages.get(STAGE, StageCounts())
+    return run.read_all(partial(open_reader, config, open_engine, words.to_bytes() if words else None))

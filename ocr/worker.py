@@ -7,6 +7,7 @@ from typing import TypeAlias
 from catalog.blobs import open_blobs
 from catalog.errors import BadImage, BlobMissing, StoreCorrupt
 from catalog.images import decode_image
+from catalog.leased import NotDone
 from catalog.records import Ocr, TemplateBox
 from configs import schema
 from configs.errors import ConfigError, MemeloomError
@@ -29,15 +30,7 @@ class Picture:
     places: tuple[TemplateBox, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """Why there is no reading. again: another attempt may go better."""
-
-    reason: str
-    again: bool
-
-
-Reader: TypeAlias = Callable[[Picture], Ocr | Unread]
+Reader: TypeAlias = Callable[[Picture], Ocr | NotDone]
 
 
 def open_reader(config: Config, open_engine: OpenEngine, words: bytes | None) -> Reader:
@@ -56,29 +49,29 @@ def open_reader(config: Config, open_engine: OpenEngine, words: bytes | None) ->
             f"a worker holds {held:.0f} MB before it reads anything"
         )
 
-    def read(picture: Picture) -> Ocr | Unread:
+    def read(picture: Picture) -> Ocr | NotDone:
         try:
             pixels = decode_image(blobs.get(picture.key), max_pixels=config.crawl.max_image_pixels)
             return read_picture(pixels, engine, config.ocr, picture.places, model)
         except Exception as error:  # noqa: BLE001 one picture in a million must not end the stage
-            return _unread(error)
+            return _not_done(error)
 
     return read
 
 
-def _unread(error: Exception) -> Unread:
+def _not_done(error: Exception) -> NotDone:
     """What `error` says of a picture. If it says something of a store or the engine, it is raised."""
     match error:
         case BadImage(reason=reason):
-            return Unread(reason, again=False)
+            return NotDone(reason, again=False)
         case ReadFailed(reason=reason):
-            return Unread(reason, again=True)
+            return NotDone(reason)
         case BlobMissing():
-            return Unread("image missing", again=False)
+            return NotDone("image missing", again=False)
         case StoreCorrupt():
-            return Unread("image corrupt", again=False)
+            return NotDone("image corrupt", again=False)
         case MemeloomError():
             raise error
         case MemoryError():
-            return Unread("out of memory", again=True)
-    return Unread(f"unexpected {type(error).__module__}.{type(error).__name__}", again=True)
+            return NotDone("out of memory")
+    return NotDone(f"unexpected {type(error).__module__}.{type(error).__name__}")

@@ -44,6 +44,9 @@ class Recognition:
         ledger.write(self._documents)
         return outcomes
 
+    def set_aside(self, meme_id: str, reason: str) -> None:
+        """The tally has it."""
+
 
 class Run:
     """Everything that one run knows and has done."""
