@@ -1,0 +1,189 @@
+"""Where a template's texts go and how they look, learned from where they stand in memes made on it.
+
+Each text of each meme is a rectangle on the template. Those that overlap are of one text box, unless memes have both
+side by side: then they are two. A box is as large as its texts ever get, but for a few.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.images import Pixels
+from catalog.records import TemplateBox, TextStyle
+from templates.align import lay_on
+from templates.ink import Ink
+from templates.mask import letter_height
+from templates.recover import Laid
+
+_LEAST_INSIDE = 0.5  # of a text's rectangle, on the template
+_OVERLAP = 0.4  # of the smaller one, on average: rectangles of one box
+_TOGETHER = 0.25  # share of the memes of one that have the other too: two boxes
+_FEWEST, _RAREST = 2, 0.08  # memes that have a box, at least; and as a share
+_ENVELOPE = 0.15  # share of texts that reach beyond their box on a side
+_PADDING = 0.1  # of a letter's height, that a box has around its texts
+_DIFFERENT = 40  # of 255: what differs from the clean picture by more is text
+_LETTER_GAP = 0.05  # of the sides: letters nearer than that are of one text
+_SMALLEST = 0.002  # of the picture's area
+_SAME_COLOUR = 60.0  # of 441
+_LIGHT, _DARK = 232, 36  # of 255: white and black, but for compression
+_SURE = 0.5
+_CAPITALS = 0.8  # share of capitals among the letters of what is written in capitals
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text of one meme. place: left, top, right, bottom on the template, in fractions. ink: if it could be told.
+
+    member: number of the meme. letter: the height of its letters, in fractions of the template's height.
+    """
+
+    member: int
+    place: NDArray[np.float64]
+    said: str
+    letter: float
+    ink: Ink | None
+
+
+def learn_boxes(laid: Sequence[Laid], clean: Pixels) -> tuple[TemplateBox, ...]:
+    """The text boxes of the template whose clean picture is `clean`, in reading order, each with its style.
+
+    Texts of members that were not read are what differs from the clean picture.
+    """
+    texts = [text for number, each in enumerate(laid) for text in _texts(number, each, clean)]
+    fewest = max(_FEWEST, _RAREST * len(laid))
+    groups = [group for group in _groups(texts) if len({text.member for text in group}) >= fewest]
+    return tuple(_reading_order([_box(group) for group in groups]))
+
+
+def _texts(number: int, each: Laid, clean: Pixels) -> list[Text]:
+    if not any(box.text.strip() for box in each.member.boxes):
+        return _unread(number, each, clean)
+    texts = []
+    for box, ink in zip(each.member.boxes, each.words.inks, strict=True):
+        if not box.text.strip():
+            continue
+        x = 1 - box.x - box.width if each.mirrored else box.x
+        corners = np.array([[x, box.y, 1], [x + box.width, box.y + box.height, 1]]) @ each.affine.T
+        place = np.clip(corners.reshape(4), 0, 1)
+        whole = float(np.prod(corners[1] - corners[0]))
+        if whole <= 0 or _area(place) < _LEAST_INSIDE * whole:
+            continue  # in a strip above the template, say
+        height, width = each.picture.shape[:2]
+        tall = (
+            ink.height if ink and ink.sure >= _SURE else letter_height(box.text, box.width * width, box.height * height)
+        )
+        texts.append(Text(number, place, box.text, tall / height * float(each.affine[1, 1]), ink))
+    return texts
+
+
+def _unread(number: int, each: Laid, clean: Pixels) -> list[Text]:
+    """What differs from the clean picture, where letters are near each other."""
+    height, width = clean.shape[:2]
+    shown, there = lay_on(each.picture, each.affine, (width, height))
+    different = (cv2.absdiff(shown, clean).max(axis=2) > _DIFFERENT) & (there > 0)
+    # Single pixels are compression at hard edges.
+    ink = cv2.morphologyEx(different.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+    near = np.ones((max(3, round(_LETTER_GAP * height)), max(3, round(_LETTER_GAP * width))), np.uint8)
+    _, _, stats, _ = cv2.connectedComponentsWithStats(cv2.morphologyEx(ink, cv2.MORPH_CLOSE, near), connectivity=8)
+    texts = []
+    for x, y, wide, tall, area in stats[1:]:
+        if area >= _SMALLEST * height * width:
+            place = np.array([x / width, y / height, (x + wide) / width, (y + tall) / height])
+            texts.append(Text(number, place, "", min(tall / height, 0.1), None))
+    return texts
+
+
+def _groups(texts: Sequence[Text]) -> list[list[Text]]:
+    """Texts by box: the two groups that overlap most become one, again and again (average linkage)."""
+    groups = [[text] for text in texts]
+    if not texts:
+        return []
+    overlaps = np.array([[_overlap(a.place, b.place) for b in texts] for a in texts])
+    np.fill_diagonal(overlaps, 0)
+    sizes = np.ones(len(texts))
+    members = [{text.member} for text in texts]
+    alive = np.ones(len(texts), bool)
+    while True:
+        best = int(overlaps.argmax())
+        one, two = divmod(best, len(texts))
+        if overlaps[one, two] < _OVERLAP:
+            return [group for group, is_alive in zip(groups, alive, strict=True) if is_alive]
+        both = len(members[one] & members[two])
+        if both > 1 and both > _TOGETHER * min(len(members[one]), len(members[two])):
+            overlaps[one, two] = overlaps[two, one] = 0
+            continue
+        merged = (overlaps[one] * sizes[one] + overlaps[two] * sizes[two]) / (sizes[one] + sizes[two])
+        groups[one] += groups[two]
+        members[one] |= members[two]
+        sizes[one] += sizes[two]
+        alive[two] = False
+        overlaps[one], overlaps[:, one] = merged, merged
+        overlaps[two] = overlaps[:, two] = 0
+        overlaps[one, one] = 0
+
+
+def _overlap(one: NDArray[np.float64], two: NDArray[np.float64]) -> float:
+    """Of two rectangles, as a share of the smaller."""
+    shared = np.concatenate([np.maximum(one[:2], two[:2]), np.minimum(one[2:], two[2:])])
+    if (shared[2:] <= shared[:2]).any():
+        return 0.0
+    return _area(shared) / max(min(_area(one), _area(two)), 1e-9)
+
+
+def _area(place: NDArray[np.float64]) -> float:
+    return float(np.prod(place[2:] - place[:2]))
+
+
+def _box(group: Sequence[Text]) -> TemplateBox:
+    places = np.array([text.place for text in group])
+    start = np.quantile(places[:, :2], _ENVELOPE, axis=0)
+    end = np.quantile(places[:, 2:], 1 - _ENVELOPE, axis=0)
+    padding = _PADDING * float(np.median([text.letter for text in group]))
+    x, y = np.maximum(start - padding, 0)
+    right, bottom = np.minimum(end + padding, 1)
+    return TemplateBox(x=x, y=y, width=right - x, height=bottom - y, style=_style(group))
+
+
+def _style(group: Sequence[Text]) -> TextStyle:
+    """How most texts of a box look; what nobody could tell is white with a black outline."""
+    inks = [text.ink for text in group if text.ink and text.ink.sure >= _SURE]
+    colour = _most_common([ink.colour for ink in inks]) or "#ffffff"
+    outlines = [ink.outline for ink in inks if ink.outline is not None]
+    outline = _most_common(outlines) if 2 * len(outlines) > len(inks) else None
+    letters = [letter for text in group for letter in text.said if letter.isalpha()]
+    return TextStyle(
+        size=float(np.median([text.letter for text in group])),
+        colour=colour,
+        outline=outline if inks else "#000000",
+        capitals=sum(letter.isupper() for letter in letters) >= _CAPITALS * len(letters),
+    )
+
+
+def _most_common(colours: Sequence[NDArray[np.float32]]) -> str | None:
+    """The mean of the colours near the one that most are near to, as #rrggbb."""
+    if not colours:
+        return None
+    given = np.array(colours)
+    near = np.linalg.norm(given[:, None] - given[None], axis=2) < _SAME_COLOUR
+    mean = given[near[int(near.sum(axis=1).argmax())]].mean(axis=0)
+    if (mean > _LIGHT).all():
+        mean = np.full(3, 255.0)
+    elif (mean < _DARK).all():
+        mean = np.zeros(3)
+    blue, green, red = (round(float(value)) for value in np.clip(mean, 0, 255))
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def _reading_order(boxes: Sequence[TemplateBox]) -> list[TemplateBox]:
+    """Rows from the top, each from the left."""
+    rows: list[list[TemplateBox]] = []
+    for box in sorted(boxes, key=lambda box: (box.y, box.x)):
+        first = rows[-1][0] if rows else None
+        if first and first.y + first.height - box.y > 0.5 * min(first.height, box.height):
+            rows[-1].append(box)
+        else:
+            rows.append([box])
+    return [box for row in rows for box in sorted(row, key=lambda box: box.x)]

