@@ -22,7 +22,7 @@ from templates.placing import Affine, place
 from templates.sketch import Sketch, sketch
 
 MOST_MEMBERS = 50
-_FEWEST = 3
+FEWEST_MEMBERS = 3
 _CANDIDATES = 6  # members that the others are tried on
 _LARGEST = 1_000_000  # pixels of the result, and of each member
 _REACHED = 0.5  # share of the members that reach the frame's edge
@@ -97,13 +97,13 @@ def recover(members: Sequence[Member]) -> Recovered | None:
         return None
     sketches = [sketch(grey_of(member.picture)) for member in chosen]
     laid = _lay_on_one(chosen, sketches)
-    if len(laid) < _FEWEST:
+    if len(laid) < FEWEST_MEMBERS:
         return None
     laid = _framed(laid)
     size = _size(laid)
     first = merge([_layer(each, size) for each in laid])
     laid = _lay_on_common(chosen, sketches, laid, inpaint(first.pixels, _unknown(first)))
-    if len(laid) < _FEWEST:
+    if len(laid) < FEWEST_MEMBERS:
         return None
     second = merge([_judged(_layer(each, size), first) for each in laid])
     return Recovered(
