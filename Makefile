@@ -82,11 +82,13 @@ format: setup  ## Format the code
 
 lock: setup  ## Pin every dependency by version and hash again
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header $(ARGS) \
-	  --extra ocr --extra tesserocr --extra ray --extra hub --group dev pyproject.toml -o requirements.lock
+	  --extra ocr --extra tesserocr --extra ray --extra hub --extra parquet --group dev pyproject.toml \
+	  -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock \
 	  --all-extras --group dev pyproject.toml -o requirements-gpu.lock
 	awk '/^[a-z0-9]/{off = /^opencv/} !off' requirements.lock > requirements.lock.tmp
-	printf 'img2dataset>=1.47,<2\nscrapy-redis>=0.9,<0.10\n' | $(BIN)/uv pip compile -q --universal --python-version 3.11 \
+	printf '%s\n' 'datasets>=5,<6' 'img2dataset>=1.47,<2' 'scrapy-redis>=0.9,<0.10' 'tensorflow>=2.21,<2.22' \
+	  'tensorflow-datasets>=4.9.10,<5' | $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header -c requirements.lock.tmp $(ARGS) - -o requirements-bench.lock
 	rm requirements.lock.tmp
 

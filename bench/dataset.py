@@ -19,7 +19,7 @@ from configs.progress import Silent
 from configs.runs import Summary
 from configs.schema import Config
 from dataset.build import build_dataset
-from dataset.manifest import verify_dataset
+from dataset.verify import verify_dataset
 from scrapers.dumps import import_dumps
 
 _CAPTIONS = "imgflip_captions.jsonl.gz"

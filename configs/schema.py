@@ -157,7 +157,10 @@ class Dataset(Section):
     min_captions_per_template: Count
     split: Split
     shard_records: Positive
-    compression: Literal["none", "gzip"]
+    format: Literal["tfrecord", "parquet", "webdataset", "dummy"]
+    compression: Literal["none", "gzip", "zstd"]
+    min_word_count: Positive
+    max_words: Positive
     images: Literal["none", "template", "meme", "inpainted"]
 
 

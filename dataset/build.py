@@ -24,9 +24,10 @@ from configs.schema import Config
 from dataset.describe import describe_dataset
 from dataset.filtering import Partition, filter_partition, prepare
 from dataset.folder import replaced_folder
+from dataset.formats.registry import check_format
 from dataset.manifest import Manifest, Shard
 from dataset.pictures import NO_PICTURE, chosen_picture, with_pictures
-from dataset.schema import DatasetRecord, encode_record
+from dataset.schema import DatasetRecord
 from dataset.select import Caps, TemplateTally, tally_templates, unique
 from dataset.shards import ShardWriter
 from dataset.spill import Row, Spill
@@ -57,6 +58,7 @@ def build_dataset(config: Config, progress: Progress) -> Summary:
     """
     # What is wrong with the settings shows before anything is touched.
     prepare(config.dataset)
+    check_format(config.dataset)
     with closing(open_documents(config.store)) as documents, replaced_folder(Path(config.dataset.output)) as folder:
         return _Build(config, documents, folder, progress).run()
 
@@ -145,15 +147,13 @@ class _Build:
         """The captions that stay, into shards."""
         captions = sum(tally.captions for tally in tallies.values())
         rows = Caps(self._settings, tallies).apply(self._unique(spill, self._dropped), self._dropped)
-        tally = RecordTally()
+        tally = RecordTally(self._folder / "words")
         written = 0
         self._progress.start("write records", captions, "captions")
-        with ShardWriter(
-            self._folder, self._settings.shard_records, compressed=self._settings.compression == "gzip"
-        ) as writer:
+        with ShardWriter(self._folder, self._settings) as writer:
             for row, picture in self._with_pictures(rows):
                 record = self._record(row, tallies[row.template], picture)
-                writer.write(row.split, encode_record(record))
+                writer.write(record)
                 tally.add(row.split, tallies[row.template].slug, record)
                 written += 1
                 if written % _PARTITION_CAPTIONS == 0:
@@ -193,6 +193,7 @@ class _Build:
                 **{str(split): records for split, records in manifest.splits.items()},
                 "templates": len(manifest.templates),
                 "characters": manifest.characters,
+                "words": manifest.words,
                 "shards": len(manifest.shards),
                 "bytes": sum(shard.bytes for shard in manifest.shards),
             },

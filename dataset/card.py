@@ -1,12 +1,20 @@
 """The dataset card: `README.md` beside the manifest, for people."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import yaml
 
+from dataset.formats.contract import FormatName
 from dataset.manifest import Manifest
 from dataset.schema import DatasetRecord
 
+_FORMATS: Mapping[FormatName, str] = MappingProxyType({
+    "tfrecord": "Shards are TFRecord files of `tf.train.Example`",
+    "parquet": "Shards are Parquet files, a column for each feature",
+    "webdataset": "Shards are tar files as `webdataset` reads them: `.json` and picture of each record",
+    "dummy": "Records were counted and not written",
+})  # fmt: skip
 _BAR = 40
 _BIN = 10
 _TOP_TEMPLATES = 20
@@ -32,8 +40,8 @@ def render_card(manifest: Manifest, lengths: Mapping[int, int], samples: Sequenc
         "## Features\n\n"
         + _table(("feature", "values", "what"), ((f.name, f.values, f.about) for f in manifest.features)),
         f"Texts hold {manifest.characters} characters, listed by frequency in `{manifest.vocabulary.name}`; "
-        f"`{manifest.separator}` ends each box. Shards are TFRecord files of `tf.train.Example` "
-        f"(compression: {manifest.compression}).",
+        f"`{manifest.separator}` ends each box. The {manifest.words:,} most frequent words stand in "
+        f"`{manifest.word_list.name}`. {_FORMATS[manifest.format]} (compression: {manifest.compression}).",
         "## Lineage\n\n" + _lineage(manifest),
         "## Licence and removal\n\nCaptions and pictures belong to the people who made them; the sites that they "
         "come from have terms of their own. Use this data for research, and ask before you pass it on.\n"

@@ -16,7 +16,7 @@ from dataset.manifest import DatasetTemplate, Feature, File, Lineage, Manifest, 
 from dataset.schema import FEATURES
 from dataset.select import TemplateTally
 from dataset.tally import RecordTally
-from dataset.vocabulary import Vocabulary
+from dataset.vocabulary import Vocabulary, write_words
 
 
 def describe_dataset(
@@ -28,18 +28,19 @@ def describe_dataset(
     dropped: Counter[str],
     shards: Sequence[Shard],
 ) -> Manifest:
-    """Write `vocabulary.json`, `README.md` and `manifest.json` into `folder`.
+    """Write `vocabulary.json`, `words.json`, `README.md` and `manifest.json` into `folder`.
 
     templates: what the catalog knows. tally: of the records in `shards`. dropped: memes by reason.
     """
     vocabulary = Vocabulary.of(tally.characters())
-    written = vocabulary.write(folder)
+    words = tally.words(settings.min_word_count, settings.max_words)
     manifest = Manifest(
         records=sum(tally.splits.values()),
         splits=tally.splits,
         kept=_by_number(tally.sources),
         dropped=_by_number(dropped),
         separator=settings.separator,
+        format=settings.format,
         compression=settings.compression,
         images=settings.images,
         features=tuple(
@@ -47,8 +48,10 @@ def describe_dataset(
             for name, values, about in FEATURES
             if name != "image" or settings.images != "none"
         ),
-        vocabulary=File(name=written.name, bytes=written.stat().st_size, sha256=file_sha256(written)),
+        vocabulary=_file(vocabulary.write(folder)),
         characters=len(vocabulary.characters),
+        word_list=_file(write_words(folder, words)),
+        words=len(words),
         shards=tuple(shards),
         templates=_templates(tally.templates, templates),
         lineage=Lineage(
@@ -62,6 +65,10 @@ def describe_dataset(
     write_text(folder / "README.md", render_card(manifest, tally.lengths, tally.samples))
     manifest.write(folder)
     return manifest
+
+
+def _file(path: Path) -> File:
+    return File(name=path.name, bytes=path.stat().st_size, sha256=file_sha256(path))
 
 
 def _templates(used: Mapping[str, TemplateTally], known: Standing) -> tuple[DatasetTemplate, ...]:

@@ -9,7 +9,7 @@ serialisation does, so equal features are equal bytes.
 """
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 Values: TypeAlias = Sequence[bytes] | Sequence[float] | Sequence[int]
@@ -64,6 +64,59 @@ def decode_example(data: bytes) -> dict[str, Values]:
     return features
 
 
+class Heads(dict[int, bytes]):
+    """What stands before a part of an Example, by the part's length in bytes; worked out once.
+
+    For who writes many Examples with the same features: the heads and parts of all features in order of their
+    names, joined, behind `EXAMPLE` are what `encode_example` makes of them.
+    """
+
+    def __init__(self, make: Callable[[int], bytes]) -> None:
+        self._make = make
+
+    def __missing__(self, length: int) -> bytes:
+        """The head of a part that long."""
+        head = self._make(length)
+        if length < _REMEMBERED:
+            self[length] = head
+        return head
+
+
+class Lengths(dict[int, int]):
+    """The other way round: how long a part is, by its length together with its head; -1 if no part has that."""
+
+    def __init__(self, heads: Heads) -> None:
+        self._heads = heads
+
+    def __missing__(self, whole: int) -> int:
+        """The length of such a part."""
+        longest = len(self._heads[whole])
+        fitting = (at for at in range(max(whole - longest, 0), whole) if len(self._heads[at]) + at == whole)
+        length = next(fitting, -1)
+        if whole < _REMEMBERED:
+            self[whole] = length
+        return length
+
+
+def list_heads(name: str) -> Heads:
+    """Before a feature's list of bytes: each value behind its `VALUE`, all joined."""
+    key = name.encode()
+    named = b"\x0a%b%b\x12" % (_varint(len(key)), key)
+
+    def head(length: int) -> bytes:
+        values = b"\x0a" + _varint(length)
+        entry = named + _varint(len(values) + length) + values
+        return b"\x0a" + _varint(len(entry) + length) + entry
+
+    return Heads(head)
+
+
+def one_heads(name: str) -> Heads:
+    """Before the one value of a feature of bytes."""
+    lists = list_heads(name)
+    return Heads(lambda length: lists[len(VALUE[length]) + length] + VALUE[length])
+
+
 def _encode_feature(values: Sequence[Any]) -> bytes:
     if not values:
         return b""
@@ -103,6 +156,11 @@ def _varint(value: int) -> bytes:
 
 
 _SMALL = [bytes([value]) for value in range(0x80)]
+# Longer parts, pictures, hardly ever have the same length.
+_REMEMBERED = 4096
+# Before a value in a list of bytes, and before the entries of all features of an Example.
+VALUE = Heads(lambda length: b"\x0a" + _varint(length))
+EXAMPLE = VALUE
 
 
 def _decode_feature(data: bytes) -> Values:
@@ -141,7 +199,7 @@ def _integers(wire: int, value: bytes | int) -> Iterator[int]:
         return
     at = 0
     while at < len(value):
-        number, at = _read_varint(value, at)
+        number, at = read_varint(value, at)
         yield _signed(number)
 
 
@@ -164,14 +222,14 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
     """Field number, wire type and value of each field of a message."""
     at, end = 0, len(data)
     while at < end:
-        tag, at = _read_varint(data, at)
+        tag, at = read_varint(data, at)
         wire = tag & 7
         value: bytes | int
         if wire == _DELIMITED:
-            length, at = _read_varint(data, at)
+            length, at = read_varint(data, at)
             value, at = data[at : at + length], at + length
         elif wire == _VARINT:
-            value, at = _read_varint(data, at)
+            value, at = read_varint(data, at)
         elif wire in (_FIXED32, _FIXED64):
             width = 4 if wire == _FIXED32 else 8
             value, at = int.from_bytes(data[at : at + width], "little"), at + width
@@ -182,7 +240,13 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
         yield tag >> 3, wire, value
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number that begins at `at`, and where it ends.
+
+    Raises:
+        IndexError: cut off.
+        NotAnExample: more than 64 bits.
+    """
     value = data[at]
     at += 1
     if value < 0x80:

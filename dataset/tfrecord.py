@@ -2,51 +2,51 @@
 
 A record stands in a file as ``length (uint64) | crc of the length | payload | crc of the payload``,
 little-endian, each crc a masked CRC-32C (https://www.tensorflow.org/tutorials/load_data/tfrecord).
-A name that ends in ``.gz`` makes it a gzip stream; its header carries no name and no time, so the
-same records are the same bytes.
+The file's name says how it is packed (`dataset.formats.packed`); TensorFlow reads plain files and ``.gz``.
 """
 
-import gzip
-import hashlib
-import os
 import struct
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, cast
+from typing import Self
 
 from google_crc32c import value as crc32c
 
-from configs.errors import MemeloomError
+from dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
 
 MAX_RECORD_BYTES = 64 * 2**20
 _LENGTH = struct.Struct("<Q")
 _HEADER = struct.Struct("<QI")
 _CRC = struct.Struct("<I")
-_BUFFER_BYTES = 2**18
-
-
-class DamagedRecords(MemeloomError):
-    """A TFRecord file that is cut off, altered, or none at all."""
-
-    def __init__(self, path: Path, offset: int, what: str, compressed: bool) -> None:
-        where = f"byte {offset} of the unpacked stream" if compressed else f"byte {offset}"
-        super().__init__(f"{path}: {what} at {where}; build the dataset again")
-        self.path = path
-        self.offset = offset
+FRAME_BYTES = _HEADER.size + _CRC.size
+# Records of a dataset have a few hundred lengths: their headers are worked out once.
+_KNOWN_LENGTHS = 2**16
 
 
 def masked_crc(data: bytes) -> int:
     """The CRC-32C of `data`, rotated and shifted as TFRecord asks, so that a crc of crcs stays useful."""
-    crc = int(crc32c(data))
+    crc: int = crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def frame(payload: bytes) -> bytes:
     """`payload` as it stands in a TFRecord file: 16 bytes longer."""
-    length = _LENGTH.pack(len(payload))
-    return b"".join((length, _CRC.pack(masked_crc(length)), payload, _CRC.pack(masked_crc(payload))))
+    return b"%b%b%b" % (_headers[len(payload)], payload, _CRC.pack(masked_crc(payload)))
+
+
+class _Headers(dict[int, bytes]):
+    """The header of a record by its length."""
+
+    def __missing__(self, length: int) -> bytes:
+        packed = _LENGTH.pack(length)
+        header = packed + _CRC.pack(masked_crc(packed))
+        if len(self) < _KNOWN_LENGTHS:
+            self[length] = header
+        return header
+
+
+_headers = _Headers()
 
 
 class RecordWriter:
@@ -57,14 +57,9 @@ class RecordWriter:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.records = 0
-        self.bytes = 0
+        self.records = self.bytes = 0
         self.sha256 = ""
-        self._buffer = bytearray()
-        self._hash = hashlib.sha256()
-        self._file: BinaryIO = path.open("xb")
-        # wbits 31: a gzip stream with an empty header (no name, mtime 0).
-        self._packer = zlib.compressobj(wbits=31) if is_compressed(path) else None
+        self._file = HashedFile(path)
 
     def write(self, payload: bytes) -> None:
         """Append one record.
@@ -74,20 +69,17 @@ class RecordWriter:
         """
         if len(payload) > MAX_RECORD_BYTES:
             raise ValueError(f"a record of {len(payload):,} bytes; the limit is {MAX_RECORD_BYTES:,}")
-        self._buffer += frame(payload)
+        self._file.write(frame(payload))
         self.records += 1
-        if len(self._buffer) >= _BUFFER_BYTES:
-            self._drain()
 
     def close(self) -> None:
         """Write what is buffered and make it durable."""
-        with self._file:
-            self._drain()
-            if self._packer is not None:
-                self._put(self._packer.flush())
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        self.sha256 = self._hash.hexdigest()
+        self._file.close()
+        self.bytes, self.sha256 = self._file.bytes, self._file.sha256
+
+    def abandon(self) -> None:
+        """Let go of the file after an error."""
+        self._file.abandon()
 
     def __enter__(self) -> Self:
         """The writer itself."""
@@ -100,17 +92,7 @@ class RecordWriter:
         if kind is None:
             self.close()
         else:
-            self._file.close()
-
-    def _drain(self) -> None:
-        data = bytes(self._buffer)
-        self._buffer.clear()
-        self._put(data if self._packer is None else self._packer.compress(data))
-
-    def _put(self, data: bytes) -> None:
-        self._file.write(data)
-        self._hash.update(data)
-        self.bytes += len(data)
+            self.abandon()
 
 
 def read_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
@@ -119,47 +101,54 @@ def read_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[b
     max_bytes: a longer record is taken for damage before it is read.
 
     Raises:
-        DamagedRecords: cut off, altered, or not a TFRecord file; names the file and the offset of the record.
+        DamagedRecords: cut off, altered, or not a TFRecord file; names the file, the offset and the number of the
+            record.
         MemeloomError: the file cannot be read.
     """
-    compressed = is_compressed(path)
-    offset = 0
+    source, lengths = Unpacked(path), _Lengths(max_bytes)
+    # `buffer[at:]` is what was read and not yet taken; `before` bytes of the stream came before the buffer.
+    buffer, at, before, number = b"", 0, 0, 1
     try:
-        with _open(path) as stream:
-            while header := stream.read(_HEADER.size):
-                payload, fault = _read_payload(stream, header, max_bytes)
-                if fault:
-                    raise DamagedRecords(path, offset, fault, compressed)
-                yield payload
-                offset += _HEADER.size + len(payload) + _CRC.size
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DamagedRecords(path, offset, f"broken gzip stream ({error})", compressed) from error
-    except OSError as error:
-        raise MemeloomError(f"{path}: {error.strerror or error}") from error
+        while True:
+            if len(buffer) - at < _HEADER.size:
+                buffer, before, at = source.more(buffer[at:], _HEADER.size), before + at, 0
+                if not buffer:
+                    return
+            end = at + FRAME_BYTES + lengths[buffer[at : at + _HEADER.size]]
+            if end > len(buffer):
+                buffer, before, at, end = source.more(buffer[at:], end - at), before + at, 0, end - at
+                if end > len(buffer):
+                    fault = "record cut off"
+                    break
+            payload = buffer[at + _HEADER.size : end - _CRC.size]
+            crc: int = crc32c(payload)
+            # `masked_crc` of the payload, without a call.
+            if _CRC.unpack_from(buffer, end - _CRC.size)[0] != (crc >> 15 | crc << 17) + 0xA282EAD8 & 0xFFFFFFFF:
+                fault = "wrong crc of a record"
+                break
+            yield payload
+            at = end
+            number += 1
+    except BrokenStream as broken:
+        fault = str(broken)
+    raise DamagedRecords(path, fault, offset=before + at, record=number)
 
 
-def is_compressed(path: Path) -> bool:
-    """Whether `path` names a gzip-packed TFRecord file."""
-    return path.suffix == ".gz"
+class _Lengths(dict[bytes, int]):
+    """The length of a record by its header."""
 
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
 
-def _open(path: Path) -> BinaryIO:
-    return cast("BinaryIO", gzip.open(path)) if is_compressed(path) else path.open("rb")
-
-
-def _read_payload(stream: BinaryIO, header: bytes, max_bytes: int) -> tuple[bytes, str]:
-    """The payload after `header`, and what is wrong with the record ("" if nothing)."""
-    if len(header) < _HEADER.size:
-        return b"", "record cut off"
-    length, crc = _HEADER.unpack(header)
-    if crc != masked_crc(header[: _LENGTH.size]):
-        return b"", "wrong crc of a record's length"
-    if length > max_bytes:
-        return b"", f"record of {length:,} bytes (limit {max_bytes:,})"
-    payload = stream.read(length)
-    tail = stream.read(_CRC.size)
-    if len(payload) < length or len(tail) < _CRC.size:
-        return b"", "record cut off"
-    if _CRC.unpack(tail)[0] != masked_crc(payload):
-        return b"", "wrong crc of a record"
-    return payload, ""
+    def __missing__(self, header: bytes) -> int:
+        """Raises BrokenStream if it is no header, or tells a length above the limit."""
+        if len(header) < _HEADER.size:
+            raise BrokenStream("record cut off")
+        length, crc = _HEADER.unpack(header)
+        if crc != masked_crc(header[: _LENGTH.size]):
+            raise BrokenStream("wrong crc of a record's length")
+        if length > self._max_bytes:
+            raise BrokenStream(f"record of {length:,} bytes (limit {self._max_bytes:,})")
+        if len(self) < _KNOWN_LENGTHS:
+            self[header] = length
+        return int(length)

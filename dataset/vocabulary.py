@@ -1,11 +1,11 @@
-"""The characters of a dataset, most frequent first, as `vocabulary.json`.
+"""The vocabularies of a dataset, most frequent first: characters in `vocabulary.json`, words in `words.json`.
 
-The order is the one of the Imgflip article: index 0 is the most frequent character. Characters that are
-equally frequent stand in order of their code points, so equal datasets have equal vocabularies.
+The order is the one of the Imgflip article: index 0 is the most frequent. What is equally frequent stands in order of
+its code points, so equal datasets have equal vocabularies.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from configs.errors import MemeloomError
 from configs.outputs import write_json
 
 VOCABULARY = "vocabulary.json"
+WORDS = "words.json"
 _VERSION = 1
 
 
@@ -31,10 +32,8 @@ class Vocabulary:
 
     def write(self, folder: Path) -> Path:
         """Write `vocabulary.json` into `folder`, atomically, and return its path."""
-        path = folder / VOCABULARY
-        pairs = [list(pair) for pair in zip(self.characters, self.counts, strict=True)]
-        write_json(path, {"schema_version": _VERSION, "characters": pairs})
-        return path
+        pairs = list(zip(self.characters, self.counts, strict=True))
+        return _write(folder / VOCABULARY, "characters", pairs)
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:
@@ -43,16 +42,41 @@ def read_vocabulary(folder: Path) -> Vocabulary:
     Raises:
         MemeloomError: there is none, or it is not one.
     """
-    path = folder / VOCABULARY
+    pairs = _read(folder / VOCABULARY, "characters")
+    return Vocabulary(tuple(character for character, _ in pairs), tuple(count for _, count in pairs))
+
+
+def write_words(folder: Path, words: Sequence[tuple[str, int]]) -> Path:
+    """Write `words.json` into `folder`, atomically, and return its path.
+
+    words: with the number of times that each stands in the texts (separators included), most frequent first.
+    """
+    return _write(folder / WORDS, "words", words)
+
+
+def read_words(folder: Path) -> list[tuple[str, int]]:
+    """The words of a dataset and how often each stands in its texts, most frequent first.
+
+    Raises:
+        MemeloomError: there is no `words.json`, or it is not one.
+    """
+    return _read(folder / WORDS, "words")
+
+
+def _write(path: Path, what: str, pairs: Sequence[tuple[str, int]]) -> Path:
+    write_json(path, {"schema_version": _VERSION, what: pairs})
+    return path
+
+
+def _read(path: Path, what: str) -> list[tuple[str, int]]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["schema_version"] != _VERSION:
             raise MemeloomError(
                 f"{path}: version {content['schema_version']}, expected {_VERSION}; build the dataset again"
             )
-        pairs = [(str(character), int(count)) for character, count in content["characters"]]
+        return [(str(entry), int(count)) for entry, count in content[what]]
     except OSError as error:
         raise MemeloomError(f"{path}: {error.strerror or error}; build the dataset first") from error
     except (ValueError, KeyError, TypeError) as error:
         raise MemeloomError(f"{path}: not a vocabulary; build the dataset again") from error
-    return Vocabulary(tuple(character for character, _ in pairs), tuple(count for _, count in pairs))

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configs.errors import MemeloomError
-from dataset.manifest import Manifest, verify_dataset
+from dataset.formats.registry import tensorflow_reads
+from dataset.manifest import Manifest
 from dataset.schema import Split
+from dataset.verify import verify_dataset
 from train.backend import tf
 from train.characters import MAX_BOXES, PREFIX_WIDTH, Alphabet
 
@@ -51,8 +53,14 @@ def read_captions(folder: Path, manifest: Manifest, split: Split, alphabet: Alph
     """Read all captions of `split` from the dataset in `folder`.
 
     Raises:
-        MemeloomError: the split is empty, or a shard is damaged (the line names file and place).
+        MemeloomError: the files are none that TensorFlow reads, the split is empty, or a shard is damaged
+            (the line names file and place).
     """
+    if not tensorflow_reads(manifest.format, manifest.compression):
+        raise MemeloomError(
+            f"{folder}: training reads tfrecord without compression or with gzip, and this is {manifest.format} with "
+            f"{manifest.compression}; build it again with another dataset.format or dataset.compression"
+        )
     paths = [str(path) for path in manifest.paths(folder, split)]
     ids = [template.id for template in manifest.templates]
     try:

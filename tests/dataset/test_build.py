@@ -20,9 +20,10 @@ from configs.progress import Silent
 from configs.runs import Summary
 from configs.schema import Config
 from dataset.build import EmptyDataset, build_dataset
-from dataset.manifest import Manifest, verify_dataset
+from dataset.manifest import Manifest
 from dataset.schema import SPLITS, DatasetRecord, decode_record
 from dataset.tfrecord import read_records
+from dataset.verify import verify_dataset
 from dataset.vocabulary import read_vocabulary
 
 MakeConfig = Callable[..., Config]

@@ -15,7 +15,8 @@ from catalog.records import Meme
 from configs.progress import Silent
 from configs.schema import Config
 from dataset.build import build_dataset
-from dataset.manifest import NotADataset, verify_dataset
+from dataset.manifest import NotADataset
+from dataset.verify import verify_dataset
 
 MakeConfig = Callable[..., Config]
 MakeMemes = Callable[..., list[Meme]]

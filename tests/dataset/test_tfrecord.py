@@ -2,15 +2,18 @@
 
 import gzip
 import random
+import struct
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from configs.errors import MemeloomError
-from dataset.tfrecord import DamagedRecords, RecordWriter, frame, masked_crc, read_records
+from dataset.formats.packed import DamagedRecords, HashedFile
+from dataset.tfrecord import RecordWriter, frame, masked_crc, read_records
 
 PAYLOADS = [b"", b"a", "ünïcode ✓".encode(), b"\0" * 1000, random.Random(3).randbytes(300_000)]
-NAMES = ["a.tfrecord", "a.tfrecord.gz"]
+NAMES = ["a.tfrecord", "a.tfrecord.gz", "a.tfrecord.zst"]
 
 
 def write(path: Path, payloads: list[bytes]) -> RecordWriter:
@@ -71,6 +74,7 @@ def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
         with pytest.raises(DamagedRecords) as caught:
             list(read_records(path))
         assert caught.value.offset == max(start for start in starts if start <= bit // 8)
+        assert caught.value.record == starts.index(caught.value.offset) + 1
 
 
 def test_a_file_cut_anywhere_is_found_except_between_records(tmp_path: Path) -> None:
@@ -90,7 +94,7 @@ def test_what_stands_before_the_damage_is_read_first(tmp_path: Path) -> None:
     path.write_bytes(frame(b"first") + frame(b"second")[:-1])
     records = read_records(path)
     assert next(records) == b"first"
-    with pytest.raises(DamagedRecords, match=r"a\.tfrecord: record cut off at byte 21; build the dataset again"):
+    with pytest.raises(DamagedRecords, match=r"a\.tfrecord: record cut off at byte 21 \(record 2\); build"):
         next(records)
 
 
@@ -101,15 +105,53 @@ def test_a_length_that_lies_is_refused_before_it_is_read(tmp_path: Path) -> None
         list(read_records(path, max_bytes=1000))
 
 
-def test_a_cut_or_foreign_gzip_file_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.tfrecord.gz"
-    write(path, PAYLOADS)
-    path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(DamagedRecords, match=r"a\.tfrecord\.gz: .*of the unpacked stream"):
-        list(read_records(path))
-    path.write_bytes(b"not gzip at all")
-    with pytest.raises(DamagedRecords, match="broken gzip stream"):
-        list(read_records(path))
+@pytest.mark.parametrize("name", ["a.tfrecord.gz", "a.tfrecord.zst"])
+def test_a_packed_file_that_is_cut_or_altered_or_something_else_is_named(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    payloads = [b"first", b"second", random.Random(2).randbytes(3000)]
+    write(path, payloads)
+    whole = path.read_bytes()
+    for length in (1, 5, 20, len(whole) // 2, len(whole) - 9, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DamagedRecords, match=r"a\.tfrecord\.(gz|zst): .* of the unpacked stream \(record \d\)"):
+            list(read_records(path))
+    for at in range(10, len(whole), 97):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 8]) + whole[at + 1 :])
+        try:
+            assert list(read_records(path)) == payloads, "a bit that means nothing to the packing"
+        except DamagedRecords:
+            continue
+    for other in (b"neither of them", whole + b"and more", whole + whole):
+        path.write_bytes(other)
+        with pytest.raises(DamagedRecords, match=r"broken (gzip|zstd) stream"):
+            list(read_records(path))
+
+
+@pytest.mark.parametrize("name", ["a.tfrecord.gz", "a.tfrecord.zst"])
+def test_a_packed_bomb_is_refused_after_its_first_record(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    bomb = HashedFile(path)
+    bomb.write(frame(b"first"))
+    bomb.write(struct.pack("<Q", 2**40) + struct.pack("<I", masked_crc(struct.pack("<Q", 2**40))))
+    for _ in range(64):
+        bomb.write(bytes(2**20))
+    bomb.close()
+    assert path.stat().st_size < 2**19
+    tracemalloc.start()
+    records = read_records(path)
+    assert next(records) == b"first"
+    with pytest.raises(DamagedRecords, match=r"record of 1,099,511,627,776 bytes"):
+        next(records)
+    assert tracemalloc.get_traced_memory()[1] < 2**27
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_records_of_any_size_may_lie_across_what_is_read_at_once(tmp_path: Path, name: str) -> None:
+    rng = random.Random(9)
+    payloads = [rng.randbytes(rng.choice([0, 3, 2**18 - 17, 2**18 - 16, 2**18, 900_000])) for _ in range(40)]
+    write(tmp_path / name, payloads)
+    assert list(read_records(tmp_path / name)) == payloads
 
 
 def test_a_missing_file_is_a_plain_error(tmp_path: Path) -> None:

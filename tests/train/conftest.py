@@ -13,7 +13,7 @@ from configs.schema import Config
 from dataset.manifest import DatasetTemplate, File, Lineage, Manifest, Shard, file_sha256
 from dataset.schema import SPLITS, DatasetRecord, Split, encode_record
 from dataset.tfrecord import RecordWriter
-from dataset.vocabulary import VOCABULARY, Vocabulary
+from dataset.vocabulary import VOCABULARY, WORDS, Vocabulary, write_words
 
 # Template id, boxes. A number, and a slug as imports know it.
 Captions: TypeAlias = Mapping[Split, Iterable[tuple[str, tuple[str, ...]]]]
@@ -55,6 +55,7 @@ def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", 
     texts = ["".join(f"{box}|" for box in boxes) for records in rows.values() for _, boxes in records]
     vocabulary = Vocabulary.of(Counter("".join(texts)))
     path = vocabulary.write(folder)
+    words = write_words(folder, [])
     everything = [row for records in rows.values() for row in records]
     counted = Counter(template for template, _ in everything)
     manifest = Manifest(
@@ -63,11 +64,14 @@ def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", 
         kept={"toy": len(everything)},
         dropped={},
         separator="|",
+        format="tfrecord",
         compression="gzip" if compression == "gzip" else "none",
         images="none",
         features=(),
         vocabulary=File(name=VOCABULARY, bytes=path.stat().st_size, sha256=file_sha256(path)),
-        characters=sum(map(len, texts)),
+        characters=len(vocabulary.characters),
+        word_list=File(name=WORDS, bytes=words.stat().st_size, sha256=file_sha256(words)),
+        words=0,
         shards=tuple(shards),
         templates=tuple(
             DatasetTemplate(

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from configs.errors import MemeloomError
+from dataset.formats.packed import DamagedRecords
 from dataset.manifest import Manifest, read_manifest
 from dataset.schema import Split
-from dataset.tfrecord import DamagedRecords
 from dataset.vocabulary import read_vocabulary
 from train.characters import Alphabet, prefix
 from train.decode import write_captions

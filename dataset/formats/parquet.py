@@ -1,0 +1,145 @@
+"""Parquet files, for data frames, DuckDB, Spark and the package `datasets`. Needs the extra ``parquet``.
+
+One column a feature: text as strings, `boxes` as a list of strings, `image` as bytes. Pages carry a CRC-32, and a row
+group holds 4,096 records or 8 MiB of pictures, so that neither writing nor reading needs more memory. The same
+records are the same bytes with the same version of pyarrow, whose number stands in the file.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from configs.errors import MemeloomError
+from dataset.formats.contract import Check, Compression
+from dataset.formats.packed import DamagedRecords, HashedFile
+from dataset.schema import FEATURES, DatasetRecord
+
+_GROUP_RECORDS = 4096
+_GROUP_BYTES = 8 * 2**20
+_BATCH_RECORDS = 512
+
+
+class ParquetFile:
+    """Writes records into one Parquet file."""
+
+    def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:
+        from pyarrow.parquet import ParquetWriter
+
+        self.path = path
+        self.records = self.bytes = 0
+        self.sha256 = ""
+        self._columns = [name for name, _, _ in FEATURES if pictures or name != "image"]
+        self._schema = _schema(self._columns)
+        self._file = HashedFile(path)
+        self._writer: Any = ParquetWriter(
+            _Stream(self._file), self._schema, compression=compression, write_page_checksum=True
+        )
+        self._waiting: list[DatasetRecord] = []
+        self._waiting_bytes = 0
+
+    def write(self, record: DatasetRecord) -> None:
+        """Append a record."""
+        self._waiting.append(record)
+        self._waiting_bytes += len(record.image or b"")
+        self.records += 1
+        if len(self._waiting) >= _GROUP_RECORDS or self._waiting_bytes >= _GROUP_BYTES:
+            self._write_group()
+
+    def close(self) -> None:
+        """Write what is buffered and make it durable."""
+        if self._waiting:
+            self._write_group()
+        self._writer.close()
+        self._file.close()
+        self.bytes, self.sha256 = self._file.bytes, self._file.sha256
+
+    def abandon(self) -> None:
+        """Let go of the file after an error."""
+        self._file.abandon()
+
+    def _write_group(self) -> None:
+        import pyarrow as pa
+
+        columns = zip(*self._waiting, strict=True)
+        by_name = dict(zip(DatasetRecord._fields, columns, strict=True))
+        arrays = [pa.array(by_name[name], self._schema.field(name).type) for name in self._columns]
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+
+class _Stream:
+    """What pyarrow asks of a file that it writes to."""
+
+    closed = False
+
+    def __init__(self, file: HashedFile) -> None:
+        self._file = file
+        self._at = 0
+
+    def write(self, data: Any) -> int:
+        """Append what a buffer of pyarrow holds."""
+        written = self._file.write(memoryview(data))
+        self._at += written
+        return written
+
+    def tell(self) -> int:
+        """Bytes so far."""
+        return self._at
+
+    def flush(self) -> None:
+        """Everything is flushed at the end."""
+
+    def close(self) -> None:
+        """The file is closed by who opened it."""
+
+
+def _schema(columns: list[str]) -> Any:
+    import pyarrow as pa
+
+    types = {"boxes": pa.list_(pa.field("element", pa.string(), nullable=False)), "image": pa.binary()}
+    return pa.schema([pa.field(name, types.get(name, pa.string()), nullable=False) for name in columns])
+
+
+def read_parquet(path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:
+    """As `Read`; a row group in memory. The place of a record is that of its row group."""
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile as Reader
+
+    offset, number = 0, 1
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise MemeloomError(f"{path}: {error.strerror or error}") from error
+    try:
+        with stream, Reader(stream, page_checksum_verification=True) as file:
+            found: list[str] = file.schema_arrow.names
+            if not file.schema_arrow.equals(_schema(found)) or set(found) - {"image"} != set(_REQUIRED):
+                raise DamagedRecords(path, f"other columns than a dataset has ({', '.join(found)})", offset=0)
+            for group in range(file.num_row_groups):
+                offset = _begins(file.metadata.row_group(group))
+                for batch in file.iter_batches(_BATCH_RECORDS, row_groups=[group], use_threads=False):
+                    for record in _records(batch):
+                        if check is not None and (fault := check(record)):
+                            raise DamagedRecords(path, fault, offset=offset, record=number)
+                        yield record
+                        number += 1
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        what = " ".join(str(error).split())
+        raise DamagedRecords(path, f"broken row group ({what})", offset=offset, record=number) from error
+
+
+_REQUIRED = tuple(name for name, _, _ in FEATURES if name != "image")
+
+
+def _begins(group: Any) -> int:
+    """Where the bytes of a row group begin."""
+    columns = (group.column(at) for at in range(group.num_columns))
+    return min(int(column.dictionary_page_offset or column.data_page_offset) for column in columns)
+
+
+def _records(batch: Any) -> Iterator[DatasetRecord]:
+    columns = {name: column.to_pylist() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    columns["boxes"] = map(tuple, columns["boxes"])
+    columns.setdefault("image", [None] * batch.num_rows)
+    yield from map(DatasetRecord._make, zip(*(columns[name] for name in DatasetRecord._fields), strict=True))

@@ -1,0 +1,163 @@
+"""Tar files as the package `webdataset` reads them: for each record ``KEY.json`` and, if it has one, its picture.
+
+The key is the name of the tar without its ending and the number of the record, so it stands once in a dataset.
+Members have no time and no owner. The picture's ending says what it is; a picture of no known kind ends in ``.bin``.
+Convention: https://github.com/webdataset/webdataset ; tar: POSIX ustar, written and read through `tarfile`'s headers.
+"""
+
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dataset.formats.contract import Check, Compression
+from dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
+from dataset.schema import DatasetRecord
+
+_BLOCK = tarfile.BLOCKSIZE
+_END = 2 * _BLOCK
+_MAX_MEMBER_BYTES = 64 * 2**20
+# How pictures begin: https://mimesniff.spec.whatwg.org/#image-type-pattern-matching-algorithm
+_KINDS = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG\r\n\x1a\n", ".png"), (b"GIF87a", ".gif"), (b"GIF89a", ".gif"))
+
+
+class WebDatasetFile:
+    """Writes records into one tar file."""
+
+    def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:  # noqa: ARG002
+        # The name says how it is packed, and a record without a picture has no member for it.
+        self.path = path
+        self.records = self.bytes = 0
+        self.sha256 = ""
+        self._file = HashedFile(path)
+        self._key = path.name.partition(".")[0]
+        self.abandon = self._file.abandon
+
+    def write(self, record: DatasetRecord) -> None:
+        """Append a record.
+
+        Raises:
+            ValueError: its picture is larger than 64 MiB.
+        """
+        key = f"{self._key}-{self.records:06}"
+        facts = {name: value for name, value in record._asdict().items() if name != "image"}
+        self._add(f"{key}.json", json.dumps(facts, ensure_ascii=False).encode())
+        if record.image is not None:
+            self._add(key + picture_suffix(record.image), record.image)
+        self.records += 1
+
+    def close(self) -> None:
+        """Write the end of the tar and make it durable."""
+        self._file.write(b"\0" * _END)
+        self._file.close()
+        self.bytes, self.sha256 = self._file.bytes, self._file.sha256
+
+    def _add(self, name: str, data: bytes) -> None:
+        if len(data) > _MAX_MEMBER_BYTES:
+            raise ValueError(f"{name} of {len(data):,} bytes; the limit is {_MAX_MEMBER_BYTES:,}")
+        member = tarfile.TarInfo(name)  # time 0, owner 0
+        member.size = len(data)
+        self._file.write(member.tobuf(tarfile.USTAR_FORMAT))
+        self._file.write(data)
+        self._file.write(b"\0" * (-len(data) % _BLOCK))
+
+
+def picture_suffix(data: bytes) -> str:
+    """``.jpg``, ``.png``, ``.gif``, ``.webp``, or ``.bin`` for anything else."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return ".webp"
+    return next((suffix for head, suffix in _KINDS if data.startswith(head)), ".bin")
+
+
+class _Member(NamedTuple):
+    name: str
+    data: bytes
+    offset: int
+
+
+def read_webdataset(path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:
+    """As `Read`; one record in memory. Headers are checked by their sums, the rest by its structure."""
+    for number, (facts, image, offset) in enumerate(_pairs(path), start=1):
+        record = _record(facts, image)
+        fault = "not a record of a dataset" if record is None else check(record) if check is not None else ""
+        if record is None or fault:
+            raise DamagedRecords(path, fault, offset=offset, record=number)
+        yield record
+
+
+def _pairs(path: Path) -> Iterator[tuple[Any, bytes | None, int]]:
+    """The facts of each record, its picture if there is one, and where it begins."""
+    number = 0
+    facts: tuple[str, Any, int] | None = None
+    for member in _members(path):
+        key, _, suffix = member.name.partition(".")
+        if suffix != "json":
+            if facts is None or facts[0] != key:
+                raise DamagedRecords(path, "picture without a record", offset=member.offset, record=number)
+            yield facts[1], member.data, facts[2]
+            facts = None
+            continue
+        if facts is not None:
+            yield facts[1], None, facts[2]
+        number += 1
+        try:
+            facts = key, json.loads(member.data), member.offset
+        except ValueError as error:
+            raise DamagedRecords(path, f"not JSON ({error})", offset=member.offset, record=number) from error
+    if facts is not None:
+        yield facts[1], None, facts[2]
+
+
+def _record(facts: Any, image: bytes | None) -> DatasetRecord | None:
+    names = DatasetRecord._fields[:-1]
+    if isinstance(facts, dict) and tuple(facts) == names and isinstance(facts["boxes"], list):
+        texts = [*(value for name, value in facts.items() if name != "boxes"), *facts["boxes"]]
+        if all(isinstance(text, str) for text in texts):
+            return DatasetRecord(**{**facts, "boxes": tuple(facts["boxes"])}, image=image)
+    return None
+
+
+def _members(path: Path) -> Iterator[_Member]:
+    """The files in a tar."""
+    source = Unpacked(path)
+    buffer, at, before = b"", 0, 0
+    try:
+        while True:
+            buffer, before, at = source.more(buffer[at:], _BLOCK), before + at, 0
+            if len(buffer) >= _BLOCK and not any(buffer[:_BLOCK]):
+                _check_end(source, buffer)
+                return
+            name, size = _header(buffer[:_BLOCK])
+            at = _BLOCK + size + -size % _BLOCK
+            buffer = source.more(buffer, at)
+            _check_whole(buffer, at)
+            yield _Member(name, buffer[_BLOCK : _BLOCK + size], before)
+    except BrokenStream as broken:
+        raise DamagedRecords(path, str(broken), offset=before) from broken
+
+
+def _header(block: bytes) -> tuple[str, int]:
+    """Name and size of a member. Raises BrokenStream; the header's own sum tells."""
+    try:
+        member = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+    except (tarfile.HeaderError, UnicodeDecodeError) as error:
+        raise BrokenStream(f"broken header of a tar ({error})") from error
+    if not 0 <= member.size <= _MAX_MEMBER_BYTES:
+        raise BrokenStream(f"member of {member.size:,} bytes (limit {_MAX_MEMBER_BYTES:,})")
+    return member.name, member.size
+
+
+def _check_whole(buffer: bytes, size: int) -> None:
+    if len(buffer) < size:
+        raise BrokenStream("tar cut off")
+
+
+def _check_end(source: Unpacked, rest: bytes) -> None:
+    """At least two blocks of zeros, and nothing else until the end."""
+    rest = source.more(rest, _END)
+    _check_whole(rest, _END)
+    while rest and not any(rest):
+        rest = source.more(b"", 1)
+    if rest:
+        raise BrokenStream("something behind the end of a tar")

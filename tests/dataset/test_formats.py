@@ -1,0 +1,308 @@
+"""Every format takes records and gives them back, is the same bytes each time, and never takes damage for records."""
+
+import errno
+import hashlib
+import json
+import random
+import tarfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.records import Meme
+from configs.errors import ConfigError, MemeloomError
+from configs.progress import Silent
+from configs.schema import Config, Dataset
+from dataset.build import build_dataset
+from dataset.formats import parquet
+from dataset.formats.contract import Compression, FormatName
+from dataset.formats.packed import DamagedRecords
+from dataset.formats.registry import FORMATS, check_format, check_readable, tensorflow_reads
+from dataset.formats.webdataset import picture_suffix
+from dataset.manifest import read_manifest
+from dataset.schema import SPLITS, DatasetRecord
+from dataset.shards import ShardWriter
+from dataset.verify import verify_dataset
+
+MakeConfig = Callable[..., Config]
+MakeMemes = Callable[..., list[Meme]]
+Fill = Callable[[Config, Iterable[Meme]], None]
+ALL: list[tuple[FormatName, Compression]] = [
+    (name, compression) for name, made in FORMATS.items() if made.counted for compression in made.suffixes
+]
+PICTURES = [b"\xff\xd8\xff jpeg", b"\x89PNG\r\n\x1a\n png", b"GIF89a gif", b"RIFF1234WEBPVP8 webp", b"who knows", b""]
+
+
+def records(number: int, *, pictures: bool) -> list[DatasetRecord]:
+    rng = random.Random(number)
+    made = []
+    for at in range(number):
+        boxes = tuple("".join(rng.choices("abc déf✓猫😀 \"\\\n'|", k=rng.randrange(60))) for _ in range(at % 4))
+        image = PICTURES[at % len(PICTURES)] * (at % 50 + 1) if pictures else None
+        text = "".join(f"{box}|" for box in boxes)
+        made.append(DatasetRecord(f"s:{at}", str(at % 7), "Ünicode ✓", "s", SPLITS[at % 3], text, boxes, "ab", image))
+    return made
+
+
+def write(path: Path, name: FormatName, compression: Compression, made: list[DatasetRecord], *, pictures: bool) -> Any:
+    file = FORMATS[name].create(path, compression, pictures=pictures)
+    for record in made:
+        file.write(record)
+    file.close()
+    return file
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Callable[[FormatName, Compression], Path]:
+    return lambda name, compression: tmp_path / f"train-00000{FORMATS[name].suffixes[compression]}"
+
+
+Place = Callable[[FormatName, Compression], Path]
+
+
+@pytest.mark.parametrize("pictures", [False, True])
+@pytest.mark.parametrize(("name", "compression"), ALL)
+def test_records_come_back(place: Place, name: FormatName, compression: Compression, pictures: bool) -> None:
+    made, path = records(1500, pictures=pictures), place(name, compression)
+    file = write(path, name, compression, made, pictures=pictures)
+    assert list(FORMATS[name].read(path)) == made
+    assert (file.records, file.bytes) == (1500, path.stat().st_size)
+    assert file.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(("name", "compression"), ALL)
+def test_no_records_are_a_whole_file(place: Place, name: FormatName, compression: Compression) -> None:
+    path = place(name, compression)
+    assert write(path, name, compression, [], pictures=False).records == 0
+    assert list(FORMATS[name].read(path)) == []
+
+
+@pytest.mark.parametrize(("name", "compression"), ALL)
+def test_the_same_records_are_the_same_bytes(
+    tmp_path: Path, place: Place, name: FormatName, compression: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, path = records(700, pictures=True), place(name, compression)
+    write(path, name, compression, made, pictures=True)
+    first = path.rename(tmp_path / "first").read_bytes()
+    monkeypatch.setattr(time, "time", lambda: 4e9)
+    write(path, name, compression, made, pictures=True)
+    assert path.read_bytes() == first
+
+
+@pytest.mark.parametrize(("name", "compression"), ALL)
+def test_a_cut_file_is_never_taken_for_a_whole_one(place: Place, name: FormatName, compression: Compression) -> None:
+    path = place(name, compression)
+    made = records(40, pictures=True)
+    write(path, name, compression, made, pictures=True)
+    whole = path.read_bytes()
+    for length in {0, 1, 100, 511, 512, len(whole) // 3, len(whole) // 2, len(whole) - 700, len(whole) - 1}:
+        path.write_bytes(whole[:length])
+        if length == 0 and path.suffix == ".tfrecord":
+            assert list(FORMATS[name].read(path)) == [], "a TFRecord file of no records"
+            continue
+        with pytest.raises(DamagedRecords, match=path.name):
+            list(FORMATS[name].read(path))
+
+
+@pytest.mark.parametrize(("name", "compression"), ALL)
+def test_noise_is_refused(place: Place, name: FormatName, compression: Compression) -> None:
+    path = place(name, compression)
+    for seed in range(20):
+        path.write_bytes(random.Random(seed).randbytes(3000))
+        with pytest.raises(DamagedRecords):
+            list(FORMATS[name].read(path))
+
+
+@pytest.mark.parametrize(("name", "compression"), ALL)
+def test_a_flipped_byte_is_found_or_lies_where_only_the_sha256_looks(
+    place: Place, name: FormatName, compression: Compression
+) -> None:
+    path = place(name, compression)
+    made = records(60, pictures=True)
+    write(path, name, compression, made, pictures=True)
+    whole = path.read_bytes()
+    missed = 0
+    for at in range(0, len(whole), max(len(whole) // 150, 1)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        try:
+            missed += list(FORMATS[name].read(path)) != made
+        except DamagedRecords:
+            continue
+    if (name, compression) != ("webdataset", "none"):
+        assert missed == 0, "a tar has sums of its headers only"
+
+
+@pytest.mark.parametrize(("name", "compression"), ALL)
+def test_a_record_that_does_not_pass_is_named(place: Place, name: FormatName, compression: Compression) -> None:
+    path = place(name, compression)
+    write(path, name, compression, records(30, pictures=False), pictures=False)
+    with pytest.raises(DamagedRecords, match=r"not my type at byte .*\(record 18\)") as caught:
+        list(FORMATS[name].read(path, lambda record: "not my type" if record.id == "s:17" else ""))
+    assert caught.value.record == 18
+    assert caught.value.offset > 0
+
+
+@pytest.mark.parametrize(("name", "compression"), ALL)
+def test_a_file_that_is_not_there_is_a_plain_error(place: Place, name: FormatName, compression: Compression) -> None:
+    with pytest.raises(MemeloomError, match="No such file"):
+        list(FORMATS[name].read(place(name, compression)))
+
+
+@pytest.mark.parametrize(("name", "compression"), [*ALL, ("dummy", "none")])
+def test_a_writer_never_overwrites(place: Place, name: FormatName, compression: Compression) -> None:
+    path = place(name, compression)
+    path.write_bytes(b"mine")
+    with pytest.raises(FileExistsError):
+        FORMATS[name].create(path, compression, pictures=False)
+    assert path.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(("name", "compression"), ALL)
+def test_a_full_disk_reaches_the_caller_as_such(
+    tmp_path: Path, settings: Dataset, name: FormatName, compression: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("dataset.formats.packed.HashedFile._put", lambda self, data: full(data))
+    wanted = settings.model_copy(update={"format": name, "compression": compression, "images": "meme"})
+
+    def write_all() -> None:
+        with ShardWriter(tmp_path, wanted) as writer:
+            for record in records(10_000, pictures=True):
+                writer.write(record)
+            writer.finish()
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_all()
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_row_groups_are_bounded_in_records_and_in_bytes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyarrow.parquet import ParquetFile
+
+    monkeypatch.setattr(parquet, "_GROUP_RECORDS", 100)
+    monkeypatch.setattr(parquet, "_GROUP_BYTES", 10_000)
+    path = place("parquet", "none")
+    write(path, "parquet", "none", records(250, pictures=False), pictures=False)
+    assert [ParquetFile(path).metadata.row_group(at).num_rows for at in range(3)] == [100, 100, 50]
+    path.unlink()
+    big = [record._replace(image=bytes(4000)) for record in records(9, pictures=True)]
+    write(path, "parquet", "none", big, pictures=True)
+    assert [ParquetFile(path).metadata.row_group(at).num_rows for at in range(3)] == [3, 3, 3]
+
+
+def test_a_data_frame_reads_the_parquet(place: Place) -> None:
+    from pyarrow.parquet import read_table
+
+    made = records(20, pictures=True)
+    write(place("parquet", "zstd"), "parquet", "zstd", made, pictures=True)
+    table = read_table(place("parquet", "zstd"))
+    assert table.column("text").to_pylist() == [record.text for record in made]
+    assert [tuple(boxes) for boxes in table.column("boxes").to_pylist()] == [record.boxes for record in made]
+    assert table.column("image").to_pylist() == [record.image for record in made]
+
+
+@pytest.mark.parametrize("column", ["text", "boxes"])
+def test_parquet_of_other_columns_is_refused(place: Place, column: str) -> None:
+    from pyarrow.parquet import read_table, write_table
+
+    path = place("parquet", "none")
+    write(path, "parquet", "none", records(3, pictures=False), pictures=False)
+    table = read_table(path).drop([column])
+    write_table(table, path)
+    with pytest.raises(DamagedRecords, match="other columns than a dataset has"):
+        list(FORMATS["parquet"].read(path))
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
+def test_webdataset_itself_reads_our_tars(place: Place, compression: Compression) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    made = [record for record in records(60, pictures=True) if record.image]
+    path = place("webdataset", compression)
+    write(path, "webdataset", compression, made, pictures=True)
+    samples = list(webdataset.WebDataset(str(path), shardshuffle=False))
+    assert len(samples) == len({sample["__key__"] for sample in samples}) == len(made)
+    for sample, record in zip(samples, made, strict=True):
+        facts = json.loads(sample["json"])
+        assert (facts["id"], facts["text"], tuple(facts["boxes"])) == (record.id, record.text, record.boxes)
+        assert sample[picture_suffix(record.image or b"")[1:]] == record.image
+
+
+def test_members_of_a_tar_have_no_time_and_no_owner(place: Place) -> None:
+    write(place("webdataset", "none"), "webdataset", "none", records(3, pictures=True), pictures=True)
+    with tarfile.open(place("webdataset", "none")) as tar:
+        members = tar.getmembers()
+    assert [member.name for member in members] == [
+        "train-00000-000000.json", "train-00000-000000.jpg", "train-00000-000001.json", "train-00000-000001.png",
+        "train-00000-000002.json", "train-00000-000002.gif",
+    ]  # fmt: skip
+    assert {(m.mtime, m.uid, m.gid, m.uname, m.gname, m.mode) for m in members} == {(0, 0, 0, "", "", 0o644)}
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [(b"[1]", "not a record"), (b"{", "not JSON"), (b'{"id": "s:1"}', "not a record"), (b"\xff\xfe", "not JSON")],
+)
+def test_a_tar_of_something_else_is_refused(place: Place, data: bytes, what: str) -> None:
+    import io
+
+    with tarfile.open(place("webdataset", "none"), "w", format=tarfile.USTAR_FORMAT) as tar:
+        member = tarfile.TarInfo("a.json")
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+    with pytest.raises(DamagedRecords, match=f"{what}.*record 1"):
+        list(FORMATS["webdataset"].read(place("webdataset", "none")))
+
+
+@pytest.mark.parametrize(("name", "compression"), [*ALL, ("dummy", "none"), ("dummy", "gzip")])
+def test_a_build_in_each_format_is_verified_and_repeats(
+    config: MakeConfig, fill: Fill, english: MakeMemes, name: FormatName, compression: Compression
+) -> None:
+    settings = config(format=name, compression=compression, shard_records=60)
+    fill(settings, english(300))
+    folder = Path(settings.dataset.output)
+    summary = build_dataset(settings, Silent())
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    manifest = verify_dataset(folder)
+    assert (manifest.format, manifest.compression) == (name, compression)
+    assert summary.counts["kept"] == sum(shard.records for shard in manifest.shards) == 300
+    assert all(shard.name.endswith(FORMATS[name].suffixes[compression]) for shard in manifest.shards)
+    assert f"(compression: {compression})" in (folder / "README.md").read_text()
+    build_dataset(settings, Silent())
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
+    if FORMATS[name].counted:
+        kept = [r.id for shard in manifest.shards for r in FORMATS[name].read(folder / shard.name)]
+        assert len(set(kept)) == 300
+
+
+def test_a_dummy_never_replaces_a_dataset(config: MakeConfig, fill: Fill, english: MakeMemes) -> None:
+    real = config()
+    fill(real, english(30))
+    build_dataset(real, Silent())
+    with pytest.raises(ConfigError, match=r"dummy would replace the dataset in .* by nothing"):
+        build_dataset(config(format="dummy"), Silent())
+    assert read_manifest(Path(real.dataset.output)).format == "tfrecord"
+
+
+def test_what_does_not_go_together_is_refused_before_anything_is_touched(config: MakeConfig) -> None:
+    with pytest.raises(ConfigError, match=r"dataset\.compression: webdataset has none, gzip, not zstd"):
+        build_dataset(config(format="webdataset", compression="zstd"), Silent())
+
+
+def test_parquet_without_pyarrow_is_one_clear_line(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataset.formats.registry.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"parquet needs pyarrow: pip install .*memeloom\[parquet\]"):
+        check_format(config(format="parquet").dataset)
+    check_readable("tfrecord")
+
+
+def test_what_tensorflow_reads() -> None:
+    assert [pair for pair in [*ALL, ("dummy", "none")] if tensorflow_reads(*pair)] == [
+        ("tfrecord", "none"),
+        ("tfrecord", "gzip"),
+    ]
