@@ -22,11 +22,14 @@ _SAME = 48.0  # how far the ink's own pixels deviate
 _OUTLINE_SAME = 70.0  # likewise those of a thin outline
 _SET_OFF = 60.0  # how far what is next to the ink is from it
 _THICKEST = 0.42  # stroke, in heights of a letter
+_STROKE = 0.3  # likewise, of most letters
 _HEIGHTS = (0.45, 1.7)  # of a piece of writing, likewise
 _WIDEST = 2.2  # likewise: letters may touch
 _LEAST_AREA = 0.05  # of a letter's height, squared
 _OUTSIDE = 0.3  # how far the middle of a letter may be outside of the box, in heights of a letter
 _WIDEST_OUTLINE = 0.16
+_BESIDE = 2.0  # heights of a letter: diameter of what belongs to it
+_SURELY = 0.8  # how much letters of another colour have to look like it
 _MOSTLY = 0.6  # of the ring around letters has the outline's colour
 
 
@@ -51,8 +54,13 @@ class Ink:
 
 @dataclass(frozen=True)
 class _Tried:
-    """One colour. same: pixels that have it; letters: those of them that look like writing; both 0 or 1."""
+    """One colour.
 
+    like: how much its pixels look like writing; sure: that, as far as they are spread over the box; both 0-1.
+    same: pixels that have it; letters: those of them that look like writing; both 0 or 1.
+    """
+
+    like: float
     sure: float
     colour: Colour
     same: Pixels
@@ -73,11 +81,14 @@ def find_ink(picture: Pixels, box: Box, height: float) -> tuple[Ink, Pixels] | N
     best = max(tried, key=lambda each: each.sure)
     outline, width = _outline(light, best.letters, height)
     writing = _writing(best, height)
-    if outline is not None:
+    for other in sorted(tried, key=lambda each: -each.like):
         # Where the ground has the ink's colour, letters show by their outline alone.
-        for other in tried:
-            if other is not best and np.linalg.norm(other.colour - outline) < _OUTLINE_SAME:
-                writing |= _by_outline(other, writing, height)
+        is_outline = outline is not None and np.linalg.norm(other.colour - outline) < _OUTLINE_SAME
+        # Other lines may be of another colour.
+        if other is not best and (is_outline or other.like > _SURELY):
+            writing |= _elsewhere(other, writing, height)
+    # If it was the outline that looked most like writing, the ink is between its lines.
+    writing = np.asarray(cv2.morphologyEx(writing, cv2.MORPH_CLOSE, disc(_STROKE * height)), np.uint8)
     return Ink(best.height, best.colour, outline, width, best.sure), np.asarray(255 * writing, np.uint8)
 
 
@@ -108,7 +119,8 @@ def _try(light: NDArray[np.float32], box: Box, height: float, colour: Colour) ->
     thin = letters[box].sum() / max(int(same[box].sum()), 1)
     set_off = (distance[ring] > _SET_OFF).mean() if ring.any() else 0.0
     spread = (cv2.dilate(letters, disc(0.8 * height))[box] > 0).mean()
-    return _Tried(float(thin**0.5 * set_off * spread), colour, same, letters, tall)
+    like = float(thin**0.5 * set_off)
+    return _Tried(like, like * float(spread), colour, same, letters, tall)
 
 
 def _thin(same: Pixels, height: float) -> Pixels:
@@ -132,15 +144,15 @@ def _letters(thin: Pixels, box: Box, height: float) -> tuple[Pixels, float]:
 
 def _writing(found: _Tried, height: float) -> Pixels:
     """The letters with what belongs to them: points, commas, and strokes that touch something else."""
-    near = cv2.dilate(found.letters, disc(0.7 * height))
+    near = cv2.dilate(found.letters, disc(_BESIDE * height))
     return np.where(near > 0, _thin(found.same, height), 0).astype(np.uint8) | found.letters
 
 
-def _by_outline(found: _Tried, writing: Pixels, height: float) -> Pixels:
-    """Letters of the outline's colour away from `writing`, filled."""
+def _elsewhere(found: _Tried, writing: Pixels, height: float) -> Pixels:
+    """Letters away from `writing`, with what belongs to them."""
     seen = cv2.dilate(writing, disc(0.5 * height))
-    alone = np.where(seen > 0, 0, found.letters).astype(np.uint8)
-    return np.asarray(cv2.morphologyEx(alone, cv2.MORPH_CLOSE, disc(0.3 * height)), np.uint8)
+    alone = replace(found, letters=np.where(seen > 0, 0, found.letters).astype(np.uint8))
+    return np.where(seen > 0, 0, _writing(alone, height)).astype(np.uint8)
 
 
 def _outline(light: NDArray[np.float32], letters: Pixels, height: float) -> tuple[Colour | None, float]:

@@ -101,11 +101,11 @@ def recover(members: Sequence[Member]) -> Recovered | None:
         return None
     laid = _framed(laid)
     size = _size(laid)
-    first = merge([_layer(each, size) for each in laid])
+    first = merge([layer_of(each, size) for each in laid])
     laid = _lay_on_common(chosen, sketches, laid, inpaint(first.pixels, _unknown(first)))
     if len(laid) < FEWEST_MEMBERS:
         return None
-    second = merge([_judged(_layer(each, size), first) for each in laid])
+    second = merge([_judged(layer_of(each, size), first) for each in laid])
     return Recovered(
         picture=inpaint(second.pixels, _unknown(second)),
         laid=tuple(laid),
@@ -214,7 +214,8 @@ def _size(laid: Sequence[Laid]) -> tuple[int, int]:
     return max(1, round(sides[0] * shrink)), max(1, round(sides[1] * shrink))
 
 
-def _layer(each: Laid, size: tuple[int, int]) -> Layer:
+def layer_of(each: Laid, size: tuple[int, int]) -> Layer:
+    """A member as it lies on the template of `size` (width, height), without what was read in it."""
     pixels, there = lay_on(each.picture, each.affine, size)
     words, _ = lay_on(each.words.mask, each.affine, size)
     return Layer(pixels, np.where(words > 64, 0, there).astype(np.uint8))

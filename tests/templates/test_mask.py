@@ -41,6 +41,20 @@ def test_the_look_of_a_text_is_told() -> None:
     assert ink.height == pytest.approx(0.86 * 0.12 * 700, rel=0.2)  # Anton's capitals
 
 
+def test_lines_of_two_colours_and_their_points_are_masked() -> None:
+    first = write(scene(9), [("THE FIRST LINE IS WHITE...", 0.5, 0.42)], size=0.08)
+    second = write(first.picture, [("...THE SECOND IS YELLOW!", 0.5, 0.54)], size=0.08, colour=YELLOW)
+    both = Worded(scene(9), second.picture, ())
+    (one,), (other,) = first.boxes, second.boxes
+    left, right = min(one.x, other.x), max(one.x + one.width, other.x + other.width)
+    box = OcrBox(
+        text=f"{one.text} {other.text}", x=left, y=one.y, width=right - left, height=other.y + other.height - one.y,
+        confidence=90.0,
+    )  # fmt: skip
+    ink, _ = covered(both, find_words(as_jpeg(both.picture), (box,)).mask)
+    assert ink > 0.94
+
+
 def test_where_the_ground_has_the_colour_of_the_ink_the_outline_shows_the_letters() -> None:
     half_white = scene(3)
     half_white[:, 250:] = 255
