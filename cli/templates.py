@@ -31,27 +31,41 @@ def command(ctx: click.Context) -> None:
 @click.option("--again", is_flag=True, help="Look again at memes that stayed unknown, too.")
 @click.option("--retry-failed", is_flag=True, help="Try again what was set aside, too.")
 @click.option("--engine", type=click.Choice(["local", "ray"]), help="Where workers run. [default: engine.kind]")
+@click.option(
+    "--inpaint/--no-inpaint",
+    default=None,
+    help="Then take the words off every meme's picture, or do not. [default: templates.inpaint]",
+)
 @click.option("--failed", is_flag=True, help="List what was set aside, and why; look at nothing.")
 @click.pass_obj
 def run(
-    session: Session, again: bool = False, retry_failed: bool = False, engine: str | None = None, failed: bool = False
+    session: Session,
+    again: bool = False,
+    retry_failed: bool = False,
+    engine: str | None = None,
+    inpaint: bool | None = None,
+    failed: bool = False,
 ) -> None:
     """Recognise the templates of memes; find new ones among the rest.
 
     Memes with an image whose page names no template are leased in batches and compared with the pictures of the
     templates in the catalog. Memes on no known template are compared with each other: what enough of them share
-    becomes a template. A run that was stopped goes on where it was.
+    becomes a template, and gets its picture and its text boxes from them. A run that was stopped goes on where it was.
     """
+    from templates.apart import apart_memes
     from templates.stage import failed_memes, match_memes
 
     if failed and (again or retry_failed):
         raise click.UsageError("--failed goes with neither --again nor --retry-failed")
-    config = session.config(*([f"engine.kind={engine}"] if engine else []))
+    chosen = {"engine.kind": engine, "templates.inpaint": inpaint}
+    config = session.config(*(f"{key}={str(value).lower()}" for key, value in chosen.items() if value is not None))
     if failed:
         for meme_id, reason in failed_memes(config):
             click.echo(f"{meme_id}\t{reason}")
         return
     session.run("templates", config, partial(match_memes, retry_failed=retry_failed, again=again))
+    if config.templates.inpaint:
+        session.run("inpaint", config, partial(apart_memes, retry_failed=retry_failed, again=again))
 
 
 @command.command(name="list")

@@ -1,5 +1,6 @@
 """One run of the stage: memes' pictures out to the workers, their sketches back, what they tell into the catalog."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
@@ -13,6 +14,7 @@ from templates.founding import Explorer
 from templates.ledger import Ledger
 from templates.merging import point_members
 from templates.naming import Titles, unnamed
+from templates.recovery import recover_templates
 from templates.settle import Settler
 from templates.sketch import Sketch
 from templates.worker import Picture, sketch_all
@@ -54,6 +56,8 @@ class Run:
     def __init__(self, config: Config, documents: DocumentStore, progress: Progress) -> None:
         self._config = config
         self._documents = documents
+        self._progress = progress
+        self._recovered: Counter[str] = Counter()
         self._explorer = Explorer(config.templates)
         self._settler = Settler(config, documents, self._explorer, STAGE)
         self._leased = LeasedRun(STAGE, Recognition(documents, self._explorer), documents, config.templates, progress)
@@ -70,6 +74,7 @@ class Run:
         if self._leased.tally:
             self._settler.catch_up()
             self._name_found()
+        self._recover()
         return held
 
     def summary(self, seconds: float, held: int = 0) -> Summary:
@@ -82,14 +87,21 @@ class Run:
         counts = {"templates": len(self._explorer.atlas), "memes": memes}
         counts |= {name: groups[name] for name in _OUTCOMES if groups[name] or name in ("matched", "unknown")}
         found = {"templates found": explored["found"], "templates merged": explored["merged"]}
+        made = {"pictures recovered": self._recovered["pictures"], "text boxes learned": self._recovered["boxes"]}
         rest = {"learned later": explored["learned"], "strangers forgotten": explored["forgotten"], "held": held}
-        more = {name: n for name, n in {**found, **rest}.items() if n}
+        more = {name: n for name, n in {**found, **made, **rest}.items() if n}
         return Summary(
             stage=STAGE,
             counts={**counts, **more},
-            reasons={**reasons(self._leased.tally), **_pictures(explored)},
+            reasons={**reasons(self._leased.tally), **_of_templates(explored), **_of_templates(self._recovered)},
             seconds={"total": seconds},
         )
+
+    def _recover(self) -> None:
+        """Templates that no site shows get their picture; who is made on what is asked once more by that."""
+        self._recovered = recover_templates(self._config, self._documents, self._progress)
+        if self._recovered["pictures"]:
+            self._settler.catch_up()
 
     def _name_found(self) -> None:
         """Templates that got members and have no name yet get one, if the titles of their memes agree on it."""
@@ -108,6 +120,6 @@ class Run:
                 point_members(self._documents, named.id, named)
 
 
-def _pictures(explored: Mapping[str, int]) -> dict[str, int]:
-    """Pictures of templates that could not be looked at."""
-    return {f"template's {reason}": n for reason, n in reasons(explored).items()}
+def _of_templates(tally: Mapping[str, int]) -> dict[str, int]:
+    """Why templates could not be looked at, or recovered."""
+    return {f"template's {reason}": n for reason, n in reasons(tally).items()}

@@ -64,6 +64,15 @@ def test_a_run_tells_what_it_found_and_how_to_go_on(
     assert "templates found" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("arguments", "inpaints"), [((), False), (("--inpaint",), True)])
+def test_words_are_taken_off_if_that_is_wanted(
+    documents: DocumentStore, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], inpaints: bool
+) -> None:
+    assert templates("run", *arguments) == 0
+    assert ("inpaint: done" in capsys.readouterr().out) == inpaints
+    assert [meme.clean is not None for meme in documents.scan()] == [inpaints] * len(TEXTS)
+
+
 def test_decisions_are_taken_by_command(documents: DocumentStore, capsys: pytest.CaptureFixture[str]) -> None:
     templates()
     template_id = found(documents).id

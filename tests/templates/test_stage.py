@@ -162,3 +162,31 @@ def test_pictures_without_anything_in_them_are_unknown_and_not_remembered(config
     assert run(config).counts == {"templates": 0, "memes": 2, "matched": 0, "unknown": 2}
     assert shelf.strangers() == []
     assert run(config).counts["memes"] == 0
+
+
+def test_a_found_template_gets_its_picture_and_its_text_boxes_in_the_same_run(
+    config: Config, shelf: Shelf, captioned: Captioned
+) -> None:
+    for number in range(6):
+        shelf.meme(f"new{number}", captioned(5, number))
+    assert run(config).counts["pictures recovered"] == 1
+    (template,) = shelf.documents.templates()
+    assert template.clean is not None
+    assert template.clean.method == "median"
+    assert len(template.clean.made_from) == 6
+    assert template.boxes
+    # It is recognised by that picture from now on.
+    assert [stored.meme for stored in shelf.documents.sketches(template.id)].count("") == 1
+    assert "pictures recovered" not in run(config).counts
+
+
+def test_a_template_without_a_picture_that_pages_name_gets_one_without_any_work_leased(
+    config: Config, shelf: Shelf, captioned: Captioned
+) -> None:
+    ref = shelf.template("bare", None).ref()
+    for number in range(4):
+        shelf.meme(f"named{number}", captioned(6, number), template=ref)
+    shelf.meme("later", captioned(6, 7))
+    summary = run(config)
+    assert summary.counts["pictures recovered"] == 1
+    assert shelf.made_on("later") == "bare"
