@@ -1,32 +1,31 @@
 """Finds the templates that a picture is made on, among many thousands: hashed corners propose, pixels verify.
 
-Each corner of each template lies in several hash tables, under some of its bits (locality-sensitive hashing,
-Indyk and Motwani 1998). The corners of a picture vote for the templates that they meet there; where a
-template gets several votes, `templates.placing` looks closely.
+The corners of a picture vote for the views of templates that have corners like them (`templates.tables`); a view is
+a template at one size. Corners look alike at one size only, so votes that are right agree on one shift in pixels.
+The views on which most votes agree are looked at closely by `templates.placing`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from templates.corners import Bits
-from templates.placing import Placing, place
-from templates.sketch import Sketch
+from templates.corners import Points
+from templates.placing import Placing, settle, size_at
+from templates.sketch import SIDES, Sketch
+from templates.tables import CornerTables, Numbers, points_of, shift_views, views_of
 
-_TABLES = 8
-_KEY_BITS = 18
-# A place in a table that overflows is common to many pictures (letters, borders): it tells nothing.
-_SLOTS = 16
 _FEWEST_CORNERS = 8
-_LOOK_AT = 4
-_FEWEST_VOTES = 3
-_FREE = -1
-
-_random = np.random.default_rng(1998)
-_BITS_OF_KEY = np.stack([_random.permutation(256)[:_KEY_BITS] for _ in range(_TABLES)])
-_WEIGHTS = (1 << np.arange(_KEY_BITS)).astype(np.float32)
-_EACH_TABLE = np.arange(_TABLES)
+_FIRST_ROOM, _GROWTH = 1600, 3  # views; in multiples of those that there are
+_FEWEST_VOTES, _FEWEST_AGREED = 3, 5
+_CONSIDERED = 100  # views at most, by their votes
+_NEARLY = 0.4  # of the votes that agree on the best view
+_CELL = np.float32(40)  # pixels within which shifts agree
+_CELLS = 8  # a side; what lies farther comes round again
+_FAR = 1 << 12  # cells: no shift is so large
+_OFFSETS = np.array([(0, 0), (1, 1), (0, 1), (1, 0)], np.int32)  # in half cells
+_LEVELS = np.arange(len(SIDES))
 
 
 @dataclass(frozen=True)
@@ -37,79 +36,151 @@ class Match:
     placing: Placing
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A sketch, and its number in the part of the index where its views are."""
+
+    key: str
+    sketch: Sketch
+    part: "_Part"
+    number: int
+
+    @property
+    def views(self) -> Numbers:
+        """Of each corner the number of its view."""
+        return np.repeat(self.number * len(SIDES) + _LEVELS, self.sketch.counts)
+
+
+class _Part:
+    """One set of tables. base: how many sketches the parts before have room for."""
+
+    def __init__(self, views: int, base: int) -> None:
+        self.tables = CornerTables(views)
+        self.base = base
+        self.room = self.tables.room // len(SIDES)
+        self.free = list(range(self.room - 1, -1, -1))
+
+
 class SketchIndex:
-    """Sketches by key. Grows and shrinks in place.
+    """Sketches by key. Grows and shrinks in place: tables that are full get others beside them, none is built again.
+
+    A sketch takes 10 kB and its share of the tables 8 kB or a little more.
 
     min_agreement: share of a template's blocks in view that a picture must show, 0-1.
     """
 
     def __init__(self, min_agreement: float) -> None:
         self._min_agreement = min_agreement
-        self._numbers: dict[str, int] = {}
-        self._entries: list[tuple[str, Sketch] | None] = []
-        self._tables = np.full((_TABLES, 1 << _KEY_BITS, _SLOTS), _FREE, np.int32)
-        self._fill = np.zeros((_TABLES, 1 << _KEY_BITS), np.uint8)
+        self._entries: dict[str, _Entry] = {}
+        self._parts: list[_Part] = []
+        self._owners: list[_Entry | None] = []  # by number in the whole index
+        self._sizes = np.empty((0, 2), np.float32)  # of all views, in pixels
+        self._places = np.empty(0, np.int32)  # of all views, -1 between look-ups
 
     def __len__(self) -> int:
         """How many sketches there are."""
-        return len(self._numbers)
+        return len(self._entries)
 
     def __contains__(self, key: str) -> bool:
         """Whether a sketch is there under `key`."""
-        return key in self._numbers
+        return key in self._entries
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the tables, in bytes."""
+        return self._sizes.nbytes + sum(part.tables.nbytes for part in self._parts)
 
     def add(self, key: str, sketch: Sketch) -> bool:
         """Make a sketch known, in place of what is there under `key`. False if it is too plain to be recognised."""
         self.remove(key)
-        if len(sketch.bits) < _FEWEST_CORNERS:
+        if sketch.counts[0] < _FEWEST_CORNERS:
             return False
-        number = len(self._entries)
-        self._numbers[key] = number
-        self._entries.append((key, sketch))
-        for table, keys in enumerate(_hashes(sketch.bits).T):
-            places = np.unique(keys)
-            fill = self._fill[table, places]
-            room = fill < _SLOTS
-            self._tables[table, places[room], fill[room]] = number
-            self._fill[table, places[room]] += 1
+        part = next((part for part in self._parts if part.free), None) or self._grow()
+        entry = _Entry(key, sketch, part, part.free.pop())
+        part.tables.add(entry.views, sketch.bits, sketch.points)
+        number = part.base + entry.number
+        self._entries[key] = self._owners[number] = entry
+        self._sizes[number * len(SIDES) + _LEVELS] = [size_at(sketch, level) for level in range(len(SIDES))]
         return True
 
     def remove(self, key: str) -> None:
         """Forget the sketch under `key`, if there is one."""
-        number = self._numbers.pop(key, None)
-        if number is not None:
-            self._entries[number] = None
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            entry.part.tables.remove(entry.views, entry.sketch.bits)
+            entry.part.free.append(entry.number)
+            self._owners[entry.part.base + entry.number] = None
 
     def find(self, sketch: Sketch, most: int = 1) -> list[Match]:
         """Up to `most` sketches that the picture shows, mirrored or not, the one with the highest agreement first."""
-        found = self._find(sketch, most, mirrored=False)
+        found: dict[str, Match] = {}
+        self._find(sketch, most, found, mirrored=False)
         if len(found) < most:
-            found += self._find(sketch.mirrored, most - len(found), mirrored=True)
-        return sorted(found, key=lambda match: -match.placing.agreement)
+            self._find(sketch.mirrored, most, found, mirrored=True)
+        return sorted(found.values(), key=lambda match: -match.placing.agreement)
 
-    def _find(self, sketch: Sketch, most: int, *, mirrored: bool) -> list[Match]:
-        found = []
-        for number in self._proposed(sketch, max(_LOOK_AT, 2 * most)):
-            entry = self._entries[number]
-            placing = place(sketch, entry[1]) if entry else None
-            if entry and placing and placing.agreement >= self._min_agreement:
-                found.append(Match(entry[0], replace(placing, mirrored=mirrored)))
+    def _grow(self) -> _Part:
+        base = len(self._owners)
+        part = _Part(max(_FIRST_ROOM, _GROWTH * base * len(SIDES)), base)
+        self._parts.append(part)
+        self._owners += [None] * part.room
+        self._sizes = np.concatenate([self._sizes, np.ones((part.room * len(SIDES), 2), np.float32)])
+        self._places = np.full(len(self._sizes), -1, np.int32)
+        return part
+
+    def _find(self, sketch: Sketch, most: int, found: dict[str, Match], *, mirrored: bool) -> None:
+        for view, here, there in self._propose(sketch, most):
+            owner = self._owners[view // len(SIDES)]
+            if owner is None or owner.key in found:
+                continue
+            placing = settle(sketch, owner.sketch, view % len(SIDES), here, there)
+            if placing and placing.shows(self._min_agreement):
+                found[owner.key] = Match(owner.key, replace(placing, mirrored=mirrored))
                 if len(found) == most:
-                    break
-        return found
+                    return
 
-    def _proposed(self, sketch: Sketch, most: int) -> NDArray[np.int64]:
-        if not len(sketch.bits) or not self._entries:
-            return np.empty(0, np.int64)
-        keys = _hashes(sketch.bits)
-        met = self._tables[_EACH_TABLE, keys]
-        met[self._fill[_EACH_TABLE, keys] >= _SLOTS] = _FREE
-        votes = np.bincount(met[met != _FREE], minlength=len(self._entries))
-        best = np.argsort(-votes, kind="stable")[:most]
-        return best[votes[best] >= _FEWEST_VOTES]
+    def _propose(self, sketch: Sketch, most: int) -> Iterator[tuple[int, Points, Points]]:
+        """The views that a picture may show, likeliest first; and the points that vote for it, here and there."""
+        bits = sketch.bits[: sketch.counts[0]]
+        met = [(part, *part.tables.meet(bits)) for part in self._parts] if len(bits) else []
+        if not met:
+            return
+        corners = np.concatenate([corner for _, corner, _ in met])
+        entries = np.concatenate([shift_views(entry, part.base * len(SIDES)) for part, _, entry in met])
+        views = views_of(entries)
+        likely = _most_voted(views)
+        if not len(likely):
+            return
+        # From here on views are counted by their places in `likely`.
+        self._places[likely] = np.arange(len(likely))
+        voted = self._places[views]
+        self._places[likely] = -1
+        usable = np.flatnonzero(voted >= 0)
+        voted, here, there = voted[usable], sketch.points[corners[usable]], points_of(entries[usable])
+        agreed = _agreed(voted, there * self._sizes[likely[voted]] - here * size_at(sketch, 0), len(likely))
+        # Whoever asks for one wants the best: what has far fewer votes is not looked at.
+        least = max(_FEWEST_AGREED, _NEARLY * agreed.max() if most == 1 else 0)
+        for best in np.argsort(-agreed, kind="stable")[: 2 * most + 1]:
+            if agreed[best] < least:
+                break
+            ours = voted == best
+            yield int(likely[best]), here[ours], there[ours]
 
 
-def _hashes(bits: Bits) -> NDArray[np.int64]:
-    """The keys of corners in every table, (n, tables)."""
-    each = np.unpackbits(bits, axis=1)[:, _BITS_OF_KEY].astype(np.float32)
-    return np.asarray(each @ _WEIGHTS, np.int64)
+def _most_voted(views: Numbers) -> Numbers:
+    votes = np.bincount(views)
+    likely = np.flatnonzero(votes >= _FEWEST_VOTES)
+    if len(likely) <= _CONSIDERED:
+        return likely
+    return likely[np.argpartition(-votes[likely], _CONSIDERED)[:_CONSIDERED]]
+
+
+def _agreed(voted: NDArray[np.int32], shifts: Points, views: int) -> Numbers:
+    """How many votes for each view agree on one shift, give or take."""
+    best = np.zeros(views, np.int64)
+    halves = (shifts * (2 / _CELL) + np.float32(_FAR)).astype(np.int32)
+    for offset in _OFFSETS:
+        x, y = ((halves + offset) // 2 % _CELLS).T
+        counts = np.bincount((voted * _CELLS + x) * _CELLS + y, minlength=views * _CELLS * _CELLS)
+        np.maximum(best, counts.reshape(views, _CELLS * _CELLS).max(axis=1, initial=0), out=best)
+    return best

@@ -13,20 +13,23 @@ from numpy.typing import NDArray
 
 from catalog.images import Pixels
 from templates.corners import Points
-from templates.sketch import Sketch
+from templates.sketch import SIDES, Sketch
 
 Affine = NDArray[np.float64]
 
 _ALIKE = 70  # bits of 256 in which two descriptions of one corner may differ
-_NEAR = 0.03  # of the template's sides: how far a corner may lie from where the others say
-_GUESSES = 200
-_LEAST_CORNERS = 4
-_SCALES = (0.3, 3.0)
-_MOST_STRETCH = 1.5  # memes are resized without keeping their proportions
-_BLOCK, _STEP = 8, 6  # pixels of the thumbnail
+_NEAR = (24.0, 12.0, 6.0)  # pixels that a corner may lie from where the others say, at first and when that is settled
+_LEAST_CORNERS = 3
+_FIRM = 100.0  # square pixels: how far corners are apart before they say more about a scale than that it is near one
+_MOST_SCALED = 1.5  # between the sizes at which two corners look alike,
+_MOST_STRETCH = 1.4  # and in one direction more than in the other: memes are resized without keeping proportions
+_BLOCK, _STEP = 8, 4  # pixels of the thumbnail
 _TEXTURE = 40.0  # variance of a block's brightness below which it shows nothing
+_DETAIL = 25.0  # mean square of the change from one pixel to the next but one, in both directions, likewise
 _SAME = 0.7  # correlation of two blocks that show the same
-_LEAST_BLOCKS = 6
+_LEAST_BLOCKS = 16
+_LEAST_SEEN = 0.4
+_UNSEEN = 0.25  # of what is not in view, how much more the rest must agree: a line of text is like another
 
 _matcher = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True)
 
@@ -46,71 +49,108 @@ class Placing:
     mirrored: bool
     affine: Affine
 
+    def shows(self, min_agreement: float) -> bool:
+        """The verdict: whether the picture shows the template. min_agreement: of one that is wholly in view."""
+        return self.seen >= _LEAST_SEEN and self.agreement >= min_agreement + _UNSEEN * (1 - self.seen)
+
 
 def place(picture: Sketch, template: Sketch) -> Placing | None:
     """Where `template` stands in `picture`, which is not mirrored; None if their corners do not agree."""
-    if not len(picture.bits) or not len(template.bits):
+    first = picture.counts[0]
+    best, start = None, 0
+    for level, count in enumerate(template.counts):
+        if first and count:
+            bits = template.bits[start : start + count]
+            alike = [
+                (m.queryIdx, m.trainIdx) for m in _matcher.match(picture.bits[:first], bits) if m.distance < _ALIKE
+            ]
+            here, there = np.array(alike, np.int64).reshape(-1, 2).T
+            found = settle(picture, template, level, picture.points[here], template.points[start + there])
+            # A strip of a picture may agree better than the whole.
+            if found and (best is None or found.agreement * found.seen > best.agreement * best.seen):
+                best = found
+        start += count
+    return best
+
+
+def settle(picture: Sketch, template: Sketch, level: int, here: Points, there: Points) -> Placing | None:
+    """How well the picture shows the template where most of some pairs of corners say.
+
+    here, there: (n, 2) each, fractions as in the sketches. level: of `SIDES`, at which the template's were found.
+    """
+    if len(here) < _LEAST_CORNERS:
         return None
-    pairs = [(m.queryIdx, m.trainIdx) for m in _matcher.match(picture.bits, template.bits) if m.distance < _ALIKE]
-    if len(pairs) < _LEAST_CORNERS:
+    size, other = size_at(picture, 0), size_at(template, level)
+    fitted = _fit(here * size, there * other)
+    if fitted is None:
         return None
-    here, there = np.array(pairs).T
-    scaling = _consensus(picture.points[here], template.points[there], _stretch(picture, template))
-    if scaling is None:
-        return None
+    scaling = np.stack([fitted[:, 0] * size / other, fitted[:, 1] / other], axis=1)
     agreement, seen = _compare(picture, template, scaling)
     return Placing(agreement, seen, False, _whole(picture, template, scaling))
 
 
-def _stretch(picture: Sketch, template: Sketch) -> float:
-    """What an equal scaling of both axes in pixels is in fractions: y by so much more than x."""
-    (h1, w1), (h2, w2) = picture.thumb.shape, template.thumb.shape
-    return float((h1 / w1) / (h2 / w2))
+def size_at(sketch: Sketch, level: int) -> NDArray[np.float32]:
+    """Width and height of the picture as it was when corners were looked for, near enough."""
+    height, width = sketch.thumb.shape
+    return np.array([width, height], np.float32) * np.float32(SIDES[level] / (width * height) ** 0.5)
 
 
-def _consensus(here: Points, there: Points, stretch: float) -> Affine | None:
-    """The scaling and shift from `here` to `there` that most corners agree on: (2, 2), a row an axis."""
-    random = np.random.default_rng(len(here))
-    one, two = random.integers(0, len(here), (2, _GUESSES))
-    apart = here[one] - here[two]
-    usable = (np.abs(apart) > 0.05).all(axis=1)
-    if not usable.any():
+def _fit(here: Points, there: Points) -> Affine | None:
+    """The scaling and shift that takes most of `here` near `there`, in pixels: (2, 2), a row an axis.
+
+    Corners look alike at one scale, so at first only the shift is asked for.
+    """
+    shifts = there - here
+    close = np.all(np.abs(shifts[:, None] - shifts[None]) < _NEAR[0], axis=2)
+    kept = np.asarray(close)[int(np.sum(close, axis=1).argmax())]
+    for near in _NEAR[1:]:
+        if kept.sum() < _LEAST_CORNERS:
+            return None
+        x, y = here[kept], there[kept]
+        mean_x, mean_y = x.mean(axis=0), y.mean(axis=0)
+        dx, dy = x - mean_x, y - mean_y
+        # Few corners in a row say little about the scale across: then it stays near one.
+        scale = ((dx * dy).sum(axis=0) + _FIRM) / ((dx * dx).sum(axis=0) + _FIRM)
+        shift = mean_y - scale * mean_x
+        kept = np.asarray(np.all(np.abs(here * scale + shift - there) < near, axis=1))
+    if kept.sum() < _LEAST_CORNERS or min(scale) * _MOST_SCALED < 1 or max(scale) > _MOST_SCALED:
         return None
-    one, two, apart = one[usable], two[usable], apart[usable]
-    scales = (there[one] - there[two]) / apart
-    ratio = scales[:, 1] / np.where(scales[:, 0] == 0, 1, scales[:, 0]) / stretch
-    least, most = _SCALES
-    sane = ((scales > least) & (scales < most)).all(axis=1) & (ratio < _MOST_STRETCH) & (ratio > 1 / _MOST_STRETCH)
-    if not sane.any():
+    if max(scale[0] / scale[1], scale[1] / scale[0]) > _MOST_STRETCH:
         return None
-    scales = scales[sane]
-    shifts = there[one[sane]] - scales * here[one[sane]]
-    errors = np.abs(here * scales[:, None] + shifts[:, None] - there).max(axis=2)
-    near = errors < _NEAR
-    best = near[int(near.sum(axis=1).argmax())]
-    if best.sum() < _LEAST_CORNERS:
-        return None
-    return np.array([np.polyfit(here[best, axis], there[best, axis], 1) for axis in (0, 1)])
+    return np.stack([scale, shift], axis=1)
 
 
 def _compare(picture: Sketch, template: Sketch, scaling: Affine) -> tuple[float, float]:
-    height, width = template.thumb.shape
-    size = np.array([width, height])
+    """Agreement and share seen, at the resolution of the one that shows less."""
+    size = np.array(template.thumb.shape[::-1])
     scale = scaling[:, 0] * size / picture.thumb.shape[::-1]
+    smaller = max(1.0, float(np.sqrt(scale.prod())))
+    wanted = template.thumb
+    if smaller > 1.15:
+        size = np.maximum(np.rint(size / smaller), 4).astype(np.int64)
+        wanted = np.asarray(cv2.resize(wanted, size.tolist(), interpolation=cv2.INTER_AREA), np.uint8)
+        scale = scaling[:, 0] * size / picture.thumb.shape[::-1]
     shift = scaling[:, 1] * size + scale / 2 - 0.5  # pixels are counted from their centres
+    width, height = size.tolist()
     warp = np.array([[scale[0], 0, shift[0]], [0, scale[1], shift[1]]])
     shown = cv2.warpAffine(picture.thumb, warp, (width, height), flags=cv2.INTER_LINEAR)
     there = cv2.warpAffine(np.ones_like(picture.thumb), warp, (width, height), flags=cv2.INTER_NEAREST)
-    a, b = (_smooth(each) for each in (np.asarray(shown, np.uint8), template.thumb))
+    a, b = (_smooth(each) for each in (np.asarray(shown, np.uint8), wanted))
     mean_a, mean_b = _blocks(a), _blocks(b)
     variance_a, variance_b = _blocks(a * a) - mean_a**2, _blocks(b * b) - mean_b**2
     together = _blocks(a * b) - mean_a * mean_b
-    textured = variance_b > _TEXTURE
+    textured = (variance_b > _TEXTURE) & _is_detailed(b)
     counted = textured & (_blocks(there.astype(np.float32)) > 0.99)
     if counted.sum() < _LEAST_BLOCKS:
         return 0.0, 0.0
     correlation = together / np.sqrt(np.maximum(variance_a, 1) * np.maximum(variance_b, 1))
     return float((correlation[counted] > _SAME).mean()), float(counted.sum() / textured.sum())
+
+
+def _is_detailed(grey: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which blocks change in both directions: one straight edge, of a panel or a border, is like any other."""
+    across, down = (cv2.Sobel(grey, cv2.CV_32F, *axes, ksize=1) for axes in ((1, 0), (0, 1)))
+    return np.asarray(np.minimum(_blocks(across * across), _blocks(down * down)) > _DETAIL)
 
 
 def _smooth(grey: Pixels) -> NDArray[np.float32]:

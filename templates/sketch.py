@@ -1,22 +1,32 @@
 """What is kept of a picture to recognise it by: corners, and a thumbnail to verify with. Some ten kilobytes."""
 
-import io
+import struct
+import zlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from catalog.images import Pixels, decode_grey
 from templates.corners import Bits, Points, describe_corners, find_corners, mirror_bits
 
-_VERSION = 1
-_SIDE = 160  # square root of the area at which corners are looked for, in pixels
+# Square roots of the areas at which corners are looked for, in pixels. Memes are looked up by the corners of the first
+# size among those of all sizes of a template: in a frame, or as a panel of two, it stands in them at half the area.
+SIDES = (160, 128, 102, 80)
 _THUMB_SIDE = 64  # likewise of the thumbnail
 _EVEN = 6.0  # a line of pixels whose brightness deviates less belongs to a border
 _WIDEST = 0.34  # of the picture's side that a border may take on each
-_NARROWEST = 24  # pixels that a picture has on a side at least, however narrow
+_THIN = 0.09  # likewise that a line of text may take
+_GAP = 0.012  # and the least between such lines
+_NARROWEST = 24  # pixels that a picture has on a side at least, however narrow,
+_LONGEST = 640  # and at most, however long
+
+_HEAD = struct.Struct(">4sI4f2H4H")
+_MAGIC = b"MLS2"
+_STEPS = 65_535.0  # of a point's x and y
 
 
 @dataclass(frozen=True)
@@ -24,15 +34,17 @@ class Sketch:
     """A picture without its even borders.
 
     inset: where it stands in the whole picture: left, top, right, bottom, in fractions of width and height.
-    thumb: grey, (height, width), of 4,096 pixels.
+    thumb: grey, (height, width), of about 4,096 pixels.
     points: (n, 2) float32, x and y of the corners in fractions of width and height without borders.
     bits: (n, 32) uint8, what each corner's surroundings look like.
+    counts: how many of the corners were found at each of `SIDES`; they stand in this order.
     """
 
     inset: tuple[float, float, float, float]
     thumb: Pixels
     points: Points
     bits: Bits
+    counts: tuple[int, ...]
 
     @cached_property
     def mirrored(self) -> "Sketch":
@@ -48,58 +60,97 @@ class Sketch:
 
     def to_bytes(self) -> bytes:
         """For the catalog."""
-        stream = io.BytesIO()
-        np.savez(stream, version=_VERSION, inset=self.inset, thumb=self.thumb, points=self.points, bits=self.bits)
-        return stream.getvalue()
+        body = b"".join((
+            self.thumb.tobytes(), np.rint(self.points * _STEPS).astype(">u2").tobytes(), self.bits.tobytes(),
+        ))  # fmt: skip
+        head = _HEAD.pack(_MAGIC, zlib.crc32(body), *self.inset, *self.thumb.shape, *self.counts)
+        return head + body
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self | None:
-        """What `to_bytes` gave; None if another version of memeloom did."""
-        with np.load(io.BytesIO(data)) as found:
-            if found["version"] != _VERSION:
-                return None
-            left, top, right, bottom = (float(edge) for edge in found["inset"])
-            return cls((left, top, right, bottom), found["thumb"], found["points"], found["bits"])
+        """What `to_bytes` gave; None if another version of memeloom did, or if it is damaged."""
+        if len(data) < _HEAD.size:
+            return None
+        magic, check, left, top, right, bottom, height, width, *counts = _HEAD.unpack_from(data)
+        number, pixels = sum(counts), height * width
+        body = memoryview(data)[_HEAD.size :]
+        if magic != _MAGIC or len(body) != pixels + 36 * number or zlib.crc32(body) != check:
+            return None
+        points = np.frombuffer(body, ">u2", 2 * number, pixels).reshape(number, 2)
+        return cls(
+            inset=(left, top, right, bottom),
+            thumb=np.frombuffer(body, np.uint8, pixels).reshape(height, width),
+            points=(points / _STEPS).astype(np.float32),
+            bits=np.frombuffer(body, np.uint8, 32 * number, pixels + 4 * number).reshape(number, 32),
+            counts=tuple(counts),
+        )
 
 
 def sketch_image(data: bytes, *, max_pixels: int = 50_000_000) -> Sketch:
     """The sketch of the picture in `data`. Raises BadImage."""
-    return sketch(decode_grey(data, _SIDE, max_pixels=max_pixels))
+    return sketch(decode_grey(data, SIDES[0], max_pixels=max_pixels))
 
 
 def sketch(grey: Pixels) -> Sketch:
     """The sketch of a (height, width) grey picture."""
     # Averaging over whole pixels first is several times faster than one exact step.
-    if (factor := int((grey.shape[0] * grey.shape[1]) ** 0.5 / (1.4 * _SIDE))) > 1:
-        size = grey.shape[1] // factor, grey.shape[0] // factor
+    if (factor := int((grey.shape[0] * grey.shape[1]) ** 0.5 / (1.4 * SIDES[0]))) > 1:
+        size = max(1, grey.shape[1] // factor), max(1, grey.shape[0] // factor)
         grey = np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8)
     height, width = grey.shape
     left, top, right, bottom = _inner(grey)
-    inner = _scaled(grey[top:bottom, left:right], _SIDE)
-    corners = find_corners(inner)
+    inner = grey[top:bottom, left:right]
+    points, bits = [], []
+    for side in SIDES:
+        inner = _scaled(inner, side)
+        corners = find_corners(inner)
+        bits.append(describe_corners(inner, corners))
+        points.append(np.rint((corners + 0.5) / inner.shape[::-1] * _STEPS) / _STEPS)
+    inset = np.array((left / width, top / height, right / width, bottom / height), np.float32)
     return Sketch(
-        inset=(left / width, top / height, right / width, bottom / height),
+        inset=(float(inset[0]), float(inset[1]), float(inset[2]), float(inset[3])),
         thumb=_scaled(inner, _THUMB_SIDE),
-        points=np.asarray((corners + 0.5) / inner.shape[::-1], np.float32),
-        bits=describe_corners(inner, corners),
+        points=np.concatenate(points).astype(np.float32),
+        bits=np.concatenate(bits),
+        counts=tuple(len(each) for each in points),
     )
 
 
 def _inner(grey: Pixels) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of the picture without even lines of pixels along its edges."""
+    """Left, top, right and bottom of the picture without borders, and without lines of text beyond them."""
     light = grey.astype(np.float32)
-    edges = []
-    for axis in (0, 1):
-        uneven = np.flatnonzero(light.std(axis=axis) > _EVEN)
-        size = grey.shape[1 - axis]
-        most = int(size * _WIDEST)
-        first, last = (int(uneven[0]), int(uneven[-1]) + 1) if len(uneven) else (0, size)
-        edges.append((min(first, most), max(last, size - most)))
-    (left, right), (top, bottom) = edges
+    # Rows first: a bar below often has another colour than the borders beside, and the other way round is rare.
+    top, bottom = _between_borders(light, axis=1)
+    left, right = _between_borders(light[top:bottom], axis=0)
     return left, top, right, bottom
+
+
+def _between_borders(light: NDArray[np.float32], axis: int) -> tuple[int, int]:
+    """First row (axis 1) or column (axis 0) of the picture proper, and the one after its last."""
+    mean = cv2.reduce(light, axis, cv2.REDUCE_AVG).ravel()
+    mean_square = cv2.reduce(cv2.multiply(light, light), axis, cv2.REDUCE_AVG).ravel()
+    even = mean_square - mean * mean < _EVEN**2
+    return _border(even), len(even) - _border(even[::-1])
+
+
+def _border(even: NDArray[np.bool_]) -> int:
+    """How many lines a border takes, in which text may stand: thin runs of uneven lines between even ones."""
+    changes = np.flatnonzero(even[1:] != even[:-1]) + 1
+    most, thin, gap = (int(share * len(even)) for share in (_WIDEST, _THIN, _GAP))
+    end = 0
+    for start, stop in zip((0, *changes), (*changes, len(even)), strict=True):
+        if even[start]:
+            if stop - start >= gap or start == 0:
+                end = stop
+        elif stop - start > thin:
+            break
+        if stop > most:
+            break
+    return min(end, most)
 
 
 def _scaled(grey: Pixels, side: int) -> Pixels:
     scale = side / (grey.shape[0] * grey.shape[1]) ** 0.5
-    size = max(_NARROWEST, round(grey.shape[1] * scale)), max(_NARROWEST, round(grey.shape[0] * scale))
-    return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR), np.uint8)
+    height, width = (min(_LONGEST, max(_NARROWEST, round(length * scale))) for length in grey.shape)
+    how = cv2.INTER_AREA if scale < 0.6 else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(grey, (width, height), interpolation=how), np.uint8)

@@ -60,7 +60,7 @@ def _placed(meme: Sketch, template: Sketch) -> Affine | None:
         key=lambda found: found.agreement * found.seen,
         default=None,
     )
-    if best is None or best.agreement < _LEAST_AGREEMENT:
+    if best is None or not best.shows(_LEAST_AGREEMENT):
         return None
     if best is not mirrored:
         return best.affine
