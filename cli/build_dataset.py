@@ -6,13 +6,26 @@ from cli.session import Session
 
 
 @click.command(name="build-dataset", short_help="Clean the captions and write TFRecords.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["tfrecord", "parquet", "webdataset", "dummy"]),
+    help="What files to write; `dummy` only counts, to find the bottleneck. [default: dataset.format]",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "zstd"]),
+    help="TensorFlow, and so `memeloom train`, cannot read zstd. [default: dataset.compression]",
+)
 @click.pass_obj
-def command(session: Session) -> None:
-    """Clean the captions and write TFRecords.
+def command(session: Session, format_: str | None, compression: str | None) -> None:
+    """Clean the captions and write TFRecords, or Parquet or tars.
 
     Reads the catalog, applies the configured steps, counts every drop by its reason,
     and writes shards, vocabulary, dataset card and, last, the manifest.
     """
     from dataset.build import build_dataset
 
-    session.run("build-dataset", session.config(), build_dataset)
+    chosen = {"dataset.format": format_, "dataset.compression": compression}
+    config = session.config(*(f"{key}={value}" for key, value in chosen.items() if value))
+    session.run("build-dataset", config, build_dataset)

@@ -16,6 +16,7 @@ _COMMANDS = {
     "ocr": "cli.ocr",
     "templates": "cli.templates",
     "build-dataset": "cli.build_dataset",
+    "dataset": "cli.dataset",
     "train": "cli.train",
     "generate": "cli.generate",
     "stats": "cli.stats",

@@ -1,0 +1,130 @@
+"""`memeloom dataset`: tables for people, JSON for programs, exit codes for scripts."""
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from catalog.documents import open_documents
+from catalog.records import Meme, TemplateRef
+from cli.main import main
+from configs.load import load_config
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> list[str]:
+    """Options that put everything in the folder of the test."""
+    settings = {
+        "store.documents": f"sqlite:///{tmp_path}/catalog.db",
+        "dataset.output": f"{tmp_path}/dataset",
+        "runs": f"{tmp_path}/runs",
+        "dataset.languages": "[]",
+        "engine.workers": "1",
+    }
+    return [option for key, value in settings.items() for option in ("-s", f"{key}={value}")]
+
+
+@pytest.fixture
+def run(places: list[str], capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command; returns what it printed."""
+
+    def call(*arguments: object, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as left:
+            main([*places, *map(str, arguments)])
+        shown = capsys.readouterr()
+        assert left.value.code == code, shown.err
+        return shown.err if code else shown.out
+
+    return call
+
+
+@pytest.fixture
+def dataset(run: Run, tmp_path: Path) -> Path:
+    """A dataset of 60 captions on two templates, one of them with a name that is out to command the terminal."""
+    names = ["One Does Not \x1b[31mSimply", "Doge"]
+    memes = [
+        Meme(
+            id=f"imgflip:{n}",
+            source="imgflip",
+            template=TemplateRef(id=f"t{n % 2}", slug=f"s{n % 2}", name=names[n % 2]),
+            boxes=(f"when caption {n}", "[bold]is written[/bold]"),
+            fetched_at=datetime(2026, 1, 2, tzinfo=UTC),
+        )
+        for n in range(60)
+    ]
+    config = load_config(overrides=[f"store.documents=sqlite:///{tmp_path}/catalog.db"], environment={})
+    with closing(open_documents(config.store)) as documents:
+        documents.upsert(memes)
+    run("build-dataset")
+    return tmp_path / "dataset"
+
+
+def test_inspect_shows_counts_templates_and_records(run: Run, dataset: Path) -> None:
+    shown = run("dataset", "inspect")
+    for part in (
+        "tfrecord, gzip",
+        "60",
+        "by split",
+        "train",
+        "Doge (t1)",
+        "some records",
+        "imgflip:",
+        "[bold]is written",
+    ):
+        assert part in shown
+    assert "\x1b[31mSimply" not in shown
+    assert run("dataset", "inspect", dataset) == shown
+    assert "some records" not in run("dataset", "inspect", "--records", 0)
+
+
+def test_inspect_as_json_is_the_manifest_and_the_records(run: Run, dataset: Path) -> None:
+    found = json.loads(run("dataset", "inspect", dataset, "--json", "--records", 2))
+    assert found["records"] == 60
+    assert len(found["samples"]["train"]) == 2
+    assert set(found["samples"]["train"][0]) >= {"id", "text", "boxes", "template"}
+    assert {name: found[name] for name in ("kind", "kept")} == {"kind": "memeloom dataset", "kept": {"imgflip": 60}}
+
+
+def test_verify_says_that_all_is_whole(run: Run, dataset: Path) -> None:
+    assert "60 records in 3 files, all whole" in run("dataset", "verify", dataset)
+
+
+def test_verify_names_the_damage_in_one_line_and_exits_with_1(run: Run, dataset: Path) -> None:
+    path = dataset / "train-00000-of-00001.tfrecord.gz"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    error = run("dataset", "verify", dataset, code=1)
+    line = next(line for line in error.splitlines() if line.startswith("memeloom:"))
+    assert "train-00000-of-00001.tfrecord.gz" in line
+    assert "at byte" in line
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_what_is_no_dataset_is_one_line(run: Run, tmp_path: Path, command: str) -> None:
+    assert "no dataset here" in run("dataset", command, tmp_path / "nothing", code=1)
+
+
+def test_diff_shows_what_changed(run: Run, dataset: Path, tmp_path: Path) -> None:
+    aside = dataset.rename(tmp_path / "former")
+    run("-s", "dataset.captions_per_template=20", "build-dataset", "--format", "parquet", "--compression", "zstd")
+    shown = run("dataset", "diff", aside, dataset)
+    for part in ("captions_per_template", "template is full", "removed", "-10", "the same", "parquet", "zstd"):
+        assert part in shown
+    found = json.loads(run("dataset", "diff", aside, dataset, "--json"))
+    assert (found["records"]["same"], found["records"]["counts"]) == (40, {"removed": 20})
+    assert {"name": "template is full", "before": None, "after": 20} in found["dropped"]
+
+
+def test_a_dummy_is_built_and_looked_at(run: Run, dataset: Path, tmp_path: Path) -> None:
+    assert "choose another dataset.output" in run("build-dataset", "--format", "dummy", code=2)
+    elsewhere = ("-s", f"dataset.output={tmp_path}/dummy")
+    assert "kept" in run(*elsewhere, "build-dataset", "--format", "dummy")
+    assert "dummy" in run(*elsewhere, "dataset", "inspect")
+    assert "counted and not written" in run(*elsewhere, "dataset", "verify")
+    assert "one of the two holds none" in run("dataset", "diff", dataset, tmp_path / "dummy")

@@ -1,0 +1,143 @@
+"""`diff` says what changed between two datasets: no more, no less, in bounded memory."""
+
+import itertools
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from catalog.records import Meme
+from configs.progress import Silent
+from configs.schema import Config
+from dataset import diff
+from dataset.build import build_dataset
+from dataset.diff import Changed, diff_datasets
+from dataset.manifest import NotADataset, read_manifest
+from dataset.schema import SPLITS
+
+MakeConfig = Callable[..., Config]
+MakeMemes = Callable[..., list[Meme]]
+Fill = Callable[[Config, Iterable[Meme]], None]
+
+
+@pytest.fixture
+def built(config: MakeConfig, tmp_path: Path) -> Callable[..., Path]:
+    """Builds what the catalog holds into a folder of that name."""
+
+    def make(name: str, **dataset: object) -> Path:
+        build_dataset(config(output=str(tmp_path / name), **dataset), Silent())
+        return tmp_path / name
+
+    return make
+
+
+Built = Callable[..., Path]
+
+
+def test_the_same_dataset_does_not_differ(built: Built, config: MakeConfig, fill: Fill, english: MakeMemes) -> None:
+    fill(config(), english(300))
+    a, b = built("a"), built("b")
+    difference = diff_datasets(a, b)
+    assert difference.made == [Changed("output", "a", "b")]
+    assert difference.records is not None
+    assert (difference.records.same, difference.records.counts.total()) == (300, 0)
+    for section in ("counts", "sources", "dropped", "templates", "characters", "words"):
+        assert getattr(difference, section) == []
+
+
+def test_it_says_what_came_and_went_and_why(
+    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, meme: Callable[..., Meme]
+) -> None:
+    fill(config(), [*english(300), meme("long", "this one is just a little bit longer than all of the others are")])
+    a = built("a")
+    new = [meme("new", "something about a zebra", template="t9"), meme("new2", "all of them about zebras")]
+    fill(config(), [*new, meme("short", "no")])
+    difference = diff_datasets(a, built("b", max_characters=60))
+    assert difference.records is not None
+    counts, examples = difference.records.counts, difference.records.examples
+    assert sorted(examples["added"]) == ["imgflip:new", "imgflip:new2"]
+    assert "imgflip:long" in examples["removed"]
+    assert counts["added"] == 2
+    assert Changed("max_characters", 82, 60) in difference.made
+    assert Changed("too long", None, counts["removed"]) in difference.dropped
+    assert Changed("too short", None, 1) in difference.dropped
+    assert Changed("memes in the catalog", 301, 304) in difference.counts
+    assert Changed("imgflip", 301, 301 + 2 - counts["removed"]) in difference.sources
+    assert Changed("Name t9 (t9)", None, 1) in difference.templates
+    assert [each.name for each in difference.characters if each.before is None] == []
+    assert difference.records.same == 301 - counts["removed"]
+
+
+def test_records_that_moved_or_changed_are_told_by_what(
+    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, meme: Callable[..., Meme]
+) -> None:
+    memes = english(300)
+    fill(config(), memes)
+    a = built("a")
+    changed = memes[0].model_copy(update={"boxes": (*memes[0].boxes, "")})
+    fill(config(), [changed])
+    one = diff_datasets(a, built("b")).records
+    assert one is not None
+    assert (dict(one.counts), dict(one.changed)) == ({"changed": 1}, {"text": 1, "boxes": 1})
+    assert one.examples == {"changed": [changed.id]}
+    salted = diff_datasets(a, built("c", split={"validation": 0.05, "test": 0.05, "salt": "other"})).records
+    assert salted is not None
+    assert salted.counts["moved"] == sum(salted.moved.values()) > 10
+    assert set(salted.moved) <= {f"{was} -> {becomes}" for was, becomes in itertools.permutations(SPLITS, 2)}
+    assert salted.same + salted.counts.total() == 300
+
+
+@pytest.mark.parametrize("format_", ["parquet", "webdataset"])
+def test_datasets_of_different_formats_are_compared(
+    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, format_: str
+) -> None:
+    fill(config(), english(100))
+    difference = diff_datasets(built("a"), built("b", format=format_))
+    assert difference.records is not None
+    assert difference.records.same == 100
+    assert Changed("format", "tfrecord", format_) in difference.made
+
+
+def test_a_dummy_has_no_records_to_compare(built: Built, config: MakeConfig, fill: Fill, english: MakeMemes) -> None:
+    fill(config(), english(100))
+    a, b = built("a"), built("b", format="dummy", max_characters=60)
+    difference = diff_datasets(a, b)
+    assert difference.records is None
+    assert difference.counts
+
+
+@pytest.mark.parametrize(("records", "waiting"), [(7, 5), (50, 10**6)])
+def test_little_memory_finds_the_same(
+    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, records: int, waiting: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    fill(config(), english(200))
+    a = built("a")
+    fill(config(), english(200, seed=2))
+    b = built("b", min_captions_per_template=1)
+    expected = diff_datasets(a, b, examples=1000)
+    monkeypatch.setattr(diff, "_FILE_RECORDS", records)
+    monkeypatch.setattr(diff, "_WAITING_LINES", waiting)
+    found = diff_datasets(a, b, examples=1000)
+    assert expected.records is not None
+    assert found.records is not None
+    assert (found.records.same, found.records.counts) == (expected.records.same, expected.records.counts)
+    assert found.records.counts["added"] == 200
+    assert {kind: sorted(ids) for kind, ids in found.records.examples.items()} == {
+        kind: sorted(ids) for kind, ids in expected.records.examples.items()
+    }
+
+
+def test_what_is_no_dataset_is_named(
+    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, tmp_path: Path
+) -> None:
+    fill(config(), english(20))
+    a = built("a")
+    with pytest.raises(NotADataset, match="nowhere: no dataset here"):
+        diff_datasets(a, tmp_path / "nowhere")
+    manifest = (a / "manifest.json").read_text()
+    (a / "manifest.json").write_text(manifest.replace('"schema_version": 2', '"schema_version": 1'))
+    with pytest.raises(NotADataset, match="schema version 1, expected 2"):
+        diff_datasets(a, a)
+    (a / "manifest.json").write_text(manifest)
+    assert read_manifest(a).records == 20
