@@ -28,7 +28,7 @@ help:  ## Print this help
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s%s\n", $$1, $$2} /^##@ /{printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 	@echo
-	@echo "Options: CONFIG=configs/my.yaml  ARGS='--max-memes 500'  GPU=1 (with CUDA)  PYTHON=python3.12"
+	@echo "Options: CONFIG=my.yaml or a preset (imgflip-48x20000, memefly)  ARGS='--max-memes 500'  GPU=1 (with CUDA)  PYTHON=python3.12"
 
 ##@ The way of the data
 .PHONY: crawl import ocr templates build-dataset train generate stats demo

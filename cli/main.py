@@ -42,7 +42,10 @@ class _LazyGroup(click.Group):
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
-    "-c", "--config", type=click.Path(path_type=Path), help="YAML file; names only what differs from default."
+    "-c",
+    "--config",
+    type=click.Path(path_type=Path),
+    help="YAML file, or a preset's name (memefly); names only what differs from default.",
 )
 @click.option(
     "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="One setting: -s crawl.max_memes=100."

@@ -15,6 +15,7 @@ from configs.outputs import write_text
 from configs.schema import Config
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
+PRESETS = Path(__file__).with_name("presets")
 ENVIRONMENT_PREFIX = "MEMELOOM_"
 # Where the tests find real data and keep their servers: for Makefile and tests, not settings.
 _NOT_SETTINGS = {"MEMELOOM_CACHE", "MEMELOOM_DATA"}
@@ -31,7 +32,7 @@ def load_config(
 ) -> Config:
     """Read the settings.
 
-    path: the user's YAML file; it names only what differs from `default.yaml`.
+    path: the user's YAML file, or the name of one of `PRESETS`; it names only what differs from `default.yaml`.
     overrides: ``section.key=value`` from the command line; the value is read as YAML.
     environment: variables; ``MEMELOOM_CRAWL__MAX_MEMES=9`` sets ``crawl.max_memes``. Default: the process's.
 
@@ -43,7 +44,7 @@ def load_config(
     tree = _read_yaml(DEFAULTS)
     origins: dict[str, str] = {}
     if path is not None:
-        _merge(tree, _read_yaml(path), str(path), origins)
+        _merge(tree, _read_yaml(_preset(path) or path), str(path), origins)
     for name, value in sorted(environment.items()):
         if name.startswith(ENVIRONMENT_PREFIX) and name not in _NOT_SETTINGS:
             key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
@@ -86,6 +87,17 @@ def _masked_value(value: Any) -> Any:
         case tuple():
             return [_masked_value(item) for item in value]
     return value
+
+
+def _preset(name: Path) -> Path | None:
+    """The preset of that name, if it is a bare name and no file has it."""
+    if name.exists() or len(name.parts) != 1 or name.suffix:
+        return None
+    path = PRESETS / f"{name}.yaml"
+    if not path.exists():
+        known = ", ".join(sorted(preset.stem for preset in PRESETS.glob("*.yaml")))
+        raise ConfigError(f"{name}: no such file, and no preset of that name; presets are {known}")
+    return path
 
 
 def _read_yaml(path: Path) -> Tree:

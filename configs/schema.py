@@ -145,10 +145,15 @@ class Dataset(Section):
     max_characters: Positive
     characters: Literal["ascii", "any"]
     separator: Annotated[str, Field(min_length=1, max_length=1)]
+    empty_boxes: bool
+    box_count: Literal["any", "template"]
+    min_image_side: Count
+    max_image_aspect: Annotated[float, Field(ge=1)]
     languages: tuple[str, ...]
     language_detector: Literal["py3langid", "langdetect"]
     language_threshold: Fraction
     profanity: Literal["off", "drop", "censor"]
+    profanity_tiers: tuple[Literal["mild", "strong", "slur"], ...]
     profanity_allow: tuple[str, ...]
     profanity_deny: tuple[str, ...]
     nsfw: bool

@@ -108,7 +108,7 @@ class _Build:
             engine = engine.model_copy(update={"workers": 1})
         self._progress.start("filter captions", self._catalog.memes, "memes")
         kept = done = 0
-        for lines, dropped in run_partitions(filter_partition, self._partitions(), engine):
+        for lines, dropped, _ in run_partitions(filter_partition, self._partitions(), engine):
             for line in lines:
                 spill.add(line)
             self._dropped += dropped
@@ -127,7 +127,7 @@ class _Build:
     def _captions(self) -> Iterator[Caption]:
         """The captions of the catalog, in order of id, with the picture that the dataset asks for."""
         for meme in map(self._templates.applied, self._documents.scan()):
-            outcome = caption_of(meme)
+            outcome = caption_of(meme, self._templates.get(meme.template.id) if meme.template else None)
             if isinstance(outcome, Drop):
                 self._dropped[outcome.reason] += 1
                 continue
@@ -135,7 +135,7 @@ class _Build:
             if self._settings.images == "none":
                 yield caption
             elif picture := chosen_picture(self._settings.images, meme, self._templates.get(caption.template)):
-                yield caption._replace(image_key=picture.key)
+                yield caption.with_picture(picture)
             else:
                 self._dropped[NO_PICTURE[self._settings.images]] += 1
 

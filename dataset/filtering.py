@@ -20,20 +20,27 @@ class Partition(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """What became of a partition: rows for the spill, and what was dropped by reason."""
+    """What became of a partition.
+
+    lines: rows for the spill. dropped: how many were dropped, by reason. details: of those whose step names what it
+    found on a list, by reason and entry.
+    """
 
     lines: list[str]
     dropped: Counter[str]
+    details: Counter[tuple[str, str]]
 
 
 def filter_partition(partition: Partition) -> Filtered:
     """Apply the steps of `partition.settings` and place what they keep."""
     steps, place = prepare(partition.settings)
-    filtered = Filtered([], Counter())
+    filtered = Filtered([], Counter(), Counter())
     for caption in partition.captions:
         outcome = apply_steps(steps, caption)
         if isinstance(outcome, Drop):
             filtered.dropped[outcome.reason] += 1
+            if outcome.detail:
+                filtered.details[outcome.reason, outcome.detail] += 1
         else:
             filtered.lines.append(place(outcome.caption))
     return filtered

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from catalog.records import Meme
+from catalog.records import Image, Meme, Template
 
 
 class Caption(NamedTuple):
@@ -11,6 +11,8 @@ class Caption(NamedTuple):
 
     template, template_name, template_slug: of the template it is made on.
     image_key: of the picture that the dataset takes, else of its own; "" if there is none.
+    width, height: of that picture, in pixels; 0 if there is none.
+    box_count: texts that the template takes; None if nobody says.
     """
 
     id: str
@@ -21,6 +23,13 @@ class Caption(NamedTuple):
     boxes: tuple[str, ...]
     over_18: bool
     image_key: str
+    width: int = 0
+    height: int = 0
+    box_count: int | None = None
+
+    def with_picture(self, picture: Image) -> "Caption":
+        """This caption on `picture`."""
+        return self._replace(image_key=picture.key, width=picture.width, height=picture.height)
 
 
 class Keep(NamedTuple):
@@ -30,31 +39,39 @@ class Keep(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """The caption goes. `reason` is a short fixed phrase that is counted; it never quotes the caption."""
+    """The caption goes.
+
+    reason: a short fixed phrase that is counted. detail: what of a fixed list was found, to count beside the
+        reason; "" for most. Neither ever quotes the caption.
+    """
 
     reason: str
+    detail: str = ""
 
 
 Outcome: TypeAlias = Keep | Drop
 Step: TypeAlias = Callable[[Caption], Outcome]
 
 
-def caption_of(meme: Meme) -> Outcome:
-    """The caption of a meme; ``no template`` if nobody knows what it is made on (a model is asked for one)."""
+def caption_of(meme: Meme, template: Template | None = None) -> Outcome:
+    """The caption of a meme; ``no template`` if nobody knows what it is made on (a model is asked for one).
+
+    template: the record of the template it is made on, if the catalog has one.
+    """
     if meme.template is None:
         return Drop("no template")
-    return Keep(
-        Caption(
-            id=meme.id,
-            source=meme.source,
-            template=meme.template.id,
-            template_name=meme.template.name,
-            template_slug=meme.template.slug,
-            boxes=meme.caption,
-            over_18=bool(meme.over_18),
-            image_key=meme.image.key if meme.image else "",
-        )
+    caption = Caption(
+        id=meme.id,
+        source=meme.source,
+        template=meme.template.id,
+        template_name=meme.template.name,
+        template_slug=meme.template.slug,
+        boxes=meme.caption,
+        over_18=bool(meme.over_18),
+        image_key="",
+        box_count=(template.box_count or len(template.boxes) or None) if template else None,
     )
+    return Keep(caption.with_picture(meme.image) if meme.image else caption)
 
 
 def apply_steps(steps: Sequence[Step], caption: Caption) -> Outcome:

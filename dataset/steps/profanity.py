@@ -1,103 +1,163 @@
-"""Profanity, by better-profanity's word list in an Aho-Corasick automaton: the same verdicts, 1,500 times faster.
+"""Profanity, by tiers: better-profanity's word list and what it misses, in an Aho-Corasick automaton.
 
-A word counts only as a whole, in any case, and also if some of its letters are written as digits or signs
-("sh1t", "a$$", "f*ck"). Words that only look bad are on the list of `dataset.steps.ordinary`.
+A word counts only as a whole, in any case, and also if some of its letters are written as digits, signs or with
+accents ("sh1t", "a$$", "fück"), or if it is one of those that people hide (`dataset.steps.disguise`). How bad a word
+is stands in `dataset.steps.tiers`; words that only look bad in `dataset.steps.ordinary`.
 """
 
-import itertools
-from collections.abc import Collection, Iterable, Iterator
-from importlib.resources import files
-from typing import Literal, NamedTuple
+import unicodedata
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from dataset.steps.contract import Caption, Drop, Keep, Outcome, Step
-from dataset.steps.ordinary import ORDINARY
+from dataset.steps.disguise import Disguises, doubled, is_disguised
+from dataset.steps.tiers import INNOCENT, TIERS, Tier, read_spellings, read_tiers
 
-Class = Literal["listed", "disguised", "denied"]
+Kind: TypeAlias = Literal["mild", "strong", "slur", "denied"]
+# From the least to the worst; what the user denies outweighs any tier.
+_KINDS: Final[tuple[Kind, ...]] = (*TIERS, "denied")
 
-# The signs that people write for a letter; a star inside a word may be any vowel.
-_SIGNS = {"a": "@4", "e": "3", "i": "1!l", "l": "1", "o": "0", "s": "$5", "t": "7+", "u": "v", "v": "u"}
+# The signs that people write for a letter.
+_SIGNS = {"a": "@4", "e": "3", "h": "#", "i": "1!l", "l": "1", "o": "0", "s": "$5", "t": "7+", "u": "v", "v": "u"}
 # Texts and entries are folded to fewer letters before the automaton looks; what it finds is then
 # held against `_SIGNS`.
-_FOLD = str.maketrans("@431!l0$57+v", "aaeiiiossttu")
-_VOWELS = frozenset("aeiou")
-_MOST_STARS = 4
+_FOLD = str.maketrans("@431!l0$57+v#", "aaeiiiossttuh")
 _LONG = 5
 _GLUE = frozenset("@$")
+# Cyrillic and Greek letters that look like Latin ones.
+_LOOK_ALIKE = dict(zip("авекмнорстухіѕјοαερυκνιτ", "abekmhopctyxisjoaepuknit", strict=True))
+_TEMPLATE_NAMES = 50_000
 
 
 class Found(NamedTuple):
-    """An entry of the list in a text: `text[start:end]`, and how it was found."""
+    """A word of a list in a text: `text[start:end]`, its tier, and how the list has it."""
 
     start: int
     end: int
-    kind: Class
+    kind: Kind
+    entry: str
+
+
+class _PlainLetters(dict[int, int]):
+    """For `str.translate`: accents off, and Latin letters for those that look like them; one for one."""
+
+    def __missing__(self, code: int) -> int:
+        letter = chr(code)
+        plain = _LOOK_ALIKE.get(letter) or unicodedata.normalize("NFKD", letter)[0]
+        self[code] = ord(plain) if plain.isascii() and plain.isalpha() else code
+        return self[code]
+
+
+_PLAIN_LETTERS = _PlainLetters()
 
 
 class WordList:
-    """The entries to look for.
+    """The words to look for.
 
-    allow: entries that are fine. deny: words to look for beside the list, whatever `allow` says.
+    tiers: which of them count. allow: entries that are fine. deny: words to look for beside the list, whatever
+    `tiers` and `allow` say.
     """
 
-    def __init__(self, allow: Collection[str] = (), deny: Collection[str] = ()) -> None:
+    def __init__(
+        self, tiers: Collection[Tier] = TIERS, allow: Collection[str] = (), deny: Collection[str] = ()
+    ) -> None:
         import ahocorasick
 
-        fine = ORDINARY.union(word.lower() for word in allow)
-        classes: dict[str, Class] = {entry: "listed" for entry in read_list() if entry not in fine}
-        classes |= {word.strip().lower(): "denied" for word in deny if word.strip()}
-        spellings: dict[str, list[tuple[str, Class]]] = {}
-        for entry, kind in classes.items():
-            for pattern in _patterns(entry):
-                spellings.setdefault(pattern, []).append((entry, kind))
+        fine = {word.strip().lower() for word in allow}
+        self._kinds: dict[str, Kind] = {
+            entry: tier for entry, tier in read_tiers().items() if tier in tiers and entry not in fine
+        }
+        self._kinds |= {word.strip().lower(): "denied" for word in deny if word.strip()}
+        hidden = [entry for entry in self._kinds if is_disguised(entry) or self._kinds[entry] == "denied"]
+        self._disguises = Disguises(hidden, _FOLD)
+        # The spelling, and the entry that it is a spelling of; none for what is innocent.
+        spellings = dict.fromkeys(INNOCENT, "")
+        spellings |= {spelling: entry for entry in hidden for spelling in doubled(entry)}
+        spellings |= {spelling: entry for spelling, entry in read_spellings().items() if entry in self._kinds}
+        spellings |= {entry: entry for entry in self._kinds}
+        patterns: dict[str, list[tuple[str, str]]] = {}
+        for spelling, entry in spellings.items():
+            patterns.setdefault(spelling.translate(_FOLD), []).append((spelling, entry))
         self._automaton = ahocorasick.Automaton()
-        for pattern, entries in spellings.items():
-            self._automaton.add_word(pattern, entries)
+        for pattern, meant in patterns.items():
+            self._automaton.add_word(pattern, meant)
         self._automaton.make_automaton()
 
-    def find(self, text: str) -> Iterator[Found]:
-        """The entries in `text`, which is compared in lower case, in order of their ends."""
+    def find(self, text: str) -> list[Found]:
+        """The words in `text`, whatever their case; of two in one place both."""
         text = _lower(text)
-        for last, entries in self._automaton.iter(text.translate(_FOLD)):
-            for entry, kind in entries:
-                start, end = last + 1 - len(entry), last + 1
-                written = text[start:end]
-                if _is_whole(text, start, end) and (written == entry or _may_stand_for(written, entry)):
-                    yield Found(start, end, kind if written == entry or kind == "denied" else "disguised")
+        if not text.isascii():
+            text = text.translate(_PLAIN_LETTERS)
+        folded = text.translate(_FOLD)
+        found = list(self._spelled(text, folded))
+        found += [
+            Found(start, end, self._kinds[entry], entry) for start, end, entry in self._disguises.find(text, folded)
+        ]
+        if not found:
+            return found
+        innocent = [(each.start, each.end) for each in found if not each.entry]
+        return [
+            each
+            for each in found
+            if each.entry and not any(start <= each.start and each.end <= end for start, end in innocent)
+        ]
+
+    def _spelled(self, text: str, folded: str) -> Iterator[Found]:
+        for last, meant in self._automaton.iter(folded):
+            as_written = text[last + 1 - len(meant[0][0]) : last + 1]
+            # Of several spellings the very one, if it is there: "fvck" is an entry of its own.
+            for spelling, entry in sorted(meant, key=lambda each: each[0] != as_written) if meant[1:] else meant:
+                start, end = last + 1 - len(spelling), last + 1
+                if _is_whole(text, start, end) and (as_written == spelling or _may_stand_for(as_written, spelling)):
+                    yield Found(start, end, self._kinds.get(entry, "mild"), entry)
                     break
 
 
 def forbid_profanity(words: WordList) -> Step:
-    """Drop ``profanity: listed``, ``profanity: disguised`` (digits or signs for letters), ``profanity: denied``."""
+    """Drop ``profanity: mild``, ``strong``, ``slur`` or ``denied`` (by the user), for the worst word in a caption.
+
+    The same of a template's name: ``profanity in the template's name``. The detail is the word as the list has it.
+    """
+
+    @lru_cache(maxsize=_TEMPLATE_NAMES)
+    def in_name(name: str) -> Found | None:
+        return _worst(words.find(name))
 
     def step(caption: Caption) -> Outcome:
-        for found in words.find("\n".join(caption.boxes)):
-            return Drop(f"profanity: {found.kind}")
+        if (worst := in_name(caption.template_name)) is not None:
+            return Drop("profanity in the template's name", worst.entry)
+        if (worst := _worst(words.find("\n".join(caption.boxes)))) is not None:
+            return Drop(f"profanity: {worst.kind}", worst.entry)
         return Keep(caption)
 
     return step
 
 
 def censor_profanity(words: WordList) -> Step:
-    """Write a star for each letter of a listed word; nothing is dropped."""
+    """Write a star for each letter of a word, in captions and in names of templates; nothing is dropped."""
 
-    def censored(box: str) -> str:
-        letters = list(box)
-        for found in words.find(box):
+    def censored(text: str) -> str:
+        letters = list(text)
+        for found in words.find(text):
             letters[found.start : found.end] = "*" * (found.end - found.start)
         return "".join(letters)
 
+    censored_name = lru_cache(maxsize=_TEMPLATE_NAMES)(censored)
+
     def step(caption: Caption) -> Outcome:
-        if next(words.find("\n".join(caption.boxes)), None) is None:
-            return Keep(caption)
-        return Keep(caption._replace(boxes=tuple([censored(box) for box in caption.boxes])))
+        name = censored_name(caption.template_name)
+        if name != caption.template_name:
+            caption = caption._replace(template_name=name)
+        if words.find("\n".join(caption.boxes)):
+            caption = caption._replace(boxes=tuple([censored(box) for box in caption.boxes]))
+        return Keep(caption)
 
     return step
 
 
-def read_list() -> Iterable[str]:
-    """The entries that better-profanity ships, lower-cased."""
-    text = files("better_profanity").joinpath("profanity_wordlist.txt").read_text(encoding="utf-8")
-    return (entry for line in text.splitlines() if (entry := line.strip().rstrip("*").lower()))
+def _worst(found: Collection[Found]) -> Found | None:
+    return max(found, key=lambda each: _KINDS.index(each.kind)) if found else None
 
 
 def _lower(text: str) -> str:
@@ -108,20 +168,13 @@ def _lower(text: str) -> str:
     return "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
 
 
-def _patterns(entry: str) -> Iterator[str]:
-    """`entry` folded, once for every choice of vowels inside it that may be stars."""
-    vowels = [at for at, letter in enumerate(entry[:-1]) if at and letter in _VOWELS][:_MOST_STARS]
-    for starred in itertools.chain.from_iterable(itertools.combinations(vowels, n) for n in range(len(vowels) + 1)):
-        yield "".join("*" if at in starred else letter for at, letter in enumerate(entry)).translate(_FOLD)
-
-
 def _is_whole(text: str, start: int, end: int) -> bool:
     before, after = text[start - 1 : start], text[end : end + 1]
     return not (before.isalnum() or before in _GLUE or after.isalnum() or after in _GLUE)
 
 
-def _may_stand_for(written: str, entry: str) -> bool:
-    """Whether `written` is `entry` with signs for letters.
+def _may_stand_for(written: str, spelling: str) -> bool:
+    """Whether `written` is `spelling` with signs for letters.
 
     More digits than letters are a number ("45s"), an exclamation mark at the end is one, and a short word
     with an l for an i is another word ("gal").
@@ -129,8 +182,6 @@ def _may_stand_for(written: str, entry: str) -> bool:
     if written[-1] == "!" or 2 * sum(map(str.isdigit, written)) > len(written):
         return False
     return all(
-        sign == letter
-        or (sign in _SIGNS.get(letter, "") and (sign != "l" or len(entry) >= _LONG))
-        or (sign == "*" and letter in _VOWELS)
-        for sign, letter in zip(written, entry, strict=True)
+        sign == letter or (sign in _SIGNS.get(letter, "") and (sign != "l" or len(spelling) >= _LONG))
+        for sign, letter in zip(written, spelling, strict=True)
     )

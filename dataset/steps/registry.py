@@ -6,17 +6,21 @@ from types import MappingProxyType
 
 from configs.errors import ConfigError
 from configs.schema import Dataset
-from dataset.steps.contract import Keep, Step
+from dataset.steps.boilerplate import strip_boilerplate
+from dataset.steps.contract import Keep, Step, apply_steps
 from dataset.steps.language import require_language
 from dataset.steps.profanity import WordList, censor_profanity, forbid_profanity
 from dataset.steps.text import (
     collapse_whitespace,
     forbid_control_characters,
+    forbid_empty_boxes,
     forbid_over_18,
     forbid_separator,
     limit_length,
+    limit_picture,
     lower_case,
     require_ascii,
+    require_box_count,
     require_text,
 )
 
@@ -24,10 +28,23 @@ from dataset.steps.text import (
 DUPLICATES = "duplicates"
 
 
+def _boxes(settings: Dataset) -> Step:
+    steps = [
+        require_text,
+        *([] if settings.empty_boxes else [forbid_empty_boxes]),
+        *([require_box_count] if settings.box_count == "template" else []),
+    ]
+    return lambda caption: apply_steps(steps, caption)
+
+
+def _image(settings: Dataset) -> Step:
+    return Keep if settings.images == "none" else limit_picture(settings.min_image_side, settings.max_image_aspect)
+
+
 def _profanity(settings: Dataset) -> Step:
     if settings.profanity == "off":
         return Keep
-    words = WordList(settings.profanity_allow, settings.profanity_deny)
+    words = WordList(settings.profanity_tiers, settings.profanity_allow, settings.profanity_deny)
     return forbid_profanity(words) if settings.profanity == "drop" else censor_profanity(words)
 
 
@@ -35,10 +52,12 @@ STEPS: Mapping[str, Callable[[Dataset], Step]] = MappingProxyType(
     {
         "whitespace": lambda _: collapse_whitespace,
         "lowercase": lambda _: lower_case,
-        "boxes": lambda _: require_text,
+        "boilerplate": lambda _: strip_boilerplate,
+        "boxes": _boxes,
         "separator": lambda settings: forbid_separator(settings.separator),
         "characters": lambda settings: require_ascii if settings.characters == "ascii" else forbid_control_characters,
         "length": lambda settings: limit_length(settings.min_characters, settings.max_characters),
+        "image": _image,
         "nsfw": lambda settings: Keep if settings.nsfw else forbid_over_18,
         "language": lambda settings: require_language(
             settings.languages, settings.language_detector, settings.language_threshold

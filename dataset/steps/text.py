@@ -33,6 +33,17 @@ def require_text(caption: Caption) -> Outcome:
     return Keep(caption)
 
 
+def forbid_empty_boxes(caption: Caption) -> Outcome:
+    """Drop ``empty box``: the caption leaves one of its boxes blank."""
+    return Keep(caption) if all(map(str.strip, caption.boxes)) else Drop("empty box")
+
+
+def require_box_count(caption: Caption) -> Outcome:
+    """Drop ``box count``: more or fewer boxes than its template has. Where nobody says how many, any number is fine."""
+    fits = caption.box_count is None or len(caption.boxes) == caption.box_count
+    return Keep(caption) if fits else Drop("box count")
+
+
 def forbid_separator(separator: str) -> Step:
     """Drop ``separator``: a box holds the character that ends boxes."""
 
@@ -61,6 +72,21 @@ def limit_length(minimum: int, maximum: int) -> Step:
         if length < minimum:
             return Drop("too short")
         return Drop("too long") if length > maximum else Keep(caption)
+
+    return step
+
+
+def limit_picture(least_side: int, most_aspect: float) -> Step:
+    """Drop ``picture too small`` and ``picture too long``: of the picture that goes into the record.
+
+    least_side: pixels of its shorter side. most_aspect: its longer side by its shorter one.
+    """
+
+    def step(caption: Caption) -> Outcome:
+        short, long = sorted((caption.width, caption.height))
+        if short < least_side:
+            return Drop("picture too small")
+        return Drop("picture too long") if long > most_aspect * short else Keep(caption)
 
     return step
 

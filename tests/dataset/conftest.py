@@ -36,7 +36,7 @@ def settings() -> Dataset:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Callable[..., Config]:
-    """Make settings with everything in `tmp_path`, one process, and these changes to the section `dataset`."""
+    """Make settings: everything in `tmp_path`, one process, pictures of any size, these changes to `dataset`."""
 
     def make(**dataset: Any) -> Config:
         base = load_config(environment={})
@@ -47,7 +47,7 @@ def config(tmp_path: Path) -> Callable[..., Config]:
                 ),
                 "engine": base.engine.model_copy(update={"workers": 1}),
                 "dataset": Dataset.model_validate(
-                    base.dataset.model_dump() | {"output": str(tmp_path / "dataset")} | dataset
+                    base.dataset.model_dump() | {"output": str(tmp_path / "dataset"), "min_image_side": 1} | dataset
                 ),
             }
         )

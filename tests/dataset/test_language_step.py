@@ -7,7 +7,7 @@ import pytest
 
 from configs.errors import ConfigError
 from dataset.steps.contract import Caption, Drop, Keep, Step
-from dataset.steps.language import require_language
+from dataset.steps.language import english_evidence, require_language
 
 ENGLISH = """
 that would be great|one does not simply walk into mordor|brace yourselves winter is coming|i should buy a boat
@@ -39,12 +39,12 @@ def caption(text: str) -> Caption:
 
 @pytest.fixture(scope="module")
 def fast() -> Step:
-    return require_language(["en"], "py3langid", 0.05)
+    return require_language(["en"], "py3langid", 0.5)
 
 
 @pytest.fixture(scope="module")
 def seeded() -> Step:
-    return require_language(["en"], "langdetect", 0.05)
+    return require_language(["en"], "langdetect", 0.5)
 
 
 def test_the_fast_detector_keeps_short_english_and_drops_the_rest(fast: Step) -> None:
@@ -62,18 +62,64 @@ def test_langdetect_keeps_most_english_and_drops_the_rest(seeded: Step) -> None:
 
 @pytest.mark.parametrize("detector", ["py3langid", "langdetect"])
 def test_shouting_is_judged_like_speaking(detector: str) -> None:
-    step = require_language(["en"], detector, 0.05)
+    step = require_language(["en"], detector, 0.5)
     for text in (*ENGLISH, *OTHERS):
         assert isinstance(step(caption(text.upper())), Drop) == isinstance(step(caption(text.upper().lower())), Drop)
 
 
 @pytest.mark.parametrize("detector", ["py3langid", "langdetect"])
-def test_a_text_without_letters_is_in_no_language(detector: str) -> None:
-    assert require_language(["en"], detector, 0.05)(caption("12345 + 67890 = ???")) == Drop("language")
+@pytest.mark.parametrize("text", ["12345 + 67890 = ???", "pubg / fortnite", "enchiladas", "", "..."])
+def test_what_is_in_no_language_stays(detector: str, text: str) -> None:
+    assert require_language(["en"], detector, 0.5)(caption(text)) == Keep(caption(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y u no reply?", "ur mom gay", "uh / trump", "snowier snow", "canada sucks!!!", "memes? aliens",
+        "bro do it!", "y dis da end?", "ya momma so fat", "zombie land", "bottom text", "gorden bennet",
+    ],
+)  # fmt: skip
+def test_english_that_detectors_doubt_stays(fast: Step, text: str) -> None:
+    assert fast(caption(text)) == Keep(caption(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dae ko man tigpataba ang top yas pa talingahon taka baga",
+        "papa aapke toothpaste me namak kyu nahi hai namak hai na beta",
+        "hai la compe tu plictisit hai la compe cooldown 4 zile tu plictisit",
+    ],
+)
+def test_languages_that_no_candidate_stands_for_go_for_lack_of_english_words(fast: Step, text: str) -> None:
+    assert fast(caption(text)) == Drop("language")
+
+
+def test_common_words_weigh_for_english_each_once_and_shared_ones_do_not() -> None:
+    assert english_evidence("that would be great") > english_evidence("that would be zxqw")
+    assert english_evidence("great great great") == english_evidence("great")
+    assert english_evidence("me in war so die") == 0
+    assert english_evidence("12 + 3 = x !") == 0
+    assert english_evidence("quand tu oublies") < 0
+
+
+def test_english_words_do_not_help_where_english_is_not_wanted() -> None:
+    german = require_language(["de"], "py3langid", 0.5)
+    assert german(caption("ich habe keine ahnung was ich hier mache")) == Keep(
+        caption("ich habe keine ahnung was ich hier mache")
+    )
+    assert german(caption("what if i told you that nobody asked")) == Drop("language")
+
+
+@pytest.mark.parametrize(("threshold", "kept"), [(0.0, True), (1.0, False)])
+def test_the_threshold_goes_all_the_way(threshold: float, kept: bool) -> None:
+    text = caption("canada sucks!!!")
+    assert isinstance(require_language(["en"], "py3langid", threshold)(text), Keep) == kept
 
 
 def test_several_languages_count_together(fast: Step) -> None:
-    both = require_language(["en", "de"], "py3langid", 0.05)
+    both = require_language(["en", "de"], "py3langid", 0.5)
     german = caption("ich habe keine ahnung was ich hier mache")
     assert both(german) == Keep(german)
     assert both(caption(ENGLISH[0])) == Keep(caption(ENGLISH[0]))
@@ -81,14 +127,14 @@ def test_several_languages_count_together(fast: Step) -> None:
 
 
 def test_no_language_keeps_everything() -> None:
-    step = require_language([], "py3langid", 0.05)
+    step = require_language([], "py3langid", 0.5)
     assert step(caption("???")) == Keep(caption("???"))
 
 
 @pytest.mark.parametrize("detector", ["py3langid", "langdetect"])
 def test_an_unknown_language_is_a_mistake_in_the_settings(detector: str) -> None:
     with pytest.raises(ConfigError, match=f"dataset.languages: {detector} does not know 'english'"):
-        require_language(["english"], detector, 0.05)
+        require_language(["english"], detector, 0.5)
 
 
 def test_langdetect_judges_alike_in_every_process(seeded: Step) -> None:
@@ -97,7 +143,7 @@ def test_langdetect_judges_alike_in_every_process(seeded: Step) -> None:
     script = (
         "import sys\nfrom dataset.steps.language import require_language\n"
         "from dataset.steps.contract import Caption\n"
-        "step = require_language(['en'], 'langdetect', 0.05)\n"
+        "step = require_language(['en'], 'langdetect', 0.5)\n"
         "for t in sys.argv[1:]: sys.stdout.write(repr(step(Caption('a:1', 'a', 't', '', '', (t,), False, '')))+'\\n')"
     )
     answers = [

@@ -18,6 +18,11 @@ def caption(text: str, *, over_18: bool = False) -> Caption:
     return Caption("imgflip:1", "imgflip", "t", "Name", "slug", (text,), over_18, "")
 
 
+HALF = caption("one")._replace(boxes=("one", ""))
+THREE_EXPECTED = caption("one")._replace(box_count=3)
+WIDE = caption("one")._replace(width=400, height=99)
+
+
 def test_the_default_asks_for_every_step(settings: Dataset) -> None:
     assert settings.steps == (*STEPS, "duplicates")
     assert len(build_steps(settings)) == len(STEPS)
@@ -51,15 +56,27 @@ def test_duplicates_come_last_and_once(settings: Dataset, steps: tuple[str, ...]
         ("separator", {"separator": ";"}, caption("a;b"), Drop("separator")),
         ("length", {"max_characters": 3}, caption("four"), Drop("too short")),
         ("length", {"min_characters": 0, "max_characters": 3}, caption("four"), Drop("too long")),
+        ("boilerplate", {}, caption("imgflip.com"), Drop("boilerplate")),
+        ("boxes", {}, caption(" "), Drop("empty caption")),
+        ("boxes", {"empty_boxes": True}, HALF, Keep(HALF)),
+        ("boxes", {"empty_boxes": False}, HALF, Drop("empty box")),
+        ("boxes", {"box_count": "any"}, THREE_EXPECTED, Keep(THREE_EXPECTED)),
+        ("boxes", {"box_count": "template"}, THREE_EXPECTED, Drop("box count")),
+        ("image", {"images": "meme", "min_image_side": 100}, WIDE, Drop("picture too small")),
+        ("image", {"images": "meme", "min_image_side": 99, "max_image_aspect": 2.0}, WIDE, Drop("picture too long")),
+        ("image", {"images": "meme", "min_image_side": 99, "max_image_aspect": 5.0}, WIDE, Keep(WIDE)),
+        ("image", {"images": "none"}, WIDE, Keep(WIDE)),
         ("nsfw", {"nsfw": True}, caption("text", over_18=True), Keep(caption("text", over_18=True))),
         ("nsfw", {"nsfw": False}, caption("text", over_18=True), Drop("nsfw")),
         ("language", {"languages": ()}, caption("???"), Keep(caption("???"))),
         ("language", {"language_detector": "langdetect"}, caption("ich habe keine ahnung"), Drop("language")),
         ("profanity", {"profanity": "off"}, caption("shit"), Keep(caption("shit"))),
-        ("profanity", {"profanity": "drop"}, caption("shit"), Drop("profanity: listed")),
+        ("profanity", {"profanity": "drop"}, caption("shit"), Drop("profanity: strong", "shit")),
+        ("profanity", {"profanity_tiers": ("mild",)}, caption("shit"), Keep(caption("shit"))),
+        ("profanity", {"profanity_tiers": ("mild",)}, caption("damn"), Drop("profanity: mild", "damn")),
         ("profanity", {"profanity": "censor"}, caption("shit"), Keep(caption("****"))),
         ("profanity", {"profanity_allow": ("shit",)}, caption("shit"), Keep(caption("shit"))),
-        ("profanity", {"profanity_deny": ("moist",)}, caption("moist"), Drop("profanity: denied")),
+        ("profanity", {"profanity_deny": ("moist",)}, caption("moist"), Drop("profanity: denied", "moist")),
     ],
 )
 def test_every_setting_reaches_its_step(

@@ -19,7 +19,7 @@ from demo.studio import Studio
 
 REASONS = {
     None: "kept", "duplicates": "kept", "too short": "too short", "too long": "too long", "not ascii": "characters",
-    "language": "language", "profanity": "profanity: listed", "separator": "separator",
+    "language": "language", "profanity": "profanity: strong", "separator": "separator",
 }  # fmt: skip
 
 

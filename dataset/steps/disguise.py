@@ -1,0 +1,144 @@
+"""Bad words that are written so as not to be found: stretched ("fuuuck"), spaced ("f u c k"), starred ("f**k").
+
+Only words that people really disguise are looked for in this way (`is_disguised`), since the looser the reading,
+the more ordinary words come out: "if u can", "A.S.S.R." and "damn!!!" hide nothing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import NamedTuple
+
+# What people disguise, alone and in compounds.
+_STEMS = (
+    "fuck", "shit", "asshole", "bitch", "damn", "dick", "puss", "cunt", "cock", "nigg", "faggot", "crap", "piss",
+    "whore", "slut", "bastard", "retard", "boob", "porn", "biatch", "twat", "wank", "wtf", "stfu",
+)  # fmt: skip
+# Alone only: as a part they are in too many words.
+_ALONE = ("ass", "asses", "cum", "fag", "fags", "fuk", "rape", "tit", "tits")
+# What one letter and signs stand for ("f***", "a**"), the most usual first.
+_USUAL = (
+    "fuck", "fucking", "fucked", "fucker", "fucks", "shit", "shitty", "ass", "bitch", "bitches", "asshole", "damn",
+    "dick", "pussy", "cunt", "cock", "nigger", "nigga", "motherfucker",
+)  # fmt: skip
+# A letter twice, and it is another word: Shiite.
+_OTHER_DOUBLED = frozenset({"shiite", "shiites"})
+_SIGNS = "*#%$@&"
+# What makes a second look worthwhile: three times the same letter, a letter and then a sign, three single letters.
+_SUSPECT = re.compile(r"([a-z])\1\1|[a-z][*#%$@&]|(?<![^\W_])[^\W_][\W_]{1,3}[^\W_][\W_]{1,3}[^\W_](?![^\W_])")
+_STRETCHED = re.compile(r"[a-z]*([a-z])\1\1[a-z]*")
+_SPACED = re.compile(r"(?<![^\W_])[^\W_](?:[\W_]{1,3}[^\W_]){2,}(?![^\W_])")
+_STARRED = re.compile(r"(?<![^\W_])[a-z]+(?:[*#%$@!&]+[a-z]*)+")
+_RUNS = re.compile(r"[a-z]+|[^a-z]+")
+# Letters that may stand before or after a word that is spelled out: "u r a f u c k".
+_MORE = 3
+
+
+class Hidden(NamedTuple):
+    """A word in disguise: `text[start:end]` stands for `word`."""
+
+    start: int
+    end: int
+    word: str
+
+
+class Disguises:
+    """Looks for `words` in disguise. `fold` makes letters of signs and digits, as in the text that is looked at."""
+
+    def __init__(self, words: Iterable[str], fold: Mapping[int, int]) -> None:
+        self._words = sorted(words, key=_rank)
+        self._stretched: dict[str, list[tuple[str, list[int]]]] = {}
+        self._folded = [(word.translate(fold), word) for word in self._words]
+        for folded, word in self._folded:
+            letters, runs = _runs(folded)
+            self._stretched.setdefault(letters, []).append((word, runs))
+        self._readings: dict[str, str | None] = {}
+
+    def find(self, text: str, folded: str) -> Iterator[Hidden]:
+        """What hides in a text.
+
+        text: in lower case. folded: the same, letter by letter, as `fold` makes it.
+        """
+        if _SUSPECT.search(text) is None:
+            return
+        for match in _STRETCHED.finditer(folded):
+            if word := self._unstretched(match.group()):
+                yield Hidden(match.start(), match.end(), word)
+        for match in _SPACED.finditer(folded):
+            yield from self._spelled_out(match)
+        for match in _STARRED.finditer(text):
+            if word := self._unstarred(match.group()):
+                yield Hidden(match.start(), match.end(), word)
+
+    def _unstretched(self, written: str) -> str | None:
+        letters, runs = _runs(written)
+        for word, needed in self._stretched.get(letters, ()):
+            if all(run >= least for run, least in zip(runs, needed, strict=True)):
+                return word
+        return None
+
+    def _spelled_out(self, match: re.Match[str]) -> Iterator[Hidden]:
+        places = [place for place in range(match.start(), match.end()) if match.string[place].isalnum()]
+        letters = "".join(match.string[place] for place in places)
+        for folded, word in self._folded:
+            start = letters.find(folded)
+            more = _MORE if len(word) > 3 else 0
+            if 0 <= start <= more and len(letters) - start - len(word) <= more:
+                yield Hidden(places[start], places[start + len(word) - 1] + 1, word)
+                return
+
+    def _unstarred(self, written: str) -> str | None:
+        written = written.rstrip("!")
+        if not any(sign in written for sign in _SIGNS) or len(written) < 3:
+            return None
+        if written not in self._readings:
+            if len(self._readings) > 10_000:
+                self._readings.clear()
+            self._readings[written] = self._nearest(written)
+        return self._readings[written]
+
+    def _nearest(self, written: str) -> str | None:
+        shape = re.compile(_shape(written))
+        usual_only = sum(map(str.isalpha, written)) < 2
+        fitting = [word for word in self._words if shape.fullmatch(word) and (word in _USUAL or not usual_only)]
+        return min(fitting, key=lambda word: abs(len(word) - len(written)), default=None)
+
+
+def doubled(word: str) -> Iterator[str]:
+    """`word` with each of its letters written twice: "fuuck"."""
+    written = (word[:at] + word[at - 1 :] for at in range(1, len(word) + 1))
+    return (spelling for spelling in written if spelling not in _OTHER_DOUBLED)
+
+
+def is_disguised(word: str) -> bool:
+    """Whether people disguise `word`, an entry of a list."""
+    return word.isalpha() and (word in _ALONE or any(stem in word for stem in _STEMS))
+
+
+def _rank(word: str) -> tuple[int, int, int, str]:
+    usual = _USUAL.index(word) if word in _USUAL else len(_USUAL)
+    stem = next((rank for rank, stem in enumerate(_STEMS) if stem in word), len(_STEMS))
+    return usual, stem, len(word), word
+
+
+def _runs(word: str) -> tuple[str, list[int]]:
+    """The letters of `word` without repetition, and how often each was repeated."""
+    groups = [(letter, len(list(group))) for letter, group in groupby(word)]
+    return "".join(letter for letter, _ in groups), [length for _, length in groups]
+
+
+def _shape(written: str) -> str:
+    """A pattern of the words that `written` may stand for.
+
+    Signs at the end stand for a letter each; others for one letter or more, people do not count ("f*ing").
+    """
+    pieces = _RUNS.findall(written)
+    shape = []
+    for at, piece in enumerate(pieces):
+        if piece[0].isalpha():
+            shape.append(piece)
+        elif at == len(pieces) - 1:
+            shape.append(f"[a-z]{{{len(piece)}}}")
+        else:
+            shape.append(f"[a-z]{{1,{len(piece) + 2}}}")
+    return "".join(shape)
