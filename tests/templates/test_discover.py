@@ -45,7 +45,8 @@ def test_three_captions_on_one_picture_make_a_template(
     assert template.name == f"Unnamed {template.id.removeprefix('found:')}"
     assert template.first_seen is not None
     assert summary.counts == {
-        "templates": 1, "memes": 6, "matched": 0, "unknown": 5, "found": 1, "templates found": 1, "learned later": 2,
+        "templates": 1, "memes": 6, "matched": 0, "unknown": 5, "found": 1, "templates found": 1,
+        "pictures recovered": 1, "text boxes learned": 1, "learned later": 2,
     }  # fmt: skip
 
 
