@@ -45,5 +45,9 @@ ALIKE = (
 # One colour all over: nothing can be recognised.
 NO_PICTURE = frozenset({"memegen/_error.jpg"})
 
-# Real memes that are on one of the templates.
-KNOWN_MEMES: frozenset[str] = frozenset()
+# Real memes that are on one of the templates, or have it as a panel: by eye, too.
+KNOWN_MEMES = frozenset({
+    "176_image.jpg", "178_image_batch_2.jpg", "184_image_batch_2.jpg", "210_image_batch_2.jpg", "365_image_batch_2.jpg",
+    "39_image_batch_2.jpg", "416_image_batch_2.jpg", "436_image_batch_2.jpg", "599_image_batch_2.jpg",
+    "622_image_batch_2.jpg", "659_image_batch_2.jpg", "780_image_batch_2.jpg", "985_image_batch_2.jpg", "meme_131.jpg",
+})  # fmt: skip

@@ -24,7 +24,8 @@ _GAP = 0.012  # and the least between such lines
 _NARROWEST = 24  # pixels that a picture has on a side at least, however narrow,
 _LONGEST = 640  # and at most, however long
 
-_HEAD = struct.Struct(">4sI4f2H4H")
+_FRONT = struct.Struct(">4sI")  # magic, check
+_HEAD = struct.Struct(">4f2H4H")  # inset, height and width of the thumbnail, counts
 _MAGIC = b"MLS2"
 _STEPS = 65_535.0  # of a point's x and y
 
@@ -61,20 +62,22 @@ class Sketch:
     def to_bytes(self) -> bytes:
         """For the catalog."""
         body = b"".join((
-            self.thumb.tobytes(), np.rint(self.points * _STEPS).astype(">u2").tobytes(), self.bits.tobytes(),
+            _HEAD.pack(*self.inset, *self.thumb.shape, *self.counts), self.thumb.tobytes(),
+            np.rint(self.points * _STEPS).astype(">u2").tobytes(), self.bits.tobytes(),
         ))  # fmt: skip
-        head = _HEAD.pack(_MAGIC, zlib.crc32(body), *self.inset, *self.thumb.shape, *self.counts)
-        return head + body
+        return _FRONT.pack(_MAGIC, zlib.crc32(body)) + body
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self | None:
         """What `to_bytes` gave; None if another version of memeloom did, or if it is damaged."""
-        if len(data) < _HEAD.size:
+        if len(data) < _FRONT.size + _HEAD.size:
             return None
-        magic, check, left, top, right, bottom, height, width, *counts = _HEAD.unpack_from(data)
+        if _FRONT.unpack_from(data) != (_MAGIC, zlib.crc32(data[_FRONT.size :])):
+            return None
+        left, top, right, bottom, height, width, *counts = _HEAD.unpack_from(data, _FRONT.size)
         number, pixels = sum(counts), height * width
-        body = memoryview(data)[_HEAD.size :]
-        if magic != _MAGIC or len(body) != pixels + 36 * number or zlib.crc32(body) != check:
+        body = memoryview(data)[_FRONT.size + _HEAD.size :]
+        if len(body) != pixels + 36 * number:
             return None
         points = np.frombuffer(body, ">u2", 2 * number, pixels).reshape(number, 2)
         return cls(

@@ -1,0 +1,121 @@
+"""Placing: where a template stands in a picture, and when a picture shows it."""
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+from catalog.images import Pixels
+from serve.drawing import draw_caption
+from templates.placing import Placing, place
+from templates.sketch import sketch
+
+Draw = Callable[[int], Pillow.Image]
+LEAST = 0.4
+
+
+def grey(picture: Pillow.Image) -> Pixels:
+    return np.asarray(picture.convert("L"), np.uint8)
+
+
+def found(picture: Pixels, template: Pixels) -> Placing:
+    placing = place(sketch(np.ascontiguousarray(picture)), sketch(template))
+    assert placing is not None
+    return placing
+
+
+def near(placing: Placing, affine: list[list[float]], within: float = 0.02) -> bool:
+    return bool(np.abs(placing.affine - np.array(affine)).max() < within)
+
+
+def test_a_meme_shows_its_template_where_it_stands(draw: Draw) -> None:
+    placing = found(grey(draw_caption(draw(1), (), ["SOME WORDS ON TOP", "AND BELOW"])), grey(draw(1)))
+    assert placing.shows(LEAST)
+    assert 0.5 < placing.agreement < 1  # text covers some of it
+    assert placing.seen == pytest.approx(1, abs=0.02)
+    assert near(placing, [[1, 0, 0], [0, 1, 0]])
+
+
+def test_a_crop_shows_part_of_it(draw: Draw) -> None:
+    placing = found(grey(draw(2))[40:, 75:], grey(draw(2)))
+    assert placing.shows(LEAST)
+    assert 0.6 < placing.seen < 0.95
+    assert near(placing, [[0.85, 0, 0.15], [0, 0.9, 0.1]])
+
+
+def test_borders_are_counted_in(draw: Draw) -> None:
+    framed = cv2.copyMakeBorder(grey(draw(3)), 40, 60, 50, 0, cv2.BORDER_CONSTANT, value=255)
+    placing = found(np.asarray(framed, np.uint8), grey(draw(3)))
+    assert placing.shows(LEAST)
+    assert near(placing, [[1.1, 0, -0.1], [0, 1.25, -0.1]])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_panel_is_found_among_two(draw: Draw, first: bool) -> None:
+    panels = [grey(draw(4)), grey(draw(5))]
+    placing = found(np.vstack(panels if first else panels[::-1]), panels[0])
+    assert placing.shows(LEAST)
+    assert placing.seen == pytest.approx(1, abs=0.02)
+    assert near(placing, [[1, 0, 0], [0, 2, 0 if first else -1]])
+
+
+def test_one_of_four_panels_is_found(draw: Draw) -> None:
+    a, b, c, d = (grey(draw(seed)) for seed in (4, 5, 6, 7))
+    placing = found(np.vstack([np.hstack([a, b]), np.hstack([c, d])]), d)
+    assert placing.shows(LEAST)
+    assert near(placing, [[2, 0, -1], [0, 2, -1]], within=0.05)
+
+
+def test_a_picture_may_be_stretched_a_little(draw: Draw) -> None:
+    assert found(grey(draw(6).resize((500, 320))), grey(draw(6))).shows(LEAST)
+
+
+def test_strangers_are_not_shown(draw: Draw) -> None:
+    words = ["THE SAME WORDS IN THE SAME PLACE", "ON EVERY MEME THAT THERE IS"]
+    memes = [sketch(grey(draw_caption(draw(seed), (), words))) for seed in range(8)]
+    for number, one in enumerate(memes):
+        for other in memes[:number]:
+            placing = place(one, other)
+            assert placing is None or not placing.shows(LEAST)
+
+
+def test_the_same_text_on_white_is_not_the_same_picture(draw: Draw) -> None:
+    white = Pillow.new("L", (500, 200), "white")
+    panel = grey(draw_caption(white, (), ["WHEN YOU READ THE SAME WORDS", "ON ANOTHER PICTURE AGAIN"]))
+    one, other = np.vstack([panel, grey(draw(1))]), np.vstack([panel, grey(draw(2))])
+    placing = place(sketch(one), sketch(other))
+    assert placing is None or not placing.shows(LEAST)
+
+
+def test_the_same_frame_is_not_the_same_picture(draw: Draw) -> None:
+    def framed(seed: int) -> Pixels:
+        picture = np.asarray(draw(seed).convert("L").resize((330, 264)), np.uint8)
+        white = cv2.copyMakeBorder(picture, 3, 3, 3, 3, cv2.BORDER_CONSTANT, value=255)
+        poster = cv2.copyMakeBorder(white, 40, 140, 60, 60, cv2.BORDER_CONSTANT, value=0)
+        for size, top, text in ((1.6, 370, "PROGRAMMERS"), (0.6, 410, "It works on my machine, so ship it.")):
+            cv2.putText(poster, text, (30, top), cv2.FONT_HERSHEY_COMPLEX, size, 255, 2)
+        return np.asarray(poster, np.uint8)
+
+    placing = place(sketch(framed(1)), sketch(framed(2)))
+    assert placing is None or not placing.shows(LEAST)
+
+
+@pytest.mark.parametrize("shade", [0, 128, 255])
+def test_plain_pictures_show_nothing(draw: Draw, shade: int) -> None:
+    plain = sketch(np.full((300, 400), shade, np.uint8))
+    assert place(plain, sketch(grey(draw(1)))) is None
+    assert place(sketch(grey(draw(1))), plain) is None
+    assert place(plain, plain) is None
+
+
+def test_what_is_hardly_in_view_is_no_match() -> None:
+    def seen(agreement: float, seen: float) -> bool:
+        return Placing(agreement, seen, False, np.eye(2, 3)).shows(LEAST)
+
+    assert seen(0.41, 1.0)
+    assert not seen(0.39, 1.0)
+    assert not seen(0.45, 0.5)
+    assert seen(0.55, 0.5)
+    assert not seen(1.0, 0.3)
