@@ -18,6 +18,7 @@ from templates.sketch import Sketch, sketch_image
 # Files without their suffix; templates by the file, the same picture under two names as a group.
 _MADE_ON = {
     "propaganda950/176_image": {"disastergirl"},
+    "propaganda950/178_image_batch_2": {"First-World-Problems"},
     "propaganda950/184_image_batch_2": {"Sparta-Leonidas"},
     "propaganda950/210_image_batch_2": {"jim"},
     "propaganda950/365_image_batch_2": {"Am-I-The-Only-One-Around-Here"},
@@ -53,7 +54,8 @@ def real_memes(data: Path) -> Iterator[Row]:
     made = sample & _MADE_ON.keys()
     figures = {
         "memes": f"{len(memes)} against {len(known)} templates",
-        "match": f"{len(found)}, all judged by eye: {len(right)} right, {len(found) - len(right)} wrong",
+        "match": f"{len(found)}, all judged by eye: {len(right)} right, {len(found) - len(right)} wrong;"
+        f" {len(_MADE_ON) - len(right)} of {len(_MADE_ON)} that a person knows of missed",
         "of 100 drawn by chance": f"{len(made)} are made on one, {len(made & set(right))} of them found,"
         f" {len(sample & found.keys() - set(right))} wrong",
         "images/cpu-s": f"{len(memes) / seconds:.0f}",
