@@ -14,10 +14,10 @@ from dataset.steps.contract import Caption, Drop, Keep, Outcome
 # Sites and apps that put their name on pictures. Their addresses are marks; their names only after "made with".
 _SITES: Final = (
     r"img\s?flip|meme\s?generator|quick\s?meme|9gag|mematic|meme\s?center|make\s?a\s?meme|live\s?meme|we\s?know\s?memes"
-    r"|i\s?funny|kapwing|memedroid|memebase|cheezburger|i\s?can\s?has\s?cheezburger|meme\s?crunch|diylol|troll\.me"
+    r"|i\s?funny|kapwing|memedroid|memebase|cheezburger|i\s?can\s?has\s?cheezburger|meme\s?crunch|diylol"
     r"|ragegenerator|memegen|picmonkey|giphy|tiktok"
 )
-_ENDING: Final = r"\.\s?(?:com|net|org|co|mobi|me|app|link|tv)"
+_ENDING: Final = r"\.(?:com|net|org|co|mobi|me)"
 _MADE: Final = r"(?:made|created|generated|captioned)\s+(?:with|w/|on|in|using|by|at|via)|made\s+w/|via|powered\s+by"
 _PATH: Final = r"(?:/\S*)?"
 _MARK: Final = (
@@ -71,7 +71,7 @@ def strip_boilerplate(caption: Caption) -> Outcome:
         return Drop("boilerplate")
     if boxes == caption.boxes:
         return Keep(caption)
-    return Keep(caption._replace(boxes=boxes)) if any(map(str.strip, boxes)) else Drop("boilerplate")
+    return Keep(caption.with_boxes(boxes)) if any(map(str.strip, boxes)) else Drop("boilerplate")
 
 
 def _suspicious(text: str) -> bool:
@@ -82,6 +82,7 @@ def _suspicious(text: str) -> bool:
         or ".co" in text
         or ".net" in text
         or ".org" in text
+        or ".m" in text
         or "www." in text
         or "©" in text
         or "copyright" in text

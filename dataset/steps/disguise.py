@@ -24,10 +24,9 @@ _USUAL = (
 # A letter twice, and it is another word: Shiite.
 _OTHER_DOUBLED = frozenset({"shiite", "shiites"})
 _SIGNS = "*#%$@&"
-# What makes a second look worthwhile: three times the same letter, a letter and then a sign, three single letters.
-_SUSPECT = re.compile(r"([a-z])\1\1|[a-z][*#%$@&]|(?<![^\W_])[^\W_][\W_]{1,3}[^\W_][\W_]{1,3}[^\W_](?![^\W_])")
+_BETWEEN = (" ", ".", "-", "_", "*", ",", "/", "  ", ". ", ", ", " - ")
 _STRETCHED = re.compile(r"[a-z]*([a-z])\1\1[a-z]*")
-_SPACED = re.compile(r"(?<![^\W_])[^\W_](?:[\W_]{1,3}[^\W_]){2,}(?![^\W_])")
+_SPACED = re.compile(r"(?<![^\W_])[^\W_](?:(?:[ .,*/_-]|  | - |[.,] )[^\W_]){2,}(?![^\W_])")
 _STARRED = re.compile(r"(?<![^\W_])[a-z]+(?:[*#%$@!&]+[a-z]*)+")
 _RUNS = re.compile(r"[a-z]+|[^a-z]+")
 # Letters that may stand before or after a word that is spelled out: "u r a f u c k".
@@ -54,13 +53,17 @@ class Disguises:
             self._stretched.setdefault(letters, []).append((word, runs))
         self._readings: dict[str, str | None] = {}
 
+    def hints(self) -> Iterator[str]:
+        """What folded texts hold in which a word is stretched or spelled out: `find` is worthwhile only then."""
+        yield from (letter * 3 for letter in sorted({letter for folded, _ in self._folded for letter in folded}))
+        for start in sorted({folded[:3] for folded, _ in self._folded}):
+            yield from (sign.join(start) for sign in _BETWEEN)
+
     def find(self, text: str, folded: str) -> Iterator[Hidden]:
         """What hides in a text.
 
         text: in lower case. folded: the same, letter by letter, as `fold` makes it.
         """
-        if _SUSPECT.search(text) is None:
-            return
         for match in _STRETCHED.finditer(folded):
             if word := self._unstretched(match.group()):
                 yield Hidden(match.start(), match.end(), word)
@@ -89,7 +92,7 @@ class Disguises:
 
     def _unstarred(self, written: str) -> str | None:
         written = written.rstrip("!")
-        if not any(sign in written for sign in _SIGNS) or len(written) < 3:
+        if not has_signs(written) or len(written) < 3:
             return None
         if written not in self._readings:
             if len(self._readings) > 10_000:
@@ -102,6 +105,11 @@ class Disguises:
         usual_only = sum(map(str.isalpha, written)) < 2
         fitting = [word for word in self._words if shape.fullmatch(word) and (word in _USUAL or not usual_only)]
         return min(fitting, key=lambda word: abs(len(word) - len(written)), default=None)
+
+
+def has_signs(text: str) -> bool:
+    """Whether a word may be starred in `text`."""
+    return any(sign in text for sign in _SIGNS)
 
 
 def doubled(word: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from dataset.steps.contract import Caption, Drop, Keep, Outcome, Step
-from dataset.steps.disguise import Disguises, doubled, is_disguised
+from dataset.steps.disguise import Disguises, doubled, has_signs, is_disguised
 from dataset.steps.tiers import INNOCENT, TIERS, Tier, read_spellings, read_tiers
 
 Kind: TypeAlias = Literal["mild", "strong", "slur", "denied"]
@@ -28,6 +28,8 @@ _GLUE = frozenset("@$")
 # Cyrillic and Greek letters that look like Latin ones.
 _LOOK_ALIKE = dict(zip("авекмнорстухіѕјοαερυκνιτ", "abekmhopctyxisjoaepuknit", strict=True))
 _TEMPLATE_NAMES = 50_000
+# In place of an entry: a word may hide here; nothing is meant by it.
+_HINT, _INNOCENT = "?hint", "?innocent"
 
 
 class Found(NamedTuple):
@@ -71,8 +73,9 @@ class WordList:
         self._kinds |= {word.strip().lower(): "denied" for word in deny if word.strip()}
         hidden = [entry for entry in self._kinds if is_disguised(entry) or self._kinds[entry] == "denied"]
         self._disguises = Disguises(hidden, _FOLD)
-        # The spelling, and the entry that it is a spelling of; none for what is innocent.
-        spellings = dict.fromkeys(INNOCENT, "")
+        # The spelling, and the entry that it is a spelling of.
+        spellings = dict.fromkeys(self._disguises.hints(), _HINT)
+        spellings |= dict.fromkeys(INNOCENT, _INNOCENT)
         spellings |= {spelling: entry for entry in hidden for spelling in doubled(entry)}
         spellings |= {spelling: entry for spelling, entry in read_spellings().items() if entry in self._kinds}
         spellings |= {entry: entry for entry in self._kinds}
@@ -91,16 +94,15 @@ class WordList:
             text = text.translate(_PLAIN_LETTERS)
         folded = text.translate(_FOLD)
         found = list(self._spelled(text, folded))
-        found += [
-            Found(start, end, self._kinds[entry], entry) for start, end, entry in self._disguises.find(text, folded)
-        ]
-        if not found:
+        if not found and not has_signs(text):
             return found
-        innocent = [(each.start, each.end) for each in found if not each.entry]
+        hidden = self._disguises.find(text, folded)
+        found += [Found(start, end, self._kinds[entry], entry) for start, end, entry in hidden]
+        innocent = [(each.start, each.end) for each in found if each.entry == _INNOCENT]
         return [
             each
             for each in found
-            if each.entry and not any(start <= each.start and each.end <= end for start, end in innocent)
+            if each.entry in self._kinds and not any(start <= each.start and each.end <= end for start, end in innocent)
         ]
 
     def _spelled(self, text: str, folded: str) -> Iterator[Found]:
@@ -109,7 +111,11 @@ class WordList:
             # Of several spellings the very one, if it is there: "fvck" is an entry of its own.
             for spelling, entry in sorted(meant, key=lambda each: each[0] != as_written) if meant[1:] else meant:
                 start, end = last + 1 - len(spelling), last + 1
-                if _is_whole(text, start, end) and (as_written == spelling or _may_stand_for(as_written, spelling)):
+                if entry == _HINT:
+                    # "!!!" is folded like "iii".
+                    if as_written[0].isalpha():
+                        yield Found(start, end, "mild", entry)
+                elif _is_whole(text, start, end) and (as_written == spelling or _may_stand_for(as_written, spelling)):
                     yield Found(start, end, self._kinds.get(entry, "mild"), entry)
                     break
 
@@ -150,7 +156,7 @@ def censor_profanity(words: WordList) -> Step:
         if name != caption.template_name:
             caption = caption._replace(template_name=name)
         if words.find("\n".join(caption.boxes)):
-            caption = caption._replace(boxes=tuple([censored(box) for box in caption.boxes]))
+            caption = caption.with_boxes(tuple([censored(box) for box in caption.boxes]))
         return Keep(caption)
 
     return step

@@ -29,11 +29,13 @@ DUPLICATES = "duplicates"
 
 
 def _boxes(settings: Dataset) -> Step:
-    steps = [
-        require_text,
-        *([] if settings.empty_boxes else [forbid_empty_boxes]),
-        *([require_box_count] if settings.box_count == "template" else []),
-    ]
+    if settings.empty_boxes and settings.box_count == "any":
+        return require_text
+    steps = [require_text]
+    if not settings.empty_boxes:
+        steps.append(forbid_empty_boxes)
+    if settings.box_count == "template":
+        steps.append(require_box_count)
     return lambda caption: apply_steps(steps, caption)
 
 

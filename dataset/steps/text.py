@@ -13,12 +13,14 @@ _UNTYPED = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 def collapse_whitespace(caption: Caption) -> Outcome:
     """Trim each box and make every run of whitespace in it one space."""
-    return Keep(caption._replace(boxes=tuple([" ".join(box.split()) for box in caption.boxes])))
+    boxes = tuple([" ".join(box.split()) for box in caption.boxes])
+    # Most are clean already, and a copy costs more than the look.
+    return Keep(caption if boxes == caption.boxes else caption.with_boxes(boxes))
 
 
 def lower_case(caption: Caption) -> Outcome:
     """Lower-case each box."""
-    return Keep(caption._replace(boxes=tuple([box.lower() for box in caption.boxes])))
+    return Keep(caption.with_boxes(tuple([box.lower() for box in caption.boxes])))
 
 
 def require_text(caption: Caption) -> Outcome:

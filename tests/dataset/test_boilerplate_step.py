@@ -15,7 +15,7 @@ def caption(*boxes: str) -> Caption:
     [
         "imgflip.com", "IMGFLIP.COM", "https://imgflip.com/i/3vmgm2", "www.imgflip.com", "made w/ imgflip",
         "made with mematic", "Made With Mematic", "made with imgflip meme generator", "via 9gag.com", "via 9gag",
-        "memegenerator.net", "quickmeme.com", "created with kapwing", "ifunny.co", "@loyaltypetproducts",
+        "memegenerator.net", "quickmeme.com", "created with kapwing", "ifunny.co", "ifunny.mobi", "@loyaltypetproducts",
         "IG @imkwanho", "@lorentimez on ig", "follow @somebody on twitter", "credit: @some.body", "u/over_dose_gaming",
         "https://youtu.be/07ed0tqdkm4", "www.clatzone.com", "twitch.tv/typlayer1", "bit.ly/cutecomfy", "©dml",
         "copyright 2018 somebody, all rights reserved", "@one @two", "- @somebody -",

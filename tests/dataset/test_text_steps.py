@@ -108,6 +108,11 @@ def test_a_picture_is_large_and_square_enough(width: int, height: int, reason: s
     assert limit_picture(100, 4.0)(text) == (Drop(reason) if reason else Keep(text))
 
 
+def test_other_boxes_are_all_that_changes() -> None:
+    whole = Caption("a:1", "a", "t", "Name", "slug", ("one",), True, "k" * 64, 30, 20, 2)
+    assert whole.with_boxes(("two", "")) == whole._replace(boxes=("two", ""))
+
+
 def test_a_caption_knows_its_picture_and_how_many_boxes_its_template_has(meme: Callable[..., Meme]) -> None:
     key = "a" * 64
     picture = Image(key=key, width=30, height=20, format="png", bytes=9, phash64="0" * 16, phash256="0" * 64)

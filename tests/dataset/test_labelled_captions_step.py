@@ -1,0 +1,53 @@
+"""On captions labelled by hand the language and profanity steps err rarely, and on the half that chose no number."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bench.dataset_labels import Labelled, matches_pattern, read_labels
+from dataset.steps.contract import Caption, Keep
+from dataset.steps.language import require_language
+from dataset.steps.profanity import WordList
+from dataset.steps.tiers import TIERS
+
+
+@pytest.fixture(scope="module")
+def labels(real_data: Path) -> list[Labelled]:
+    return [row for row in read_labels(real_data) if row.reported]
+
+
+def kept(labels: Sequence[Labelled], language: str) -> tuple[int, int]:
+    """How many captions in `language` the step for English keeps, and of how many."""
+    step = require_language(["en"], "py3langid", 0.5)
+    rows = [row for row in labels if row.language == language]
+    captions = [Caption(row.id, "imgflip", "t", "", "", row.boxes, False, "") for row in rows]
+    return sum(isinstance(step(caption), Keep) for caption in captions), len(rows)
+
+
+def test_english_and_what_is_in_no_language_stays_and_other_languages_go(labels: list[Labelled]) -> None:
+    english, of_english = kept(labels, "en")
+    assert of_english > 400
+    assert english >= of_english - 2
+    nameless, of_nameless = kept(labels, "none")
+    assert nameless >= of_nameless - 1
+    others, of_others = kept(labels, "other")
+    assert of_others > 15
+    assert others <= 4
+
+
+def test_profanity_is_found_in_its_tier_and_little_else(labels: list[Labelled]) -> None:
+    words = WordList()
+    order = ("none", *TIERS)
+    wrong = [
+        row
+        for row in labels
+        if max([order.index(found.kind) for found in words.find("\n".join(row.boxes))], default=0)
+        != order.index(row.profanity)
+    ]
+    assert sum(row.profanity != "none" for row in labels) > 70
+    assert len(wrong) <= 5
+
+
+def test_the_enriched_sample_is_what_its_pattern_matches(labels: list[Labelled]) -> None:
+    assert all(matches_pattern(row.boxes) for row in labels if row.sample == "profanity")
