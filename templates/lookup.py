@@ -9,15 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from templates.corners import Points
 from templates.placing import Placing, settle, size_at
 from templates.sketch import SIDES, Sketch
-from templates.tables import CornerTables, Numbers, points_of, shift_views, views_of
+from templates.tables import CornerTables, Numbers, points_of
 
 _FEWEST_CORNERS = 8
-_FIRST_ROOM, _GROWTH = 1600, 3  # views; in multiples of those that there are
 _FEWEST_VOTES, _FEWEST_AGREED = 3, 5
 _CONSIDERED = 100  # views at most, by their votes
 _NEARLY = 0.4  # of the votes that agree on the best view
@@ -38,27 +36,16 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A sketch, and its number in the part of the index where its views are."""
+    """A sketch, and its number in the index."""
 
     key: str
     sketch: Sketch
-    part: "_Part"
     number: int
 
     @property
     def views(self) -> Numbers:
         """Of each corner the number of its view."""
         return np.repeat(self.number * len(SIDES) + _LEVELS, self.sketch.counts)
-
-
-class _Part:
-    """One set of tables. base: how many sketches the parts before have room for."""
-
-    def __init__(self, views: int, base: int) -> None:
-        self.tables = CornerTables(views)
-        self.base = base
-        self.room = self.tables.room // len(SIDES)
-        self.free = list(range(self.room - 1, -1, -1))
 
 
 class SketchIndex:
@@ -72,10 +59,10 @@ class SketchIndex:
     def __init__(self, min_agreement: float) -> None:
         self._min_agreement = min_agreement
         self._entries: dict[str, _Entry] = {}
-        self._parts: list[_Part] = []
-        self._owners: list[_Entry | None] = []  # by number in the whole index
+        self._owners: list[_Entry | None] = []  # by number
+        self._free: list[int] = []
+        self._tables = CornerTables(len(SIDES))
         self._sizes = np.empty((0, 2), np.float32)  # of all views, in pixels
-        self._places = np.empty(0, np.int32)  # of all views, -1 between look-ups
 
     def __len__(self) -> int:
         """How many sketches there are."""
@@ -88,28 +75,28 @@ class SketchIndex:
     @property
     def nbytes(self) -> int:
         """Memory of the tables, in bytes."""
-        return self._sizes.nbytes + sum(part.tables.nbytes for part in self._parts)
+        return self._tables.nbytes + self._sizes.nbytes
 
     def add(self, key: str, sketch: Sketch) -> bool:
         """Make a sketch known, in place of what is there under `key`. False if it is too plain to be recognised."""
         self.remove(key)
         if sketch.counts[0] < _FEWEST_CORNERS:
             return False
-        part = next((part for part in self._parts if part.free), None) or self._grow()
-        entry = _Entry(key, sketch, part, part.free.pop())
-        part.tables.add(entry.views, sketch.bits, sketch.points)
-        number = part.base + entry.number
-        self._entries[key] = self._owners[number] = entry
-        self._sizes[number * len(SIDES) + _LEVELS] = [size_at(sketch, level) for level in range(len(SIDES))]
+        if not self._free:
+            self._grow()
+        entry = _Entry(key, sketch, self._free.pop())
+        self._tables.add(entry.views, sketch.bits, sketch.points)
+        self._entries[key] = self._owners[entry.number] = entry
+        self._sizes[entry.number * len(SIDES) + _LEVELS] = [size_at(sketch, level) for level in range(len(SIDES))]
         return True
 
     def remove(self, key: str) -> None:
         """Forget the sketch under `key`, if there is one."""
         entry = self._entries.pop(key, None)
         if entry is not None:
-            entry.part.tables.remove(entry.views, entry.sketch.bits)
-            entry.part.free.append(entry.number)
-            self._owners[entry.part.base + entry.number] = None
+            self._tables.remove(entry.views, entry.sketch.bits)
+            self._owners[entry.number] = None
+            self._free.append(entry.number)
 
     def find(self, sketch: Sketch, most: int = 1) -> list[Match]:
         """Up to `most` sketches that the picture shows, mirrored or not, the one with the highest agreement first."""
@@ -119,14 +106,12 @@ class SketchIndex:
             self._find(sketch.mirrored, most, found, mirrored=True)
         return sorted(found.values(), key=lambda match: -match.placing.agreement)
 
-    def _grow(self) -> _Part:
-        base = len(self._owners)
-        part = _Part(max(_FIRST_ROOM, _GROWTH * base * len(SIDES)), base)
-        self._parts.append(part)
-        self._owners += [None] * part.room
-        self._sizes = np.concatenate([self._sizes, np.ones((part.room * len(SIDES), 2), np.float32)])
-        self._places = np.full(len(self._sizes), -1, np.int32)
-        return part
+    def _grow(self) -> None:
+        self._tables.grow()
+        before, now = len(self._owners), self._tables.room // len(SIDES)
+        self._free = list(range(now - 1, before - 1, -1))
+        self._owners += [None] * (now - before)
+        self._sizes = np.concatenate([self._sizes, np.ones(((now - before) * len(SIDES), 2), np.float32)])
 
     def _find(self, sketch: Sketch, most: int, found: dict[str, Match], *, mirrored: bool) -> None:
         for view, here, there in self._propose(sketch, most):
@@ -142,20 +127,13 @@ class SketchIndex:
     def _propose(self, sketch: Sketch, most: int) -> Iterator[tuple[int, Points, Points]]:
         """The views that a picture may show, likeliest first; and the points that vote for it, here and there."""
         bits = sketch.bits[: sketch.counts[0]]
-        met = [(part, *part.tables.meet(bits)) for part in self._parts] if len(bits) else []
-        if not met:
-            return
-        corners = np.concatenate([corner for _, corner, _ in met])
-        entries = np.concatenate([shift_views(entry, part.base * len(SIDES)) for part, _, entry in met])
-        views = views_of(entries)
+        corners, views, entries = self._tables.meet(bits)
         likely = _most_voted(views)
         if not len(likely):
             return
         # From here on views are counted by their places in `likely`.
-        self._places[likely] = np.arange(len(likely))
-        voted = self._places[views]
-        self._places[likely] = -1
-        usable = np.flatnonzero(voted >= 0)
+        voted = np.minimum(np.searchsorted(likely, views), len(likely) - 1)
+        usable = np.flatnonzero(likely[voted] == views)
         voted, here, there = voted[usable], sketch.points[corners[usable]], points_of(entries[usable])
         agreed = _agreed(voted, there * self._sizes[likely[voted]] - here * size_at(sketch, 0), len(likely))
         # Whoever asks for one wants the best: what has far fewer votes is not looked at.
@@ -168,14 +146,17 @@ class SketchIndex:
 
 
 def _most_voted(views: Numbers) -> Numbers:
-    votes = np.bincount(views)
-    likely = np.flatnonzero(votes >= _FEWEST_VOTES)
+    """Those with the most votes, by number."""
+    ordered = np.sort(views)
+    # With so many equal ones in a row, the first and the last of them are equal.
+    likely = np.unique(ordered[_FEWEST_VOTES - 1 :][ordered[_FEWEST_VOTES - 1 :] == ordered[: 1 - _FEWEST_VOTES]])
     if len(likely) <= _CONSIDERED:
         return likely
-    return likely[np.argpartition(-votes[likely], _CONSIDERED)[:_CONSIDERED]]
+    votes = np.searchsorted(ordered, likely, "right") - np.searchsorted(ordered, likely, "left")
+    return np.sort(likely[np.argpartition(-votes, _CONSIDERED)[:_CONSIDERED]])
 
 
-def _agreed(voted: NDArray[np.int32], shifts: Points, views: int) -> Numbers:
+def _agreed(voted: Numbers, shifts: Points, views: int) -> Numbers:
     """How many votes for each view agree on one shift, give or take."""
     best = np.zeros(views, np.int64)
     halves = (shifts * (2 / _CELL) + np.float32(_FAR)).astype(np.int32)

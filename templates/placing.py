@@ -5,6 +5,7 @@ then the rest of the picture differs. So a match is what looks the same block by
 blocks of a template, never most of them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -20,10 +21,11 @@ Affine = NDArray[np.float64]
 _ALIKE = 70  # bits of 256 in which two descriptions of one corner may differ
 _NEAR = (24.0, 12.0, 6.0)  # pixels that a corner may lie from where the others say, at first and when that is settled
 _LEAST_CORNERS = 3
+_GUESSES = 32  # corners whose shift is asked for the others' opinion
 _FIRM = 100.0  # square pixels: how far corners are apart before they say more about a scale than that it is near one
 _MOST_SCALED = 1.5  # between the sizes at which two corners look alike,
 _MOST_STRETCH = 1.4  # and in one direction more than in the other: memes are resized without keeping proportions
-_BLOCK, _STEP = 8, 4  # pixels of the thumbnail
+_BLOCK, _STEP = 8, 4  # pixels of the thumbnail; blocks overlap by half
 _TEXTURE = 40.0  # variance of a block's brightness below which it shows nothing
 _DETAIL = 25.0  # mean square of the change from one pixel to the next but one, in both directions, likewise
 _SAME = 0.7  # correlation of two blocks that show the same
@@ -101,8 +103,9 @@ def _fit(here: Points, there: Points) -> Affine | None:
     Corners look alike at one scale, so at first only the shift is asked for.
     """
     shifts = there - here
-    close = np.all(np.abs(shifts[:, None] - shifts[None]) < _NEAR[0], axis=2)
-    kept = np.asarray(close)[int(np.sum(close, axis=1).argmax())]
+    (x, y), (x_of_some, y_of_some) = shifts.T, shifts[:_GUESSES, :, None].transpose(1, 0, 2)
+    close = (np.abs(x - x_of_some) < _NEAR[0]) & (np.abs(y - y_of_some) < _NEAR[0])
+    kept = close[int(np.count_nonzero(close, axis=1).argmax())]
     for near in _NEAR[1:]:
         if kept.sum() < _LEAST_CORNERS:
             return None
@@ -127,38 +130,50 @@ def _compare(picture: Sketch, template: Sketch, scaling: Affine) -> tuple[float,
     smaller = max(1.0, float(np.sqrt(scale.prod())))
     wanted = template.thumb
     if smaller > 1.15:
-        size = np.maximum(np.rint(size / smaller), 4).astype(np.int64)
+        size = np.maximum(np.rint(size / smaller), _BLOCK).astype(np.int64)
         wanted = np.asarray(cv2.resize(wanted, size.tolist(), interpolation=cv2.INTER_AREA), np.uint8)
         scale = scaling[:, 0] * size / picture.thumb.shape[::-1]
     shift = scaling[:, 1] * size + scale / 2 - 0.5  # pixels are counted from their centres
     width, height = size.tolist()
     warp = np.array([[scale[0], 0, shift[0]], [0, scale[1], shift[1]]])
     shown = cv2.warpAffine(picture.thumb, warp, (width, height), flags=cv2.INTER_LINEAR)
-    there = cv2.warpAffine(np.ones_like(picture.thumb), warp, (width, height), flags=cv2.INTER_NEAREST)
-    a, b = (_smooth(each) for each in (np.asarray(shown, np.uint8), wanted))
-    mean_a, mean_b = _blocks(a), _blocks(b)
-    variance_a, variance_b = _blocks(a * a) - mean_a**2, _blocks(b * b) - mean_b**2
-    together = _blocks(a * b) - mean_a * mean_b
-    textured = (variance_b > _TEXTURE) & _is_detailed(b)
-    counted = textured & (_blocks(there.astype(np.float32)) > 0.99)
+    a, b = _smooth(np.asarray(shown, np.uint8)), _smooth(wanted)
+    across, down = (cv2.Sobel(b, cv2.CV_32F, *axes, ksize=1) for axes in ((1, 0), (0, 1)))
+    layers = (a, b, a * a, b * b, a * b, across * across, down * down)
+    mean_a, mean_b, square_a, square_b, product, change_x, change_y = _blocks(layers)
+    variance_a, variance_b = square_a - mean_a**2, square_b - mean_b**2
+    # One straight edge, of a panel or a border, is like any other: only what changes in both directions counts.
+    textured = (variance_b > _TEXTURE) & (np.minimum(change_x, change_y) > _DETAIL)
+    columns, rows = (
+        _in_view(first, first + factor * there, length)
+        for first, factor, there, length in zip(shift, scale, picture.thumb.shape[::-1], (width, height), strict=True)
+    )
+    counted = textured & rows[:, None] & columns
     if counted.sum() < _LEAST_BLOCKS:
         return 0.0, 0.0
-    correlation = together / np.sqrt(np.maximum(variance_a, 1) * np.maximum(variance_b, 1))
+    correlation = (product - mean_a * mean_b) / np.sqrt(np.maximum(variance_a, 1) * np.maximum(variance_b, 1))
     return float((correlation[counted] > _SAME).mean()), float(counted.sum() / textured.sum())
 
 
-def _is_detailed(grey: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Which blocks change in both directions: one straight edge, of a panel or a border, is like any other."""
-    across, down = (cv2.Sobel(grey, cv2.CV_32F, *axes, ksize=1) for axes in ((1, 0), (0, 1)))
-    return np.asarray(np.minimum(_blocks(across * across), _blocks(down * down)) > _DETAIL)
+def _in_view(first: float, last: float, length: int) -> NDArray[np.bool_]:
+    """Which blocks of a line of pixels lie between two places, give or take half a pixel."""
+    starts = np.arange(length // _STEP - 1) * _STEP
+    return (starts > first - 0.5) & (starts + _BLOCK < last + 0.5)
 
 
 def _smooth(grey: Pixels) -> NDArray[np.float32]:
-    return np.asarray(cv2.GaussianBlur(grey.astype(np.float32), (0, 0), 0.8), np.float32)
+    return np.asarray(cv2.GaussianBlur(grey.astype(np.float32), (3, 3), 0.8), np.float32)
 
 
-def _blocks(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.asarray(cv2.blur(values, (_BLOCK, _BLOCK))[_BLOCK // 2 :: _STEP, _BLOCK // 2 :: _STEP], np.float32)
+def _blocks(layers: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The means of each layer over all blocks, (layers, rows, columns)."""
+    rows, columns = layers[0].shape[0] // _STEP, layers[0].shape[1] // _STEP
+    cells = np.stack([
+        cv2.resize(layer[: rows * _STEP, : columns * _STEP], (columns, rows), interpolation=cv2.INTER_AREA)
+        for layer in layers
+    ])  # fmt: skip
+    pairs = cells[:, 1:] + cells[:, :-1]
+    return np.asarray((pairs[:, :, 1:] + pairs[:, :, :-1]) / 4, np.float32)
 
 
 def _whole(picture: Sketch, template: Sketch, scaling: Affine) -> Affine:

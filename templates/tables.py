@@ -14,81 +14,97 @@ Numbers = NDArray[np.int64]
 _TABLES = 5
 _SLOTS = 16  # of a place: one line of a processor's cache
 _PLACES_A_VIEW = 5  # of each table: two of three slots are taken in the end
-_MOST_PLACES = 1 << 17  # in one table
+_FIRST_ROOM, _GROWTH = 6500, 7  # views; in multiples of those that there is room for
+_MOST_PLACES = 1 << 18  # in one table
 # An entry is the number of a view plus one, x and y of the corner there in steps of 1/64, and further bits of its key.
-_STEPS, _CHECKS = 64, 32
-_X, _Y, _VIEW = 11, 5, 17
+_STEPS, _CHECK_BITS = 64, 4
+_X, _Y, _VIEW = 10, 4, 16
+_CHECK = np.uint32((1 << _CHECK_BITS) - 1)
 _FREE = np.uint32(0)
-_KEY = np.uint32((1 << 20) - 1)  # of what is known of a corner in one table
+_KEY = np.uint32((1 << 22) - 1)  # of what is known of a corner in one table
 _SPREAD = np.uint32(2_654_435_769)
 
 
 class CornerTables:
-    """Tables for some number of views (`room`), near the one that is asked for; each view has a number below it.
+    """Views by number, from 0, by their corners; what has no more room grows, and nothing is built again.
 
     A place that is full takes no more: what many pictures have there (letters, straight edges) tells little.
+
+    together: views that are added at once have numbers from a multiple of this on.
     """
 
-    def __init__(self, views: int) -> None:
-        places = min(_MOST_PLACES, 1 << (views * _PLACES_A_VIEW - 1).bit_length())
-        self.room = places // _PLACES_A_VIEW
-        self._shift = np.uint32(32 - (places - 1).bit_length())
-        self._starts = np.arange(_TABLES, dtype=np.int64) * places
-        self._entries = np.zeros((_TABLES * places, _SLOTS), np.uint32)
+    def __init__(self, together: int) -> None:
+        self._together = together
+        self.room = 0  # views
+        self._entries = np.zeros((0, _SLOTS), np.uint32)
+        # Of each set of tables: the number of its first view, its first place of each table, the bits that a place has.
+        self._bases = np.empty(0, np.int64)
+        self._starts = np.empty((0, 1, _TABLES), np.int64)
+        self._shifts = np.empty((0, 1, 1), np.uint32)
 
     @property
     def nbytes(self) -> int:
         """Memory, however few views there are."""
         return self._entries.nbytes
 
+    def grow(self) -> None:
+        """Make room for some more views than there are, once there are a few."""
+        bits = (max(_FIRST_ROOM, _GROWTH * self.room) * _PLACES_A_VIEW - 1).bit_length()
+        places = min(_MOST_PLACES, 1 << bits)
+        starts = len(self._entries) + places * np.arange(_TABLES, dtype=np.int64)
+        self._bases = np.append(self._bases, self.room)
+        self._starts = np.concatenate([self._starts, starts[None, None]])
+        self._shifts = np.append(self._shifts, np.uint32(33 - places.bit_length()))[:, None, None].astype(np.uint32)
+        self.room += places // _PLACES_A_VIEW // self._together * self._together
+        # In place: the system moves pages, no bytes are copied.
+        self._entries.resize((len(self._entries) + _TABLES * places, _SLOTS), refcheck=False)
+
     def add(self, views: Numbers, bits: Bits, points: Points) -> None:
         """Make the corners of one picture known: of each the number of its view, and x and y in fractions of that."""
+        part = self._part(views)
+        places, checks = self._find(bits, slice(part, part + 1))
         # Of corners in one place of a table one is enough: they look alike.
-        found, checks = self._find(bits)
-        places, first = np.unique(found, return_index=True)
+        places, first = np.unique(places, return_index=True)
         corner = first // _TABLES
         x, y = np.minimum(points[corner] * _STEPS, _STEPS - 1).astype(np.int64).T
-        entries = ((views[corner] + 1) << _VIEW | x << _X | y << _Y | checks[first]).astype(np.uint32)
+        number = views[corner] - self._bases[part] + 1
+        entries = (number << _VIEW | x << _X | y << _Y | checks.reshape(-1)[first]).astype(np.uint32)
         free = self._entries[places] == _FREE
         room = free.any(axis=1)
         self._entries[places[room], free[room].argmax(axis=1)] = entries[room]
 
     def remove(self, views: Numbers, bits: Bits) -> None:
         """Forget what was added with the same arguments."""
-        places = np.unique(self._find(bits)[0])
+        part = self._part(views)
+        places = np.unique(self._find(bits, slice(part, part + 1))[0])
         held = self._entries[places]
-        ours = np.isin(held >> np.uint32(_VIEW), np.unique(views) + 1)
+        ours = np.isin(held >> np.uint32(_VIEW), np.unique(views) - self._bases[part] + 1)
         self._entries[places] = np.where(ours, _FREE, held)
 
-    def meet(self, bits: Bits) -> tuple[Numbers, Numbers]:
-        """What the corners of a picture meet: for each time the corner, and the entry."""
-        places, checks = self._find(bits)
+    def meet(self, bits: Bits) -> tuple[Numbers, Numbers, NDArray[np.uint32]]:
+        """What the corners of a picture meet: for each time the corner, the view, and what `points_of` reads."""
+        places, checks = self._find(bits, slice(None))
         there = self._entries.take(places, axis=0)
-        met = np.flatnonzero((there & np.uint32(_CHECKS - 1)) == checks[:, None])
-        entries = there.reshape(-1)[met].astype(np.int64)
+        met = np.flatnonzero((there & _CHECK) == checks[..., None])
+        entries = there.reshape(-1)[met]
         taken = entries >= 1 << _VIEW
-        return met[taken] // (_TABLES * _SLOTS), entries[taken]
+        met, entries = met[taken], entries[taken]
+        part, met = np.divmod(met, max(1, there[:1].size))
+        return met // (_TABLES * _SLOTS), (entries >> np.uint32(_VIEW)) + (self._bases - 1)[part], entries
 
-    def _find(self, bits: Bits) -> tuple[Numbers, NDArray[np.uint32]]:
-        """Of each corner in each table the place, and what an entry there is to be checked by."""
+    def _part(self, views: Numbers) -> int:
+        return int(np.searchsorted(self._bases, views[0], "right")) - 1
+
+    def _find(self, bits: Bits, parts: slice) -> tuple[Numbers, NDArray[np.uint32]]:
+        """The place of each corner in each table, (parts, corners, tables), and what an entry there is checked by."""
         words = np.ascontiguousarray(bits[:, : 4 * _TABLES]).view(np.uint32)
         # Many pictures have the same in some bits: multiplying spreads that (Knuth, vol. 3, 6.4).
         mixed = (words & _KEY) * _SPREAD
-        places = (mixed >> self._shift) + self._starts
-        return places.reshape(-1), (mixed >> (self._shift - np.uint32(5)) & np.uint32(_CHECKS - 1)).reshape(-1)
+        places, checks = mixed >> self._shifts[parts], mixed >> (self._shifts[parts] - np.uint32(_CHECK_BITS))
+        return places + self._starts[parts], checks & _CHECK
 
 
-def shift_views(entries: Numbers, by: int) -> Numbers:
-    """Entries whose views have numbers that are higher by so many."""
-    return entries + (by << _VIEW)
-
-
-def views_of(entries: Numbers) -> Numbers:
-    """The numbers of the views that entries name."""
-    return (entries >> _VIEW) - 1
-
-
-def points_of(entries: Numbers) -> Points:
+def points_of(entries: NDArray[np.uint32]) -> Points:
     """Where in their views the corners of entries are, (n, 2), x and y in fractions."""
-    steps = np.stack([entries >> _X & (_STEPS - 1), entries >> _Y & (_STEPS - 1)], axis=1)
+    steps = np.stack([entries >> np.uint32(_X), entries >> np.uint32(_Y)], axis=1) & np.uint32(_STEPS - 1)
     return (steps.astype(np.float32) + np.float32(0.5)) / np.float32(_STEPS)

@@ -12,7 +12,7 @@ from templates.lookup import SketchIndex
 from templates.sketch import Sketch, sketch
 
 Draw = Callable[[int], Pillow.Image]
-COUNT = 700  # more than the first tables have room for
+COUNT = 1800  # more than the first tables have room for
 
 
 def grey(picture: Pillow.Image) -> Pixels:
