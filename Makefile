@@ -87,16 +87,17 @@ lock: setup  ## Pin every dependency by version and hash again
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock \
 	  --all-extras --group dev pyproject.toml -o requirements-gpu.lock
 	awk '/^[a-z0-9]/{off = /^opencv/} !off' requirements.lock > requirements.lock.tmp
-	printf '%s\n' 'datasets>=5,<6' 'img2dataset>=1.47,<2' 'scrapy-redis>=0.9,<0.10' 'tensorflow>=2.21,<2.22' \
-	  'tensorflow-datasets>=4.9.10,<5' | $(BIN)/uv pip compile -q --universal --python-version 3.11 \
-	  --generate-hashes --no-annotate --no-header -c requirements.lock.tmp $(ARGS) - -o requirements-bench.lock
+	printf '%s\n' 'datasets>=5,<6' 'imagehash>=4.3,<5' 'img2dataset>=1.47,<2' 'scrapy-redis>=0.9,<0.10' \
+	  'importlib-resources' 'tensorflow>=2.21,<2.22' 'tensorflow-datasets>=4.9.10,<5' \
+	  | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	    -c requirements.lock.tmp $(ARGS) - -o requirements-bench.lock
 	rm requirements.lock.tmp
 
 clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (they need real data: DATA=folder)
-.PHONY: bench-import bench-crawl bench-truth bench-kill bench-ocr bench-dataset bench-train
+.PHONY: bench-import bench-crawl bench-truth bench-kill bench-ocr bench-templates bench-dataset bench-dataset-io bench-train
 bench-import: setup  ## Import of 260,417 captions: rate, memory, resume
 	$(BIN)/python -m bench.import_dump --data $(DATA) $(ARGS)
 
@@ -112,8 +113,14 @@ bench-kill: setup package-lists  ## Crawls killed again and again, on SQLite and
 bench-ocr: setup tesseract  ## OCR engines on real memes, side by side
 	$(BIN)/python -m bench.ocr --data $(DATA) $(ARGS)
 
+bench-templates: setup $(PEERS)  ## Templates recognised, discovered and recovered, beside perceptual hashes
+	$(BIN)/python -m bench.templates --data $(DATA) $(ARGS)
+
 bench-dataset: setup  ## Dataset build of 260,417 captions: seconds by phase, memory, drops
 	$(BIN)/python -m bench.dataset --data $(DATA) $(ARGS)
+
+bench-dataset-io: setup $(PEERS)  ## Records written and read, beside tf.io, datasets, TFDS and webdataset
+	$(BIN)/python -m bench.dataset_io --data $(DATA) $(ARGS)
 
 bench-train: setup  ## Input pipeline, training step and decoding
 	$(BIN)/python -m bench.train $(ARGS)
