@@ -6,6 +6,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from dataset.examples import (
     EXAMPLE,
     VALUE,
+    Heads,
     Lengths,
     NotAnExample,
     decode_example,
@@ -91,46 +92,62 @@ def decode_record(data: bytes) -> DatasetRecord:
 
 
 def _decode_our_own(data: bytes) -> DatasetRecord | None:
-    """Of an Example as `encode_record` writes it, in a tenth of the time; None if it is not quite that."""
+    """Of an Example as `encode_record` writes it, in an eighth of the time; None if it is not quite that."""
     size, at = read_varint(data, 1)
     if data[0] != _TAG or at + size != len(data):
         return None
-    length, start = read_varint(data, at + 1)
-    end = start + length
-    boxes_at = end - _BOXES_LENGTH[end - at]
-    if data[at:boxes_at] != _BOXES[end - boxes_at]:
-        return None
-    boxes = _decode_values(data[boxes_at:end])
-    values: list[bytes | None] = []
-    for heads, lengths, optional in _ONES:
-        at = end
+    values, at = _part(data, at, _BOXES, _BOXES_LENGTH)
+    key, at = _part(data, at, _ID, _ID_LENGTH)
+    image, at = _part(data, at, _IMAGE, _IMAGE_LENGTH)
+    image_key, at = _part(data, at, _IMAGE_KEY, _IMAGE_KEY_LENGTH)
+    begin = at
+    for _ in range(4):
         length = data[at + 1]
         length, start = (length, at + 2) if length < _ONE_BYTE else read_varint(data, at + 1)
-        end = start + length
-        value_at = end - lengths[end - at]
-        if data[at:value_at] == heads[end - value_at]:
-            values.append(data[value_at:end])
-        elif optional:
-            values.append(None)
-            end = at
-        else:
-            return None
-    if end != len(data):
+        at = start + length
+    names = _named(data[begin:at])
+    text, at = _part(data, at, _TEXT, _TEXT_LENGTH)
+    if values is None or key is None or image_key is None or names is None or text is None or at != len(data):
         return None
-    image = values.pop(1)
-    key, image_key, source, split, template, name, text = [str(value, "utf-8") for value in values if value is not None]
-    return DatasetRecord(key, template, name, source, split, text, boxes, image_key, image)
+    source, split, template, name = names
+    texts = text.decode(), _values(values)
+    return DatasetRecord(key.decode(), template, name, source, split, *texts, image_key.decode(), image)
 
 
 _TAG, _ONE_BYTE = 0x0A, 0x80
-_BOXES_LENGTH = Lengths(_BOXES)
-_ONES = [
-    (heads, Lengths(heads), heads is _IMAGE)
-    for heads in (_ID, _IMAGE, _IMAGE_KEY, _SOURCE, _SPLIT, _TEMPLATE, _NAME, _TEXT)
-]
+_BOXES_LENGTH, _ID_LENGTH, _IMAGE_LENGTH, _IMAGE_KEY_LENGTH, _TEXT_LENGTH = map(
+    Lengths, (_BOXES, _ID, _IMAGE, _IMAGE_KEY, _TEXT)
+)
 
 
-def _decode_values(data: bytes) -> tuple[str, ...]:
+def _part(data: bytes, at: int, heads: Heads, lengths: Lengths) -> tuple[bytes | None, int]:
+    """What stands at `at` behind its head, and where it ends; None and `at` if another feature stands there."""
+    length = data[at + 1]
+    if length < _ONE_BYTE:
+        end = at + 2 + length
+    else:
+        length, start = read_varint(data, at + 1)
+        end = start + length
+    value_at = end - lengths[end - at]
+    if data[at:value_at] != heads[end - value_at]:
+        return None, at
+    return data[value_at:end], end
+
+
+@lru_cache(_TEMPLATES_REMEMBERED)
+def _named(data: bytes) -> tuple[str, ...] | None:
+    """The four features of `_source_to_name`."""
+    names: list[str] = []
+    at = 0
+    for heads in (_SOURCE, _SPLIT, _TEMPLATE, _NAME):
+        value, at = _part(data, at, heads, Lengths(heads))
+        if value is None:
+            return None
+        names.append(value.decode())
+    return tuple(names)
+
+
+def _values(data: bytes) -> tuple[str, ...]:
     """The values of a list."""
     values: list[str] = []
     at = 0

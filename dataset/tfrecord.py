@@ -19,6 +19,9 @@ MAX_RECORD_BYTES = 64 * 2**20
 _LENGTH = struct.Struct("<Q")
 _HEADER = struct.Struct("<QI")
 _CRC = struct.Struct("<I")
+_pack_crc = _CRC.pack
+_CRC_DELTA, _UINT32 = 0xA282EAD8, 0xFFFFFFFF
+_BUFFER_BYTES = 2**18
 FRAME_BYTES = _HEADER.size + _CRC.size
 # Records of a dataset have a few hundred lengths: their headers are worked out once.
 _KNOWN_LENGTHS = 2**16
@@ -27,7 +30,7 @@ _KNOWN_LENGTHS = 2**16
 def masked_crc(data: bytes) -> int:
     """The CRC-32C of `data`, rotated and shifted as TFRecord asks, so that a crc of crcs stays useful."""
     crc: int = crc32c(data)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return (crc >> 15 | crc << 17) + _CRC_DELTA & _UINT32
 
 
 def frame(payload: bytes) -> bytes:
@@ -60,6 +63,8 @@ class RecordWriter:
         self.records = self.bytes = 0
         self.sha256 = ""
         self._file = HashedFile(path)
+        self._parts: list[bytes] = []
+        self._size = 0
 
     def write(self, payload: bytes) -> None:
         """Append one record.
@@ -67,19 +72,31 @@ class RecordWriter:
         Raises:
             ValueError: it is longer than `MAX_RECORD_BYTES`.
         """
-        if len(payload) > MAX_RECORD_BYTES:
-            raise ValueError(f"a record of {len(payload):,} bytes; the limit is {MAX_RECORD_BYTES:,}")
-        self._file.write(frame(payload))
+        length = len(payload)
+        if length > MAX_RECORD_BYTES:
+            raise ValueError(f"a record of {length:,} bytes; the limit is {MAX_RECORD_BYTES:,}")
+        crc: int = crc32c(payload)
+        # As `frame`, without its calls and copies.
+        self._parts += _headers[length], payload, _pack_crc((crc >> 15 | crc << 17) + _CRC_DELTA & _UINT32)
         self.records += 1
+        self._size += length
+        if self._size >= _BUFFER_BYTES:
+            self._drain()
 
     def close(self) -> None:
         """Write what is buffered and make it durable."""
+        self._drain()
         self._file.close()
         self.bytes, self.sha256 = self._file.bytes, self._file.sha256
 
     def abandon(self) -> None:
         """Let go of the file after an error."""
         self._file.abandon()
+
+    def _drain(self) -> None:
+        self._file.write(b"".join(self._parts))
+        self._parts.clear()
+        self._size = 0
 
     def __enter__(self) -> Self:
         """The writer itself."""
@@ -123,7 +140,7 @@ def read_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[b
             payload = buffer[at + _HEADER.size : end - _CRC.size]
             crc: int = crc32c(payload)
             # `masked_crc` of the payload, without a call.
-            if _CRC.unpack_from(buffer, end - _CRC.size)[0] != (crc >> 15 | crc << 17) + 0xA282EAD8 & 0xFFFFFFFF:
+            if _CRC.unpack_from(buffer, end - _CRC.size)[0] != (crc >> 15 | crc << 17) + _CRC_DELTA & _UINT32:
                 fault = "wrong crc of a record"
                 break
             yield payload

@@ -70,9 +70,12 @@ class Format(NamedTuple):
 
     suffixes: how their names end, by the compressions that there are.
     counted: whether files hold their records, so that they can be read and counted.
+    trusting: whether the reader may break, and the process with it, on bytes that are not what was written: then the
+        sha256 comes first.
     """
 
     suffixes: Mapping[Compression, str]
     create: Create
     read: Read
     counted: bool = True
+    trusting: bool = False

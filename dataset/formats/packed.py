@@ -67,6 +67,9 @@ class HashedFile:
 
     def write(self, data: bytes | memoryview) -> int:
         """Append `data`, as to any binary stream."""
+        if not self._waiting and len(data) >= _BUFFER_BYTES:
+            self._put(bytes(data) if self._packer is None else self._packer.compress(data))
+            return len(data)
         self._waiting += data
         if len(self._waiting) >= _BUFFER_BYTES:
             self._drain()
@@ -102,7 +105,7 @@ class HashedFile:
 
 
 class _Packer(Protocol):
-    def compress(self, data: bytes, /) -> bytes: ...
+    def compress(self, data: bytes | memoryview, /) -> bytes: ...
 
     def flush(self) -> bytes: ...
 

@@ -17,6 +17,8 @@ from dataset.schema import FEATURES, DatasetRecord
 _GROUP_RECORDS = 4096
 _GROUP_BYTES = 8 * 2**20
 _BATCH_RECORDS = 512
+# A dictionary of values, and the least and the greatest of them, help where they repeat; elsewhere they only cost.
+_REPEATING = ["template", "template_name", "source", "split"]
 
 
 class ParquetFile:
@@ -32,7 +34,12 @@ class ParquetFile:
         self._schema = _schema(self._columns)
         self._file = HashedFile(path)
         self._writer: Any = ParquetWriter(
-            _Stream(self._file), self._schema, compression=compression, write_page_checksum=True
+            _Stream(self._file),
+            self._schema,
+            compression=compression,
+            write_page_checksum=True,
+            use_dictionary=_REPEATING,
+            write_statistics=_REPEATING,
         )
         self._waiting: list[DatasetRecord] = []
         self._waiting_bytes = 0

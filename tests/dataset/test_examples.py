@@ -4,6 +4,7 @@ import contextlib
 import random
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,56 @@ def record(image: bytes | None = None) -> DatasetRecord:
 @pytest.mark.parametrize("image", [None, b"\xff\xd8 bytes"])
 def test_a_record_survives_the_round_trip(image: bytes | None) -> None:
     assert decode_record(encode_record(record(image))) == record(image)
+
+
+def drawn(seed: int) -> DatasetRecord:
+    """Values of any length, around those at which lengths take another byte."""
+    rng = random.Random(seed)
+
+    def text(*lengths: int) -> str:
+        return "é" * (rng.choice(lengths) // 2) + "x" * rng.choice([0, 1, 2, 3])
+
+    lengths = (0, 1, 50, 100, 118, 120, 122, 124, 126, 128, 130, 4090, 4096, 16_370, 16_384)
+    facts: dict[str, Any] = {name: text(*lengths) for name in DatasetRecord._fields}
+    facts["boxes"] = tuple(text(*lengths) for _ in range(rng.randrange(5)))
+    facts["image"] = rng.choice([None, b"", rng.randbytes(rng.choice([1, 100, 4096, 20_000, 2_100_000]))])
+    return DatasetRecord(**facts)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_fast_way_is_the_same_as_the_general_one(seed: int) -> None:
+    made = drawn(seed)
+    facts = made._asdict()
+    ones = [name for name, values, _ in FEATURES if values == "one" and name != "image"]
+    features: dict[str, Values] = {name: (facts[name].encode(),) for name in ones}
+    features["boxes"] = tuple(box.encode() for box in made.boxes)
+    if made.image is not None:
+        features["image"] = (made.image,)
+    data = encode_record(made)
+    assert data == encode_example(features)
+    assert decode_record(data) == made
+    assert decode_example(data) == features
+
+
+def test_a_record_of_another_writer_is_read_too() -> None:
+    made = record(b"image")
+    features = decode_example(encode_record(made))
+    entries = [encode_example({name: features[name]}) for name in sorted(features, reverse=True)]
+    assert decode_record(b"".join(entries)) == made, "entries in another order, each in a message of its own"
+    more: dict[str, Values] = {**features, "added_later": (1, 2)}
+    assert decode_record(encode_example(more)) == made
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_cut_or_altered_record_is_refused_or_another_but_never_breaks(seed: int) -> None:
+    data = encode_record(record(b"image"))
+    rng = random.Random(seed)
+    for length in range(len(data)):
+        with pytest.raises(NotAnExample):
+            decode_record(data[:length])
+    at = rng.randrange(len(data))
+    with contextlib.suppress(NotAnExample):
+        assert isinstance(decode_record(data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]), DatasetRecord)
 
 
 def test_a_record_has_exactly_the_features_of_the_schema() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dataset.examples import Values, decode_example, encode_example
-from dataset.schema import FEATURES, SPLITS, DatasetRecord, encode_record
+from dataset.schema import FEATURES, SPLITS, DatasetRecord, decode_record, encode_record
 from dataset.tfrecord import RecordWriter, read_records
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -20,12 +20,11 @@ def tf() -> Any:
 
 
 def records(number: int) -> list[DatasetRecord]:
+    """Records with none to four boxes, some of them empty, and a picture every other time."""
     rng = random.Random(number)
     made = []
     for at in range(number):
-        boxes = tuple(
-            "".join(rng.choice("abc déf✓ ") for _ in range(rng.randrange(90))) for _ in range(rng.randrange(1, 5))
-        )
+        boxes = tuple("".join(rng.choices("abc déf✓猫😀 ", k=rng.choice([0, 9, 40, 127, 300]))) for _ in range(at % 5))
         image = rng.randbytes(rng.randrange(1, 3000)) if at % 2 else None
         text = "".join(f"{box}|" for box in boxes)
         made.append(DatasetRecord(f"imgflip:{at}", "1", "Ünicode", "imgflip", SPLITS[at % 3], text, boxes, "", image))
@@ -50,6 +49,40 @@ def test_tensorflow_reads_what_we_write(tf: Any, tmp_path: Path, name: str) -> N
         lambda data: tf.io.parse_single_example(data, schema)
     )
     assert [record_of(features) for features in parsed.as_numpy_iterator()] == written
+
+
+@pytest.mark.parametrize("name", COMPRESSION)
+def test_tensorflow_finds_a_hundred_thousand_records_whole(tf: Any, tmp_path: Path, name: str) -> None:
+    written = [f"imgflip:{at}" for at in range(100_000)]
+    record = records(5)[4]._replace(image=None)
+    with RecordWriter(tmp_path / name) as writer:
+        for key in written:
+            writer.write(encode_record(record._replace(id=key)))
+    schema = {"id": tf.io.FixedLenFeature([], tf.string), "text": tf.io.FixedLenFeature([], tf.string)}
+    batches = tf.data.TFRecordDataset(str(tmp_path / name), compression_type=COMPRESSION[name]).batch(10_000)
+    found = list(batches.map(lambda data: tf.io.parse_example(data, schema)).as_numpy_iterator())
+    assert [key.decode() for batch in found for key in batch["id"]] == written
+    assert {text.decode() for batch in found for text in batch["text"]} == {record.text}
+
+
+def test_our_records_are_the_examples_that_tensorflow_makes_of_them(tf: Any) -> None:
+    train = tf.train
+    for record in records(200):
+        features = {
+            "boxes": [box.encode() for box in record.boxes],
+            **{name: [getattr(record, name).encode()] for name, values, _ in FEATURES[:-1] if values == "one"},
+            **({} if record.image is None else {"image": [record.image]}),
+        }
+        # A feature without values is an empty message: protobuf's own way to say "no boxes".
+        made = {
+            name: train.Feature(bytes_list=train.BytesList(value=values)) if values else train.Feature()
+            for name, values in features.items()
+        }
+        example = train.Example(features=train.Features(feature=made))
+        # Not the same bytes: a name that another begins with stands behind it in some of protobuf's implementations.
+        assert train.Example.FromString(encode_record(record)) == example
+        assert len(encode_record(record)) == example.ByteSize()
+        assert decode_record(example.SerializeToString()) == record
 
 
 @pytest.mark.parametrize("name", COMPRESSION)
