@@ -24,7 +24,7 @@ from configs.schema import Config
 from dataset.describe import describe_dataset
 from dataset.filtering import Partition, filter_partition, prepare
 from dataset.folder import replaced_folder
-from dataset.formats.registry import check_format
+from dataset.formats.registry import check_format, tensorflow_reads
 from dataset.manifest import Manifest, Shard
 from dataset.pictures import NO_PICTURE, chosen_picture, with_pictures
 from dataset.schema import DatasetRecord
@@ -198,9 +198,16 @@ class _Build:
                 "bytes": sum(shard.bytes for shard in manifest.shards),
             },
             reasons=manifest.dropped,
-            outputs={"dataset": output, "card": f"{output}/README.md"},
+            outputs={"dataset": output, "card": f"{output}/README.md", **self._warning()},
             seconds=self._seconds,
         )
+
+    def _warning(self) -> dict[str, str]:
+        """What one should know who chose these files."""
+        if tensorflow_reads(self._settings.format, self._settings.compression):
+            return {}
+        packed = f" packed with {self._settings.compression}" if self._settings.format == "tfrecord" else ""
+        return {"mind": f"TensorFlow, and so `memeloom train`, cannot read {self._settings.format}{packed}"}
 
     def _reasons(self) -> str:
         return ", ".join(f"{count:,} {reason}" for reason, count in self._dropped.most_common())

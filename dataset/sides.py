@@ -7,6 +7,7 @@ and one file at a time is sorted in memory.
 import hashlib
 import struct
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -55,7 +56,7 @@ class Sides:
     def __init__(self, expected: int) -> None:
         self._files = min(max(expected // _FILE_HASHES, 1), _MOST_FILES)
         self._folder = tempfile.TemporaryDirectory(prefix="memeloom-verify-")
-        self._waiting: dict[Path, bytearray] = {}
+        self._waiting: defaultdict[tuple[What, int], bytearray] = defaultdict(bytearray)
         self._size = 0
 
     def add(self, record: DatasetRecord) -> None:
@@ -63,9 +64,7 @@ class Sides:
         side = _SIDES[record.split]
         for what, key_of in KEYS.items():
             key = key_of(record)
-            self._waiting.setdefault(self._path(what, key[0] * self._files >> 8), bytearray()).extend(
-                _ENTRY.pack(key, side)
-            )
+            self._waiting[what, key[0] * self._files >> 8] += _ENTRY.pack(key, side)
             self._size += _ENTRY.size
         if self._size >= _WAITING_BYTES:
             self._flush()
@@ -88,8 +87,8 @@ class Sides:
         return Path(self._folder.name) / f"{what}-{number:03}"
 
     def _flush(self) -> None:
-        for path, entries in self._waiting.items():
-            with path.open("ab") as stream:
+        for (what, number), entries in self._waiting.items():
+            with self._path(what, number).open("ab") as stream:
                 stream.write(entries)
         self._waiting.clear()
         self._size = 0

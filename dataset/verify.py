@@ -111,15 +111,23 @@ class _Recount:
         self._sources: Counter[str] = Counter()
         self._templates: Counter[str] = Counter()
         self._characters: Counter[str] = Counter()
+        self._texts: list[str] = []
 
     def add(self, record: DatasetRecord) -> None:
         self._splits[record.split] += 1
         self._sources[record.source] += 1
         self._templates[record.template] += 1
-        self._characters.update(record.text)
+        self._texts.append(record.text)
+        if len(self._texts) >= _ADVANCED:
+            self._count_texts()
+
+    def _count_texts(self) -> None:
+        self._characters.update("".join(self._texts))
+        self._texts.clear()
 
     def check(self, folder: Path, manifest: Manifest) -> None:
         """Raises NotADataset, which names the first count that differs."""
+        self._count_texts()
         try:
             vocabulary, words = read_vocabulary(folder), read_words(folder)
         except MemeloomError as error:

@@ -112,13 +112,21 @@ def test_what_is_no_dataset_is_one_line(run: Run, tmp_path: Path, command: str) 
 
 def test_diff_shows_what_changed(run: Run, dataset: Path, tmp_path: Path) -> None:
     aside = dataset.rename(tmp_path / "former")
-    run("-s", "dataset.captions_per_template=20", "build-dataset", "--format", "parquet", "--compression", "zstd")
+    built = run(
+        "-s", "dataset.captions_per_template=20", "build-dataset", "--format", "parquet", "--compression", "zstd"
+    )
+    assert "TensorFlow, and so `memeloom train`, cannot read parquet" in built
     shown = run("dataset", "diff", aside, dataset)
     for part in ("captions_per_template", "template is full", "removed", "-10", "the same", "parquet", "zstd"):
         assert part in shown
     found = json.loads(run("dataset", "diff", aside, dataset, "--json"))
     assert (found["records"]["same"], found["records"]["counts"]) == (40, {"removed": 20})
     assert {"name": "template is full", "before": None, "after": 20} in found["dropped"]
+
+
+def test_who_chooses_zstd_is_told_who_cannot_read_it(run: Run, dataset: Path) -> None:
+    assert "cannot read tfrecord packed with zstd" in run("build-dataset", "--compression", "zstd")
+    assert "cannot read" not in run("build-dataset", "--compression", "none")
 
 
 def test_a_dummy_is_built_and_looked_at(run: Run, dataset: Path, tmp_path: Path) -> None:

@@ -78,6 +78,17 @@ def test_a_pass_shows_every_prefix_of_every_caption_of_its_split_once(
     assert Counter(shown) == Counter(slowly(odd_captions(seed), alphabet))
 
 
+@pytest.mark.parametrize(("format_", "compression"), [("tfrecord", "zstd"), ("parquet", "none"), ("dummy", "gzip")])
+def test_files_that_tensorflow_cannot_read_are_refused_in_one_line(
+    tmp_path: Path, odd: Manifest, format_: str, compression: str
+) -> None:
+    alphabet = Alphabet.of(read_vocabulary(tmp_path).characters)
+    other = odd.model_copy(update={"format": format_, "compression": compression})
+    with pytest.raises(MemeloomError, match=rf"this is {format_} with {compression}; build it again") as refused:
+        read_captions(tmp_path, other, "train", alphabet)
+    assert "\n" not in str(refused.value)
+
+
 def test_training_passes_are_complete_and_differ_in_order(tmp_path: Path, odd: Manifest) -> None:
     captions, alphabet = read(tmp_path)
     total = captions.examples
