@@ -35,7 +35,7 @@ def killed_before(function: Callable[..., Any], number: int) -> Callable[..., An
 def main() -> None:
     database, output, number = sys.argv[1:]
     overrides = [f"store.documents=sqlite:///{database}", f"dataset.output={output}", "engine.workers=1"]
-    config = load_config(overrides=[*overrides, "dataset.shard_records=50", "dataset.languages=[]"], environment={})
+    config = load_config(overrides=[*overrides, "dataset.shard_records=50", "dataset.languages=[]", "dataset.min_image_side=1"], environment={})
     # Before the builder takes it: nobody's commit in the middle of a test makes a difference.
     runs.commit = lambda: "test"
     from dataset.build import build_dataset
