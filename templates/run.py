@@ -1,5 +1,6 @@
 """One run of the stage: memes' pictures out to the workers, their sketches back, what they tell into the catalog."""
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -58,6 +59,7 @@ class Run:
         self._documents = documents
         self._progress = progress
         self._recovered: Counter[str] = Counter()
+        self._recovering = 0.0  # seconds
         self._explorer = Explorer(config.templates)
         self._settler = Settler(config, documents, self._explorer, STAGE)
         self._leased = LeasedRun(STAGE, Recognition(documents, self._explorer), documents, config.templates, progress)
@@ -94,14 +96,16 @@ class Run:
             stage=STAGE,
             counts={**counts, **more},
             reasons={**reasons(self._leased.tally), **_of_templates(explored), **_of_templates(self._recovered)},
-            seconds={"total": seconds},
+            seconds={"memes": seconds - self._recovering, "pictures": self._recovering, "total": seconds},
         )
 
     def _recover(self) -> None:
         """Templates that no site shows get their picture; who is made on what is asked once more by that."""
+        started = time.monotonic()
         self._recovered = recover_templates(self._config, self._documents, self._progress)
         if self._recovered["pictures"]:
             self._settler.catch_up()
+        self._recovering = time.monotonic() - started
 
     def _name_found(self) -> None:
         """Templates that got members and have no name yet get one, if the titles of their memes agree on it."""
