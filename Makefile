@@ -116,7 +116,7 @@ bench-ocr: setup tesseract  ## OCR engines on real memes, side by side
 bench-templates: setup $(PEERS)  ## Templates recognised, discovered and recovered, beside perceptual hashes
 	$(BIN)/python -m bench.templates --data $(DATA) $(ARGS)
 
-bench-dataset: setup  ## Dataset build of 260,417 captions: seconds by phase, memory, drops
+bench-dataset: setup  ## Filters, the whole build up to 40 times the captions, copies, and the same bytes after kills and on Ray
 	$(BIN)/python -m bench.dataset --data $(DATA) $(ARGS)
 
 bench-dataset-io: setup $(PEERS)  ## Records written and read, beside tf.io, datasets, TFDS and webdataset

@@ -1,100 +1,64 @@
-"""Build a dataset of the real captions and print what it took and what became of them, as one table.
+"""The dataset builder, measured: `python -m bench.dataset --data DATA`, one table.
 
-python -m bench.dataset --data ../shared/data
+Parts: `filters` (language and profanity beside the loop of the seeds' time: speed, and errors on captions labelled by
+hand), `build` (the whole build of the real captions, and of 10 and 40 times as many: rate, memory), `copies` (planted
+copies, of words and of pictures) and `same` (the same bytes on Ray, with one process, and after kills). Rates of
+reading and writing records have a bench of their own, `bench.dataset_io`, whose peers need their own environment.
 """
 
 import argparse
-import tempfile
-import threading
-import time
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from configs.load import load_config
-from configs.progress import Silent
-from configs.runs import Summary
-from configs.schema import Config
-from dataset.build import build_dataset
-from dataset.verify import verify_dataset
-from scrapers.dumps import import_dumps
+from bench.rows import Row
 
-_CAPTIONS = "imgflip_captions.jsonl.gz"
+_PARTS = ("filters", "build", "copies", "same")
 
 
 def main() -> None:
-    """Import the captions into an empty catalog, build, verify, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help=f"the folder that holds {_CAPTIONS}")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting, as in the command line"
-    )
+    """Measure part by part, and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds captions and templates/")
+    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
+    parser.add_argument("--scales", nargs="+", type=int, default=[1, 10, 40], help="times the data, for `build`")
+    parser.add_argument("--naive", type=int, default=800, help="captions for the naive loop, for `filters`")
+    parser.add_argument("--plot", type=Path, help="an SVG of time and memory, for `build`")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        places = [f"store.documents=sqlite:///{folder}/catalog.db", f"dataset.output={folder}/dataset"]
-        config = load_config(overrides=[*places, *options.set], environment={})
-        import_dumps(config, [options.data / _CAPTIONS], Silent())
-        summary, peak = _measured(config)
-        began = time.perf_counter()
-        verify_dataset(Path(config.dataset.output))
-        verifying = time.perf_counter() - began
-    _print(summary, peak, verifying)
+    console = Console(width=150)
+    table = Table(title="the dataset builder", box=SIMPLE)
+    for column in ("part", "who", "measured", "goal"):
+        table.add_column(column)
+    for part in options.only:
+        console.print(f"{part} … (load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} processors)")
+        for row in _rows(part, options):
+            table.add_row(*row.cells)
+            console.print("  ", row.part, row.who, dict(row.figures))
+    console.print(table)
 
 
-def _measured(config: Config) -> tuple[Summary, float]:
-    """The summary of a build, and the most memory that all its processes held together, in MB."""
-    with _peak_memory() as seen:
-        summary = build_dataset(config, Silent())
-    return summary, max(seen) / 1024
+def _rows(part: str, options: argparse.Namespace) -> Iterator[Row]:
+    match part:
+        case "filters":
+            from bench.dataset_filters import filter_rows
 
+            return filter_rows(options.data, options.naive)
+        case "build":
+            from bench.dataset_build import build_rows
 
-@contextmanager
-def _peak_memory() -> Iterator[list[int]]:
-    """Collect the resident kilobytes of this process and its children, ten times a second."""
-    seen = [0]
-    done = threading.Event()
+            return build_rows(options.data, options.scales, options.plot)
+        case "copies":
+            from bench.dataset_copies import copy_rows
 
-    def watch() -> None:
-        while not done.wait(0.1):
-            seen.append(_resident(Path("/proc/self")))
+            return copy_rows(options.data)
+        case _:
+            from bench.dataset_same import same_rows
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield seen
-    finally:
-        done.set()
-        watcher.join()
-
-
-def _resident(process: Path) -> int:
-    """The proportional set of a process and its children in kilobytes, so that shared pages count once."""
-    try:
-        own = next(line for line in (process / "smaps_rollup").read_text().splitlines() if line.startswith("Pss:"))
-        children = [child for task in (process / "task").iterdir() for child in (task / "children").read_text().split()]
-    except OSError:
-        return 0  # it has just ended
-    return int(own.split()[1]) + sum(_resident(Path("/proc") / child) for child in children)
-
-
-def _print(summary: Summary, peak: float, verifying: float) -> None:
-    memes, total = summary.counts["memes"], summary.seconds["total"]
-    table = Table("what", "number", title=f"A dataset of {memes:,} captions")
-    table.columns[1].justify = "right"
-    for phase, seconds in summary.seconds.items():
-        table.add_row(f"seconds: {phase}", f"{seconds:.1f}")
-    table.add_row("seconds: verify afterwards", f"{verifying:.1f}")
-    table.add_row("captions/s", f"{memes / total:,.0f}")
-    table.add_row("peak memory of all processes, MB", f"{peak:,.0f}", end_section=True)
-    for name, count in summary.counts.items():
-        table.add_row(name, f"{count:,}")
-    table.add_section()
-    for reason, count in summary.reasons.items():
-        table.add_row(f"dropped: {reason}", f"{count:,}  {100 * count / memes:5.2f} %")
-    Console().print(table)
+            return same_rows(options.data)
 
 
 if __name__ == "__main__":

@@ -28,9 +28,9 @@ from bench.dataset_labels import (
     read_labels,
     stratum_share,
 )
-from bench.templates_rows import Row
+from bench.rows import Row
 from configs.load import load_config
-from dataset.steps.contract import Caption, Drop, Keep, Step, apply_steps
+from dataset.steps.contract import Caption, Drop, Outcome, Step, apply_steps
 from dataset.steps.language import require_language
 from dataset.steps.profanity import WordList
 from dataset.steps.registry import build_steps
@@ -74,7 +74,7 @@ def _speed(data: Path, naive: int) -> Iterator[Row]:
     captions = [_caption(boxes) for _, boxes in read_captions(data) if boxes]
     # Spread over the dump, whose captions stand by template.
     many = captions[:: max(len(captions) // (50 * naive), 1)]
-    clean = [outcome.caption for outcome in (apply_steps(cheap, each) for each in many) if isinstance(outcome, Keep)]
+    clean = [outcome for outcome in (apply_steps(cheap, each) for each in many) if isinstance(outcome, Caption)]
     del captions
     gc.freeze()  # the captions at hand cost neither way
     yield from _race("language and profanity", judging, [naive_step], clean, naive)
@@ -101,11 +101,11 @@ def _race(
 _JUDGED = {"language", "profanity", "duplicates"}
 
 
-def naive_step(caption: Caption) -> Keep | Drop:
+def naive_step(caption: Caption) -> Outcome:
     """What a loop over captions did: both figures of each."""
     text = " ".join(caption.boxes)
     english, profane = detected_english(text), contains_profanity(text)
-    return Keep(caption) if english and not profane else Drop("language or profanity")
+    return caption if english and not profane else Drop("language or profanity")
 
 
 def detected_english(text: str) -> bool:
@@ -145,8 +145,8 @@ def _languages(data: Path, labels: Sequence[Labelled]) -> Iterator[Row]:
     threshold = load_config(environment={}).dataset.language_threshold
     fast, slow = (require_language(["en"], name, threshold) for name in ("py3langid", "langdetect"))
     judges: dict[str, Callable[[Sequence[str]], bool]] = {
-        "ours": lambda boxes: isinstance(fast(_caption(boxes)), Keep),
-        "ours, langdetect": lambda boxes: isinstance(slow(_caption(boxes)), Keep),
+        "ours": lambda boxes: isinstance(fast(_caption(boxes)), Caption),
+        "ours, langdetect": lambda boxes: isinstance(slow(_caption(boxes)), Caption),
         "naive: langdetect": lambda boxes: detected_english(" ".join(boxes)),
         "langdetect, lower-cased": lambda boxes: detected_english(" ".join(boxes).lower()),
     }

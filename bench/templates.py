@@ -16,11 +16,11 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from bench.rows import Row
 from bench.templates_discover import discover
 from bench.templates_picture import pictures
 from bench.templates_real import real_memes
 from bench.templates_recognise import recognise
-from bench.templates_rows import Row
 
 _PARTS = ("recognition", "real", "discovery", "pictures")
 _MEMES, _INDEX, _DISCOVERED, _RECOVERED = 2000, 10_000, 5000, 12

@@ -18,8 +18,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from bench.rows import Row
 from bench.templates_drawn import Half, drawn, load_blanks
-from bench.templates_rows import Row
 from catalog.blobs import open_blobs
 from catalog.documents import open_documents
 from catalog.images import inspect_image

@@ -18,8 +18,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.rows import Row
 from bench.templates_picture_cases import CleanTemplate, Half, PictureCase, clean_templates, text_area
-from bench.templates_rows import Row
 from catalog.images import Pixels, decode_image
 from catalog.records import OcrBox, TemplateBox
 from templates.align import lay_on

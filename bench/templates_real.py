@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from bench.templates_rows import Row
+from bench.rows import Row
 from configs.load import load_config
 from templates.lookup import SketchIndex
 from templates.sketch import Sketch, sketch_image

@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.crawl_measure import PEERS, ROOT
+from bench.rows import Row
 from bench.templates_drawn import Blank, Drawn, Half, drawn, load_blanks, stacked, strangers
-from bench.templates_rows import Row
 from catalog.images import decode_grey, perceptual_hashes
 from configs.load import load_config
 from templates.lookup import SketchIndex

@@ -1,4 +1,4 @@
-"""The rows of the templates bench's one table."""
+"""The rows of a bench's one table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,0 +1,170 @@
+"""The whole build: captions a second, memory of all its processes, and how both grow with the data.
+
+Catalogs of 10 and 40 times the captions hold, beside the real ones, copies of them in which three of ten words are
+others from anywhere in the corpus: each is a caption of its own, and the templates' usual phrases stay usual.
+Memory is the most that all processes of the build held together (proportional set size: shared pages count once).
+"""
+
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.plot import Line, plot
+from bench.rows import Row
+from configs.load import load_config
+from configs.progress import Silent
+from scrapers.dumps import import_dumps
+
+ROOT = Path(__file__).parents[1]
+CAPTIONS = "imgflip_captions.jsonl.gz"
+_RATE, _MEMORY_MB = 30_000, 600
+_WORDS_CHANGED = 0.3
+_NEW_MEMES = 1000
+_CHUNK = 20_000
+
+
+@dataclass(frozen=True)
+class Built:
+    """A build: memes in its catalog, what it told, seconds on the clock, and the most memory in MB."""
+
+    memes: int
+    told: dict[str, Any]
+    wall: float
+    memory: float
+
+    @property
+    def rate(self) -> float:
+        """Captions a second."""
+        return self.memes / self.wall
+
+
+def build_rows(data: Path, scales: Sequence[int], drawing: Path | None) -> Iterator[Row]:
+    """A row for each of `scales` (times the data), and for builds that find most done. drawing: an SVG of them."""
+    done: list[Built] = []
+    with tempfile.TemporaryDirectory(prefix="memeloom-bench-") as folder:
+        catalog = real_catalog(data, Path(folder))
+        for scale in scales:
+            grow(catalog, scale)
+            built = build(catalog, Path(folder) / "dataset")
+            done.append(built)
+            yield _row(built, done[0], scale)
+            if scale == 1:
+                yield _again("again, nothing new", build(catalog, Path(folder) / "dataset"))
+                _add_memes(catalog)
+                yield _again(f"again, {_NEW_MEMES:,} new memes", build(catalog, Path(folder) / "dataset"))
+    if drawing is not None and len(done) > 1:
+        millions = [built.memes / 1e6 for built in done]
+        plot(
+            drawing, "million captions",
+            [Line("seconds", millions, [built.wall for built in done]),
+             Line("MB in all processes", millions, [built.memory for built in done])],
+        )  # fmt: skip
+
+
+def real_catalog(data: Path, folder: Path) -> Path:
+    """A catalog of the real captions."""
+    catalog = folder / "catalog.db"
+    config = load_config(overrides=[f"store.documents=sqlite:///{catalog}"], environment={})
+    import_dumps(config, [data / CAPTIONS], Silent())
+    return catalog
+
+
+def build(catalog: Path, output: Path, *settings: str) -> Built:
+    """One build in processes of its own. Raises CalledProcessError."""
+    command = [sys.executable, "-m", "bench.dataset_worker", str(catalog), str(output), *settings]
+    began = time.perf_counter()
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    most = 0
+    while process.poll() is None:
+        most = max(most, resident_kb(Path("/proc") / str(process.pid)))
+        time.sleep(0.1)
+    wall = time.perf_counter() - began
+    said = process.communicate()[0]
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    told = json.loads(said)
+    return Built(told["counts"]["memes"], told, wall, most / 1024)
+
+
+def resident_kb(process: Path) -> int:
+    """The proportional set of a process and its children in kilobytes, so that shared pages count once."""
+    try:
+        own = next(line for line in (process / "smaps_rollup").read_text().splitlines() if line.startswith("Pss:"))
+        children = [child for task in (process / "task").iterdir() for child in (task / "children").read_text().split()]
+    except (OSError, StopIteration):
+        return 0  # it has just ended
+    return int(own.split()[1]) + sum(resident_kb(Path("/proc") / child) for child in children)
+
+
+def grow(catalog: Path, scale: int) -> None:
+    """Let the catalog hold so many times its real captions, by changed copies of them. It may hold some already."""
+    connection = sqlite3.connect(catalog)
+    connection.execute("PRAGMA synchronous=OFF")
+    rows = connection.execute("SELECT * FROM memes WHERE id NOT LIKE '%-x%' ORDER BY id").fetchall()
+    columns = ", ".join("?" * len(rows[0]))
+    words = [word for row in rows[::7] for box in json.loads(row[1])["boxes"] for word in box.split()]
+    have = connection.execute("SELECT count(*) FROM memes").fetchone()[0] // len(rows)
+    for copy in range(have, scale):
+        chance = random.Random(copy)
+        for at in range(0, len(rows), _CHUNK):
+            changed = [_changed(row, copy, words, chance) for row in rows[at : at + _CHUNK]]
+            connection.executemany(f"INSERT INTO memes VALUES ({columns})", changed)
+        connection.commit()
+    connection.close()
+
+
+def _changed(row: tuple[Any, ...], copy: int, words: Sequence[str], chance: random.Random) -> tuple[Any, ...]:
+    record = json.loads(row[1])
+    record["id"] = f"{row[0]}-x{copy:02}"
+    record["boxes"] = [
+        " ".join([chance.choice(words) if chance.random() < _WORDS_CHANGED else word for word in box.split()])
+        for box in record["boxes"]
+    ]
+    return record["id"], json.dumps(record), *row[2:]
+
+
+def _add_memes(catalog: Path) -> None:
+    """As a crawl does: new ids, in order."""
+    connection = sqlite3.connect(catalog)
+    rows = connection.execute("SELECT * FROM memes ORDER BY id LIMIT ?", (_NEW_MEMES,)).fetchall()
+    chance = random.Random(0)
+    words = [word for row in rows for box in json.loads(row[1])["boxes"] for word in box.split()]
+    new = [_changed(("imgflip:zz" + row[0][-6:] + str(n), *row[1:]), 0, words, chance) for n, row in enumerate(rows)]
+    columns = ", ".join("?" * len(rows[0]))
+    connection.executemany(f"INSERT INTO memes VALUES ({columns})", new)
+    connection.commit()
+    connection.close()
+
+
+def _row(built: Built, first: Built, scale: int) -> Row:
+    told = built.told
+    figures = {
+        "captions/s": f"{built.rate:,.0f}, starting Python included",
+        "captions/cpu-s": f"{built.memes / told['cpu_seconds']:,.0f}",
+        "MB in all processes": f"{built.memory:,.0f}",
+        "seconds": ", ".join(f"{name} {seconds:,.1f}" for name, seconds in told["seconds"].items()),
+        "kept": f"{told['counts']['kept']:,}",
+    }
+    if scale > 1:
+        figures["beside the first"] = (
+            f"time x {built.wall / first.wall:.1f}, memory x {built.memory / first.memory:.2f} "
+            f"for data x {built.memes / first.memes:.1f}"
+        )
+    met = built.rate >= _RATE and built.memory < _MEMORY_MB
+    load = os.getloadavg()[0]
+    return Row("build", f"{built.memes:,} captions (load {load:.1f})", figures, ">= 30,000/s, < 600 MB", met)
+
+
+def _again(who: str, built: Built) -> Row:
+    told = built.told
+    reused = {name: f"{count:,}" for name, count in told["counts"].items() if name.endswith("as they were")}
+    return Row("build", who, {"seconds": f"{built.wall:.1f}", **reused, "shards": str(told["counts"]["shards"])})

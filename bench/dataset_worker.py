@@ -1,0 +1,27 @@
+"""One build in a process of its own: `python -m bench.dataset_worker CATALOG OUTPUT [KEY=VALUE …]`.
+
+Prints counts, seconds by phase and processor seconds of the build with all its workers, as one line of JSON.
+"""
+
+import json
+import resource
+import sys
+
+from configs.load import load_config
+from configs.progress import Silent
+from dataset.build import build_dataset
+
+
+def main() -> None:
+    """Build, and say what it took."""
+    catalog, output, *settings = sys.argv[1:]
+    places = [f"store.documents=sqlite:///{catalog}", f"dataset.output={output}"]
+    summary = build_dataset(load_config(overrides=[*places, *settings], environment={}), Silent())
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    cpu = sum(each.ru_utime + each.ru_stime for each in used)
+    told = {"counts": summary.counts, "reasons": summary.reasons, "seconds": summary.seconds, "cpu_seconds": cpu}
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    main()
