@@ -54,9 +54,10 @@ def describe_corners(grey: Pixels, points: Points) -> Bits:
     # Two means over squares are a Gaussian's near neighbour, at a fraction of its cost.
     even = cv2.blur(cv2.blur(grey, (_BLUR, _BLUR)), (_BLUR, _BLUR))
     smooth = cv2.copyMakeBorder(even, *(_REACH,) * 4, cv2.BORDER_REFLECT_101)
-    line = np.array((1, smooth.shape[1]))
-    centres = ((points.astype(np.int64) + _REACH) @ line)[:, None]
-    one, two = (_PLACES @ line).T
+    line = smooth.shape[1]
+    x, y = points.astype(np.int64).T + _REACH
+    centres = (x + line * y)[:, None]
+    one, two = (_PLACES[:, :, 0] + line * _PLACES[:, :, 1]).T
     flat = smooth.reshape(-1)
     return np.packbits(flat.take(centres + one) < flat.take(centres + two), axis=1)
 

@@ -2,7 +2,7 @@
 
 Corners of strangers look alike now and then, but not in places that one scaling and one shift explain, and
 then the rest of the picture differs. So a match is what looks the same block by block: text covers some
-blocks of a template, never most of them.
+blocks of a template, never most of them. And a template in other colours is another one.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.images import Pixels
+from templates.colours import share_recoloured
 from templates.corners import Points
 from templates.sketch import SIDES, Sketch
 
@@ -31,6 +32,7 @@ _DETAIL = 25.0  # mean square of the change from one pixel to the next but one, 
 _SAME = 0.7  # correlation of two blocks that show the same
 _LEAST_BLOCKS = 16
 _LEAST_SEEN = 0.4
+_MOST_RECOLOURED = 0.15  # of the template in view: what is stuck on a meme, or drawn on it, is less
 _UNSEEN = 0.25  # of what is not in view, how much more the rest must agree: a line of text is like another
 
 _matcher = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True)
@@ -44,16 +46,20 @@ class Placing:
     seen: share of the template's blocks with texture that are in view.
     mirrored: the picture is to be mirrored first.
     affine: (2, 3), takes x and y in the (mirrored) whole picture to x and y in the whole template, both in fractions.
+    recoloured: share of the template in view that has another hue in the picture, 0-1.
     """
 
     agreement: float
     seen: float
     mirrored: bool
     affine: Affine
+    recoloured: float = 0.0
 
     def shows(self, min_agreement: float) -> bool:
         """The verdict: whether the picture shows the template. min_agreement: of one that is wholly in view."""
-        return self.seen >= _LEAST_SEEN and self.agreement >= min_agreement + _UNSEEN * (1 - self.seen)
+        if self.seen < _LEAST_SEEN or self.recoloured > _MOST_RECOLOURED:
+            return False
+        return self.agreement >= min_agreement + _UNSEEN * (1 - self.seen)
 
 
 def place(picture: Sketch, template: Sketch) -> Placing | None:
@@ -88,7 +94,8 @@ def settle(picture: Sketch, template: Sketch, level: int, here: Points, there: P
         return None
     scaling = np.stack([fitted[:, 0] * size / other, fitted[:, 1] / other], axis=1)
     agreement, seen = _compare(picture, template, scaling)
-    return Placing(agreement, seen, False, _whole(picture, template, scaling))
+    hues = share_recoloured(picture.colours, template.colours, scaling)
+    return Placing(agreement, seen, False, _whole(picture, template, scaling), hues)
 
 
 def size_at(sketch: Sketch, level: int) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""What is kept of a picture to recognise it by: corners, and a thumbnail to verify with. Some ten kilobytes."""
+"""What is kept of a picture to recognise it by: corners; a thumbnail and colours to verify. Some ten kilobytes."""
 
 import struct
 import zlib
@@ -10,8 +10,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels, decode_grey
+from catalog.images import Pixels
+from templates.colours import CELLS, Colours, colours_of, no_colours
 from templates.corners import Bits, Points, describe_corners, find_corners, mirror_bits
+from templates.decode import decode_small
 
 # Square roots of the areas at which corners are looked for, in pixels. Memes are looked up by the corners of the first
 # size among those of all sizes of a template: in a frame, or as a panel of two, it stands in them at half the area.
@@ -26,7 +28,8 @@ _LONGEST = 640  # and at most, however long
 
 _FRONT = struct.Struct(">4sI")  # magic, check
 _HEAD = struct.Struct(">4f2H4H")  # inset, height and width of the thumbnail, counts
-_MAGIC = b"MLS2"
+_MAGIC = b"MLS3"
+_COLOUR_BYTES = 2 * CELLS * CELLS
 _STEPS = 65_535.0  # of a point's x and y
 
 
@@ -36,6 +39,7 @@ class Sketch:
 
     inset: where it stands in the whole picture: left, top, right, bottom, in fractions of width and height.
     thumb: grey, (height, width), of about 4,096 pixels.
+    colours: (8, 8, 2), as `colours_of` has them.
     points: (n, 2) float32, x and y of the corners in fractions of width and height without borders.
     bits: (n, 32) uint8, what each corner's surroundings look like.
     counts: how many of the corners were found at each of `SIDES`; they stand in this order.
@@ -43,6 +47,7 @@ class Sketch:
 
     inset: tuple[float, float, float, float]
     thumb: Pixels
+    colours: Colours
     points: Points
     bits: Bits
     counts: tuple[int, ...]
@@ -55,6 +60,7 @@ class Sketch:
             self,
             inset=(1 - right, top, 1 - left, bottom),
             thumb=np.ascontiguousarray(self.thumb[:, ::-1]),
+            colours=np.ascontiguousarray(self.colours[:, ::-1]),
             points=np.stack([1 - self.points[:, 0], self.points[:, 1]], axis=1),
             bits=mirror_bits(self.bits),
         )
@@ -62,7 +68,7 @@ class Sketch:
     def to_bytes(self) -> bytes:
         """For the catalog."""
         body = b"".join((
-            _HEAD.pack(*self.inset, *self.thumb.shape, *self.counts), self.thumb.tobytes(),
+            _HEAD.pack(*self.inset, *self.thumb.shape, *self.counts), self.thumb.tobytes(), self.colours.tobytes(),
             np.rint(self.points * _STEPS).astype(">u2").tobytes(), self.bits.tobytes(),
         ))  # fmt: skip
         return _FRONT.pack(_MAGIC, zlib.crc32(body)) + body
@@ -77,30 +83,34 @@ class Sketch:
         left, top, right, bottom, height, width, *counts = _HEAD.unpack_from(data, _FRONT.size)
         number, pixels = sum(counts), height * width
         body = memoryview(data)[_FRONT.size + _HEAD.size :]
-        if len(body) != pixels + 36 * number:
+        corners = pixels + _COLOUR_BYTES
+        if len(body) != corners + 36 * number:
             return None
-        points = np.frombuffer(body, ">u2", 2 * number, pixels).reshape(number, 2)
+        points = np.frombuffer(body, ">u2", 2 * number, corners).reshape(number, 2)
         return cls(
             inset=(left, top, right, bottom),
             thumb=np.frombuffer(body, np.uint8, pixels).reshape(height, width),
+            colours=np.frombuffer(body, np.int8, _COLOUR_BYTES, pixels).reshape(CELLS, CELLS, 2),
             points=(points / _STEPS).astype(np.float32),
-            bits=np.frombuffer(body, np.uint8, 32 * number, pixels + 4 * number).reshape(number, 32),
+            bits=np.frombuffer(body, np.uint8, 32 * number, corners + 4 * number).reshape(number, 32),
             counts=tuple(counts),
         )
 
 
 def sketch_image(data: bytes, *, max_pixels: int = 50_000_000) -> Sketch:
     """The sketch of the picture in `data`. Raises BadImage."""
-    return sketch(decode_grey(data, SIDES[0], max_pixels=max_pixels))
+    return sketch(decode_small(data, SIDES[0], max_pixels=max_pixels))
 
 
-def sketch(grey: Pixels) -> Sketch:
-    """The sketch of a (height, width) grey picture."""
+def sketch(picture: Pixels) -> Sketch:
+    """The sketch of a (height, width, 3) BGR picture, or of a (height, width) grey one."""
+    height, width = picture.shape[:2]
     # Averaging over whole pixels first is several times faster than one exact step.
-    if (factor := int((grey.shape[0] * grey.shape[1]) ** 0.5 / (1.4 * SIDES[0]))) > 1:
-        size = max(1, grey.shape[1] // factor), max(1, grey.shape[0] // factor)
-        grey = np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8)
-    height, width = grey.shape
+    if (factor := int((height * width) ** 0.5 / (1.4 * SIDES[0]))) > 1:
+        width, height = max(1, width // factor), max(1, height // factor)
+        picture = np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+    in_colour = picture.ndim == 3
+    grey = np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY), np.uint8) if in_colour else picture
     left, top, right, bottom = _inner(grey)
     inner = grey[top:bottom, left:right]
     points, bits = [], []
@@ -113,6 +123,7 @@ def sketch(grey: Pixels) -> Sketch:
     return Sketch(
         inset=(float(inset[0]), float(inset[1]), float(inset[2]), float(inset[3])),
         thumb=_scaled(inner, _THUMB_SIDE),
+        colours=colours_of(picture[top:bottom, left:right]) if in_colour else no_colours(),
         points=np.concatenate(points).astype(np.float32),
         bits=np.concatenate(bits),
         counts=tuple(len(each) for each in points),
@@ -121,17 +132,18 @@ def sketch(grey: Pixels) -> Sketch:
 
 def _inner(grey: Pixels) -> tuple[int, int, int, int]:
     """Left, top, right and bottom of the picture without borders, and without lines of text beyond them."""
-    light = grey.astype(np.float32)
     # Rows first: a bar below often has another colour than the borders beside, and the other way round is rare.
-    top, bottom = _between_borders(light, axis=1)
-    left, right = _between_borders(light[top:bottom], axis=0)
+    top, bottom = _between_borders(grey, axis=1)
+    left, right = _between_borders(grey[top:bottom], axis=0)
     return left, top, right, bottom
 
 
-def _between_borders(light: NDArray[np.float32], axis: int) -> tuple[int, int]:
+def _between_borders(grey: Pixels, axis: int) -> tuple[int, int]:
     """First row (axis 1) or column (axis 0) of the picture proper, and the one after its last."""
-    mean = cv2.reduce(light, axis, cv2.REDUCE_AVG).ravel()
-    mean_square = cv2.reduce(cv2.multiply(light, light), axis, cv2.REDUCE_AVG).ravel()
+    mean, mean_square = (
+        cv2.reduce(each, axis, cv2.REDUCE_AVG, dtype=cv2.CV_32F).ravel()
+        for each in (grey, np.multiply(grey, grey, dtype=np.uint16))
+    )
     even = mean_square - mean * mean < _EVEN**2
     return _border(even), len(even) - _border(even[::-1])
 

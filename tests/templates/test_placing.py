@@ -119,3 +119,12 @@ def test_what_is_hardly_in_view_is_no_match() -> None:
     assert not seen(0.45, 0.5)
     assert seen(0.55, 0.5)
     assert not seen(1.0, 0.3)
+
+
+def test_what_has_other_colours_is_no_match() -> None:
+    def shows(recoloured: float) -> bool:
+        return Placing(1.0, 1.0, False, np.eye(2, 3), recoloured).shows(LEAST)
+
+    assert shows(0.0)
+    assert shows(0.1)
+    assert not shows(0.3)

@@ -24,6 +24,7 @@ def alike(one: Sketch, two: Sketch) -> bool:
         one.inset == two.inset
         and one.counts == two.counts
         and np.array_equal(one.thumb, two.thumb)
+        and np.array_equal(one.colours, two.colours)
         and np.array_equal(one.points, two.points)
         and np.array_equal(one.bits, two.bits)
     )
@@ -67,7 +68,8 @@ def test_a_mirrored_sketch_is_that_of_the_mirrored_picture(draw: Draw) -> None:
 
 
 def test_bytes_come_back(draw: Draw) -> None:
-    made = sketch(grey(draw(4)))
+    made = sketch(np.asarray(draw(4), np.uint8))
+    assert made.colours.any()
     back = Sketch.from_bytes(made.to_bytes())
     assert back is not None
     assert alike(back, made)
@@ -86,13 +88,21 @@ def test_bytes_that_are_no_sketch_are_refused(draw: Draw) -> None:
     good = sketch(grey(draw(5))).to_bytes()
     assert Sketch.from_bytes(b"") is None
     assert Sketch.from_bytes(b"\x80\x04N.") is None  # a pickle
-    assert Sketch.from_bytes(b"MLS1" + good[4:]) is None
+    for version in (b"MLS1", b"MLS2"):
+        assert Sketch.from_bytes(version + good[4:]) is None
     assert Sketch.from_bytes(good[:-1]) is None
     assert Sketch.from_bytes(good + b"\0") is None
     for place in range(4, len(good), 97):
         bad = bytearray(good)
         bad[place] ^= 0x40
         assert Sketch.from_bytes(bytes(bad)) is None
+
+
+def test_borders_have_no_say_in_the_colours(draw: Draw) -> None:
+    plain = np.asarray(draw(2), np.uint8)
+    framed = cv2.copyMakeBorder(plain, 60, 60, 60, 60, cv2.BORDER_CONSTANT, value=(255, 0, 0))
+    change = np.abs(sketch(np.asarray(framed, np.uint8)).colours.astype(int) - sketch(plain).colours)
+    assert change.mean() < 4
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1), (2, 2), (3000, 16), (7, 4000)])

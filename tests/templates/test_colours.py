@@ -1,0 +1,133 @@
+"""Colours: a template in other hues is another one; what happens to memes' colours on the web changes nothing."""
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+from catalog.images import Pixels
+from serve.drawing import draw_caption
+from templates.colours import CELLS, colours_of, no_colours, share_recoloured
+from templates.lookup import SketchIndex
+from templates.sketch import Sketch, sketch
+
+Draw = Callable[[int], Pillow.Image]
+IN_PLACE = np.array([[1.0, 0.0], [1.0, 0.0]])
+RED, BLUE, GREY, WHITE = (0, 0, 220), (220, 40, 0), (120, 120, 120), (255, 255, 255)
+
+
+def ground(top: tuple[int, int, int], bottom: tuple[int, int, int], seed: int = 1) -> Pixels:
+    """(400, 500, 3) BGR: grey shapes before a ground of two colours of one brightness."""
+    random = np.random.default_rng(seed)
+    picture = np.zeros((400, 500, 3), np.uint8)
+    picture[:200], picture[200:] = top, bottom
+    for _ in range(40):
+        x, y, radius = (int(value) for value in random.integers((0, 0, 8), (500, 400, 30)))
+        cv2.circle(picture, (x, y), radius, (int(random.integers(0, 256)),) * 3, -1)
+    return picture
+
+
+def worded(picture: Pixels, *words: str) -> Pixels:
+    drawn = draw_caption(Pillow.fromarray(picture[:, :, ::-1]), (), words or ("WORDS ABOVE IT", "AND MORE WORDS BELOW"))
+    return np.ascontiguousarray(np.asarray(drawn, np.uint8)[:, :, ::-1])
+
+
+def found(meme: Sketch, **templates: Pixels) -> str | None:
+    index = SketchIndex(0.4)
+    assert all(index.add(name, sketch(picture)) for name, picture in templates.items())
+    return next((match.key for match in index.find(meme)), None)
+
+
+def test_a_template_on_another_ground_is_another_one() -> None:
+    red, blue = ground(RED, RED), ground(BLUE, BLUE)
+    assert found(sketch(worded(red)), red=red, blue=blue) == "red"
+    assert found(sketch(worded(blue)), red=red, blue=blue) == "blue"
+    assert found(sketch(worded(red)), blue=blue) is None
+
+
+def test_one_half_on_another_ground_is_another_one_too() -> None:
+    both = ground(BLUE, RED)
+    assert found(sketch(worded(both)), both=both, red=ground(RED, RED), blue=ground(BLUE, BLUE)) == "both"
+    assert found(sketch(worded(both)), red=ground(RED, RED), blue=ground(BLUE, BLUE)) is None
+    assert found(sketch(worded(ground(RED, RED))), both=both) is None
+
+
+def test_a_mirrored_meme_has_the_colours_of_its_mirrored_template() -> None:
+    sides = np.ascontiguousarray(ground(BLUE, RED).transpose(1, 0, 2))  # blue on the left, red on the right
+    swapped = np.ascontiguousarray(ground(RED, BLUE).transpose(1, 0, 2))
+    meme = np.ascontiguousarray(worded(sides)[:, ::-1])
+    assert found(sketch(meme), sides=sides, swapped=swapped) == "sides"
+    assert found(sketch(meme), swapped=swapped) is None
+    assert np.array_equal(sketch(sides).mirrored.mirrored.colours, sketch(sides).colours)
+
+
+def test_a_crop_and_a_panel_are_compared_where_they_stand() -> None:
+    both, swapped = ground(BLUE, RED), ground(RED, BLUE)
+    crop = worded(both)[90:, 60:]
+    assert found(sketch(crop), both=both) == "both"
+    assert found(sketch(crop), swapped=swapped) is None
+    panel = np.vstack([worded(both), ground(RED, BLUE, seed=2)])
+    assert found(sketch(panel), both=both) == "both"
+    assert found(sketch(panel), swapped=swapped) is None
+
+
+@pytest.mark.parametrize("name", ["grey", "faded", "loud", "dark", "warm", "cold", "compressed"])
+def test_what_the_web_does_to_colours_changes_nothing(draw: Draw, name: str) -> None:
+    template = np.ascontiguousarray(np.asarray(draw(1), np.uint8)[:, :, ::-1])
+    meme = worded(template).astype(np.float32)
+    light = meme.mean(axis=2, keepdims=True)
+    change = {
+        "grey": light.repeat(3, axis=2), "faded": light + 0.4 * (meme - light), "loud": light + 2 * (meme - light),
+        "dark": meme * 0.5, "warm": meme * (0.8, 1, 1.15), "cold": meme * (1.15, 1, 0.8), "compressed": meme,
+    }[name]  # fmt: skip
+    shown = np.clip(change, 0, 255).astype(np.uint8)
+    if name == "compressed":
+        shown = np.asarray(cv2.imdecode(cv2.imencode(".jpg", shown, [cv2.IMWRITE_JPEG_QUALITY, 15])[1], 1), np.uint8)
+    assert found(sketch(shown), template=template) == "template"
+
+
+def test_a_grey_template_is_found_in_colour() -> None:
+    red = ground(RED, RED)
+    grey = np.asarray(cv2.cvtColor(red, cv2.COLOR_BGR2GRAY), np.uint8)
+    assert found(sketch(worded(red)), grey=grey) == "grey"
+    assert found(sketch(np.asarray(cv2.cvtColor(worded(red), cv2.COLOR_BGR2GRAY), np.uint8)), red=red) == "red"
+    assert not sketch(grey).colours.any()
+
+
+def test_a_sticker_in_another_colour_is_no_other_template() -> None:
+    red = ground(RED, RED)
+    meme = worded(red)
+    meme[150:280, 180:320] = BLUE
+    assert found(sketch(meme), red=red) == "red"
+
+
+def test_only_what_has_a_colour_there_and_here_counts() -> None:
+    def share(here: tuple[int, int, int], there: tuple[int, int, int]) -> float:
+        shown, known = (colours_of(np.full((90, 130, 3), colour, np.uint8)) for colour in (here, there))
+        return share_recoloured(shown, known, IN_PLACE)
+
+    assert share(RED, BLUE) == share(BLUE, RED) == 1
+    assert share(RED, RED) == share(RED, (30, 30, 255)) == share(RED, (0, 0, 90)) == 0
+    assert share(RED, GREY) == share(GREY, RED) == share(WHITE, BLUE) == 0
+    assert share_recoloured(no_colours(), colours_of(ground(RED, RED)), IN_PLACE) == 0
+
+
+def test_the_share_is_of_what_is_in_view() -> None:
+    known = colours_of(ground(BLUE, RED))
+    red = colours_of(np.full((90, 90, 3), RED, np.uint8))
+    whole = share_recoloured(red, known, IN_PLACE)
+    upper = share_recoloured(red, known, np.array([[1.0, 0.0], [0.5, 0.0]]))
+    lower = share_recoloured(red, known, np.array([[1.0, 0.0], [0.5, 0.5]]))
+    assert 0.35 < whole <= 0.5
+    assert upper == pytest.approx(2 * whole)
+    assert lower == 0
+    assert share_recoloured(red, known, np.array([[0.1, 3.0], [0.1, 3.0]])) == 0
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 900), (3, 2), (2000, 9)])
+def test_pictures_of_any_shape_have_colours(size: tuple[int, int]) -> None:
+    colours = colours_of(np.full((*size, 3), RED, np.uint8))
+    assert colours.shape == (CELLS, CELLS, 2)
+    assert (colours[..., 0] > 60).all()

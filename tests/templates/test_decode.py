@@ -1,0 +1,89 @@
+"""Small pictures in colour: what the catalog's careful decoders give, faster; what they refuse is refused."""
+
+import io
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+from catalog.errors import BadImage
+from catalog.images import Pixels, decode_grey, decode_image
+from templates.decode import decode_small
+
+ORIENTATION = 0x0112
+
+
+@pytest.fixture
+def picture() -> Pillow.Image:
+    random = np.random.default_rng(3)
+    soft = cv2.resize(random.integers(0, 256, (6, 9, 3), np.uint8), (900, 600), interpolation=cv2.INTER_CUBIC)
+    return Pillow.fromarray(np.asarray(soft, np.uint8))
+
+
+def saved(picture: Pillow.Image, form: str, **options: object) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, form, **options)
+    return stream.getvalue()
+
+
+def small(data: bytes) -> Pixels:
+    return decode_small(data, 160, max_pixels=10**7)
+
+
+def near(one: Pixels, other: Pixels) -> bool:
+    shrunk = [cv2.resize(each, (60, 40), interpolation=cv2.INTER_AREA).astype(int) for each in (one, other)]
+    return bool(np.abs(shrunk[0] - shrunk[1]).mean() < 3)
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_jpeg_comes_reduced(picture: Pillow.Image, progressive: bool) -> None:
+    data = saved(picture, "JPEG", quality=85, progressive=progressive)
+    made = small(data)
+    assert made.shape == (300, 450, 3)
+    assert near(made, decode_image(data))
+    grey = np.asarray(cv2.cvtColor(made, cv2.COLOR_BGR2GRAY), np.int64)
+    assert np.abs(grey - decode_grey(data, 300)).max() <= 3
+
+
+@pytest.mark.parametrize("form", ["PNG", "GIF", "WEBP", "BMP"])
+def test_other_formats_come_too(picture: Pillow.Image, form: str) -> None:
+    data = saved(picture, form)
+    assert np.array_equal(small(data), decode_image(data))
+
+
+def test_a_turned_jpeg_comes_upright(picture: Pillow.Image) -> None:
+    tags = Pillow.Exif()
+    tags[ORIENTATION] = 6
+    data = saved(picture, "JPEG", exif=tags)
+    made = small(data)
+    assert made.shape[0] > made.shape[1]
+    assert near(made, decode_image(data))
+
+
+@pytest.mark.parametrize("mode", ["L", "CMYK"])
+def test_odd_jpegs_come_in_three_colours(picture: Pillow.Image, mode: str) -> None:
+    data = saved(picture.convert(mode), "JPEG")
+    assert small(data).shape[2] == 3
+    assert near(small(data), decode_image(data))
+
+
+def test_what_is_cut_is_refused(picture: Pillow.Image) -> None:
+    whole = saved(picture, "JPEG", quality=90)
+    for data in (whole[: len(whole) // 2], whole[: len(whole) // 2] + b"\xff\xd9", saved(picture, "PNG")[:-500]):
+        with pytest.raises(BadImage, match="truncated"):
+            small(data)
+
+
+def test_what_is_too_large_or_no_picture_is_refused(picture: Pillow.Image) -> None:
+    for form in ("JPEG", "PNG"):
+        with pytest.raises(BadImage, match="too many pixels"):
+            decode_small(saved(picture, form), 160, max_pixels=900 * 600 - 1)
+    for data in (b"", b"<html>", b"\xff\xd8\xff\xd9"):
+        with pytest.raises(BadImage):
+            small(data)
+
+
+def test_a_picture_that_ends_in_grey_is_no_cut_one() -> None:
+    data = saved(Pillow.new("RGB", (400, 400), (128, 128, 128)), "JPEG")
+    assert (small(data) == 128).all()
