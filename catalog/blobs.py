@@ -34,6 +34,10 @@ class BlobStore(Protocol):
         """Remove a blob; False if there was none."""
         ...
 
+    def age(self, key: str) -> float | None:
+        """Seconds since a blob was written, by this machine's clock; None if there is none."""
+        ...
+
     def keys(self) -> Iterator[str]:
         """All keys in order, in bounded memory."""
         ...

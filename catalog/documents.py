@@ -8,6 +8,7 @@ What every implementation promises (`tests/catalog/test_documents.py` runs again
 - `scan` yields in order of id (code points), in bounded memory, what was there when its batch was read.
 - A lease belongs to one holder until it ends; whoever comes late gets `LeaseLost`.
 - What a purge removed stays away: no `upsert` and no `put_sketches` brings it back.
+- A purge that is killed is finished by another: the blobs to look at are noted before the memes go.
 """
 
 import itertools
@@ -35,6 +36,7 @@ class Where:
     caption: True for memes whose page states boxes (OCR is not asked).
     read: True for memes that OCR has read, kept or dropped.
     clean: True for memes whose picture was made without its words, too.
+    page_url: has no index; every record is looked at.
     """
 
     ids: tuple[str, ...] | None = None
@@ -42,6 +44,7 @@ class Where:
     template: str | None = None
     author: str | None = None
     image_key: str | None = None
+    page_url: str | None = None
     image: bool | None = None
     caption: bool | None = None
     read: bool | None = None
@@ -156,7 +159,7 @@ class DocumentStore(Protocol):
     def upsert(self, memes: Iterable[Meme]) -> Upserted:
         """Insert or merge (`Meme.merged`) by id; durable when it returns. A later record of one batch wins.
 
-        Ids that a purge removed stay away: they are counted as `removed`.
+        Ids that a purge removed stay away: they are counted as `removed`, and their blobs noted (`loose`).
         """
         ...
 
@@ -166,6 +169,13 @@ class DocumentStore(Protocol):
 
     def scan(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
         """Yield memes in order of id, those with an id greater than `after`; `batch` records in memory."""
+        ...
+
+    def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
+        """Yield id and record of every meme, as `scan` does but as JSON that nobody has checked again: much faster.
+
+        It is what `Meme.model_dump_json` says, without what is None; the order of its keys is the store's own.
+        """
         ...
 
     def count(self, where: Where = ALL) -> int:
@@ -268,15 +278,39 @@ class DocumentStore(Protocol):
         """Make failed work pending again (all of it, or of one reason). Returns how many."""
         ...
 
-    def purge(self, where: Where) -> tuple[int, list[str]]:
+    def purge(self, where: Where) -> int:
         """Delete matching memes, their work and sketches, and remember their ids so that no crawl brings them back.
 
-        Returns the number deleted and the blob keys (`image_keys`) that nothing refers to any more.
+        The blobs that they referred to are noted (`loose`). Killed at any moment, what is gone is gone for good and
+        noted, and the same call does the rest. Returns the number deleted.
         """
         ...
 
     def purged(self, ids: Sequence[str]) -> set[str]:
         """Those of `ids` that a purge removed: what belongs to them need not be fetched."""
+        ...
+
+    def loosen(self, keys: Iterable[str]) -> None:
+        """Note blobs that may have lost, or are about to lose, what last referred to them."""
+        ...
+
+    def loose(self) -> Iterator[list[str]]:
+        """Yield the noted blob keys that are not settled, in order, a batch in memory."""
+        ...
+
+    def gone(self, keys: Iterable[str]) -> set[str]:
+        """Those of `keys` that were ever noted and that no meme and no template refers to now.
+
+        Their blobs may be deleted, or are.
+        """
+        ...
+
+    def settle(self, keys: Sequence[str]) -> None:
+        """Take keys off `loose`: the blobs of those that are `gone` are deleted; the others are needed."""
+        ...
+
+    def references(self, keys: Iterable[str]) -> dict[str, int]:
+        """How many memes and templates refer to each blob, as picture, picture without words or mask."""
         ...
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,9 @@ class FolderBlobs:
         path = self._path(key)
         with self._mapped("write", key):
             if self._holds(path, len(data)):
+                # Whoever sweeps what nobody refers to must not take it from us: it is young again.
+                with suppress(PermissionError):
+                    os.utime(path)
                 fsync_folder(path.parent)
                 return key
             _make_folder(path.parent)
@@ -63,6 +67,14 @@ class FolderBlobs:
                 return False
             fsync_folder(path.parent)
         return True
+
+    def age(self, key: str) -> float | None:
+        """Seconds since a blob was written; None if there is none."""
+        with self._mapped("read", key):
+            try:
+                return time.time() - self._path(key).stat().st_mtime
+            except FileNotFoundError:
+                return None
 
     def keys(self) -> Iterator[str]:
         """All keys in order; one folder of them in memory."""

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import orjson
 from pymongo import ASCENDING, IndexModel, InsertOne
 from pymongo.errors import BulkWriteError
 
@@ -37,11 +38,12 @@ from catalog.mongo_forms import (
     read_template,
     stage_counts,
 )
+from catalog.mongo_loose import gone, loose, loosen, references, settle
 from catalog.mongo_sketches import count_strangers, drop_sketches, put_sketches, read_sketches
 from catalog.mongo_work import MongoWork
 from catalog.records import Meme, Template
 
-_VERSION = 2
+_VERSION = 3
 # What `Counts.template_records` calls a record.
 _STATE = {"$cond": [{"$gt": ["$record.merged_into", None]}, "merged", {"$ifNull": ["$record.state", "known"]}]}
 _INDEXES = {
@@ -51,6 +53,7 @@ _INDEXES = {
         IndexModel([("record.author", ASCENDING), ("_id", ASCENDING)], sparse=True),
         *(IndexModel([(field, ASCENDING)], sparse=True) for field in BLOB_FIELDS),
     ),
+    "loose": (IndexModel([("settled", ASCENDING), ("_id", ASCENDING)]),),
     "sketches": (IndexModel([("_id.meme", ASCENDING)]),),
     "work": (
         IndexModel([("stage", ASCENDING), ("ready_at", ASCENDING)],
@@ -100,6 +103,11 @@ class MongoDocuments:
         """Yield matching memes in order of id, one query a batch."""
         for document in self._pages(where, after, batch, None):
             yield read_meme(document)
+
+    def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
+        """Yield id and JSON of every meme in order of id, one query a batch."""
+        for document in self._pages(ALL, "", batch, {"record": 1}):
+            yield document["_id"], orjson.dumps({"id": document["_id"], **document["record"]})
 
     def count(self, where: Where = ALL) -> int:
         """How many memes match."""
@@ -217,23 +225,44 @@ class MongoDocuments:
         """Make failed work pending again, its attempts counted anew. Returns how many."""
         return self._work.retry(stage, reason)
 
-    def purge(self, where: Where) -> tuple[int, list[str]]:
-        """Delete matching memes; their ids are remembered before they go."""
-        deleted, keys = 0, set[str]()
+    def purge(self, where: Where) -> int:
+        """Delete matching memes, 1,000 at a time: remembered first and deleted last, so that a killed purge goes on."""
+        deleted = 0
         for chunk in batched(self._pages(where, "", CHUNK, dict.fromkeys(BLOB_FIELDS, 1)), CHUNK):
             ids = [document["_id"] for document in chunk]
             with self._database.mapped():
                 self._remember(ids)
-                deleted += self._database["memes"].delete_many({"_id": {"$in": ids}}).deleted_count
+            self.loosen({key for document in chunk for key in blob_keys(document)})
+            with self._database.mapped():
                 self._database["work"].delete_many({"_id.meme": {"$in": ids}})
                 self._database["sketches"].delete_many({"_id.meme": {"$in": ids}})
-            keys.update(key for document in chunk for key in blob_keys(document))
-        return deleted, sorted(keys - self._used(sorted(keys)))
+                deleted += self._database["memes"].delete_many({"_id": {"$in": ids}}).deleted_count
+        return deleted
 
     def purged(self, ids: Sequence[str]) -> set[str]:
         """Those of `ids` that a purge removed."""
         with self._database.mapped():
             return {i for chunk in batched(ids, CHUNK) for i in banned(self._database, chunk)}
+
+    def loosen(self, keys: Iterable[str]) -> None:
+        """Note blobs that may have lost what last referred to them."""
+        loosen(self._database, keys)
+
+    def loose(self) -> Iterator[list[str]]:
+        """Yield what was noted and is not settled, a batch in memory."""
+        return loose(self._database)
+
+    def gone(self, keys: Iterable[str]) -> set[str]:
+        """Those of `keys` that were ever noted and that nothing refers to now."""
+        return gone(self._database, keys)
+
+    def settle(self, keys: Sequence[str]) -> None:
+        """Take keys off `loose`."""
+        settle(self._database, keys)
+
+    def references(self, keys: Iterable[str]) -> dict[str, int]:
+        """How many memes and templates refer to each blob."""
+        return references(self._database, keys)
 
     def close(self) -> None:
         """Close this process's connections."""
@@ -244,13 +273,16 @@ class MongoDocuments:
         return type(self), self._arguments
 
     def _upsert_chunk(self, chunk: Sequence[Meme]) -> Upserted:
-        gone = banned(self._database, [meme.id for meme in chunk])
-        wanted = [meme for meme in chunk if meme.id not in gone]
+        before = banned(self._database, [meme.id for meme in chunk])
+        wanted = [meme for meme in chunk if meme.id not in before]
         inserted, updated = self._database.merge(
             "memes", wanted, key=lambda m: m.id, pack=pack_meme, unpack=read_meme, combine=Meme.merged
         )
         # A purge remembers before it deletes: what it remembered while we wrote is ours to take back.
-        if late := banned(self._database, [meme.id for meme in wanted]):
+        late = banned(self._database, [meme.id for meme in wanted])
+        if left := [meme for meme in chunk if meme.id in before | late]:
+            loosen(self._database, {key for meme in left for key in meme.blobs})
+        if late:
             self._database["memes"].delete_many({"_id": {"$in": sorted(late)}})
         unchanged = len(wanted) - inserted - updated
         return Upserted(inserted, updated, unchanged, len(chunk) - len(wanted))
@@ -267,16 +299,6 @@ class MongoDocuments:
         except BulkWriteError as error:
             if any(problem["code"] != 11000 for problem in error.details["writeErrors"]):
                 raise
-
-    def _used(self, keys: Sequence[str]) -> set[str]:
-        used: set[str] = set()
-        for chunk in batched(keys, CHUNK):
-            for name in ("memes", "templates"):
-                for field in BLOB_FIELDS:
-                    with self._database.mapped():
-                        found = self._database[name].find({field: {"$in": chunk}}, {field: 1})
-                        used.update(key for document in found for key in blob_keys(document))
-        return used
 
     def _pages(self, where: Where, after: str, batch: int, fields: Document | None) -> Iterator[Document]:
         for query in queries(where, batch):

@@ -74,7 +74,8 @@ def queries(where: Where, chunk: int = CHUNK) -> Iterator[Document]:
     """Yield MongoDB queries; several, in order of id, when ids are given."""
     query: Document = {}
     for field, wanted in (("source", where.source), ("template.id", where.template),
-                          ("author", where.author), ("image.key", where.image_key)):  # fmt: skip
+                          ("author", where.author), ("image.key", where.image_key),
+                          ("page_url", where.page_url)):  # fmt: skip
         if wanted is not None:
             query[f"record.{field}"] = {"$eq": wanted}
     bits = {"$bitsAllSet": sum(bit for bit, wanted in where.flags.items() if wanted),

@@ -138,6 +138,12 @@ class Meme(Record):
     schema_version: Literal[1] = SCHEMA_VERSION
 
     @property
+    def blobs(self) -> tuple[Sha256, ...]:
+        """The blobs that the record refers to: its picture, and what was made without words; each once."""
+        keys = (*((self.image.key,) if self.image else ()), *(self.clean.keys if self.clean else ()))
+        return tuple(dict.fromkeys(keys))
+
+    @property
     def caption(self) -> tuple[str, ...]:
         """The texts of the boxes: as the page states them, else as they were read; empty if neither is known."""
         if self.boxes:

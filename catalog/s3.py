@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,6 +100,16 @@ class S3Blobs:
         with self._mapped("delete", key):
             self._store.delete(key)
         return True
+
+    def age(self, key: str) -> float | None:
+        """Seconds since a blob was written; None if there is none."""
+        self._check(key)
+        try:
+            with self._mapped("read", key):
+                written = self._store.head(key)["last_modified"]
+        except BlobMissing:
+            return None
+        return (datetime.now(UTC) - written).total_seconds()
 
     def keys(self) -> Iterator[str]:
         """All keys in order; one page of the listing in memory."""

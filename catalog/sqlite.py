@@ -17,6 +17,7 @@ from catalog.documents import ALL, Counts, Lease, StoredSketch, Upserted, Where,
 from catalog.errors import LeaseLost
 from catalog.records import Meme, Template
 from catalog.sqlite_file import SqliteFile
+from catalog.sqlite_loose import gone, loose, loosen, references, settle
 from catalog.sqlite_rows import (
     CHUNK,
     DONE,
@@ -30,7 +31,6 @@ from catalog.sqlite_rows import (
     read_template,
     remove,
     stage_counts,
-    unused_keys,
     upsert_chunk,
     write_template,
 )
@@ -89,6 +89,10 @@ class SqliteDocuments:
         """Yield matching memes in order of id; one batch in memory, no lock held between batches."""
         for _, record in self._pages("id, record", where, after, batch):
             yield read_meme(record)
+
+    def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
+        """Yield id and JSON of every meme in order of id; one batch in memory, no lock held between batches."""
+        return self._pages("id, CAST(record AS BLOB)", ALL, "", batch)
 
     def count(self, where: Where = ALL) -> int:
         """How many memes match."""
@@ -262,20 +266,19 @@ class SqliteDocuments:
                 f" WHERE stage = ?1 AND state = {FAILED} AND (?2 IS NULL OR reason = ?2)", (stage, reason),
             ).rowcount  # fmt: skip
 
-    def purge(self, where: Where) -> tuple[int, list[str]]:
+    def purge(self, where: Where) -> int:
         """Delete matching memes in transactions of 5,000; each of them is gone for good."""
-        deleted, keys = 0, set[str]()
+        deleted = 0
         for condition, values in conditions(where):
             last: str | None = ""
             while last is not None:
                 with self._file.write() as connection:
                     query = f"SELECT id FROM memes WHERE {condition} AND id > ? ORDER BY id LIMIT ?"
                     ids = [meme_id for (meme_id,) in connection.execute(query, (*values, last, CHUNK))]
-                    keys |= remove(connection, ids)
+                    remove(connection, ids)
                 deleted += len(ids)
                 last = ids[-1] if ids else None
-        with self._file.snapshot() as connection:
-            return deleted, unused_keys(connection, keys)
+        return deleted
 
     def purged(self, ids: Sequence[str]) -> set[str]:
         """Those of `ids` that a purge removed."""
@@ -284,6 +287,26 @@ class SqliteDocuments:
             marks = ",".join("?" * len(chunk))
             found.update(i for (i,) in self._file.read(f"SELECT id FROM removed WHERE id IN ({marks})", tuple(chunk)))
         return found
+
+    def loosen(self, keys: Iterable[str]) -> None:
+        """Note blobs that may have lost what last referred to them."""
+        loosen(self._file, keys)
+
+    def loose(self) -> Iterator[list[str]]:
+        """Yield what was noted and is not settled, a batch in memory."""
+        return loose(self._file)
+
+    def gone(self, keys: Iterable[str]) -> set[str]:
+        """Those of `keys` that were ever noted and that nothing refers to now."""
+        return gone(self._file, keys)
+
+    def settle(self, keys: Sequence[str]) -> None:
+        """Take keys off `loose`."""
+        settle(self._file, keys)
+
+    def references(self, keys: Iterable[str]) -> dict[str, int]:
+        """How many memes and templates refer to each blob."""
+        return references(self._file, keys)
 
     def close(self) -> None:
         """Close this process's connections."""

@@ -37,15 +37,17 @@ def upsert_chunk(connection: sqlite3.Connection, memes: Sequence[Meme]) -> Upser
     banned = {i for (i,) in connection.execute(f"SELECT id FROM removed WHERE id IN ({marks})", ids)}
     known = {meme_id: read_meme(record) for meme_id, record in stored.items()}
     current = known.copy()
-    removed = 0
+    removed, left = 0, dict[str, None]()
     for meme in memes:
         if meme.id in banned:
             removed += 1
+            left.update(dict.fromkeys(meme.blobs))
             continue
         there = current.get(meme.id)
         current[meme.id] = meme if there is None else there.merged(meme)
     changed = [meme for meme_id, meme in current.items() if meme is not known.get(meme_id)]
     connection.executemany(_INSERT, map(_row, changed))
+    note(connection, left)
     for meme in changed:
         before = known.get(meme.id)
         _keep_made(connection, (_MEME, meme.id), before.clean if before else None, meme.clean)
@@ -102,10 +104,10 @@ def _keep_made(connection: sqlite3.Connection, owner: tuple[int, str], before: M
     connection.executemany("INSERT OR IGNORE INTO made VALUES (?, ?, ?)", [(*owner, key) for key in keys])
 
 
-def remove(connection: sqlite3.Connection, ids: Sequence[str]) -> set[str]:
+def remove(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
     """Delete memes, their work and sketches, and remember that they are gone, inside the caller's transaction.
 
-    Returns the keys of the blobs that they referred to.
+    The blobs that they referred to are noted.
     """
     now = time.time()
     keys = set[str]()
@@ -113,28 +115,26 @@ def remove(connection: sqlite3.Connection, ids: Sequence[str]) -> set[str]:
                   f"SELECT key FROM made WHERE owner = {_MEME} AND id = ?"):  # fmt: skip
         for meme_id in ids:
             keys.update(key for (key,) in connection.execute(query, (meme_id,)))
+    note(connection, keys)
     for statement in ("DELETE FROM memes WHERE id = ?", "DELETE FROM work WHERE meme_id = ?",
                       "DELETE FROM sketches WHERE meme = ? AND meme != ''",
                       f"DELETE FROM made WHERE owner = {_MEME} AND id = ?"):  # fmt: skip
         connection.executemany(statement, [(meme_id,) for meme_id in ids])
     connection.executemany("INSERT OR IGNORE INTO removed VALUES (?, ?)", [(i, now) for i in ids])
-    return keys
 
 
-def unused_keys(connection: sqlite3.Connection, keys: Iterable[str]) -> list[str]:
-    """Those of `keys` that no meme and no template refers to, in order."""
-    used = (
-        "SELECT EXISTS (SELECT 1 FROM memes WHERE image_key = ?1)"
-        " OR EXISTS (SELECT 1 FROM templates WHERE image_key = ?1) OR EXISTS (SELECT 1 FROM made WHERE key = ?1)"
-    )
-    return sorted(key for key in keys if not connection.execute(used, (key,)).fetchone()[0])
+def note(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
+    """Note blobs that may have lost what referred to them, inside the caller's transaction."""
+    statement = "INSERT INTO loose VALUES (?, 0) ON CONFLICT (key) DO UPDATE SET settled = 0"
+    connection.executemany(statement, [(key,) for key in keys])
 
 
 def conditions(where: Where, chunk: int = CHUNK) -> Iterator[tuple[str, Parameters]]:
     """Yield SQL conditions and their values; several, in order of id, when ids are given."""
     terms, values = ["1"], list[Any]()
     for column, wanted in (("source", where.source), ("template", where.template),
-                           ("author", where.author), ("image_key", where.image_key)):  # fmt: skip
+                           ("author", where.author), ("image_key", where.image_key),
+                           ("json_extract(record, '$.page_url')", where.page_url)):  # fmt: skip
         if wanted is not None:
             terms.append(f"{column} = ?")
             values.append(wanted)

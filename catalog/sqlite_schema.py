@@ -13,6 +13,12 @@ CREATE TABLE made (owner INTEGER NOT NULL, id TEXT NOT NULL, key TEXT NOT NULL, 
 CREATE INDEX made_key ON made (key);
 """
 
+# Version 3: blobs that a purge may have left behind; settled: looked at, and deleted.
+_SINCE_3 = """
+CREATE TABLE loose (key TEXT PRIMARY KEY, settled INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX loose_open ON loose (key) WHERE settled = 0;
+"""
+
 SCHEMA: Final = f"""
 CREATE TABLE memes (
   id TEXT NOT NULL UNIQUE, record TEXT NOT NULL,
@@ -29,7 +35,7 @@ CREATE TABLE work (
   PRIMARY KEY (stage, meme_id)) WITHOUT ROWID;
 CREATE INDEX work_ready ON work (stage, ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX work_meme ON work (meme_id);
-{_SINCE_2}"""
-VERSION: Final = 2
+{_SINCE_2}{_SINCE_3}"""
+VERSION: Final = 3
 # Version n: the statements that make it version n + 1.
-UPGRADES: Final = {1: _SINCE_2}
+UPGRADES: Final = {1: _SINCE_2, 2: _SINCE_3}

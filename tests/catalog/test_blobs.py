@@ -71,6 +71,14 @@ def test_a_deleted_blob_is_gone_and_may_come_back(blobs: BlobStore) -> None:
     assert blobs.get(key) == b"x"
 
 
+def test_a_blob_is_young_when_it_was_written(blobs: BlobStore) -> None:
+    key = blobs.put(b"new")
+    age = blobs.age(key)
+    assert age is not None
+    assert -5 < age < 60, "seconds; a server has a clock of its own"
+    assert blobs.age(blob_key(b"never")) is None
+
+
 def test_keys_are_listed_in_order_and_in_pages(blobs: BlobStore) -> None:
     with ThreadPoolExecutor(8) as threads:
         put = list(threads.map(blobs.put, (b"%d" % i for i in range(1100))))
@@ -134,6 +142,15 @@ class TestFolder:
         path.write_bytes(b"wh0le")
         with pytest.raises(StoreCorrupt, match=str(path)):
             blobs.get(key)
+
+    def test_a_blob_that_is_put_again_is_young_again(self, store_config: Store, tmp_path: Path) -> None:
+        blobs = open_blobs(store_config)
+        key = blobs.put(b"x")
+        path = tmp_path / "blobs" / key[:2] / key[2:4] / key
+        os.utime(path, (1.0, 1.0))
+        assert (blobs.age(key) or 0) > 1e9
+        blobs.put(b"x")
+        assert (blobs.age(key) or 0) < 60
 
     def test_putting_the_bytes_again_repairs_a_blob_that_was_cut(self, store_config: Store) -> None:
         blobs = open_blobs(store_config)

@@ -49,6 +49,14 @@ def made(key: str, *made_from: str, mask: str | None = None) -> Made:
     )
 
 
+def left(documents: DocumentStore) -> list[str]:
+    """Takes what was noted off the list; returns what of it nothing refers to."""
+    noted = [key for batch in documents.loose() for key in batch]
+    over = documents.gone(noted)
+    documents.settle(noted)
+    return sorted(over)
+
+
 def queued(documents: DocumentStore, n: int, stage: str = "ocr") -> None:
     documents.upsert(meme(f"{i:05}") for i in range(n))
     assert documents.enqueue(stage, ALL) == n
@@ -131,7 +139,7 @@ class TestHostileValues:
         documents.fail(lease, value, 1)
         assert documents.counts().stages[value] == StageCounts(failed=1, reasons={value: 1})
         assert documents.retry(value, value) == 1
-        assert documents.purge(Where(ids=(odd.id,))) == (1, [])
+        assert documents.purge(Where(ids=(odd.id,))) == 1
         assert [m.id for m in documents.scan()] == ["test:plain"]
 
     def test_order_is_that_of_code_points(self, documents: DocumentStore) -> None:
@@ -341,7 +349,8 @@ class TestTemplates:
             documents.upsert_templates([template.model_copy(update={"clean": made(key, "0", mask=mask)})])
         assert list(documents.image_keys()) == ["e" * 64]
         documents.revise_template("1", lambda t: t.model_copy(update={"clean": None}))
-        assert documents.purge(ALL) == (1, ["e" * 64])
+        assert documents.purge(ALL) == 1
+        assert list(documents.loose()) == [["e" * 64]]
         assert list(documents.image_keys()) == []
 
 
@@ -545,12 +554,13 @@ class TestPurge:
     def test_purged_memes_go_with_their_work_and_stay_away(self, documents: DocumentStore) -> None:
         documents.upsert([meme(1, author="ann", image=picture("a")), meme(2, author="bob", image=picture("b"))])
         documents.enqueue("ocr", ALL)
-        assert documents.purge(Where(author="ann")) == (1, ["a" * 64])
+        assert documents.purge(Where(author="ann")) == 1
+        assert left(documents) == ["a" * 64]
         assert documents.get("test:1") is None
         assert documents.counts().stages["ocr"] == StageCounts(pending=1)
         assert documents.upsert([meme(1, title="again"), meme(3)]) == Upserted(inserted=1, removed=1)
         assert [m.id for m in documents.scan()] == ["test:2", "test:3"]
-        assert documents.purge(Where(author="ann")) == (0, [])
+        assert documents.purge(Where(author="ann")) == 0
         assert documents.purged(["test:1", "test:2", "test:9"]) == {"test:1"}
         assert documents.purged([]) == set()
 
@@ -559,7 +569,8 @@ class TestPurge:
             [meme(i, source=s, image=picture(k)) for i, (s, k) in enumerate(zip("xyxx", "aabc", strict=True))]
         )
         documents.upsert_templates([Template(id="1", slug="s", name="n", source="imgflip", image=picture("c"))])
-        assert documents.purge(Where(source="x")) == (3, ["b" * 64])
+        assert documents.purge(Where(source="x")) == 3
+        assert left(documents) == ["b" * 64]
 
     def test_pictures_that_were_made_go_unless_someone_still_needs_them(self, documents: DocumentStore) -> None:
         documents.upsert([
@@ -569,16 +580,57 @@ class TestPurge:
         ])  # fmt: skip
         template = Template(id="1", slug="s", name="n", source="found", clean=made("e", "0"))
         documents.upsert_templates([template])
-        assert documents.purge(Where(ids=("test:1",))) == (1, ["a" * 64])
-        assert documents.purge(Where(source="x")) == (1, ["0" * 64, "f" * 64])
-        assert documents.purge(ALL) == (1, ["b" * 64, "c" * 64, "d" * 64])
+        assert documents.purge(Where(ids=("test:1",))) == 1
+        assert left(documents) == ["a" * 64]
+        assert documents.purge(Where(source="x")) == 1
+        assert left(documents) == ["0" * 64, "f" * 64]
+        assert documents.purge(ALL) == 1
+        assert left(documents) == ["b" * 64, "c" * 64, "d" * 64]
         assert list(documents.image_keys()) == ["e" * 64]
 
     def test_a_whole_source_can_be_purged(self, documents: DocumentStore) -> None:
         documents.upsert(meme(f"{i:05}", source="x" if i % 2 else "y") for i in range(12_000))
-        assert documents.purge(Where(source="x")) == (6000, [])
+        assert documents.purge(Where(source="x")) == 6000
         assert documents.counts().sources == {"y": 6000}
         assert documents.upsert(meme(f"{i:05}") for i in range(100)) == Upserted(updated=50, removed=50)
+
+    def test_blobs_are_noted_until_they_are_settled(self, documents: DocumentStore) -> None:
+        documents.upsert([meme(1, image=picture("a")), meme(2, image=picture("b")), meme(3, image=picture("b"))])
+        documents.purge(Where(ids=("test:1", "test:2")))
+        keys = ["a" * 64, "b" * 64]
+        for _ in "twice":
+            assert list(documents.loose()) == [keys]
+            assert documents.gone([*keys, "c" * 64]) == {"a" * 64}
+        documents.settle(keys)
+        assert list(documents.loose()) == []
+        assert documents.gone(keys) == {"a" * 64}, "it stays known as gone"
+        documents.upsert([meme(4, image=picture("a"))])
+        assert documents.gone(keys) == set(), "but not while somebody needs it"
+        documents.purge(Where(ids=("test:4",)))
+        assert list(documents.loose()) == [["a" * 64]], "and it can go again"
+        documents.loosen(["d" * 64, "a" * 64, "d" * 64])
+        assert list(documents.loose()) == [["a" * 64, "d" * 64]]
+
+    def test_blobs_of_a_meme_that_comes_after_its_purge_are_noted(self, documents: DocumentStore) -> None:
+        documents.upsert([meme(1)])
+        documents.purge(ALL)
+        documents.upsert([meme(1, image=picture("a"), clean=made("b", "a", mask="c")), meme(2, image=picture("c"))])
+        assert left(documents) == ["a" * 64, "b" * 64]
+
+    def test_references_are_counted(self, documents: DocumentStore) -> None:
+        documents.upsert([
+            meme(1, image=picture("a"), clean=made("b", "a", mask="c")),
+            meme(2, image=picture("a"), clean=made("d", "a", mask="c")),
+        ])  # fmt: skip
+        documents.upsert_templates([Template(id="1", slug="s", name="n", source="x", image=picture("d"))])
+        keys = [letter * 64 for letter in "abcde"]
+        assert documents.references(keys) == dict(zip(keys, (2, 1, 2, 2), strict=False))
+        assert documents.references([]) == {}
+
+    def test_the_memes_of_a_page_can_be_purged(self, documents: DocumentStore) -> None:
+        documents.upsert(meme(i, page_url=f"https://imgflip.com/i/{i // 2}") for i in range(4))
+        assert documents.purge(Where(page_url="https://imgflip.com/i/1")) == 2
+        assert [m.id for m in documents.scan()] == ["test:0", "test:1"]
 
     def test_the_lease_of_a_purged_meme_is_worth_nothing(self, documents: DocumentStore) -> None:
         queued(documents, 1)

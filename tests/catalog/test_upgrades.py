@@ -103,7 +103,9 @@ def has_all_and_more(documents: DocumentStore) -> None:
     clean = Made(image=IMAGE.model_copy(update={"key": "b" * 64}), method="inpaint", made_from=(IMAGE.key,))
     assert documents.upsert([meme.model_copy(update={"clean": clean})]) == Upserted(updated=1)
     documents.put_sketches([StoredSketch("", "imgflip:1", b"x"), StoredSketch("9", "", b"y")])
-    assert documents.purge(Where(ids=("imgflip:1",))) == (1, ["b" * 64])
+    assert documents.purge(Where(ids=("imgflip:1",))) == 1
+    assert list(documents.loose()) == [[IMAGE.key, "b" * 64]]
+    assert documents.gone([IMAGE.key, "b" * 64]) == {"b" * 64}
     assert list(documents.sketches(strangers=True)) == []
     assert list(documents.sketches()) == [StoredSketch("9", "", b"y")]
 
@@ -112,7 +114,7 @@ def test_a_catalog_of_version_1_keeps_all_it_holds(old_file: Path, store_config:
     documents = open_documents(store_config)
     has_all_and_more(documents)
     documents.close()
-    assert version_of(old_file) == VERSION == 2
+    assert version_of(old_file) == VERSION == 3
 
 
 def test_an_upgraded_catalog_has_the_tables_of_a_new_one(old_file: Path, store_config: Store, tmp_path: Path) -> None:
@@ -141,9 +143,9 @@ def test_an_upgrade_that_is_killed_leaves_the_old_catalog_or_the_new_one(old_fil
         connection = sqlite3.connect(old_file)
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         connection.close()
-        assert ("sketches" in names) == ("made" in names) == (version_of(old_file) == 2)
+        assert ("sketches" in names) == ("made" in names) == ("loose" in names) == (version_of(old_file) == 3)
     assert statement > 5, "it was killed at every step of the upgrade"
-    assert survived == {1, 2}
+    assert survived == {1, 3}
     documents = open_documents(store_config)
     has_all_and_more(documents)
     documents.close()
@@ -205,8 +207,9 @@ def test_a_catalog_in_mongodb_of_version_1_gets_the_indexes_that_it_lacks(mongo_
         documents = open_documents(store)
         indexed = {tuple(index["key"]) for index in old["memes"].list_indexes()}
         assert {("record.clean.image.key",), ("record.clean.mask",)} <= indexed
+        assert ("settled", "_id") in {tuple(index["key"]) for index in old["loose"].list_indexes()}
         assert ("_id.meme",) in {tuple(index["key"]) for index in old["sketches"].list_indexes()}
-        assert old["meta"].find_one() == {"_id": "catalog", "version": 2}
+        assert old["meta"].find_one() == {"_id": "catalog", "version": 3}
     has_all_and_more(documents)
     documents.close()
     again = open_documents(store)
