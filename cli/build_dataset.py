@@ -17,8 +17,12 @@ from cli.session import Session
     type=click.Choice(["none", "gzip", "zstd"]),
     help="TensorFlow, and so `memeloom train`, cannot read zstd. [default: dataset.compression]",
 )
+@click.option("--engine", type=click.Choice(["local", "ray"]), help="Where workers run. [default: engine.kind]")
+@click.option("--workers", type=click.IntRange(min=1), help="So many processes. [default: engine.workers]")
 @click.pass_obj
-def command(session: Session, format_: str | None, compression: str | None) -> None:
+def command(
+    session: Session, format_: str | None, compression: str | None, engine: str | None, workers: int | None
+) -> None:
     """Clean the captions and write TFRecords, or Parquet or tars.
 
     Reads the catalog, applies the configured steps, counts every drop by its reason,
@@ -26,6 +30,11 @@ def command(session: Session, format_: str | None, compression: str | None) -> N
     """
     from dataset.build import build_dataset
 
-    chosen = {"dataset.format": format_, "dataset.compression": compression}
+    chosen = {
+        "dataset.format": format_,
+        "dataset.compression": compression,
+        "engine.kind": engine,
+        "engine.workers": workers,
+    }
     config = session.config(*(f"{key}={value}" for key, value in chosen.items() if value))
     session.run("build-dataset", config, build_dataset)

@@ -11,6 +11,32 @@ from configs.outputs import fsync_folder
 from dataset.manifest import MANIFEST
 
 
+def work_folder(path: Path) -> Path:
+    """Where builds of `path` keep what they may go on from."""
+    path = path.resolve()
+    return path.with_name(f".{path.name}.work")
+
+
+def remove_work(path: Path) -> bool:
+    """Remove what builds of `path` left beside it: it holds captions. False if there was nothing.
+
+    Raises:
+        MemeloomError: a build is writing `path`, or the disk refuses.
+    """
+    path = path.resolve()
+    building, former = (path.with_name(f".{path.name}.{what}") for what in ("building", "former"))
+    left = [folder for folder in (work_folder(path), building, former) if folder.exists()]
+    if not left:
+        return False
+    try:
+        with _locked(path):
+            _clean_up(path, building, former)
+            _remove(work_folder(path))
+    except OSError as error:
+        raise MemeloomError(f"cannot remove {left[0]}: {error.strerror or error}") from error
+    return True
+
+
 @contextmanager
 def replaced_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder; when the block ends without an error it takes the place of `path`.

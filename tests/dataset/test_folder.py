@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configs.errors import MemeloomError
-from dataset.folder import replaced_folder
+from dataset.folder import remove_work, replaced_folder, work_folder
 from dataset.manifest import MANIFEST
 
 
@@ -114,3 +114,24 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> N
         path = tmp_path / "locked" / "data"
     with pytest.raises(MemeloomError, match=f"cannot write {path}"), replaced_folder(path):
         pytest.fail("no folder was to be had")
+
+
+def test_what_builds_left_beside_a_dataset_can_be_removed(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    assert not remove_work(path)
+    put(path, "one")
+    put(work_folder(path), "captions")
+    put(tmp_path / ".data.building", "captions")
+    assert remove_work(path)
+    assert others(tmp_path) == []
+    assert holds(path) == "one"
+    assert not remove_work(path)
+
+
+def test_the_work_of_a_build_that_runs_is_left_to_it(tmp_path: Path) -> None:
+    put(work_folder(tmp_path / "data"), "captions")
+    with replaced_folder(tmp_path / "data") as folder:
+        with pytest.raises(MemeloomError, match="another build is writing"):
+            remove_work(tmp_path / "data")
+        put(folder, "two")
+    assert work_folder(tmp_path / "data").exists()

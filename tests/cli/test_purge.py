@@ -1,0 +1,340 @@
+"""`memeloom purge`, as a person uses it: what it says, what is gone, and that kill -9 at any moment costs nothing."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from catalog.blobs import open_blobs
+from catalog.documents import DocumentStore, Where, open_documents
+from catalog.images import inspect_image
+from catalog.records import Image, Made, Meme, Template, TemplateRef, author_hash
+from cli.main import main
+from configs.load import load_config
+from configs.schema import Store
+from dataset.folder import work_folder
+from dataset.manifest import read_manifest
+
+Run = Callable[..., str]
+SALT = "pepper"
+PLACES = {
+    "store.documents": "sqlite:///catalog.db",
+    "store.blobs": "blobs",
+    "dataset.output": "dataset",
+    "runs": "runs",
+    "dataset.languages": "[]",
+    "dataset.near_text": "null",
+    "engine.workers": "1",
+    "crawl.author_salt": SALT,
+}
+REF = TemplateRef(id="t", slug="s", name="Doge")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Where the catalog of the test lies: in its folder, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return load_config(overrides=[f"{key}={value}" for key, value in PLACES.items()], environment={}).store
+
+
+@pytest.fixture
+def run(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command; returns what it printed, of a failed one the error."""
+    sections: dict[str, str] = {}
+    for key, value in PLACES.items():
+        section, _, name = key.rpartition(".")
+        line = f"  {name}: {value}\n" if section else f"{name}: {value}\n"
+        sections[section] = sections.get(section, f"{section}:\n" if section else "") + line
+    (tmp_path / "my.yaml").write_text("".join(sections.values()), encoding="utf-8")
+
+    def call(*arguments: object, code: int = 0, settings: tuple[str, ...] = ()) -> str:
+        options = [option for each in settings for option in ("-s", each)]
+        with pytest.raises(SystemExit) as left:
+            main(["-c", "my.yaml", *options, *map(str, arguments)])
+        shown = capsys.readouterr()
+        assert int(left.value.code or 0) == code, shown.err
+        return shown.err if code else shown.out
+
+    return call
+
+
+def drawn(number: int) -> bytes:
+    """A picture of its own: coarse noise, so that it is known again after a recompression."""
+    coarse = np.random.default_rng(number).integers(0, 255, (12, 16, 3), np.uint8)
+    pixels = cv2.resize(coarse, (320, 240), interpolation=cv2.INTER_CUBIC)
+    return cv2.imencode(".png", pixels)[1].tobytes()
+
+
+def seen(data: bytes) -> Image:
+    return inspect_image(data, max_bytes=10**8, max_pixels=10**8)
+
+
+def meme(number: int, **facts: object) -> Meme:
+    return Meme.model_validate({
+        "id": f"imgflip:{number}", "source": "imgflip", "template": REF, "page_url": f"https://imgflip.com/i/{number}",
+        "boxes": (f"when caption {number}", f"is written as number {number}"),
+        "author": author_hash("ann" if number % 10 == 3 else "bob", SALT),
+        "fetched_at": datetime(2026, 1, 2, tzinfo=UTC), **facts,
+    })  # fmt: skip
+
+
+@pytest.fixture
+def documents(store: Store) -> DocumentStore:
+    """Sixty memes, the first six with pictures; two of those without words; a template made from three of them."""
+    documents, blobs = open_documents(store), open_blobs(store)
+    for number in range(6):
+        blobs.put(drawn(number))
+    made = [blobs.put(data) for data in (b"clean 0", b"mask 0")]
+    clean = Made(
+        image=seen(drawn(0)).model_copy(update={"key": made[0]}), method="inpaint",
+        made_from=(seen(drawn(0)).key,), mask=made[1],
+    )  # fmt: skip
+    facts: dict[int, dict[str, object]] = {number: {"image": seen(drawn(number))} for number in range(6)}
+    facts[0]["clean"] = clean
+    documents.upsert(meme(number, **facts.get(number, {})) for number in range(60))
+    median = Made(image=seen(drawn(9)), method="median", made_from=tuple(sorted(seen(drawn(n)).key for n in range(3))))
+    blobs.put(drawn(9))
+    documents.upsert_templates(
+        [Template(id="found:1", slug="f", name="F", source="found", state="found", clean=median)]
+    )
+    return documents
+
+
+def blobs_of(store: Store) -> set[str]:
+    with closing(open_blobs(store)) as blobs:
+        return set(blobs.keys())
+
+
+def key(number: int) -> str:
+    return seen(drawn(number)).key
+
+
+def test_all_of_a_meme_goes_and_the_dataset_that_held_it_is_named(
+    run: Run, documents: DocumentStore, store: Store, tmp_path: Path
+) -> None:
+    run("build-dataset")
+    work = work_folder(tmp_path / "dataset")
+    assert work.exists()
+    (tmp_path / "runs" / "ocr-1.html").write_text("<bdi>imgflip:0</bdi>")
+    said = run("purge", "imgflip:0", "imgflip:nowhere", "--yes")
+    assert "removed: memes 1, pictures and masks 4" in said
+    assert "not in the catalog: imgflip:nowhere" in said
+    assert "has to be made again (`memeloom templates run`): found:1" in said
+    assert "1 of 60 records must go; build it again: memeloom -c my.yaml build-dataset" in said
+    assert "its work folder, which holds captions, is removed" in said
+    assert "shows what was removed: runs/ocr-1.html" in said
+    assert blobs_of(store) == {key(number) for number in range(1, 6)}
+    assert documents.purged(["imgflip:0"]) == {"imgflip:0"}
+    (template,) = documents.templates()
+    assert template.clean is None
+    assert not work.exists()
+    run("build-dataset")
+    assert b"when caption 0" not in b"".join(p.read_bytes() for p in work.rglob("*") if p.is_file())
+    assert "none of 59 records is concerned" in run("purge", "imgflip:0", "--yes")
+
+
+@pytest.mark.parametrize(
+    ("how", "removed"),
+    [
+        (["--source", "imgflip"], set(range(60))),
+        (["--author", "ann"], {3, 13, 23, 33, 43, 53}),
+        (["--author-hash", author_hash("ann", SALT).upper()], {3, 13, 23, 33, 43, 53}),
+        (["--page", "https://imgflip.com/i/7"], {7}),
+        (["--image", "KEY"], {5}),
+        (["--picture", "asked.png"], {5}),
+        (["--picture", "asked.png", "--source", "reddit"], set()),
+        (["imgflip:3", "imgflip:4", "--author", "ann"], {3}),
+    ],
+)
+def test_each_way_to_name_memes(
+    run: Run, documents: DocumentStore, tmp_path: Path, how: list[str], removed: set[int]
+) -> None:
+    (tmp_path / "asked.png").write_bytes(drawn(5))
+    how = [key(5) if word == "KEY" else word for word in how]
+    before = {each.id for each in documents.scan()}
+    planned = json.loads(run("purge", *how, "--dry-run", "--json"))
+    assert {each.id for each in documents.scan()} == before
+    done = json.loads(run("purge", *how, "--yes", "--json"))
+    assert planned == {**done, "planned": True}
+    assert done["memes"] == len(removed)
+    assert before - {each.id for each in documents.scan()} == {f"imgflip:{number}" for number in removed}
+
+
+def test_pictures_that_look_the_same_are_shown_first_and_go_when_it_is_said(
+    run: Run, documents: DocumentStore, tmp_path: Path
+) -> None:
+    pixels = cv2.imdecode(np.frombuffer(drawn(4), np.uint8), cv2.IMREAD_COLOR)
+    assert pixels is not None
+    (tmp_path / "asked.jpg").write_bytes(cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, 50])[1].tobytes())
+    said = run("purge", "--picture", "asked.jpg", "--dry-run")
+    assert "no meme matches" in said
+    found = re.search(r"looks much the same and stays: imgflip:4, (\d+) of 256 bits differ", said)
+    assert found
+    assert "imgflip:5" not in said
+    assert "removed: memes 1," in run("purge", "--picture", "asked.jpg", "--near", found[1], "--yes")
+    assert documents.get("imgflip:4") is None
+    assert documents.count() == 59
+
+
+def test_a_dry_run_touches_nothing_and_says_it_all(
+    run: Run, documents: DocumentStore, store: Store, tmp_path: Path
+) -> None:
+    run("build-dataset")
+    before = list(documents.scan()), list(documents.templates()), blobs_of(store)
+    said = run("purge", "imgflip:0", "imgflip:1", "--dry-run")
+    assert "would remove: memes 2, pictures and masks 5" in said
+    assert "2 of 60 records must go; build it again then:" in said
+    assert (list(documents.scan()), list(documents.templates()), blobs_of(store)) == before
+    assert work_folder(tmp_path / "dataset").exists()
+
+
+def test_it_asks_and_no_is_no(
+    run: Run, documents: DocumentStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: "n")
+    assert "interrupted" in run("purge", "imgflip:1", code=130)
+    assert "removed" not in capsys.readouterr().out
+    assert documents.count() == 60
+
+
+def test_other_datasets_of_any_format_are_looked_into(run: Run, documents: DocumentStore, tmp_path: Path) -> None:
+    for name, how in {"p": ("parquet", "none"), "w": ("webdataset", "gzip"), "t": ("tfrecord", "none")}.items():
+        run("build-dataset", "--format", how[0], "--compression", how[1], settings=(f"dataset.output={name}",))
+    done = json.loads(
+        run("purge", "imgflip:7", "imgflip:8", "--yes", "--json", *(f"--dataset={name}" for name in "pwt"))
+    )
+    assert [(each["folder"], each["memes"], each["records"]) for each in done["datasets"]] == [
+        ("p", 2, 60), ("w", 2, 60), ("t", 2, 60),
+    ]  # fmt: skip
+    assert done["datasets"][0]["rebuild"] == (
+        "memeloom -c my.yaml -s dataset.output=p -s dataset.format=parquet -s dataset.compression=none build-dataset"
+    )
+    for name in "pwt":
+        command = next(each["rebuild"] for each in done["datasets"] if each["folder"] == name)
+        words = command.split()
+        assert words[:3] == ["memeloom", "-c", "my.yaml"]
+        run(*words[3:])
+        assert read_manifest(tmp_path / name).records == 58
+    again = json.loads(run("purge", "imgflip:7", "--yes", "--json", *(f"--dataset={name}" for name in "pwt")))
+    assert [each["rebuild"] for each in again["datasets"]] == [None] * 3
+
+
+def test_a_dataset_that_cannot_be_read_does_not_stop_a_removal(
+    run: Run, documents: DocumentStore, tmp_path: Path
+) -> None:
+    run("build-dataset")
+    shard = next((tmp_path / "dataset").glob("train-*"))
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    said = run("purge", "imgflip:7", "--yes")
+    assert documents.get("imgflip:7") is None
+    assert "dataset dataset: cannot be read (" in said
+    assert "build it again: memeloom -c my.yaml build-dataset" in said
+
+
+def test_a_dataset_whose_picture_of_a_template_is_removed_is_named(run: Run, documents: DocumentStore) -> None:
+    documents.upsert(
+        [meme(n, template=TemplateRef(id="found:1", slug="f", name="F"), source="reddit") for n in range(10, 20)]
+    )
+    run("build-dataset")
+    (told,) = json.loads(run("purge", "imgflip:1", "--yes", "--json"))["datasets"]
+    assert (told["memes"], told["templates"]) == (1, 1)
+
+
+def test_stored_pictures_that_nothing_refers_to_are_swept(
+    run: Run, documents: DocumentStore, store: Store, tmp_path: Path
+) -> None:
+    with closing(open_blobs(store)) as blobs:
+        old, young = blobs.put(b"left by a crawl that was killed"), blobs.put(b"just put")
+    os.utime(tmp_path / "blobs" / old[:2] / old[2:4] / old, (time.time() - 7200,) * 2)
+    assert "would remove: memes 0, pictures and masks 1" in run("purge", "--orphans", "--dry-run")
+    said = run("purge", "--orphans", "--yes")
+    assert "of them, what nothing referred to: 1; too young to tell: 1" in said
+    assert (old in blobs_of(store), young in blobs_of(store)) == (False, True)
+    assert documents.count() == 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["purge", "--json", "imgflip:1"], 2, "--json goes with --yes or --dry-run"),
+        (["purge", "--image", "abc"], 2, "'abc': write 64 hexadecimal digits"),
+        (["purge", "--near", "3", "imgflip:1"], 2, "--near goes with --picture"),
+        (["purge", "--author", "a", "--author-hash", "a" * 64], 2, "--author and --author-hash exclude each other"),
+        (["purge", "--picture", "my.yaml"], 1, "my.yaml: no picture that a crawl would have kept: not an image"),
+        (["purge", "--dataset", "runs", "imgflip:1"], 2, "'runs' does not exist"),
+        (["purge", "--dataset", ".", "imgflip:1", "--yes"], 1, ".: no dataset here (no manifest.json); nothing was"),
+        (["build-dataset", "--workers", "0"], 2, "--workers"),
+        (["build-dataset", "--engine", "spark"], 2, "'spark' is not one of"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    run: Run, documents: DocumentStore, arguments: list[str], code: int, said: str
+) -> None:
+    assert said in " ".join(run(*arguments, code=code).split())
+    assert documents.count() == 60
+
+
+def test_the_engine_and_the_processes_of_a_build_can_be_chosen(
+    run: Run, documents: DocumentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def build(config: object, _: object) -> None:
+        asked.append((config.engine.kind, config.engine.workers))  # type: ignore[attr-defined]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dataset.build.build_dataset", build)
+    for options in ((), ("--engine", "ray", "--workers", "3"), ("--workers", "2")):
+        run("build-dataset", *options, code=130)
+    assert asked == [("local", 1), ("ray", 3), ("local", 2)]
+
+
+def test_kill_9_at_any_moment_and_the_same_command_again_leaves_nothing(store: Store, run: Run, tmp_path: Path) -> None:
+    with closing(open_documents(store)) as documents, closing(open_blobs(store)) as blobs:
+        numbers = range(3_000)
+        picture = seen(drawn(1))
+        pictures = {n: picture.model_copy(update={"key": blobs.put(f"picture {n}".encode())}) for n in numbers}
+        documents.upsert(meme(n, image=pictures[n]) for n in numbers)
+        made = Made(image=seen(drawn(2)), method="median", made_from=(pictures[0].key, pictures[2999].key))
+        blobs.put(drawn(2))
+        documents.upsert_templates([Template(id="found:1", slug="f", name="F", source="found", clean=made)])
+        documents.upsert([meme(9_999).model_copy(update={"id": "reddit:1", "source": "reddit"})])
+        command = [sys.executable, "-m", "cli.main", "-c", "my.yaml", "purge", "--source", "imgflip", "--yes"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        rng, killed = random.Random(5), 0
+        for _ in range(8):
+            purge = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-3, stderr=-3)
+            # It begins to delete somewhere in its first seconds: wait until it can be seen, then a moment.
+            deadline = time.monotonic() + 60
+            left = len(list(blobs.keys()))
+            while purge.poll() is None and time.monotonic() < deadline:
+                if documents.count(Where(source="imgflip")) < 3_000 and len(list(blobs.keys())) < max(left, 1):
+                    time.sleep(rng.uniform(0, 0.05))
+                    break
+            if purge.poll() is None:
+                purge.send_signal(signal.SIGKILL)
+                killed += 1
+            purge.wait(60)
+            assert documents.count(Where(source="imgflip")) in (0, 3_000), "one transaction"
+        assert killed > 1
+        said = run("purge", "--source", "imgflip", "--yes")
+        assert "nothing to remove" in said or "removed: memes 0" in said or "removed: memes 3,000" in said
+        assert list(blobs.keys()) == []
+        assert [each.id for each in documents.scan()] == ["reddit:1"]
+        assert len(documents.purged([f"imgflip:{n}" for n in numbers])) == 3_000
+        (template,) = documents.templates()
+        assert template.clean is None
