@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # loaded by the command only when it looks
     from dataset.inspect import Look
 
 _MOST_ROWS = 15
+_MOST_ENTRIES = 6
 
 
 def show_dataset(look: Look) -> None:
@@ -20,6 +21,7 @@ def show_dataset(look: Look) -> None:
     from rich.table import Table
 
     from cli.summary import amount, console, counted
+    from dataset.card_text import copies_line, found_on_lists, sources_of, split_line
 
     manifest, out = look.manifest, console()
     size = sum(shard.bytes for shard in manifest.shards)
@@ -30,6 +32,8 @@ def show_dataset(look: Look) -> None:
         "pictures": manifest.images,
         "vocabulary": f"{manifest.characters:,} characters, {manifest.words:,} words",
         "separator": manifest.separator,
+        "split": split_line(manifest.lineage.settings),
+        "copies": copies_line(manifest).rstrip("."),
         "catalog": f"{manifest.lineage.memes:,} memes",
         "commit": manifest.lineage.commit,
     }
@@ -39,14 +43,35 @@ def show_dataset(look: Look) -> None:
     out.print(table)
     splits = {str(split): count for split, count in manifest.splits.items()}
     for title, counts in (("by split", splits), ("by source", manifest.kept), ("dropped", manifest.dropped)):
-        if counts:
+        if title == "dropped" and sources_of(manifest):
+            _show_drops(look)
+        elif counts:
             out.print(counted(title, ("reason" if title == "dropped" else title[3:], "count"), counts))
+    for reason, entries in found_on_lists(manifest, _MOST_ENTRIES).items():
+        told = ", ".join(f"{entry} {count:,}" for entry, count in entries)
+        out.print(printable(f"{reason}: {told}"), style="dim", soft_wrap=True)
     templates = {
         printable(f"{template.name} ({template.id})").plain: template.captions for template in manifest.templates
     }
     if templates:
         out.print(counted(f"by template ({len(templates):,})", ("template", "captions"), templates))
     _show_samples(look)
+
+
+def _show_drops(look: Look) -> None:
+    """Dropped memes by reason and source."""
+    from rich.table import Table
+
+    from cli.summary import console
+    from dataset.card_text import fates, sources_of
+
+    table = Table(title="dropped", title_justify="left", title_style="bold")
+    table.add_column("reason")
+    for column in ("count", *sources_of(look.manifest)):
+        table.add_column(printable(column), justify="right")
+    for reason, count, by_source in fates(look.manifest)[1:]:
+        table.add_row(printable(reason), *(f"{number:,}" for number in (count, *by_source)))
+    console().print(table)
 
 
 def _show_samples(look: Look) -> None:
@@ -76,6 +101,8 @@ def show_difference(difference: Difference) -> None:
         "counts": difference.counts,
         "records by source": difference.sources,
         "memes dropped, by reason": difference.dropped,
+        "memes dropped, by source": sorted(difference.dropped_by_source, key=_growth, reverse=True),
+        "found on lists": [_masked(each) for each in sorted(difference.found, key=_growth, reverse=True)],
         "captions by template": sorted(difference.templates, key=_growth, reverse=True),
         "characters that one lacks": difference.characters,
         "words that one lacks": difference.words,
@@ -86,6 +113,14 @@ def show_difference(difference: Difference) -> None:
         out.print("records: one of the two holds none (dummy)")
     else:
         _show_records(difference.records)
+
+
+def _masked(change: Changed) -> Changed:
+    """A change of how often an entry of a list was found, as a terminal may show it."""
+    from dataset.card_text import masked
+
+    reason, _, entry = change.name.rpartition(": ")
+    return type(change)(f"{reason}: {masked(entry)}", change.before, change.after)
 
 
 def _growth(change: Changed) -> int:
@@ -118,7 +153,7 @@ def _shown(value: Any) -> Any:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return printable(", ".join(map(str, value)) if isinstance(value, list) else str(value))
+    return printable((", ".join(map(str, value)) or "[]") if isinstance(value, list) else str(value))
 
 
 def _show_records(changes: RecordChanges) -> None:

@@ -1,54 +1,164 @@
-"""The dataset card: `README.md` beside the manifest, for people."""
+"""The dataset card in Markdown: `README.md`, which a hub shows as the dataset's first page."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any, Final
 
 import yaml
 
-from dataset.formats.contract import FormatName
+from dataset.card_text import (
+    FORMATS,
+    LICENCE,
+    about,
+    cluster_bins,
+    copies_line,
+    fates,
+    found_on_lists,
+    how_split,
+    language_line,
+    length_bins,
+    near_pairs,
+    profanity_line,
+    ranked,
+    share,
+    shown,
+    sources_of,
+    unsafe_pictures,
+    visible,
+    what_is_a_copy,
+)
+from dataset.counts import Copies
 from dataset.manifest import Manifest
-from dataset.schema import DatasetRecord
+from dataset.tally import Tally
 
-_FORMATS: Mapping[FormatName, str] = MappingProxyType({
-    "tfrecord": "Shards are TFRecord files of `tf.train.Example`",
-    "parquet": "Shards are Parquet files, a column for each feature",
-    "webdataset": "Shards are tar files as `webdataset` reads them: `.json` and picture of each record",
-    "dummy": "Records were counted and not written",
-})  # fmt: skip
+README: Final = "README.md"
 _BAR = 40
-_BIN = 10
+_BINS = 16
 _TOP_TEMPLATES = 20
+_TOP_ENTRIES = 8
+_TOP_CHARACTERS = 30
+_PAIRS = 6
+# As hubs name them: fewer records than that.
+_SIZES: Final = MappingProxyType({
+    10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M", 10**8: "10M<n<100M",
+    10**9: "100M<n<1B", 10**10: "1B<n<10B", 10**11: "10B<n<100B", 10**12: "100B<n<1T",
+})  # fmt: skip
+# What has a meaning somewhere in Markdown, its tables, or the HTML that it becomes.
+_ESCAPES: Final = str.maketrans({
+    "&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "&#96;", "\\": "&#92;", "@": "&#64;", "$": "&#36;", "|": "\\|",
+    "*": "\\*", "_": "\\_", "[": "\\[", "]": "\\]", "~": "\\~", "#": "\\#",
+})  # fmt: skip
 
 
-def render_card(manifest: Manifest, lengths: Mapping[int, int], samples: Sequence[DatasetRecord]) -> str:
-    """The card in Markdown.
-
-    lengths: records by the number of characters of their boxes. samples: records to show.
-    """
-    dropped = sum(manifest.dropped.values())
+def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
+    """The card in Markdown. tally: of the records. copies: what was left out as such."""
+    settings = manifest.lineage.settings
     parts = [
+        _front_matter(manifest),
         "# Meme captions",
-        f"{manifest.records:,} captions on {len(manifest.templates):,} templates, "
-        f"kept from {manifest.records + dropped:,} memes by `memeloom build-dataset`.",
-        "## Splits\n\nBy hash of template and words: equal captions never stand on both sides, "
-        "and adding data moves none.\n\n" + _table(("split", "captions"), manifest.splits.items()),
-        "## Kept, by source\n\n" + _table(("source", "captions"), manifest.kept.items()),
-        "## Dropped, by reason\n\n" + _table(("reason", "memes"), manifest.dropped.items()),
-        "## Length in characters\n\n" + _histogram(lengths),
+        "\n".join(about(manifest)) + " `card.html` shows this page with plots.",
+        f"## Splits\n\n{_prose(how_split(settings))}\n\n"
+        + _table(
+            ("split", "captions", "share"),
+            ((split, count, share(count, manifest.records)) for split, count in manifest.splits.items()),
+        ),
+        "## Kept and dropped\n\n" + _fates(manifest),
+        f"## Language and profanity\n\n{_prose(language_line(manifest))}\n{_prose(profanity_line(manifest))}"
+        + _found(manifest),
+        f"## Copies\n\n{_prose(what_is_a_copy(settings))} {copies_line(manifest)}" + _copies(manifest, copies),
+        "## Length in characters\n\n" + _histogram(tally.lengths),
+        "## Characters\n\n" + _characters(tally.characters),
         "## Templates\n\n" + _templates(manifest),
-        "## Samples\n\n" + "\n".join("    " + _line(f"{s.template_name}: {' / '.join(s.boxes)}") for s in samples),
+        "## Samples\n\n"
+        + "\n".join(f"    {shown(s.template_name)}: {shown(' / '.join(s.boxes))}" for s in tally.samples),
         "## Features\n\n"
         + _table(("feature", "values", "what"), ((f.name, f.values, f.about) for f in manifest.features)),
-        f"Texts hold {manifest.characters} characters, listed by frequency in `{manifest.vocabulary.name}`; "
-        f"`{manifest.separator}` ends each box. The {manifest.words:,} most frequent words stand in "
-        f"`{manifest.word_list.name}`. {_FORMATS[manifest.format]} (compression: {manifest.compression}).",
+        f"Texts hold {manifest.characters:,} characters, listed by frequency in `{manifest.vocabulary.name}`; "
+        f"{_code(manifest.separator)} ends each box. The {manifest.words:,} most frequent words stand in "
+        f"`{manifest.word_list.name}`. {FORMATS[manifest.format]} (compression: {manifest.compression}).",
         "## Lineage\n\n" + _lineage(manifest),
-        "## Licence and removal\n\nCaptions and pictures belong to the people who made them; the sites that they "
-        "come from have terms of their own. Use this data for research, and ask before you pass it on.\n"
-        "Who wants a meme removed gives its address or id: `memeloom purge` takes it out of the catalog for good, "
-        "and the next build leaves it out of the dataset.",
+        "## Licence and removal\n\n" + "\n".join(LICENCE),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(manifest: Manifest) -> str:
+    """What a hub sorts datasets by, as far as the manifest knows it."""
+    settings = manifest.lineage.settings
+    facts: dict[str, Any] = {"pretty_name": "Meme captions"}
+    if "language" in settings["steps"] and settings["languages"]:
+        facts["language"] = list(settings["languages"])
+    facts["license"] = "unknown"
+    facts["size_categories"] = [next((name for end, name in _SIZES.items() if manifest.records < end), "n>1T")]
+    if unsafe_pictures(manifest):
+        facts["tags"] = ["not-for-all-audiences"]
+    return f"---\n{yaml.safe_dump(facts, sort_keys=False)}---"
+
+
+def _fates(manifest: Manifest) -> str:
+    sources = sources_of(manifest)
+    rows = (
+        (name, count, *by_source, share(count, manifest.lineage.memes)) for name, count, by_source in fates(manifest)
+    )
+    return _table(("reason", "memes", *map(_name, sources), "share"), rows)
+
+
+def _found(manifest: Manifest) -> str:
+    entries = found_on_lists(manifest, _TOP_ENTRIES)
+    if not entries:
+        return ""
+    rows = (
+        (reason, ", ".join(f"{entry} {count:,}" for entry, count in found))
+        for reason, found in entries.items()
+        if found
+    )
+    return "\n\n" + _table(("reason", "found most"), rows)
+
+
+def _copies(manifest: Manifest, copies: Copies) -> str:
+    parts = [""]
+    if manifest.clusters:
+        parts.append(
+            _table(("equal captions", "groups"), ((b.name, b.number) for b in cluster_bins(manifest.clusters)))
+        )
+    if pairs := near_pairs(copies, _PAIRS):
+        lines = (f"    {likeness:.2f}  {shown(one)}\n          {shown(other)}" for likeness, one, other in pairs)
+        parts.append("Some that were nearly equal, without punctuation, and how much alike:\n\n" + "\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _histogram(lengths: Mapping[int, int]) -> str:
+    bins = length_bins(lengths, _BINS)
+    most = max((each.number for each in bins), default=1)
+    wide = max((len(each.name) for each in bins), default=0)
+    return "\n".join(
+        f"    {each.name:>{wide}} {'#' * round(_BAR * each.number / most):{_BAR}} {each.number:,}" for each in bins
+    )
+
+
+def _characters(counts: Mapping[str, int]) -> str:
+    characters = ranked(counts)
+    whole = sum(counts.values())
+    told = " ".join(f"{visible(each)} {share(count, whole)};" for each, count in characters[:_TOP_CHARACTERS])
+    return "    " + told.rstrip(";")
+
+
+def _templates(manifest: Manifest) -> str:
+    top = manifest.templates[:_TOP_TEMPLATES]
+    table = _table(("template", "id", "captions", "boxes"), ((t.name, t.id, t.captions, t.boxes) for t in top))
+    rest = len(manifest.templates) - len(top)
+    return f"{table}\n\nand {rest:,} more." if rest else table
+
+
+def _lineage(manifest: Manifest) -> str:
+    lineage = manifest.lineage
+    sources = ", ".join(f"{_name(name)} {count:,}" for name, count in lineage.sources.items())
+    settings = yaml.safe_dump(dict(lineage.settings), sort_keys=False, allow_unicode=False, width=1000).rstrip()
+    indented = "\n".join(f"    {line}" for line in settings.splitlines())
+    return (
+        f"Code at commit {_code(lineage.commit)}; a catalog of {lineage.memes:,} memes ({sources}); "
+        f"settings `dataset`:\n\n{indented}"
+    )
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -57,35 +167,19 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else _line(str(value)).replace("|", "\\|")
+    return f"{value:,}" if isinstance(value, int) else _name(str(value))
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())
+def _prose(text: str) -> str:
+    """A text that Markdown takes for nothing but text; addresses in it do not become links."""
+    return text.translate(_ESCAPES).replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
-def _histogram(lengths: Mapping[int, int]) -> str:
-    bins: dict[int, int] = {}
-    for length, count in lengths.items():
-        bins[length // _BIN] = bins.get(length // _BIN, 0) + count
-    most = max(bins.values(), default=1)
-    lines = []
-    for at in range(min(bins, default=0), max(bins, default=0) + 1):
-        count = bins.get(at, 0)
-        bar = "#" * round(_BAR * count / most)
-        lines.append(f"    {at * _BIN:4}-{at * _BIN + _BIN - 1:<4} {bar:{_BAR}} {count:,}")
-    return "\n".join(lines)
+def _name(text: str) -> str:
+    return _prose(shown(text))
 
 
-def _templates(manifest: Manifest) -> str:
-    shown = manifest.templates[:_TOP_TEMPLATES]
-    table = _table(("template", "id", "captions", "boxes"), ((t.name, t.id, t.captions, t.boxes) for t in shown))
-    rest = len(manifest.templates) - len(shown)
-    return f"{table}\n\nand {rest:,} more." if rest else table
-
-
-def _lineage(manifest: Manifest) -> str:
-    lineage = manifest.lineage
-    settings = yaml.safe_dump(dict(lineage.settings), sort_keys=False, allow_unicode=True).rstrip()
-    indented = "\n".join(f"    {line}" for line in settings.splitlines())
-    return f"Code at commit `{lineage.commit}`; a catalog of {lineage.memes:,} memes; settings `dataset`:\n\n{indented}"
+def _code(text: str) -> str:
+    """A short text as code, backticks and all."""
+    line = shown(text, 80)
+    return f"`` {line} ``" if "`" in line else f"`{line}`"

@@ -1,6 +1,6 @@
 """What a dataset says about itself: vocabulary, card, and last of all the manifest."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,11 +11,13 @@ from configs.load import masked
 from configs.outputs import write_text
 from configs.runs import commit
 from configs.schema import Dataset
-from dataset.card import render_card
+from dataset.card import README, render_card
+from dataset.card_page import PAGE, render_page
+from dataset.card_pictures import sample_pictures
+from dataset.counts import Copies, Drops
 from dataset.manifest import DatasetTemplate, Feature, File, Lineage, Manifest, Shard, file_sha256
 from dataset.schema import FEATURES
-from dataset.select import TemplateTally
-from dataset.tally import RecordTally
+from dataset.tally import Tally, TemplateTally
 from dataset.vocabulary import Vocabulary, write_words
 
 
@@ -24,21 +26,27 @@ def describe_dataset(
     settings: Dataset,
     catalog: Counts,
     templates: Standing,
-    tally: RecordTally,
-    dropped: Counter[str],
+    tally: Tally,
+    words: Sequence[tuple[str, int]],
+    drops: Drops,
+    copies: Copies,
     shards: Sequence[Shard],
 ) -> Manifest:
-    """Write `vocabulary.json`, `words.json`, `README.md` and `manifest.json` into `folder`.
+    """Write `vocabulary.json`, `words.json`, `README.md`, `card.html` and `manifest.json` into `folder`.
 
-    templates: what the catalog knows. tally: of the records in `shards`. dropped: memes by reason.
+    The card is no file of the manifest: it is for people, who may add to it, and no reader needs it.
+
+    templates: what the catalog knows. tally, words: of the records in `shards`. drops, copies: what is not there.
     """
-    vocabulary = Vocabulary.of(tally.characters())
-    words = tally.words(settings.min_word_count, settings.max_words)
+    vocabulary = Vocabulary.of(tally.characters)
     manifest = Manifest(
         records=sum(tally.splits.values()),
         splits=tally.splits,
         kept=_by_number(tally.sources),
-        dropped=_by_number(dropped),
+        dropped=drops.totals(),
+        by_source=_by_source(drops.by_reason),
+        details={reason: _by_number(entries) for reason, entries in sorted(drops.details.items())},
+        clusters=dict(sorted(copies.clusters.items())),
         separator=settings.separator,
         format=settings.format,
         compression=settings.compression,
@@ -62,9 +70,18 @@ def describe_dataset(
             sources=_by_number(Counter(catalog.sources)),
         ),
     )
-    write_text(folder / "README.md", render_card(manifest, tally.lengths, tally.samples))
+    write_text(folder / README, render_card(manifest, tally, copies))
+    write_text(folder / PAGE, render_page(manifest, tally, copies, sample_pictures(folder, manifest)))
     manifest.write(folder)
     return manifest
+
+
+def _by_source(dropped: Mapping[str, Counter[str]]) -> dict[str, dict[str, int]]:
+    sources: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for reason, counts in dropped.items():
+        for source, count in counts.items():
+            sources[source][reason] = count
+    return {source: _by_number(counts) for source, counts in sorted(sources.items())}
 
 
 def _file(path: Path) -> File:

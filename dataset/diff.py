@@ -46,7 +46,7 @@ class RecordChanges:
 
 @dataclass(frozen=True)
 class Changed:
-    """A number or a setting that differs; None where there is none of that name."""
+    """A number or a setting that differs; None where there is none of that name. A setting may be ``null``."""
 
     name: str
     before: Any
@@ -58,7 +58,9 @@ class Difference:
     """What differs, by section; what is equal is not listed.
 
     made: settings, commit, format and the like. counts: records, of the catalog and of each split.
-    sources, dropped: kept records by source and dropped memes by reason. templates: captions of each.
+    sources, dropped: kept records by source and dropped memes by reason. dropped_by_source: those of each source, as
+    ``SOURCE: REASON``, where there are several. found: entries of lists that memes were dropped for, as
+    ``REASON: ENTRY``. templates: captions of each.
     characters, words: how often each stands in the texts, if it stands in only one of the two.
     records: None if one of the two holds none to compare (`dummy`).
     """
@@ -67,6 +69,8 @@ class Difference:
     counts: list[Changed]
     sources: list[Changed]
     dropped: list[Changed]
+    dropped_by_source: list[Changed]
+    found: list[Changed]
     templates: list[Changed]
     characters: list[Changed]
     words: list[Changed]
@@ -97,6 +101,8 @@ def diff_datasets(before: Path, after: Path, *, examples: int = 5, progress: Pro
         counts=_differing(_counts(old), _counts(new)),
         sources=_differing(old.kept, new.kept),
         dropped=_differing(old.dropped, new.dropped),
+        dropped_by_source=_by_source(old, new),
+        found=_differing(_pairs(old.details), _pairs(new.details)),
         templates=_differing(_templates(old), _templates(new)),
         characters=_one_sided(_characters(before), _characters(after)),
         words=_one_sided(dict(read_words(before)), dict(read_words(after))),
@@ -113,11 +119,24 @@ def _made(manifest: Manifest) -> dict[str, Any]:
 
 
 def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Settings by their full name: ``split.salt``."""
+    """Settings by their full name: ``split.salt``. One that is not set is told from one that there is not."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
-        flat.update(_flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {before + name: value})
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f"{before}{name}."))
+        else:
+            flat[before + name] = "null" if value is None else value
     return flat
+
+
+def _by_source(old: Manifest, new: Manifest) -> list[Changed]:
+    if len({*old.lineage.sources, *new.lineage.sources}) < 2:
+        return []
+    return _differing(_pairs(old.by_source), _pairs(new.by_source))
+
+
+def _pairs(counts: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    return {f"{outer}: {inner}": n for outer, inners in counts.items() for inner, n in inners.items()}
 
 
 def _counts(manifest: Manifest) -> dict[str, int]:

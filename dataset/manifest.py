@@ -85,16 +85,22 @@ class Manifest(_Part):
 
     kept: records by source. dropped: memes by reason. splits: records by split, all three named.
     templates: those with records, most captions first.
+    by_source: those dropped, by source and reason.
+    details: of reasons that come from a list, how often each entry of it.
+    clusters: how many groups of equal captions there were, by their size.
     images: which pictures the records hold: of the templates, of the memes, or of the memes without their words.
     characters, words: how many stand in `vocabulary` and `word_list`.
     """
 
     kind: Literal["memeloom dataset"] = KIND
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     records: int
     splits: Mapping[Split, int]
     kept: Mapping[str, int]
     dropped: Mapping[str, int]
+    by_source: Mapping[str, Mapping[str, int]]
+    details: Mapping[str, Mapping[str, int]]
+    clusters: Mapping[int, int]
     separator: str
     format: FormatName
     compression: Compression

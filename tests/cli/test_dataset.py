@@ -1,6 +1,7 @@
 """`memeloom dataset`: tables for people, JSON for programs, exit codes for scripts."""
 
 import json
+import random
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from catalog.records import Meme, TemplateRef
 from cli.main import main
 from configs.load import load_config
 
+WORDS = ["when", "the", "you", "and", "that", "have", "with", "this", "not", "are", "but", "what", "all", "was", "your"]
 Run = Callable[..., str]
 
 
@@ -47,12 +49,13 @@ def run(places: list[str], capsys: pytest.CaptureFixture[str]) -> Run:
 def dataset(run: Run, tmp_path: Path) -> Path:
     """A dataset of 60 captions on two templates, one of them with a name that is out to command the terminal."""
     names = ["One Does Not \x1b[31mSimply", "Doge"]
+    rng = random.Random(1)
     memes = [
         Meme(
             id=f"imgflip:{n}",
             source="imgflip",
             template=TemplateRef(id=f"t{n % 2}", slug=f"s{n % 2}", name=names[n % 2]),
-            boxes=(f"when caption {n}", "[bold]is written[/bold]"),
+            boxes=("[bold]is written[/bold]", " ".join(rng.choices(WORDS, k=5))),
             fetched_at=datetime(2026, 1, 2, tzinfo=UTC),
         )
         for n in range(60)
@@ -80,6 +83,62 @@ def test_inspect_shows_counts_templates_and_records(run: Run, dataset: Path) -> 
     assert "\x1b[31mSimply" not in shown
     assert run("dataset", "inspect", dataset) == shown
     assert "some records" not in run("dataset", "inspect", "--records", 0)
+
+
+@pytest.fixture
+def copied(run: Run, places: list[str], tmp_path: Path) -> Path:
+    """A dataset of two sources, with copies, and words that are on a list."""
+    texts = {
+        "imgflip:1": "the very same caption in two places",
+        "reddit:1": "the very same caption in two places",
+        "reddit:2": "that is nothing but bullshit again",
+        "reddit:3": "when the alarm clock rings on a monday morning in the winter",
+        "imgflip:3": "when the alarm clock rings on a monday mornin in the winter",
+    }
+    memes = [
+        Meme(
+            id=key,
+            source=key.partition(":")[0],
+            template=TemplateRef(id="t", slug="s", name="Doge"),
+            boxes=(text,),
+            fetched_at=datetime(2026, 1, 2, tzinfo=UTC),
+        )
+        for key, text in texts.items()
+    ]
+    config = load_config(overrides=[f"store.documents=sqlite:///{tmp_path}/catalog.db"], environment={})
+    with closing(open_documents(config.store)) as documents:
+        documents.upsert(memes)
+    run("build-dataset")
+    return tmp_path / "dataset"
+
+
+def test_inspect_shows_how_it_was_split_copies_and_drops_by_source(run: Run, copied: Path) -> None:
+    shown = run("dataset", "inspect", copied)
+    for part in (
+        "by caption: 5 % validation, 5 % test",
+        "2 captions stood in 1 group of equal ones",
+        "profanity: strong: b******t 1",
+        "near duplicate",
+    ):
+        assert part in shown
+    assert "bullshit" not in shown
+    row = next(line for line in shown.splitlines() if "profanity: strong" in line)
+    assert [cell.strip() for cell in row.split("│")[1:-1]] == ["profanity: strong", "1", "1", "0"], (
+        "reddit has most memes"
+    )
+
+
+def test_diff_explains_drops_by_source_and_settings_that_were_not_set(run: Run, copied: Path, tmp_path: Path) -> None:
+    aside = copied.rename(tmp_path / "former")
+    run("-s", "dataset.near_text=null", "-s", "dataset.profanity_allow=[bullshit]", "build-dataset")
+    found = json.loads(run("dataset", "diff", aside, copied, "--json"))
+    assert {"name": "near_text", "before": 0.8, "after": "null"} in found["made"]
+    assert {"name": "reddit: profanity: strong", "before": 1, "after": None} in found["dropped_by_source"]
+    assert {"name": "profanity: strong: bullshit", "before": 1, "after": None} in found["found"]
+    shown = run("dataset", "diff", aside, copied)
+    for part in ("near_text", "null", "memes dropped, by source", "reddit: profanity: strong", "b******t"):
+        assert part in shown
+    assert "profanity_allow" in shown
 
 
 def test_inspect_as_json_is_the_manifest_and_the_records(run: Run, dataset: Path) -> None:

@@ -40,6 +40,9 @@ def dataset(tmp_path: Path) -> Path:
         splits={"train": 2, "validation": 0, "test": 0},
         kept={"imgflip": 2},
         dropped={"too long": 1},
+        by_source={"imgflip": {"too long": 1}},
+        details={},
+        clusters={},
         separator="|",
         format="tfrecord",
         compression="none",
@@ -80,7 +83,7 @@ def test_a_folder_that_is_not_there_is_no_dataset(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(dataset: Path) -> None:
     edit(dataset, schema_version=1)
-    with pytest.raises(NotADataset, match="schema version 1, expected 2"):
+    with pytest.raises(NotADataset, match="schema version 1, expected 3"):
         read_manifest(dataset)
 
 

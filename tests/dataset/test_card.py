@@ -1,0 +1,277 @@
+"""The card tells people what the manifest knows, takes no orders from captions, and repeats itself."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from catalog.records import Meme, TemplateRef
+from configs.progress import Silent
+from configs.schema import Config
+from dataset.build import build_dataset
+from dataset.card_text import Bin, cluster_bins, how_split, length_bins, masked, shown
+from dataset.manifest import Manifest, read_manifest
+from dataset.verify import verify_dataset
+from tests.html_page import Page
+
+MakeConfig = Callable[..., Config]
+MakeMeme = Callable[..., Meme]
+MakeMemes = Callable[..., list[Meme]]
+Fill = Callable[[Config, Iterable[Meme]], None]
+
+OBEYED = "\u202e\u2066\u200f\x1b\x07\ufeff"
+HOSTILE = (
+    "<script>alert(1)</script> hello",
+    "</pre></code><img src=x onerror=alert(1)>",
+    "pipes | and | more | of | them",
+    "`ticks` ``and`` ```fences```",
+    "one line\n\n# and a heading\n\n---\n",
+    "\u202egnp.exe \u2066mirrored\u200f",
+    "[a link](javascript:alert(1)) ![x](http://evil.example/x.png)",
+    "go to http://evil.example or www.evil.example",
+    "\\| backslash \\ and | pipe",
+    "**bold** _em_ ~~gone~~ <b>b</b> &amp; $x$",
+)
+
+
+@pytest.fixture
+def built(config: MakeConfig, fill: Fill) -> Callable[..., tuple[Path, Manifest]]:
+    """Builds memes into a dataset; its folder and manifest."""
+
+    def make(memes: Iterable[Meme], **dataset: Any) -> tuple[Path, Manifest]:
+        settings = config(**dataset)
+        fill(settings, memes)
+        build_dataset(settings, Silent())
+        folder = Path(settings.dataset.output)
+        return folder, read_manifest(folder)
+
+    return make
+
+
+Built = Callable[..., tuple[Path, Manifest]]
+
+
+def page_of(folder: Path) -> Page:
+    return Page((folder / "card.html").read_text(encoding="utf-8"))
+
+
+def readme_of(folder: Path) -> Page:
+    """The README as a hub renders it, without its front matter."""
+    _, _, text = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    return Page(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text))
+
+
+@pytest.fixture
+def hostile(built: Built) -> Path:
+    """A dataset whose captions, names, ids and sources want to be more than text."""
+    memes = [
+        Meme(
+            id=f"site{number}:{number}{''.join(text.split())}",
+            source=f"site{number}",
+            template=TemplateRef(id=f"t{number} {text.strip()}", slug=f"s{number}", name=text),
+            boxes=(text, f"{number} {text}"),
+            fetched_at=datetime(2026, 1, 2, tzinfo=UTC),
+        )
+        for number, text in enumerate(HOSTILE)
+    ]
+    folder, manifest = built(
+        memes, steps=["duplicates"], separator="^", split={"validation": 0.0, "test": 0.0, "salt": "`</p>|"}
+    )
+    assert manifest.records == len(HOSTILE)
+    return folder
+
+
+def test_nothing_that_strangers_wrote_becomes_more_than_text_on_the_page(hostile: Path) -> None:
+    html = (hostile / "card.html").read_text(encoding="utf-8")
+    page = Page(html)
+    assert not {tag for tag, _ in page.tags} & {"script", "img", "a", "b", "link", "iframe", "object", "form", "base"}
+    attributes = {name for _, given in page.tags for name in given}
+    assert not {name for name in attributes if name.startswith("on")} | (attributes & {"href", "src", "srcset"})
+    assert not set(OBEYED) & set(html)
+    assert "<script>alert(1)</script> hello" in page.text, "it is still to be read"
+    assert "\\u202egnp.exe" in page.text
+    assert "default-src 'none'" in html
+
+
+def test_nor_in_the_readme(hostile: Path) -> None:
+    readme = readme_of(hostile)
+    assert not {tag for tag, _ in readme.tags} & {"script", "img", "a", "b", "hr", "h3", "strong", "em", "s"}
+    assert readme.of("h1") == [{}], "one heading of its own"
+    text = (hostile / "README.md").read_text(encoding="utf-8")
+    assert not set(OBEYED) & set(text)
+    _, _, body = text.split("---\n", 2)
+    tables = [block.splitlines() for block in re.findall(r"(?:^\|.*\n)+", body, re.MULTILINE)]
+    assert len(tables) >= 4
+    for table in tables:
+        cells = {len(re.findall(r"(?<!\\)\|", line)) for line in table}
+        assert len(cells) == 1, table
+    for name in map(shown, HOSTILE):
+        assert name in readme.text.split("\n"), "a cell holds the name and nothing else"
+
+
+def test_it_counts_what_was_kept_and_dropped_by_reason_and_source(built: Built, meme: MakeMeme) -> None:
+    folder, _ = built(
+        [
+            meme("1", "this one will be kept"),
+            meme("2", "this one is about bullshit again"),
+            meme("3", "too short"),
+            meme("4", "too short", source="reddit"),
+            meme("5", "das hier ist wirklich gar kein englisch"),
+        ]
+    )
+    rendered = readme_of(folder).text.split("\n")
+    table = [line for line in (folder / "README.md").read_text().splitlines() if line.startswith("| ")]
+    assert "| reason | memes | imgflip | reddit | share |" in table
+    assert "| kept | 1 | 1 | 0 | 20.0 % |" in table
+    assert "| too short | 2 | 1 | 1 | 40.0 % |" in table
+    page = page_of(folder).text
+    for part in ("too short", "40.0 %", "reddit", "profanity: strong", "1 memes (20.0 %) were dropped as in another"):
+        assert part in page
+    for text in (page, "\n".join(rendered)):
+        assert "b******t" in text
+        assert "bullshit" not in text
+
+
+def test_it_shows_copies(built: Built, meme: MakeMeme) -> None:
+    said = "brace yourselves the memes about the weather in the northern mountains are coming"
+    folder, manifest = built(
+        [
+            *(meme(f"same{n}", "three times the very same words") for n in range(3)),
+            meme("one", said),
+            meme("other", said.replace("weather", "weathr")),
+        ]
+    )
+    assert (manifest.clusters, manifest.dropped) == ({3: 1}, {"duplicate": 2, "near duplicate": 1})
+    page = page_of(folder)
+    for text in (page.text, (folder / "README.md").read_text()):
+        assert "3 captions stood in 1 group of equal ones, the largest of 3." in text
+    assert len(page.of("mark")) == 2, "the word in which the two differ"
+    assert {"weather", "weathr"} <= set(page.text.split())
+    assert said in (folder / "README.md").read_text()
+
+
+def test_the_same_catalog_and_settings_give_the_same_card(
+    config: MakeConfig, fill: Fill, english: MakeMemes, tmp_path: Path
+) -> None:
+    fill(config(), english(300))
+    cards = []
+    for place in ("here/dataset", "there/dataset"):
+        settings = config(output=str(tmp_path / place))
+        build_dataset(settings, Silent())
+        folder = tmp_path / place
+        cards.append([(folder / name).read_text() for name in ("README.md", "card.html")])
+        assert not any(str(tmp_path) in text or str(datetime.now(UTC).year) in text for text in cards[-1])
+    assert cards[0] == cards[1]
+
+
+def test_no_reader_needs_the_card(built: Built, english: MakeMemes) -> None:
+    folder, manifest = built(english(50))
+    assert not {"README.md", "card.html"} & {file.name for file in manifest.files}
+    (folder / "README.md").write_text("what somebody has to say about it")
+    (folder / "card.html").unlink()
+    assert verify_dataset(folder).records == 50
+
+
+def test_the_front_matter_says_what_is_known(built: Built, english: MakeMemes) -> None:
+    folder, _ = built(english(50))
+    front = (folder / "README.md").read_text().split("---\n")[1]
+    assert front == "pretty_name: Meme captions\nlanguage:\n- en\nlicense: unknown\nsize_categories:\n- n<1K\n"
+    folder, _ = built([], languages=[])
+    assert "language" not in (folder / "README.md").read_text().split("---\n")[1]
+
+
+@pytest.mark.parametrize(
+    ("split", "told", "not_told"),
+    [
+        ({"by": "caption"}, ["template and words", "5 % for validation, 5 % for test", "memeloom"], ["unseen", "UTC"]),
+        ({"by": "template", "test": 0.1}, ["hash of the template", "unseen in training", "10 % for test"], ["words"]),
+        (
+            {"by": "time", "validation_from": "2026-01-02", "test_from": "2026-02-03"},
+            ["before 2026-01-02", "from 2026-01-02 until 2026-02-03", "test from 2026-02-03 on", "unknown time"],
+            ["hash", "%"],
+        ),
+        (
+            {"by": "time", "test_from": "2026-02-03"},
+            ["training before 2026-02-03", "test from"],
+            ["validation", "None"],
+        ),
+        ({"by": "time", "validation_from": "2026-02-03"}, ["validation from 2026-02-03 on"], ["test from", "None"]),
+    ],
+)
+def test_it_says_how_the_split_was_made(
+    built: Built, meme: MakeMeme, split: dict[str, Any], told: list[str], not_told: list[str]
+) -> None:
+    first = datetime(2025, 12, 1, tzinfo=UTC)
+    memes = [
+        meme(f"{n}", f"the caption with the number {n}", template=f"t{n}", posted_at=first + timedelta(days=10 * n))
+        for n in range(10)
+    ]
+    folder, manifest = built(memes, split=split, near_text=None)
+    sentence = how_split(manifest.lineage.settings)
+    assert all(part in sentence for part in told)
+    assert not any(part in sentence for part in not_told)
+    assert sentence in page_of(folder).text
+    assert sentence in readme_of(folder).text.replace("\n", " ")
+
+
+def test_a_dataset_that_holds_nothing_for_training_has_a_card(built: Built, meme: MakeMeme) -> None:
+    posted = datetime(2026, 1, 2, tzinfo=UTC)
+    folder, manifest = built(
+        [meme("1", "the only one that there is", posted_at=posted)], split={"by": "time", "test_from": "2025-01-01"}
+    )
+    assert manifest.splits == {"train": 0, "validation": 0, "test": 1}
+    assert "There are none for training." in page_of(folder).text
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [("fuck", "f**k"), ("ho", "h*"), ("x", "x*"), ("f u c k", "f * * k"), ("son of a gun", "s** ** * **n")],
+)
+def test_entries_of_lists_are_masked(entry: str, said: str) -> None:
+    assert masked(entry) == said
+
+
+def test_long_texts_are_cut() -> None:
+    assert shown("a" * 5, 5) == "aaaaa"
+    assert shown("a" * 6, 5) == "aaaa…"
+    assert len(shown("\u202e" * 100_000, 50)) == 50
+    assert shown(" a\t\nb \x00 \ud800") == "a b \\u0000 \\ud800"
+
+
+@pytest.mark.parametrize("most", [1, 7, 16, 40])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        {5: 3},
+        dict.fromkeys(range(10, 83), 7),
+        {1: 1, 10**6: 1},
+        {**dict.fromkeys(range(100), 50), 90_000: 1},
+        {0: 9, 3: 1},
+    ],
+)
+def test_bins_hold_every_length_once(lengths: dict[int, int], most: int) -> None:
+    bins = length_bins(lengths, most)
+    assert 1 <= len(bins) <= most
+    assert sum(each.number for each in bins) == sum(lengths.values())
+    assert bins[0].low <= min(lengths)
+    assert bins[-1].high is None or bins[-1].high >= max(lengths)
+    for one, other in itertools.pairwise(bins):
+        assert one.high is not None
+        assert one.high + 1 == other.low
+        assert one.number == sum(n for length, n in lengths.items() if one.low <= length <= one.high)
+
+
+def test_a_thin_tail_does_not_flatten_the_rest() -> None:
+    lengths = {**dict.fromkeys(range(100), 50), 90_000: 1}
+    assert length_bins(lengths, 40)[-1].high is None
+    assert sum(each.number > 10 for each in length_bins(lengths, 40)) > 15
+    assert length_bins({}, 40) == []
+
+
+def test_rare_sizes_of_groups_are_told_together() -> None:
+    assert cluster_bins({2: 7, 6: 1, 9: 2, 1000: 1}) == [Bin(2, 2, 7), Bin(5, 9, 3), Bin(100, None, 1)]

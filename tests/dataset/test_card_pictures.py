@@ -1,0 +1,134 @@
+"""The pictures in the card: small, few, different, none that may be unsafe; and how the page looks in a browser."""
+
+import base64
+import io
+import random
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from PIL import Image as Pillow
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+from catalog.blobs import open_blobs
+from catalog.images import inspect_image
+from catalog.records import Meme
+from configs.progress import Silent
+from configs.schema import Config
+from dataset import card_pictures
+from dataset.build import build_dataset
+from dataset.manifest import read_manifest
+from tests.html_page import Page
+
+MakeConfig = Callable[..., Config]
+MakeMeme = Callable[..., Meme]
+Fill = Callable[[Config, Iterable[Meme]], None]
+Built = Callable[..., Path]
+
+
+@pytest.fixture
+def built(config: MakeConfig, fill: Fill, meme: MakeMeme) -> Built:
+    """Builds a dataset of 40 captions with the memes' own pictures, all for training; its folder."""
+
+    def make(pictures: int = 16, **dataset: object) -> Path:
+        settings = config(
+            **{
+                "images": "meme",
+                "near_image": None,
+                "near_text": None,
+                "split": {"validation": 0, "test": 0},
+                "languages": [],
+            }
+            | dataset
+        )
+        rng = random.Random(1)
+        images = []
+        with closing(open_blobs(settings.store)) as blobs:
+            for _ in range(pictures):
+                content = io.BytesIO()
+                colours = rng.randbytes(3 * 4 * 6)
+                Pillow.frombytes("RGB", (4, 6), colours).resize((200, 300)).save(content, "PNG")
+                blobs.put(content.getvalue())
+                images.append(inspect_image(content.getvalue(), max_bytes=10**7, max_pixels=10**7))
+        fill(settings, [meme(f"{n}", f"caption {n} is on a picture", image=images[n % pictures]) for n in range(40)])
+        build_dataset(settings, Silent())
+        return Path(settings.dataset.output)
+
+    return make
+
+
+def pictures_in(folder: Path) -> list[Pillow.Image]:
+    sources = [each["src"] or "" for each in Page((folder / "card.html").read_text(encoding="utf-8")).of("img")]
+    assert all(source.startswith("data:image/jpeg;base64,") for source in sources)
+    return [Pillow.open(io.BytesIO(base64.b64decode(source.partition(",")[2]))) for source in sources]
+
+
+@pytest.mark.parametrize("format_", ["tfrecord", "parquet", "webdataset"])
+def test_a_dozen_small_pictures_are_shown_with_their_source(built: Built, format_: str) -> None:
+    folder = built(format=format_)
+    pictures = pictures_in(folder)
+    assert [picture.size for picture in pictures] == [(160, 240)] * 12
+    assert (folder / "card.html").stat().st_size < 400_000
+    assert "imgflip:" in Page((folder / "card.html").read_text()).text
+
+
+def test_one_picture_is_shown_once(built: Built) -> None:
+    assert len(pictures_in(built(pictures=3))) == 3
+
+
+def test_a_dataset_without_pictures_shows_none(built: Built) -> None:
+    assert pictures_in(built(images="none")) == []
+
+
+def test_counted_records_show_none(built: Built) -> None:
+    assert pictures_in(built(format="dummy")) == []
+
+
+def test_what_may_be_unsafe_is_not_shown(built: Built) -> None:
+    folder = built(nsfw=True)
+    assert read_manifest(folder).records == 40
+    assert pictures_in(folder) == []
+    assert "No pictures are shown" in (folder / "card.html").read_text()
+    assert "not-for-all-audiences" in (folder / "README.md").read_text()
+
+
+def test_too_large_a_picture_is_left_out(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card_pictures, "_MOST_PIXELS", 200 * 300 - 1)
+    assert pictures_in(built()) == []
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    """A real Chromium, without a display."""
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("no Chromium: apt-get install chromium chromium-driver")
+    options = ChromeOptions()
+    options.binary_location = chromium
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    options.add_argument(f"--user-data-dir={profile}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chrome = Chrome(options, ChromeService(driver))
+    chrome.set_page_load_timeout(60)
+    yield chrome
+    chrome.quit()
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_phone_shows_all_of_it_and_nothing_is_refused(browser: Chrome, built: Built, width: int) -> None:
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get((built() / "card.html").as_uri())
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script("return document.images.length") == 12
+    assert browser.execute_async_script(
+        "const done = arguments[0]; const all = [...document.images];"
+        "for (const each of all) each.loading = 'eager';"
+        "Promise.all(all.map((each) => each.decode())).then(() => done(true), () => done(false));"
+    )
+    said = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    assert said == [], "the page's own policy allows all that is on it"
