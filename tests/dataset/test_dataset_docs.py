@@ -3,7 +3,12 @@
 import re
 from pathlib import Path
 
-from dataset.schema import FEATURES
+import yaml
+
+from dataset.counts import FULL
+from dataset.flow.caps import RARE, UNPOPULAR
+from dataset.flow.facts import NO_PICTURE
+from dataset.schema import FEATURES, SCHEMA_VERSION
 from dataset.steps.registry import DUPLICATES, STEPS
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +22,25 @@ def test_it_names_every_step_and_feature() -> None:
 
 def test_it_names_every_reason() -> None:
     code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "dataset").rglob("*.py"))
-    reasons = set(re.findall(r'Drop\("([^"]+)"\)', code)) | set(re.findall(r'dropped\["([^"]+)"\]', code))
-    assert len(reasons) > 10
+    reasons = {FULL, RARE, UNPOPULAR, *NO_PICTURE.values(), "picture missing", "picture damaged"}
+    for pattern in (r'Drop\("([^"]+)"', r'dropped\["([^"]+)"\]', r'"(near duplicate|same picture)"'):
+        found = set(re.findall(pattern, code))
+        assert found, pattern
+        reasons |= found
+    assert len(reasons) > 20
     for reason in reasons:
         assert f"`{reason}`" in PAGE, reason
+
+
+def test_it_tells_of_copies_splits_and_what_the_next_build_goes_on_from() -> None:
+    settings = yaml.safe_load((ROOT / "configs" / "default.yaml").read_text(encoding="utf-8"))["dataset"]
+    for name in ("near_text", "near_image"):
+        assert f"`{name}` ({settings[name]})" in PAGE, name
+    for name in ("keep_work", "split.by", "split.salt", "validation_from", "test_from", "shard_records"):
+        assert f"`{name}" in PAGE, name
+    assert f"## Feature schema (version {SCHEMA_VERSION})" in PAGE
+
+
+def test_its_picture_of_a_card_is_there_and_small() -> None:
+    (picture,) = re.findall(r"!\[[^]]+\]\((images/dataset-card[^)]+)\)", PAGE)
+    assert 10_000 < (ROOT / "docs" / picture).stat().st_size <= 200_000
