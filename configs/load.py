@@ -4,6 +4,7 @@ import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -86,6 +87,8 @@ def _masked_value(value: Any) -> Any:
             return mask_url(value)
         case tuple():
             return [_masked_value(item) for item in value]
+        case date():
+            return value.isoformat()
     return value
 
 

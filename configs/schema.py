@@ -3,6 +3,7 @@
 A model here has no default values on purpose: a key is documented once, beside its default.
 """
 
+from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -133,9 +134,12 @@ class Templates(Section):
 
 
 class Split(Section):
+    by: Literal["caption", "template", "time"]
     validation: Fraction
     test: Fraction
     salt: str
+    validation_from: date | None
+    test_from: date | None
 
 
 class Dataset(Section):
@@ -157,6 +161,8 @@ class Dataset(Section):
     profanity_allow: tuple[str, ...]
     profanity_deny: tuple[str, ...]
     nsfw: bool
+    near_text: Annotated[float, Field(gt=0, le=1)] | None
+    near_image: Annotated[int, Field(ge=0, le=12)] | None
     templates: Positive | None
     captions_per_template: Positive | None
     min_captions_per_template: Count
@@ -166,6 +172,7 @@ class Dataset(Section):
     compression: Literal["none", "gzip", "zstd"]
     min_word_count: Positive
     max_words: Positive
+    keep_work: bool
     images: Literal["none", "template", "meme", "inpainted"]
 
 

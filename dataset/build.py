@@ -1,44 +1,61 @@
 """`memeloom build-dataset`: from the catalog to shards, vocabulary, card and manifest.
 
-Three passes, memory bounded by one partition of captions (about 20,000) and by the number of templates:
-every meme goes through the steps and is spilled by the hash of its caption; the sorted captions are counted
-by template; then those that stay are written in the order of their hashes.
+The way of a caption, as `dataset/flow/` has it, a module a step:
+
+    cut      the catalog into pieces, of which a new meme changes one
+    filter   a piece through the steps, into a block
+    near     find copies among all blocks
+    choose   what is left without copies, range by range of the order
+    caps     which templates, and how many captions of each
+    write    a range of the order, into a shard
+
+Every step but `caps` is done by workers, which hand on by files in a work folder beside the dataset. A file there is
+named after what it was made from: a build that was killed goes on where it was, and a later one does only what is new.
 """
 
-import itertools
-import shutil
+import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
-from catalog.blobs import open_blobs
+import numpy as np
+
 from catalog.documents import DocumentStore, open_documents
 from catalog.standing import Standing
 from configs.errors import MemeloomError
 from configs.load import mask_url
+from configs.outputs import atomic_file
 from configs.progress import Progress
 from configs.runs import Summary
 from configs.schema import Config
+from dataset.counts import Copies, Drops
 from dataset.describe import describe_dataset
-from dataset.filtering import Partition, filter_partition, prepare
-from dataset.folder import replaced_folder
-from dataset.formats.registry import check_format, tensorflow_reads
+from dataset.flow.block import PREFIX_BITS, Head, open_block
+from dataset.flow.caps import LIMIT, Caps, cap
+from dataset.flow.choose import Choose, choose
+from dataset.flow.cut import cut
+from dataset.flow.facts import naming_of, told
+from dataset.flow.filter import Filter, filter_piece, near_settings, prepare
+from dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
+from dataset.flow.work import Plan, WorkFolder, digest_of
+from dataset.flow.write import WriteShard, Written, write_shard
+from dataset.folder import replaced_folder, work_folder
+from dataset.formats.registry import FORMATS, check_format, tensorflow_reads
 from dataset.manifest import Manifest, Shard
-from dataset.pictures import NO_PICTURE, chosen_picture, with_pictures
-from dataset.schema import DatasetRecord
-from dataset.select import Caps, TemplateTally, tally_templates, unique
-from dataset.shards import ShardWriter
-from dataset.spill import Row, Spill
-from dataset.steps.contract import Caption, Drop, caption_of
-from dataset.steps.registry import DUPLICATES
-from dataset.tally import RecordTally
-from engine.pool import run_partitions
+from dataset.tally import WORDS, Tally
+from dataset.words import most_common
+from engine.pool import Workers, open_workers
 
-_PARTITION_CAPTIONS = 4000
-# Fewer memes than this are filtered before other processes have started.
+# Captions that one worker holds at once while copies are sorted out.
+_CHOSEN_AT_ONCE = 250_000
+# Fewer memes than this are done before other processes have started.
 _WORTH_A_POOL = 20_000
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class EmptyDataset(MemeloomError):
@@ -48,139 +65,207 @@ class EmptyDataset(MemeloomError):
 def build_dataset(config: Config, progress: Progress) -> Summary:
     """Build the dataset that `config.dataset` describes from the catalog, in place of a former one.
 
-    The same catalog, settings and code give the same bytes, whatever store the catalog is in and in
-    whatever order it was filled.
+    The same catalog, settings and code give the same bytes, whatever store the catalog is in, in whatever order it
+    was filled, and whoever did the work, in one go or after kills.
 
     Raises:
         EmptyDataset: the catalog is empty, or no caption passed; the line says why.
         ConfigError: a setting that cannot be used.
-        MemeloomError: the output cannot be written or holds something else; a store failed.
+        MemeloomError: the output cannot be written or holds something else; a store failed; a worker died.
     """
     # What is wrong with the settings shows before anything is touched.
     prepare(config.dataset)
     check_format(config.dataset)
-    with closing(open_documents(config.store)) as documents, replaced_folder(Path(config.dataset.output)) as folder:
-        return _Build(config, documents, folder, progress).run()
+    output = Path(config.dataset.output)
+    with closing(open_documents(config.store)) as documents, replaced_folder(output) as folder:
+        work = WorkFolder(work_folder(output))
+        summary = _Build(config, documents, work, folder, progress).run()
+        if not config.dataset.keep_work:
+            work.remove()
+        return summary
 
 
 class _Build:
-    """One build: the store it reads, the folder it fills, and what it has counted so far."""
+    """One build: the store it reads, the folders it fills, and what it has counted so far."""
 
-    def __init__(self, config: Config, documents: DocumentStore, folder: Path, progress: Progress) -> None:
+    def __init__(
+        self, config: Config, documents: DocumentStore, work: WorkFolder, folder: Path, progress: Progress
+    ) -> None:
         self._config = config
         self._settings = config.dataset
         self._documents = documents
+        self._work = work
         self._folder = folder
         self._progress = progress
         self._catalog = documents.counts()
-        self._templates = Standing(documents.templates())
-        self._dropped: Counter[str] = Counter()
+        templates = list(documents.templates())
+        self._standing = Standing(templates)
+        self._plan: Plan = work.write_plan(config.dataset, naming_of(templates))
+        self._drops = Drops()
+        self._copies = Copies()
+        self._templates: dict[int, list[str]] = {}
         self._seconds: dict[str, float] = {}
+        self._reused: Counter[str] = Counter()
+        # A digest of what blocks and naming say together.
+        self._content = ""
 
     def run(self) -> Summary:
-        """All passes; the manifest last."""
+        """All steps; the manifest last."""
         started = time.perf_counter()
         if not self._catalog.memes:
+            self._work.remove()
             where = mask_url(self._config.store.documents)
             raise EmptyDataset(f"{where} holds no memes; run `memeloom crawl` or `memeloom import` first")
-        with self._timed("filter"):
-            spill = self._filter()
-        with self._timed("select"):
-            tallies = tally_templates(self._unique(spill, Counter()))
-        with self._timed("write"):
-            tally, shards = self._write(spill, tallies)
-        if not shards:
-            raise EmptyDataset(f"no caption is left of {self._catalog.memes:,} memes: {self._reasons()}")
-        shutil.rmtree(self._folder / "spill")
-        manifest = describe_dataset(
-            self._folder, self._settings, self._catalog, self._templates, tally, self._dropped, shards
-        )
-        self._seconds["total"] = time.perf_counter() - started
-        return self._summary(manifest)
-
-    def _filter(self) -> Spill:
-        """Every meme through the steps; what they keep lies in the spill."""
-        folder = self._folder / "spill"
-        folder.mkdir()
-        spill = Spill(folder, self._catalog.memes)
         engine = self._config.engine
         if engine.kind == "local" and self._catalog.memes < _WORTH_A_POOL:
             engine = engine.model_copy(update={"workers": 1})
+        with open_workers(engine) as workers:
+            with self._timed("filter"):
+                blocks, rows = self._filter(workers)
+            with self._timed("duplicates"):
+                chosen = self._choose(workers, blocks, rows)
+                caps = cap(self._settings, self._work, chosen, {t: names[0] for t, names in self._templates.items()})
+            with self._timed("write"):
+                written = self._write(workers, blocks, chosen, caps)
+        # Before anything else can go wrong: what was removed from the catalog stays nowhere.
+        self._work.prune(blocks, self._content, {each.folder for each in written})
+        with self._timed("describe"):
+            manifest = self._describe(written, caps)
+        self._seconds["total"] = time.perf_counter() - started
+        return self._summary(manifest)
+
+    def _filter(self, workers: Workers) -> tuple[list[str], int]:
+        """Every meme through the steps; the keys of the blocks, in order, and how many captions are left."""
         self._progress.start("filter captions", self._catalog.memes, "memes")
-        kept = done = 0
-        for lines, dropped, _ in run_partitions(filter_partition, self._partitions(), engine):
-            for line in lines:
-                spill.add(line)
-            self._dropped += dropped
-            kept += len(lines)
-            news = kept + self._dropped.total() - done
-            self._progress.advance(news, kept=len(lines), dropped=news - len(lines))
-            done += news
+        keys: list[str] = []
+        for done in workers.run(filter_piece, self._pieces(keys)):
+            self._progress.advance(done.memes, kept=done.rows, dropped=done.memes - done.rows)
+        content = hashlib.blake2b(digest_size=16)
+        for key in keys:
+            with open_block(self._work.block(key)) as block:
+                head = block.head()
+            content.update(digest_of(key, head.naming).encode())
+            self._drops.add_head(head)
+            self._templates.update((int(number), names) for number, names in head.templates.items())
+        self._content = content.hexdigest()
         self._progress.finish()
-        return spill
+        return keys, self._drops.rows
 
-    def _partitions(self) -> Iterator[Partition]:
-        captions = self._captions()
-        while batch := list(itertools.islice(captions, _PARTITION_CAPTIONS)):
-            yield Partition(self._settings, batch)
-
-    def _captions(self) -> Iterator[Caption]:
-        """The captions of the catalog, in order of id, with the picture that the dataset asks for."""
-        for meme in map(self._templates.applied, self._documents.scan()):
-            outcome = caption_of(meme, self._templates.get(meme.template.id) if meme.template else None)
-            if isinstance(outcome, Drop):
-                self._dropped[outcome.reason] += 1
-                continue
-            caption = outcome.caption
-            if self._settings.images == "none":
-                yield caption
-            elif picture := chosen_picture(self._settings.images, meme, self._templates.get(caption.template)):
-                yield caption.with_picture(picture)
+    def _pieces(self, keys: list[str]) -> Iterator[Filter]:
+        """The pieces of the catalog that are not blocks yet. keys: takes those of all."""
+        for key, records in cut(self._documents.records(), self._plan.digest):
+            keys.append(key)
+            head = self._known(key)
+            if head is None:
+                yield Filter(self._work.root, self._plan.whole, key, records)
             else:
-                self._dropped[NO_PICTURE[self._settings.images]] += 1
+                self._reused["memes"] += head.memes
+                self._progress.advance(head.memes, kept=head.rows, dropped=head.memes - head.rows)
 
-    def _unique(self, spill: Spill, dropped: Counter[str]) -> Iterator[Row]:
-        rows = spill.sorted_rows()
-        return unique(rows, dropped) if DUPLICATES in self._settings.steps else rows
+    def _known(self, key: str) -> Head | None:
+        """What is told of a block, if it is whole and its templates are still called and merged as they were."""
+        try:
+            with open_block(self._work.block(key)) as block:
+                if not block.whole():
+                    return None
+                head = block.head()
+        except (OSError, MemeloomError):
+            return None
+        return head if all(told(self._plan.naming, name) == was for name, was in head.naming.items()) else None
 
-    def _write(self, spill: Spill, tallies: Mapping[str, TemplateTally]) -> tuple[RecordTally, list[Shard]]:
-        """The captions that stay, into shards."""
-        captions = sum(tally.captions for tally in tallies.values())
-        rows = Caps(self._settings, tallies).apply(self._unique(spill, self._dropped), self._dropped)
-        tally = RecordTally(self._folder / "words")
-        written = 0
-        self._progress.start("write records", captions, "captions")
-        with ShardWriter(self._folder, self._settings) as writer:
-            for row, picture in self._with_pictures(rows):
-                record = self._record(row, tallies[row.template], picture)
-                writer.write(record)
-                tally.add(row.split, tallies[row.template].slug, record)
-                written += 1
-                if written % _PARTITION_CAPTIONS == 0:
-                    self._progress.advance(_PARTITION_CAPTIONS)
-            shards = writer.finish()
-        self._progress.advance(written % _PARTITION_CAPTIONS)
+    def _choose(self, workers: Workers, blocks: Sequence[str], rows: int) -> list[str]:
+        """What is left without copies: the names of the results, in order."""
+        folder = self._content
+        wanted = near_settings(self._settings)
+        parts = -(-rows // ROWS_AT_ONCE)
+        kinds: dict[Kind, bool] = {"words": wanted.words, "pictures": wanted.pictures and self._drops.pictures}
+        looking = [
+            FindNear(self._work.root, self._plan.whole, blocks, f"near/{folder}", kind, number, part, parts)
+            for kind, wish in kinds.items()
+            if wish
+            for number in range(KINDS[kind])
+            for part in range(parts)
+        ]
+        near = self._once(workers, "find copies", find_near, looking)
+        for name in near:
+            self._copies.add_samples(self._work.told(name))
+        parts = _power_of_two(rows, _CHOSEN_AT_ONCE)
+        choosing = [
+            Choose(self._work.root, self._plan.whole, blocks, near, f"chosen/{folder}", part, parts)
+            for part in range(parts)
+        ]
+        chosen = self._once(workers, "leave out copies", choose, choosing)
+        for name in chosen:
+            result = self._work.told(name)
+            self._drops.add_hashed(result["dropped"])
+            self._copies.add_clusters(result["clusters"])
+        return chosen
+
+    def _once(self, workers: Workers, stage: str, function: Callable[[Any], str], tasks: Sequence[Any]) -> list[str]:
+        """The results of `tasks`, in their order; those that are there are not made again."""
+        missing = [task for task in tasks if not self._work.has_result(task.name)]
+        self._progress.start(stage, len(missing), "parts")
+        for _ in workers.run(function, missing):
+            self._progress.advance(1)
         self._progress.finish()
-        return tally, shards
+        return [task.name for task in tasks]
 
-    def _with_pictures(self, rows: Iterator[Row]) -> Iterator[tuple[Row, bytes | None]]:
-        if self._settings.images == "none":
-            yield from ((row, None) for row in rows)
-            return
-        with closing(open_blobs(self._config.store)) as blobs:
-            yield from with_pictures(rows, blobs, self._dropped)
+    def _write(self, workers: Workers, blocks: Sequence[str], chosen: Sequence[str], caps: Caps) -> list[Written]:
+        """The captions that stay, into shards: train, validation, test, each in order."""
+        limits = np.array([(template, *last) for template, last in sorted(caps.limits.items())], LIMIT)
+        name = f"chosen/{self._content}/limits"
+        with atomic_file(self._work.path(name)) as stream:
+            stream.write(limits.tobytes())
+        suffix = FORMATS[self._settings.format].suffixes[self._settings.compression]
+        store = None if self._settings.images == "none" else self._config.store
+        tasks = [
+            WriteShard(
+                self._work.root, self._plan.whole, blocks, chosen, name, split, number, shards,
+                f"{split}-{number:05}-of-{shards:05}{suffix}", store,
+            )
+            for split, records in caps.splits.items() if records
+            for shards in [_power_of_two(records, self._settings.shard_records)]
+            for number in range(shards)
+        ]  # fmt: skip
+        self._progress.start("write records", sum(caps.splits.values()), "captions")
+        written: dict[str, Written] = {}
+        for done in workers.run(write_shard, tasks):
+            self._progress.advance(done.records)
+            self._reused["shards"] += not done.new
+            written[done.task.file] = done
+        self._progress.finish()
+        return [written[task.file] for task in tasks]
 
-    def _record(self, row: Row, template: TemplateTally, picture: bytes | None) -> DatasetRecord:
-        return DatasetRecord(
-            id=row.id,
-            template=row.template,
-            template_name=template.name,
-            source=row.source,
-            split=row.split,
-            text="".join([box + self._settings.separator for box in row.boxes]),
-            boxes=row.boxes,
-            image_key=row.image_key,
-            image=picture,
+    def _describe(self, written: Sequence[Written], caps: Caps) -> Manifest:
+        """Lay the shards into the folder, and say what is in them."""
+        tally, shards, missing = Tally(), [], Counter[tuple[str, str]]()
+        words = []
+        for each in written:
+            stored = f"shards/{each.folder}"
+            facts = self._work.read(f"{stored}/tally.json")
+            tally.add(each.task.split, facts)
+            missing.update({(reason, source): n for reason, source, n in facts["dropped"]})
+            words.append(self._work.path(f"{stored}/{WORDS}"))
+            if each.records:
+                self._work.link(f"{stored}/{each.task.file}", self._folder / each.task.file)
+                shards.append(Shard(
+                    name=each.task.file, split=each.task.split, records=each.records, bytes=facts["bytes"],
+                    sha256=facts["sha256"],
+                ))  # fmt: skip
+        self._drops.add_capped(caps, tally.sources, missing)
+        if not shards:
+            raise EmptyDataset(f"no caption is left of {self._catalog.memes:,} memes: {self._drops.line()}")
+        common = most_common(words, self._settings.min_word_count, self._settings.max_words, self._work.path("words"))
+        return describe_dataset(
+            self._folder,
+            self._settings,
+            self._catalog,
+            self._standing,
+            tally,
+            common,
+            self._drops,
+            self._copies,
+            shards,
         )
 
     def _summary(self, manifest: Manifest) -> Summary:
@@ -196,6 +281,7 @@ class _Build:
                 "words": manifest.words,
                 "shards": len(manifest.shards),
                 "bytes": sum(shard.bytes for shard in manifest.shards),
+                **{f"{name} as they were": n for name, n in self._reused.items() if n},
             },
             reasons=manifest.dropped,
             outputs={"dataset": output, "card": f"{output}/README.md", **self._warning()},
@@ -209,11 +295,16 @@ class _Build:
         packed = f" packed with {self._settings.compression}" if self._settings.format == "tfrecord" else ""
         return {"mind": f"TensorFlow, and so `memeloom train`, cannot read {self._settings.format}{packed}"}
 
-    def _reasons(self) -> str:
-        return ", ".join(f"{count:,} {reason}" for reason, count in self._dropped.most_common())
-
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
         self._seconds[phase] = time.perf_counter() - started
+
+
+def _power_of_two(count: int, each: int) -> int:
+    """How many parts of about `each` make `count`: growth changes their number seldom, and no boundary then."""
+    parts = 1
+    while parts * each < count and parts < 1 << PREFIX_BITS:
+        parts *= 2
+    return parts

@@ -1,15 +1,17 @@
-"""Which split a caption falls in, and where it stands in the shuffled order: both by hash alone.
+"""Which split a caption falls in, and where it stands in the shuffled order.
 
-Nothing but the caption itself decides, so adding or removing others moves none, and the same words
-on the same template are always on the same side.
+The order is a hash of the caption. The split is a hash of the caption or of its template, or the time of the post:
+nothing but the meme itself decides, so adding or removing others moves none.
 """
 
 import hashlib
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from typing import NamedTuple, TypeAlias
 
 from configs.errors import ConfigError
 from configs.schema import Split as SplitSettings
+from dataset.flow.facts import NEVER
 from dataset.schema import Split
 
 _WHOLE = 2**64
@@ -18,33 +20,72 @@ _WHOLE = 2**64
 class Place(NamedTuple):
     """The fate of a caption.
 
-    split: where it belongs. order: 32 hex digits; captions are sorted by it, and equal captions of one
-    template have equal ones.
+    split: where it belongs; None for a meme of unknown time where time decides.
+    order: 16 bytes; captions are sorted by them, and equal captions of one template have equal ones.
     """
 
-    split: Split
-    order: str
+    split: Split | None
+    order: bytes
+
+
+def caption_hash(template: str, boxes: Sequence[str], key: bytes = b"") -> bytes:
+    """24 bytes that equal captions of one template share, whatever their case, spacing and boxes."""
+    words = " ".join(" ".join(boxes).casefold().split())
+    return hashlib.blake2b(f"{template}\0{words}".encode(), digest_size=24, key=key).digest()
+
+
+_Side: TypeAlias = Callable[[str, int, int], Split | None]
 
 
 class Splitter:
     """Places captions as `dataset.split` says.
 
     Raises:
-        ConfigError: validation and test leave nothing to train on.
+        ConfigError: validation and test leave nothing to train on, or dates are missing or in the wrong order.
     """
 
     def __init__(self, settings: SplitSettings) -> None:
+        self._key = hashlib.blake2b(settings.salt.encode(), digest_size=32).digest()
+        self._side = _by_time(settings) if settings.by == "time" else self._by_share(settings)
+
+    def place(self, template: str, boxes: Sequence[str], posted: int = NEVER) -> Place:
+        """The place of a caption: by its template and its words, whatever their case, spacing and boxes."""
+        digest = caption_hash(template, boxes, self._key)
+        return Place(self._side(template, int.from_bytes(digest[:8], "big"), posted), digest[8:])
+
+    def _by_share(self, settings: SplitSettings) -> _Side:
         if settings.validation + settings.test >= 1:
             raise ConfigError("dataset.split: validation and test together must stay below 1")
-        self._key = hashlib.blake2b(settings.salt.encode(), digest_size=32).digest()
-        self._test = int(settings.test * _WHOLE)
-        self._held_out = int((settings.test + settings.validation) * _WHOLE)
+        test, held_out = int(settings.test * _WHOLE), int((settings.test + settings.validation) * _WHOLE)
 
-    def place(self, template: str, boxes: Sequence[str]) -> Place:
-        """The place of a caption: by its template and its words, whatever their case, spacing and boxes."""
-        words = " ".join(" ".join(boxes).casefold().split())
-        content = f"{template}\0{words}".encode()
-        digest = hashlib.blake2b(content, digest_size=24, key=self._key).digest()
-        share = int.from_bytes(digest[:8], "big")
-        split: Split = "test" if share < self._test else "validation" if share < self._held_out else "train"
-        return Place(split, digest[8:].hex())
+        def side(share: int) -> Split:
+            return "test" if share < test else "validation" if share < held_out else "train"
+
+        if settings.by == "caption":
+            return lambda _, share, __: side(share)
+        return lambda template, _, __: side(self._share_of(template))
+
+    def _share_of(self, template: str) -> int:
+        """All captions of a template have the same share."""
+        return int.from_bytes(hashlib.blake2b(template.encode(), digest_size=8, key=self._key).digest(), "big")
+
+
+def _by_time(settings: SplitSettings) -> _Side:
+    validation, test = settings.validation_from, settings.test_from
+    if validation is None and test is None:
+        raise ConfigError("dataset.split: by time needs validation_from or test_from, the day on which a split begins")
+    if validation and test and validation >= test:
+        raise ConfigError("dataset.split: validation_from must lie before test_from")
+    tested, validated = _begin(test), _begin(validation)
+
+    def side(_: str, __: int, posted: int) -> Split | None:
+        if posted == NEVER:
+            return None
+        return "test" if posted >= tested else "validation" if posted >= validated else "train"
+
+    return side
+
+
+def _begin(day: date | None) -> int:
+    """Midnight in UTC, in microseconds since 1970."""
+    return NEVER if day is None else round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000

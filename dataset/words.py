@@ -9,8 +9,8 @@ import itertools
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from operator import itemgetter
 from pathlib import Path
 
@@ -33,36 +33,53 @@ class WordTally:
         self._folder = folder
         self._counts: Counter[str] = Counter()
         self._runs: list[Path] = []
-        self._made = 0
 
     def add(self, words: Iterable[str]) -> None:
         """Count each of `words`."""
         self._counts.update(words)
         if len(self._counts) > _MOST_IN_MEMORY:
-            self._spill(sorted(self._counts.items()))
+            self._folder.mkdir(exist_ok=True)
+            self._runs.append(_write(self._folder / f"{len(self._runs):05}.txt", sorted(self._counts.items())))
             self._counts.clear()
 
-    def most_common(self, least: int, most: int) -> list[tuple[str, int]]:
-        """The `most` words that stand most often, if at least `least` times; equally frequent ones by code point."""
-        while len(self._runs) > _MERGED:
-            merging, self._runs = self._runs[:_MERGED], self._runs[_MERGED:]
-            with ExitStack() as files:
-                self._spill(_merged([_read(path, files) for path in merging]))
-        with ExitStack() as files:
-            merged = _merged([sorted(self._counts.items()), *(_read(path, files) for path in self._runs)])
-            common = heapq.nsmallest(most, ((-count, word) for word, count in merged if count >= least))
+    def write(self, path: Path) -> None:
+        """Write each word and its count, a line each, in order of the words."""
+        with _opened(self._runs) as runs:
+            _write(path, _merged([sorted(self._counts.items()), *runs]))
         if self._runs:
             shutil.rmtree(self._folder)
-            self._runs.clear()
-        return [(word, -count) for count, word in common]
 
-    def _spill(self, counts: Iterable[tuple[str, int]]) -> None:
-        self._folder.mkdir(exist_ok=True)
-        path = self._folder / f"{self._made:05}.txt"
-        with path.open("w", encoding="utf-8", newline="\n") as run:
-            run.writelines(f"{word} {count}\n" for word, count in counts)
-        self._made += 1
-        self._runs.append(path)
+
+def most_common(paths: Sequence[Path], least: int, most: int, folder: Path) -> list[tuple[str, int]]:
+    """The `most` words that stand most often in all of what `WordTally.write` wrote to `paths`.
+
+    least: how often a word must stand to be among them. Equally frequent ones come by code point.
+    folder: a folder that is not there, for files in between.
+    """
+    paths, made = list(paths), 0
+    while len(paths) > _MERGED:
+        folder.mkdir(exist_ok=True)
+        merging, paths = paths[:_MERGED], paths[_MERGED:]
+        with _opened(merging) as runs:
+            paths.append(_write(folder / f"{made:05}.txt", _merged(runs)))
+        made += 1
+    with _opened(paths) as runs:
+        common = heapq.nsmallest(most, ((-count, word) for word, count in _merged(runs) if count >= least))
+    if made:
+        shutil.rmtree(folder)
+    return [(word, -count) for count, word in common]
+
+
+def _write(path: Path, counts: Iterable[tuple[str, int]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="\n") as run:
+        run.writelines(f"{word} {count}\n" for word, count in counts)
+    return path
+
+
+@contextmanager
+def _opened(paths: Iterable[Path]) -> Iterator[list[Iterator[tuple[str, int]]]]:
+    with ExitStack() as files:
+        yield [_read(path, files) for path in paths]
 
 
 def _merged(runs: Iterable[Iterable[tuple[str, int]]]) -> Iterator[tuple[str, int]]:

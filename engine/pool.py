@@ -7,13 +7,14 @@ strangers made: a partition that kills its worker, or takes too long, is an answ
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
 from configs.progress import Progress, Silent
 from configs.schema import Engine
 from engine.crew import Crew, Guard, Lost, Supervisor
+from engine.standing import Standing
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -60,6 +61,47 @@ def try_partitions(
         Exception: whatever `opened` or its function raised.
     """
     return _supervised(opened, partitions, engine, guard)
+
+
+class Workers:
+    """Workers that stay for several rounds of work; see `open_workers`."""
+
+    def __init__(self, crew: Crew | None) -> None:
+        self._crew = crew
+
+    def run(self, function: Callable[[P], R], partitions: Iterable[P]) -> Iterator[R]:
+        """As `run_partitions`; one round must have ended before the next begins."""
+        if self._crew is None:
+            yield from map(function, partitions)
+            return
+        calls = ((function, partition) for partition in partitions)
+        with closing(Supervisor(self._crew, calls, None).run()) as done:
+            for _, outcome in done:
+                if isinstance(outcome, Lost):
+                    raise TypeError("a worker is not lost without a guard")
+                yield outcome.result()
+
+
+@contextmanager
+def open_workers(engine: Engine) -> Iterator[Workers]:
+    """Workers for work of our own in several rounds, started once and when first needed.
+
+    engine: as for `run_partitions`. At the end, and on any error, all workers end.
+    """
+    if engine.kind == "local" and (engine.workers or available_cores()) == 1:
+        yield Workers(None)
+        return
+    with _crew(pickle.dumps(partial(_unchanged, _call)), engine, None) as crew:
+        standing = Standing(crew)
+        try:
+            yield Workers(standing)
+        finally:
+            standing.end()
+
+
+def _call(call: tuple[Callable[[P], R], P]) -> R:
+    function, partition = call
+    return function(partition)
 
 
 def available_cores() -> int:

@@ -1,1 +1,1 @@
-"""The filter steps: small functions, a caption in, `Keep` of a caption or `Drop` with its reason out."""
+"""The filter steps: small functions, a caption in, a caption or `Drop` with its reason out."""

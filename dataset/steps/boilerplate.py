@@ -9,7 +9,7 @@ decided by reading what 260,000 captions of a meme site say around the names of 
 import re
 from typing import Final
 
-from dataset.steps.contract import Caption, Drop, Keep, Outcome
+from dataset.steps.contract import Caption, Drop, Outcome
 
 # Sites and apps that put their name on pictures. Their addresses are marks; their names only after "made with".
 _SITES: Final = (
@@ -50,6 +50,10 @@ _TALK = re.compile(
     r"|that|the|they|this|to|typed?|use|using|via|visit|was|we|were|when|who|why|with|without|you|your)|[,:])$",
     re.IGNORECASE,
 )
+# Every mark holds one of these.
+MARK_HINTS: Final = (
+    "@", "/", ".co", ".net", ".org", ".m", "www.", "©", "copyright", "(c)", "made ", "via ", "powered by", "d with ",
+)  # fmt: skip
 _SENTENCE_ENDS = (".", "!", "?", "…", '"', "”", ")", "*")
 
 
@@ -58,8 +62,9 @@ def strip_boilerplate(caption: Caption) -> Outcome:
 
     Drop ``boilerplate``: nothing else is left, or the address of a page stands in the middle of a text.
     """
-    if not _suspicious(" ".join(caption.boxes).lower()):
-        return Keep(caption)
+    text = " ".join(caption.boxes).lower()
+    if not any(hint in text for hint in MARK_HINTS):
+        return caption
     last = max(at for at, box in enumerate(caption.boxes) if box.strip())
     boxes = tuple(
         [
@@ -70,28 +75,8 @@ def strip_boilerplate(caption: Caption) -> Outcome:
     if any(map(_IN_THE_MIDDLE.search, boxes)):
         return Drop("boilerplate")
     if boxes == caption.boxes:
-        return Keep(caption)
-    return Keep(caption.with_boxes(boxes)) if any(map(str.strip, boxes)) else Drop("boilerplate")
-
-
-def _suspicious(text: str) -> bool:
-    """Whether a closer look is worthwhile: every mark holds one of these. Plain searches are quick."""
-    return (
-        "@" in text
-        or "/" in text
-        or ".co" in text
-        or ".net" in text
-        or ".org" in text
-        or ".m" in text
-        or "www." in text
-        or "©" in text
-        or "copyright" in text
-        or "(c)" in text
-        or "made " in text
-        or "via " in text
-        or "powered by" in text
-        or "d with " in text
-    )
+        return caption
+    return caption.with_boxes(boxes) if any(map(str.strip, boxes)) else Drop("boilerplate")
 
 
 def _without_marks(box: str) -> str:

@@ -1,9 +1,9 @@
-"""What a filter step is: a caption in, `Keep(caption)` or `Drop(reason)` out."""
+"""What a filter step is: a caption in, a caption or `Drop(reason)` out."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from catalog.records import Image, Meme, Template
+from catalog.records import Image
 
 
 class Caption(NamedTuple):
@@ -36,12 +36,6 @@ class Caption(NamedTuple):
         return self._replace(image_key=picture.key, width=picture.width, height=picture.height)
 
 
-class Keep(NamedTuple):
-    """The caption stays, as it is here."""
-
-    caption: Caption
-
-
 class Drop(NamedTuple):
     """The caption goes.
 
@@ -53,29 +47,13 @@ class Drop(NamedTuple):
     detail: str = ""
 
 
-Outcome: TypeAlias = Keep | Drop
+Outcome: TypeAlias = Caption | Drop
 Step: TypeAlias = Callable[[Caption], Outcome]
 
 
-def caption_of(meme: Meme, template: Template | None = None) -> Outcome:
-    """The caption of a meme; ``no template`` if nobody knows what it is made on (a model is asked for one).
-
-    template: the record of the template it is made on, if the catalog has one.
-    """
-    if meme.template is None:
-        return Drop("no template")
-    caption = Caption(
-        id=meme.id,
-        source=meme.source,
-        template=meme.template.id,
-        template_name=meme.template.name,
-        template_slug=meme.template.slug,
-        boxes=meme.caption,
-        over_18=bool(meme.over_18),
-        image_key="",
-        box_count=(template.box_count or len(template.boxes) or None) if template else None,
-    )
-    return Keep(caption.with_picture(meme.image) if meme.image else caption)
+def keep(caption: Caption) -> Outcome:
+    """The step that does nothing."""
+    return caption
 
 
 def apply_steps(steps: Sequence[Step], caption: Caption) -> Outcome:
@@ -84,5 +62,5 @@ def apply_steps(steps: Sequence[Step], caption: Caption) -> Outcome:
         outcome = step(caption)
         if isinstance(outcome, Drop):
             return outcome
-        caption = outcome.caption
-    return Keep(caption)
+        caption = outcome
+    return caption

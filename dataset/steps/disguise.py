@@ -23,7 +23,7 @@ _USUAL = (
 )  # fmt: skip
 # A letter twice, and it is another word: Shiite.
 _OTHER_DOUBLED = frozenset({"shiite", "shiites"})
-_SIGNS = "*#%$@&"
+SIGNS = re.compile(r"[*#%$@&]")
 _BETWEEN = (" ", ".", "-", "_", "*", ",", "/", "  ", ". ", ", ", " - ")
 _STRETCHED = re.compile(r"[a-z]*([a-z])\1\1[a-z]*")
 _SPACED = re.compile(r"(?<![^\W_])[^\W_](?:(?:[ .,*/_-]|  | - |[.,] )[^\W_]){2,}(?![^\W_])")
@@ -109,7 +109,7 @@ class Disguises:
 
 def has_signs(text: str) -> bool:
     """Whether a word may be starred in `text`."""
-    return any(sign in text for sign in _SIGNS)
+    return SIGNS.search(text) is not None
 
 
 def doubled(word: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from catalog.english import COMMON_WORDS
 from configs.errors import ConfigError
-from dataset.steps.contract import Caption, Drop, Keep, Outcome, Step
+from dataset.steps.contract import Caption, Drop, Outcome, Step, keep
 
 # What a detector says of a text: the probability of English, and that of the other wanted languages together.
 Shares: TypeAlias = Callable[[str], tuple[float, float]]
@@ -65,7 +65,7 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
         ConfigError: the detector does not know a language.
     """
     if not languages:
-        return Keep
+        return keep
     load = _langdetect_shares if detector == "langdetect" else _py3langid_shares
     shares, least, prior = load(tuple(languages)), _LEAST[detector], _prior(languages)
     english_wanted = "en" in languages
@@ -76,15 +76,15 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
         text = " ".join(caption.boxes).lower()
         # Four of five captions are so plainly English that no detector needs to look.
         if _balance({*text.split()}) >= plain:
-            return Keep(caption)
+            return caption
         evidence = english_evidence(text)
         if evidence >= plain:
-            return Keep(caption)
+            return caption
         english, others = shares(text)
         rest = max(1 - english - others, least)
         english = max(english, least) * math.exp(evidence)
         odds = (others + english) / rest if english_wanted else max(others, least) / (rest + english)
-        return Keep(caption) if prior + math.log(odds) >= needed else Drop("language")
+        return caption if prior + math.log(odds) >= needed else Drop("language")
 
     return step
 

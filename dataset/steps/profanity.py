@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from dataset.steps.contract import Caption, Drop, Keep, Outcome, Step
-from dataset.steps.disguise import Disguises, doubled, has_signs, is_disguised
+from dataset.steps.contract import Caption, Drop, Outcome, Step
+from dataset.steps.disguise import SIGNS, Disguises, doubled, has_signs, is_disguised
+from dataset.steps.screened import Screened, lowered
 from dataset.steps.tiers import INNOCENT, TIERS, Tier, read_spellings, read_tiers
 
 Kind: TypeAlias = Literal["mild", "strong", "slur", "denied"]
@@ -89,7 +90,7 @@ class WordList:
 
     def find(self, text: str) -> list[Found]:
         """The words in `text`, whatever their case; of two in one place both."""
-        text = _lower(text)
+        text = lowered(text)
         if not text.isascii():
             text = text.translate(_PLAIN_LETTERS)
         folded = text.translate(_FOLD)
@@ -104,6 +105,15 @@ class WordList:
             for each in found
             if each.entry in self._kinds and not any(start <= each.start and each.end <= end for start, end in innocent)
         ]
+
+    def suspects(self, text: str) -> Iterator[int]:
+        """Where in a text, long perhaps, `find` may find something; it finds nothing elsewhere."""
+        text = lowered(text)
+        folded = (text if text.isascii() else text.translate(_PLAIN_LETTERS)).translate(_FOLD)
+        for last, _ in self._automaton.iter(folded):
+            yield last
+        for sign in SIGNS.finditer(text):
+            yield sign.start()
 
     def _spelled(self, text: str, folded: str) -> Iterator[Found]:
         for last, meant in self._automaton.iter(folded):
@@ -135,9 +145,9 @@ def forbid_profanity(words: WordList) -> Step:
             return Drop("profanity in the template's name", worst.entry)
         if (worst := _worst(words.find("\n".join(caption.boxes)))) is not None:
             return Drop(f"profanity: {worst.kind}", worst.entry)
-        return Keep(caption)
+        return caption
 
-    return step
+    return Screened(step, words.suspects, name=lambda name: in_name(name) is not None)
 
 
 def censor_profanity(words: WordList) -> Step:
@@ -157,21 +167,13 @@ def censor_profanity(words: WordList) -> Step:
             caption = caption._replace(template_name=name)
         if words.find("\n".join(caption.boxes)):
             caption = caption.with_boxes(tuple([censored(box) for box in caption.boxes]))
-        return Keep(caption)
+        return caption
 
-    return step
+    return Screened(step, words.suspects, name=lambda name: censored_name(name) != name)
 
 
 def _worst(found: Collection[Found]) -> Found | None:
     return max(found, key=lambda each: _KINDS.index(each.kind)) if found else None
-
-
-def _lower(text: str) -> str:
-    """`text` in lower case, character by character where that would change its length."""
-    lowered = text.lower()
-    if len(lowered) == len(text):
-        return lowered
-    return "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

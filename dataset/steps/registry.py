@@ -6,20 +6,20 @@ from types import MappingProxyType
 
 from configs.errors import ConfigError
 from configs.schema import Dataset
-from dataset.steps.boilerplate import strip_boilerplate
-from dataset.steps.contract import Keep, Step, apply_steps
+from dataset.steps.boilerplate import MARK_HINTS, strip_boilerplate
+from dataset.steps.contract import Step, apply_steps, keep
 from dataset.steps.language import require_language
 from dataset.steps.profanity import WordList, censor_profanity, forbid_profanity
+from dataset.steps.screened import Screened, holding
 from dataset.steps.text import (
     collapse_whitespace,
-    forbid_control_characters,
     forbid_empty_boxes,
     forbid_over_18,
     forbid_separator,
     limit_length,
     limit_picture,
     lower_case,
-    require_ascii,
+    only_characters,
     require_box_count,
     require_text,
 )
@@ -40,12 +40,12 @@ def _boxes(settings: Dataset) -> Step:
 
 
 def _image(settings: Dataset) -> Step:
-    return Keep if settings.images == "none" else limit_picture(settings.min_image_side, settings.max_image_aspect)
+    return keep if settings.images == "none" else limit_picture(settings.min_image_side, settings.max_image_aspect)
 
 
 def _profanity(settings: Dataset) -> Step:
     if settings.profanity == "off":
-        return Keep
+        return keep
     words = WordList(settings.profanity_tiers, settings.profanity_allow, settings.profanity_deny)
     return forbid_profanity(words) if settings.profanity == "drop" else censor_profanity(words)
 
@@ -54,13 +54,13 @@ STEPS: Mapping[str, Callable[[Dataset], Step]] = MappingProxyType(
     {
         "whitespace": lambda _: collapse_whitespace,
         "lowercase": lambda _: lower_case,
-        "boilerplate": lambda _: strip_boilerplate,
+        "boilerplate": lambda _: Screened(strip_boilerplate, holding(MARK_HINTS)),
         "boxes": _boxes,
         "separator": lambda settings: forbid_separator(settings.separator),
-        "characters": lambda settings: require_ascii if settings.characters == "ascii" else forbid_control_characters,
+        "characters": lambda settings: only_characters(settings.characters),
         "length": lambda settings: limit_length(settings.min_characters, settings.max_characters),
         "image": _image,
-        "nsfw": lambda settings: Keep if settings.nsfw else forbid_over_18,
+        "nsfw": lambda settings: keep if settings.nsfw else forbid_over_18,
         "language": lambda settings: require_language(
             settings.languages, settings.language_detector, settings.language_threshold
         ),

@@ -23,9 +23,10 @@ WORDS = [
 
 
 @pytest.fixture(autouse=True)
-def _same_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's commit in the middle of a test makes a difference to what is built."""
+def _same_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's commit or edit in the middle of a test makes a difference to what is built."""
     monkeypatch.setattr("dataset.describe.commit", lambda: "test")
+    monkeypatch.setattr("dataset.flow.work.code_digest", lambda: "test")
 
 
 @pytest.fixture(scope="session")
@@ -36,10 +37,11 @@ def settings() -> Dataset:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Callable[..., Config]:
-    """Make settings: everything in `tmp_path`, one process, pictures of any size, these changes to `dataset`."""
+    """Make settings: everything in `tmp_path`, one process, pictures of any size, and these changes to `dataset`."""
 
     def make(**dataset: Any) -> Config:
         base = load_config(environment={})
+        dataset["split"] = base.dataset.split.model_dump() | dataset.get("split", {})
         return base.model_copy(
             update={
                 "store": base.store.model_copy(

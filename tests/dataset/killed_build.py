@@ -35,16 +35,23 @@ def killed_before(function: Callable[..., Any], number: int) -> Callable[..., An
 def main() -> None:
     database, output, number = sys.argv[1:]
     overrides = [f"store.documents=sqlite:///{database}", f"dataset.output={output}", "engine.workers=1"]
-    config = load_config(overrides=[*overrides, "dataset.shard_records=50", "dataset.languages=[]", "dataset.min_image_side=1"], environment={})
+    config = load_config(
+        overrides=[*overrides, "dataset.shard_records=50", "dataset.languages=[]", "dataset.min_image_side=1"],
+        environment={},
+    )
     # Before the builder takes it: nobody's commit in the middle of a test makes a difference.
     runs.commit = lambda: "test"
     from dataset.build import build_dataset
+    from dataset.flow import work
+
+    work.code_digest = lambda: "test"
 
     for name in ("mkdir", "rename", "replace", "unlink"):
         setattr(Path, name, killed_before(getattr(Path, name), int(number)))
     for name in ("fsync", "rmdir"):
         setattr(os, name, killed_before(getattr(os, name), int(number)))
     build_dataset(config, Silent())
+    sys.stdout.write(str(_done))
 
 
 main()

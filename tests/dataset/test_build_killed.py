@@ -57,26 +57,50 @@ def catalogs(config: MakeConfig, fill: Fill, english: MakeMemes) -> tuple[Config
     return settings, former, new
 
 
-def test_killed_at_every_step_in_turn(catalogs: tuple[Config, dict[str, bytes], dict[str, bytes]]) -> None:
+def test_killed_at_moments_all_along_the_way(catalogs: tuple[Config, dict[str, bytes], dict[str, bytes]]) -> None:
     settings, former, new = catalogs
     folder = Path(settings.dataset.output)
+    work = folder.with_name(".dataset.work")
+    aside, begun = (shutil.copytree(each, folder.with_name(f"aside{each.name}")) for each in (folder, work))
+
+    def restore() -> None:
+        for where, source in ((folder, aside), (work, begun)):
+            shutil.rmtree(where, ignore_errors=True)
+            shutil.copytree(source, where)
+
+    done = subprocess.run(command(settings, 10**9), capture_output=True, text=True, timeout=120, check=True)
+    steps = int(done.stdout)
+    assert content(folder) == new
+    restore()
     seen = set()
-    for number in range(0, 400, 3):
-        if not killed_build(settings, number):
-            break
+    moments = sorted({*range(0, steps, steps // 12), *range(steps - 6, steps)})
+    for number in moments:
+        assert killed_build(settings, number), f"step {number} of {steps}"
         found = content(folder)
-        assert found in ({}, former, new), f"step {number}"
+        assert found in ({}, former, new), f"step {number} of {steps}"
         seen.add("none" if not found else "former" if found == former else "new")
         if not found:
             with pytest.raises(NotADataset, match="no dataset here"):
                 verify_dataset(folder)
-    else:
-        pytest.fail("the build has more steps than this test kills")
-    assert "former" in seen
-    verify_dataset(folder)
-    assert content(folder) == new
-    left = {path.name for path in folder.parent.iterdir() if path.name.startswith(".dataset.")}
-    assert left == {".dataset.lock"}
+        build_dataset(settings, Silent())
+        assert content(folder) == new, f"after step {number} of {steps}"
+        left = {path.name for path in folder.parent.iterdir() if path.name.startswith(".dataset.")}
+        assert left == {".dataset.lock", ".dataset.work"}
+        restore()
+    assert seen == {"none", "former", "new"}
+
+
+def test_a_build_that_was_killed_again_and_again_goes_on_where_it_was(
+    catalogs: tuple[Config, dict[str, bytes], dict[str, bytes]],
+) -> None:
+    settings, _, new = catalogs
+    shutil.rmtree(Path(settings.dataset.output).with_name(".dataset.work"))
+    kills = 0
+    while killed_build(settings, 60):
+        kills += 1
+        assert kills < 40, "60 steps a time must lead to the end"
+    assert kills > 1
+    assert content(Path(settings.dataset.output)) == new
 
 
 def test_killed_from_outside_at_random_moments(catalogs: tuple[Config, dict[str, bytes], dict[str, bytes]]) -> None:

@@ -1,4 +1,4 @@
-"""Memory is bounded by one partition, not by the data."""
+"""Memory is bounded by a block and a range of the order, not by the data."""
 
 import subprocess
 import sys
@@ -8,21 +8,24 @@ from pathlib import Path
 from catalog.records import Meme
 from configs.schema import Config
 
-# Builds datasets of the catalogs of so many captions, one after the other, with partitions of 2,000,
+# Builds datasets of the catalogs of so many captions, one after the other, with blocks and ranges of 2,000,
 # and writes the peak memory of the process after each.
 SCRIPT = """
 import sys
 from configs.load import load_config
 from configs.progress import Silent
 from configs.runs import peak_rss_mb
-from dataset import spill
+from dataset import build
 from dataset.build import build_dataset
+from dataset.flow import cut, near, write
 
-spill._PARTITION_ROWS = spill._WAITING_ROWS = 2000
+cut._MEAN_MEMES, cut._MOST_MEMES = 1024, 4096
+build._CHOSEN_AT_ONCE = build.ROWS_AT_ONCE = write._AT_ONCE = near._CANDIDATES = 2000
 for number in sys.argv[2:]:
     places = [f"store.documents=sqlite:///{sys.argv[1]}/{number}.db", f"dataset.output={sys.argv[1]}/{number}"]
-    config = load_config(overrides=[*places, "dataset.languages=[]", "engine.workers=1"], environment={})
-    assert build_dataset(config, Silent()).counts["kept"] == int(number)
+    changes = ["dataset.languages=[]", "dataset.shard_records=2000", "engine.workers=1"]
+    config = load_config(overrides=[*places, *changes], environment={})
+    assert build_dataset(config, Silent()).counts["memes"] == int(number)
     sys.stdout.write(f"{peak_rss_mb()}\\n")
 """
 

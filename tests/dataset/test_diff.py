@@ -136,8 +136,8 @@ def test_what_is_no_dataset_is_named(
     with pytest.raises(NotADataset, match="nowhere: no dataset here"):
         diff_datasets(a, tmp_path / "nowhere")
     manifest = (a / "manifest.json").read_text()
-    (a / "manifest.json").write_text(manifest.replace('"schema_version": 2', '"schema_version": 1'))
-    with pytest.raises(NotADataset, match="schema version 1, expected 2"):
+    (a / "manifest.json").write_text(manifest.replace('"schema_version": 3', '"schema_version": 1'))
+    with pytest.raises(NotADataset, match="schema version 1, expected 3"):
         diff_datasets(a, a)
     (a / "manifest.json").write_text(manifest)
     assert read_manifest(a).records == 20

@@ -15,7 +15,7 @@ import pytest
 from catalog.records import Meme
 from configs.errors import ConfigError, MemeloomError
 from configs.progress import Silent
-from configs.schema import Config, Dataset
+from configs.schema import Config
 from dataset.build import build_dataset
 from dataset.formats import parquet
 from dataset.formats.contract import Compression, FormatName
@@ -24,7 +24,6 @@ from dataset.formats.registry import FORMATS, check_format, check_readable, tens
 from dataset.formats.webdataset import picture_suffix
 from dataset.manifest import read_manifest
 from dataset.schema import SPLITS, DatasetRecord
-from dataset.shards import ShardWriter
 from dataset.verify import verify_dataset
 
 MakeConfig = Callable[..., Config]
@@ -49,9 +48,13 @@ def records(number: int, *, pictures: bool) -> list[DatasetRecord]:
 
 def write(path: Path, name: FormatName, compression: Compression, made: list[DatasetRecord], *, pictures: bool) -> Any:
     file = FORMATS[name].create(path, compression, pictures=pictures)
-    for record in made:
-        file.write(record)
-    file.close()
+    try:
+        for record in made:
+            file.write(record)
+        file.close()
+    except BaseException:
+        file.abandon()
+        raise
     return file
 
 
@@ -164,22 +167,14 @@ def test_a_writer_never_overwrites(place: Place, name: FormatName, compression: 
 
 @pytest.mark.parametrize(("name", "compression"), ALL)
 def test_a_full_disk_reaches_the_caller_as_such(
-    tmp_path: Path, settings: Dataset, name: FormatName, compression: Compression, monkeypatch: pytest.MonkeyPatch
+    place: Place, name: FormatName, compression: Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("dataset.formats.packed.HashedFile._put", lambda self, data: full(data))
-    wanted = settings.model_copy(update={"format": name, "compression": compression, "images": "meme"})
-
-    def write_all() -> None:
-        with ShardWriter(tmp_path, wanted) as writer:
-            for record in records(10_000, pictures=True):
-                writer.write(record)
-            writer.finish()
-
     with pytest.raises(OSError, match="No space left") as caught:
-        write_all()
+        write(place(name, compression), name, compression, records(10_000, pictures=True), pictures=True)
     assert caught.value.errno == errno.ENOSPC
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from configs.errors import ConfigError
 from configs.schema import Dataset
-from dataset.steps.contract import Caption, Drop, Keep, apply_steps
+from dataset.steps.contract import Caption, Drop, Outcome, apply_steps
 from dataset.steps.registry import STEPS, build_steps
 
 
@@ -31,7 +31,7 @@ def test_the_default_asks_for_every_step(settings: Dataset) -> None:
 def test_the_order_is_that_of_the_settings(settings: Dataset) -> None:
     text = caption("   short   ")
     length_first = build_steps(changed(settings, steps=("length", "whitespace")))
-    assert apply_steps(length_first, text) == Keep(caption("short"))
+    assert apply_steps(length_first, text) == caption("short")
     assert apply_steps(build_steps(changed(settings, steps=("whitespace", "length"))), text) == Drop("too short")
 
 
@@ -51,35 +51,35 @@ def test_duplicates_come_last_and_once(settings: Dataset, steps: tuple[str, ...]
 @pytest.mark.parametrize(
     ("step", "changes", "text", "outcome"),
     [
-        ("characters", {"characters": "any"}, caption("naïve"), Keep(caption("naïve"))),
+        ("characters", {"characters": "any"}, caption("naïve"), caption("naïve")),
         ("characters", {"characters": "ascii"}, caption("naïve"), Drop("characters")),
         ("separator", {"separator": ";"}, caption("a;b"), Drop("separator")),
         ("length", {"max_characters": 3}, caption("four"), Drop("too short")),
         ("length", {"min_characters": 0, "max_characters": 3}, caption("four"), Drop("too long")),
         ("boilerplate", {}, caption("imgflip.com"), Drop("boilerplate")),
         ("boxes", {}, caption(" "), Drop("empty caption")),
-        ("boxes", {"empty_boxes": True}, HALF, Keep(HALF)),
+        ("boxes", {"empty_boxes": True}, HALF, HALF),
         ("boxes", {"empty_boxes": False}, HALF, Drop("empty box")),
-        ("boxes", {"box_count": "any"}, THREE_EXPECTED, Keep(THREE_EXPECTED)),
+        ("boxes", {"box_count": "any"}, THREE_EXPECTED, THREE_EXPECTED),
         ("boxes", {"box_count": "template"}, THREE_EXPECTED, Drop("box count")),
         ("image", {"images": "meme", "min_image_side": 100}, WIDE, Drop("picture too small")),
         ("image", {"images": "meme", "min_image_side": 99, "max_image_aspect": 2.0}, WIDE, Drop("picture too long")),
-        ("image", {"images": "meme", "min_image_side": 99, "max_image_aspect": 5.0}, WIDE, Keep(WIDE)),
-        ("image", {"images": "none"}, WIDE, Keep(WIDE)),
-        ("nsfw", {"nsfw": True}, caption("text", over_18=True), Keep(caption("text", over_18=True))),
+        ("image", {"images": "meme", "min_image_side": 99, "max_image_aspect": 5.0}, WIDE, WIDE),
+        ("image", {"images": "none"}, WIDE, WIDE),
+        ("nsfw", {"nsfw": True}, caption("text", over_18=True), caption("text", over_18=True)),
         ("nsfw", {"nsfw": False}, caption("text", over_18=True), Drop("nsfw")),
-        ("language", {"languages": ()}, caption("???"), Keep(caption("???"))),
+        ("language", {"languages": ()}, caption("???"), caption("???")),
         ("language", {"language_detector": "langdetect"}, caption("ich habe keine ahnung"), Drop("language")),
-        ("profanity", {"profanity": "off"}, caption("shit"), Keep(caption("shit"))),
+        ("profanity", {"profanity": "off"}, caption("shit"), caption("shit")),
         ("profanity", {"profanity": "drop"}, caption("shit"), Drop("profanity: strong", "shit")),
-        ("profanity", {"profanity_tiers": ("mild",)}, caption("shit"), Keep(caption("shit"))),
+        ("profanity", {"profanity_tiers": ("mild",)}, caption("shit"), caption("shit")),
         ("profanity", {"profanity_tiers": ("mild",)}, caption("damn"), Drop("profanity: mild", "damn")),
-        ("profanity", {"profanity": "censor"}, caption("shit"), Keep(caption("****"))),
-        ("profanity", {"profanity_allow": ("shit",)}, caption("shit"), Keep(caption("shit"))),
+        ("profanity", {"profanity": "censor"}, caption("shit"), caption("****")),
+        ("profanity", {"profanity_allow": ("shit",)}, caption("shit"), caption("shit")),
         ("profanity", {"profanity_deny": ("moist",)}, caption("moist"), Drop("profanity: denied", "moist")),
     ],
 )
 def test_every_setting_reaches_its_step(
-    settings: Dataset, step: str, changes: dict[str, Any], text: Caption, outcome: Keep | Drop
+    settings: Dataset, step: str, changes: dict[str, Any], text: Caption, outcome: Outcome
 ) -> None:
     assert apply_steps(build_steps(changed(settings, steps=(step,), **changes)), text) == outcome

@@ -1,11 +1,8 @@
 """The text steps: what each changes, what it drops, and the reason that it gives."""
 
-from collections.abc import Callable
-
 import pytest
 
-from catalog.records import Image, Meme, Ocr, OcrBox, Template, TemplateBox
-from dataset.steps.contract import Caption, Drop, Keep, Step, apply_steps, caption_of
+from dataset.steps.contract import Caption, Drop, Step, apply_steps
 from dataset.steps.text import (
     collapse_whitespace,
     forbid_control_characters,
@@ -34,7 +31,7 @@ def caption(*boxes: str, over_18: bool = False) -> Caption:
     ],
 )
 def test_a_step_changes_each_box(step: Step, before: tuple[str, ...], after: tuple[str, ...]) -> None:
-    assert step(caption(*before)) == Keep(caption(*after))
+    assert step(caption(*before)) == caption(*after)
 
 
 @pytest.mark.parametrize(
@@ -78,18 +75,18 @@ def test_a_step_drops_and_says_why(step: Step, boxes: tuple[str, ...], reason: s
     ],
 )
 def test_a_step_keeps_what_is_fine(step: Step, boxes: tuple[str, ...]) -> None:
-    assert step(caption(*boxes)) == Keep(caption(*boxes))
+    assert step(caption(*boxes)) == caption(*boxes)
 
 
 def test_nsfw_is_what_its_site_marks() -> None:
     assert forbid_over_18(caption("fine", over_18=True)) == Drop("nsfw")
-    assert forbid_over_18(caption("fine")) == Keep(caption("fine"))
+    assert forbid_over_18(caption("fine")) == caption("fine")
 
 
 @pytest.mark.parametrize(("boxes", "reason"), [(1, "box count"), (2, None), (3, "box count")])
 def test_a_caption_has_as_many_boxes_as_its_template(boxes: int, reason: str | None) -> None:
     text = caption(*["text"] * boxes)._replace(box_count=2)
-    assert require_box_count(text) == (Drop(reason) if reason else Keep(text))
+    assert require_box_count(text) == (Drop(reason) if reason else text)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +102,7 @@ def test_a_caption_has_as_many_boxes_as_its_template(boxes: int, reason: str | N
 )
 def test_a_picture_is_large_and_square_enough(width: int, height: int, reason: str | None) -> None:
     text = caption("text")._replace(width=width, height=height)
-    assert limit_picture(100, 4.0)(text) == (Drop(reason) if reason else Keep(text))
+    assert limit_picture(100, 4.0)(text) == (Drop(reason) if reason else text)
 
 
 def test_other_boxes_are_all_that_changes() -> None:
@@ -113,42 +110,7 @@ def test_other_boxes_are_all_that_changes() -> None:
     assert whole.with_boxes(("two", "")) == whole._replace(boxes=("two", ""))
 
 
-def test_a_caption_knows_its_picture_and_how_many_boxes_its_template_has(meme: Callable[..., Meme]) -> None:
-    key = "a" * 64
-    picture = Image(key=key, width=30, height=20, format="png", bytes=9, phash64="0" * 16, phash256="0" * 64)
-    template = Template(id="t1", slug="t", name="T", source="imgflip", box_count=3)
-    outcome = caption_of(meme("1", "text", image=picture), template)
-    assert isinstance(outcome, Keep)
-    assert (outcome.caption.image_key, outcome.caption.width, outcome.caption.height) == (key, 30, 20)
-    assert outcome.caption.box_count == 3
-    placed = template.model_copy(update={"box_count": None, "boxes": (TemplateBox(x=0, y=0, width=1, height=1),)})
-    for record, count in ((placed, 1), (placed.model_copy(update={"boxes": ()}), None), (None, None)):
-        outcome = caption_of(meme("1", "text"), record)
-        assert isinstance(outcome, Keep)
-        assert outcome.caption.box_count == count
-
-
 def test_steps_run_in_their_order_and_the_first_drop_ends_them() -> None:
     padded = caption("  A B  ")
-    assert apply_steps([limit_length(5, 9), collapse_whitespace, lower_case], padded) == Keep(caption("a b"))
+    assert apply_steps([limit_length(5, 9), collapse_whitespace, lower_case], padded) == caption("a b")
     assert apply_steps([collapse_whitespace, limit_length(5, 9), lower_case], padded) == Drop("too short")
-
-
-def test_a_meme_without_a_template_is_dropped(meme: Callable[..., Meme]) -> None:
-    assert caption_of(meme("1", "text", template="t").model_copy(update={"template": None})) == Drop("no template")
-
-
-def test_a_caption_is_what_the_page_states_else_what_was_read(meme: Callable[..., Meme]) -> None:
-    box = OcrBox(text="as read", x=0, y=0, width=1, height=1, confidence=90)
-    ocr = Ocr(text="as read", boxes=(box,), confidence=90, engine="tesseract")
-    stated = caption_of(meme("1", "as stated", ocr=ocr, over_18=True))
-    assert isinstance(stated, Keep)
-    assert stated.caption == Caption(
-        "imgflip:1", "imgflip", "t1", "Name t1", "slug-t1", ("as stated",), over_18=True, image_key=""
-    )
-    read = caption_of(meme("1", ocr=ocr))
-    assert isinstance(read, Keep)
-    assert read.caption.boxes == ("as read",)
-    dropped = caption_of(meme("1", ocr=ocr.model_copy(update={"dropped": "too much text"})))
-    assert isinstance(dropped, Keep)
-    assert require_text(dropped.caption) == Drop("no caption")

@@ -9,7 +9,7 @@ import pytest
 from configs.errors import MemeloomError
 from dataset import words
 from dataset.vocabulary import WORDS, read_words, write_words
-from dataset.words import WordTally, split_words
+from dataset.words import WordTally, most_common, split_words
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,15 @@ def test_what_a_word_is(text: str, expected: list[str]) -> None:
     assert split_words(text) == expected
 
 
+def counted(path: Path, all_words: list[str]) -> Path:
+    """The file of words and counts that a tally of `all_words` writes."""
+    tally = WordTally(path.with_name("runs"))
+    for at in range(0, len(all_words), 100):
+        tally.add(all_words[at : at + 100])
+    tally.write(path)
+    return path
+
+
 def drawn(number: int) -> list[str]:
     rng = random.Random(4)
     return [f"w{int(rng.paretovariate(0.5)) % 5000}é" for _ in range(number)]
@@ -37,31 +46,25 @@ def test_counts_are_exact_with_little_memory(tmp_path: Path, limit: int, monkeyp
     monkeypatch.setattr(words, "_MOST_IN_MEMORY", limit)
     monkeypatch.setattr(words, "_MERGED", 3)
     all_words = drawn(20_000)
-    tally = WordTally(tmp_path / "words")
-    for at in range(0, len(all_words), 100):
-        tally.add(all_words[at : at + 100])
+    paths = [counted(tmp_path / f"{part}", all_words[part::7]) for part in range(7)]
     expected = sorted(Counter(all_words).items(), key=lambda item: (-item[1], item[0]))
-    assert tally.most_common(1, 10**6) == expected
-    assert not (tmp_path / "words").exists()
+    assert most_common(paths, 1, 10**6, tmp_path / "merging") == expected
+    assert {path.name for path in tmp_path.iterdir()} == {"0", "1", "2", "3", "4", "5", "6"}
 
 
 def test_rare_words_and_all_but_the_most_frequent_are_left_out(tmp_path: Path) -> None:
-    tally = WordTally(tmp_path / "words")
-    tally.add(["a", "a", "a", "b", "b", "c", "c", "d"])
-    assert tally.most_common(2, 100) == [("a", 3), ("b", 2), ("c", 2)]
-    assert tally.most_common(1, 2) == [("a", 3), ("b", 2)]
-    assert tally.most_common(9, 2) == []
+    paths = [counted(tmp_path / "1", ["a", "a", "b", "b", "c"]), counted(tmp_path / "2", ["a", "c", "d"])]
+    assert most_common(paths, 2, 100, tmp_path / "merging") == [("a", 3), ("b", 2), ("c", 2)]
+    assert most_common(paths, 1, 2, tmp_path / "merging") == [("a", 3), ("b", 2)]
+    assert most_common(paths, 9, 2, tmp_path / "merging") == []
+    assert most_common([], 1, 2, tmp_path / "merging") == []
 
 
 def test_the_order_of_the_texts_makes_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "_MOST_IN_MEMORY", 50)
     all_words = drawn(3000)
-    found = []
-    for order in (all_words, sorted(all_words), all_words[::-1]):
-        tally = WordTally(tmp_path / "words")
-        for word in order:
-            tally.add([word])
-        found.append(tally.most_common(2, 300))
+    orders = (all_words, sorted(all_words), all_words[::-1])
+    found = [most_common([counted(tmp_path / "words", each)], 2, 300, tmp_path / "merging") for each in orders]
     assert found[0] == found[1] == found[2]
 
 

@@ -12,7 +12,8 @@ from catalog.images import hamming, inspect_image
 from catalog.records import Meme, TemplateRef
 from configs.errors import ConfigError
 from configs.load import load_config
-from dataset.steps.contract import Drop, Keep, apply_steps, caption_of
+from dataset.flow.facts import Facts, read_facts
+from dataset.steps.contract import Drop, apply_steps
 from dataset.steps.registry import build_steps
 from demo.corpus import Corpus, Post, base36, open_corpus
 from demo.studio import Studio
@@ -76,9 +77,9 @@ def test_the_usual_filters_drop_the_flawed_captions_for_their_flaw_and_no_other(
             id=f"imgflip:{post.key}", source="imgflip", boxes=post.stated_boxes(), fetched_at=datetime.now(UTC),
             template=TemplateRef(id=blank.id, slug=blank.slug, name=blank.name),
         )  # fmt: skip
-        kept = caption_of(meme)
-        assert isinstance(kept, Keep)
-        outcome = apply_steps(steps, kept.caption)
+        _, facts, _ = read_facts(meme.model_dump_json(exclude_none=True).encode(), {}, "none")
+        assert isinstance(facts, Facts)
+        outcome = apply_steps(steps, facts.caption)
         outcomes[post.flaw, outcome.reason if isinstance(outcome, Drop) else "kept"] += 1
     assert set(outcomes) == set(REASONS.items())
     flawed = sum(count for (flaw, _), count in outcomes.items() if flaw)

@@ -1,0 +1,194 @@
+"""A block: some thousand memes of the catalog, filtered; what is left is one file, of which readers take slices.
+
+A preamble has a checksum of the rest, and says where the sections begin:
+
+    head      JSON: what was dropped and why, and names
+    index     where the rows of each split and each prefix of the order begin
+    rows      a `ROW` for each caption that is left, by split and order
+    keys      of the bands of its words, (BANDS, rows); sketches: a `SKETCH` for each row
+    segments  keys of the segments of perceptual hashes, (SEGMENTS, rows); hashes: (rows, 4); with pictures only
+    lines     the captions as JSON, in the order of the rows
+"""
+
+import itertools
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from configs.errors import MemeloomError
+from configs.outputs import atomic_file
+from dataset.flow.words import Words
+from dataset.flow.work import checksum_of
+
+Array: TypeAlias = NDArray[Any]
+
+# order, low: the hash that captions are sorted by. posted: as `Facts.posted`. template, source: hashes of their names.
+# check: a hash of the line. start, length: where that stands. boxes: how many.
+ROW: Final = np.dtype([
+    ("order", "<u8"), ("low", "<u8"), ("posted", "<i8"), ("template", "<u8"), ("source", "<u8"), ("check", "<u8"),
+    ("start", "<u4"), ("length", "<u4"), ("boxes", "<u4"), ("split", "<u4"),
+])  # fmt: skip
+SKETCH: Final = np.dtype([("order", "<u8"), ("bits", "<u8", (4,))])
+# Two hashes of 256 bits that differ in at most 12 agree in one of 13 segments.
+SEGMENTS: Final = 13
+# Rows are found by the first bits of their order.
+PREFIX_BITS: Final = 10
+_PREFIXES = 1 << PREFIX_BITS
+_SPLITS = 3
+_INDEXED = _SPLITS * (_PREFIXES + 1)
+_MAGIC = int.from_bytes(b"mlblock1", "little")
+_SECTIONS = ("head", "index", "rows", "keys", "sketches", "segments", "hashes", "lines", "end")
+_PREAMBLE = 3 + len(_SECTIONS)
+
+
+@dataclass(frozen=True)
+class Head:
+    """What is told of a block as a whole.
+
+    memes: read. rows: captions left. pictures: whether any of them has one.
+    dropped: memes by reason and source.
+    details: of those whose step names what it found on a list, by reason and entry.
+    naming: what was told of the templates that its memes name, by id.
+    templates: id, name and slug of those that its rows are on, by the hash that the rows hold; sources: likewise.
+    """
+
+    memes: int
+    rows: int
+    pictures: bool
+    dropped: Mapping[str, Mapping[str, int]]
+    details: Mapping[str, Mapping[str, int]]
+    naming: Mapping[str, str]
+    templates: Mapping[str, list[str]]
+    sources: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What proposes pairs: keys, (n, rows), of which two rows must share one; and what tells how near they are."""
+
+    keys: Words
+    values: Words
+
+
+def write_block(path: Path, head: Head, rows: Array, lines: bytes, words: Pairs, pictures: Pairs | None) -> None:
+    """Write a block, durably, whole or not at all.
+
+    rows: sorted by split and order. words, pictures: in the order of the rows.
+
+    Raises:
+        MemeloomError: the disk is full, or the like.
+    """
+    sketches = np.empty(len(rows), SKETCH)
+    sketches["order"], sketches["bits"] = rows["order"], words.values
+    parts: tuple[bytes, ...] = (
+        orjson.dumps(vars(head)),
+        _index(rows).tobytes(),
+        rows.tobytes(),
+        np.ascontiguousarray(words.keys).tobytes(),
+        sketches.tobytes(),
+        np.ascontiguousarray(pictures.keys).tobytes() if pictures else b"",
+        pictures.values.tobytes() if pictures else b"",
+        lines,
+    )
+    offsets = itertools.accumulate(map(len, parts), initial=8 * _PREAMBLE)
+    parts = (np.array([len(rows), *offsets], "<u8").tobytes(), *parts)
+    checksum = 0
+    for part in parts:
+        checksum = zlib.crc32(part, checksum)
+    with atomic_file(path) as stream:
+        stream.write(np.array([_MAGIC, checksum], "<u8").tobytes())
+        for part in parts:
+            stream.write(part)
+
+
+def _index(rows: Array) -> NDArray[np.uint32]:
+    places = (rows["order"] >> np.uint64(64 - PREFIX_BITS)).astype(np.int64) + rows["split"].astype(
+        np.int64
+    ) * _PREFIXES
+    ends = np.searchsorted(places, np.arange(_SPLITS * _PREFIXES + 1))
+    return np.stack([ends[at * _PREFIXES : (at + 1) * _PREFIXES + 1] for at in range(_SPLITS)]).astype("<u4")
+
+
+class Block:
+    """An open block. rows: how many there are."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        preamble = [int(number) for number in np.fromfile(stream, "<u8", _PREAMBLE)]
+        if len(preamble) < _PREAMBLE or preamble[0] != _MAGIC:
+            raise MemeloomError(f"{stream.name}: not a block; remove its folder and build the dataset again")
+        self._checksum, self.rows = preamble[1:3]
+        self._at = dict(zip(_SECTIONS, preamble[3:], strict=True))
+
+    def whole(self) -> bool:
+        """Whether it is as it was written; reads all of it."""
+        return checksum_of(Path(self._stream.name), 16) == (self._at["end"] - 16, self._checksum)
+
+    def head(self) -> Head:
+        """What is told of it as a whole."""
+        self._stream.seek(self._at["head"])
+        return Head(**orjson.loads(self._stream.read(self._at["index"] - self._at["head"])))
+
+    def between(self, split: int, first: int, last: int) -> Array:
+        """The rows of `split` whose orders have prefixes from `first` up to, not including, `last`."""
+        begin, end = (int(self._read("index", "<u4", 1, 4 * (split * (_PREFIXES + 1) + at))[0]) for at in (first, last))
+        return self._read("rows", ROW, end - begin, begin * ROW.itemsize)
+
+    def lines(self, starts: Array, lengths: Array) -> list[bytes]:
+        """The lines that stand at `starts`, which ascend."""
+        if not len(starts):
+            return []
+        begin, end = int(starts[0]), int(starts[-1]) + int(lengths[-1])
+        data = self._read("lines", "u1", end - begin, begin).tobytes()
+        return [data[s : s + n] for s, n in zip((starts - starts[0]).tolist(), lengths.tolist(), strict=True)]
+
+    def line(self, start: int, length: int) -> bytes:
+        """The line that stands there."""
+        return os.pread(self._stream.fileno(), length, self._at["lines"] + start)
+
+    def lines_of(self, rows: Array) -> list[bytes]:
+        """The lines of some rows, in any order."""
+        where = self._read("rows", ROW, self.rows)[["start", "length"]][rows]
+        return [self.line(start, length) for start, length in where.tolist()]
+
+    def keys(self, number: int) -> Words:
+        """The keys of a band of words, one a row."""
+        return self._read("keys", "<u8", self.rows, 8 * self.rows * number)
+
+    def sketches(self) -> Array:
+        """A `SKETCH` for each row."""
+        return self._read("sketches", SKETCH, self.rows)
+
+    def segments(self, number: int) -> Words:
+        """The keys of a segment of perceptual hashes, one a row; 0 for a row without a picture. Empty without any."""
+        return self._read("segments", "<u8", self.rows if self._has_pictures else 0, 8 * self.rows * number)
+
+    def hashes(self) -> Words:
+        """The perceptual hashes, (rows, 4). Empty without any."""
+        return self._read("hashes", "<u8", 4 * self.rows if self._has_pictures else 0).reshape(-1, 4)
+
+    @property
+    def _has_pictures(self) -> bool:
+        return self._at["hashes"] > self._at["segments"]
+
+    def _read(self, section: str, kind: Any, count: int, offset: int = 0) -> Array:
+        self._stream.seek(self._at[section] + offset)
+        found = np.fromfile(self._stream, kind, count)
+        if len(found) < count:
+            raise MemeloomError(f"{self._stream.name}: cut off; remove its folder and build the dataset again")
+        return found
+
+
+@contextmanager
+def open_block(path: Path) -> Iterator[Block]:
+    """Open a block to read. Raises MemeloomError: it is none; OSError: it cannot be read."""
+    with path.open("rb", buffering=0) as stream:
+        yield Block(stream)

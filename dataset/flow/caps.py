@@ -1,0 +1,109 @@
+"""Which templates a dataset takes, and how many captions of each.
+
+Captions stand in the order of a hash, so "the first n of a template" is a choice that depends neither on the order in
+which the catalog was filled nor on the one in which it is read. It is told as a limit: where the last one stands.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from configs.schema import Dataset
+from dataset.flow.choose import CHOSEN
+from dataset.flow.work import WorkFolder
+from dataset.schema import SPLITS, Split
+
+# The last caption of a template: its order, and its number among equal ones.
+LIMIT: Final = np.dtype([("template", "<u8"), ("last", "<u8"), ("copy", "<u4")])
+NO_LIMIT: Final = 2**64 - 1, 2**32 - 1
+RARE, UNPOPULAR = "rare template", "template not among the most popular"
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What is taken. limits: order and copy of the last caption of each template that is taken, by its hash.
+
+    splits: captions within the limits. sources: captions on templates that are taken, those over the limit included,
+    by the hash of their source. dropped: captions on the others, by reason and source.
+    """
+
+    limits: Mapping[int, tuple[int, int]]
+    splits: Mapping[Split, int]
+    sources: Mapping[int, int]
+    dropped: Mapping[str, Mapping[int, int]]
+
+
+class _Captions:
+    """How many there are, by template, over all results of `dataset.flow.choose`, in order."""
+
+    def __init__(self, work: WorkFolder, chosen: Sequence[str]) -> None:
+        self.work = work
+        self.chosen = chosen
+        self.templates: Counter[int] = Counter()
+        for name in chosen:
+            for template, _, _, _, count in work.told(name)["captions"]:
+                self.templates[int(template)] += count
+
+
+def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping[int, str]) -> Caps:
+    """Decide what is taken.
+
+    chosen: results of `dataset.flow.choose`, in order. ids: of templates, by their hashes; ties are broken by them.
+    """
+    captions = _Captions(work, chosen)
+    counts = captions.templates
+    frequent = [each for each in counts if counts[each] >= settings.min_captions_per_template]
+    frequent.sort(key=lambda each: (-counts[each], ids[each]))
+    taken = frozenset(frequent[: settings.templates])
+    limits, splits = _limits(captions, taken, settings.captions_per_template)
+    sources: Counter[int] = Counter()
+    dropped: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for name in chosen:
+        for template, source, _, _, count in work.told(name)["captions"]:
+            if int(template) in taken:
+                sources[int(source)] += count
+            else:
+                rare = counts[int(template)] < settings.min_captions_per_template
+                dropped[RARE if rare else UNPOPULAR][int(source)] += count
+    return Caps(limits, splits, sources, dropped)
+
+
+def _limits(
+    captions: _Captions, taken: frozenset[int], most: int | None
+) -> tuple[dict[int, tuple[int, int]], dict[Split, int]]:
+    """The limit of each template, and how many captions of each split lie within."""
+    limits = dict.fromkeys(taken, NO_LIMIT)
+    splits = [0] * len(SPLITS)
+    had: Counter[int] = Counter()
+    for name in captions.chosen:
+        here: defaultdict[int, list[int]] = defaultdict(lambda: [0] * len(SPLITS))
+        for template, _, split, _, count in captions.work.told(name)["captions"]:
+            if limits.get(int(template)) == NO_LIMIT:
+                here[int(template)][split] += count
+        full = [t for t, counts in here.items() if most is not None and had[t] + sum(counts) >= most]
+        rows = _rows(captions.work, name, full)
+        for template, counts in here.items():
+            if template in rows:
+                counts[:], limits[template] = _first(rows[template], (most or 0) - had[template])
+            had[template] += sum(counts)
+            splits = [whole + count for whole, count in zip(splits, counts, strict=True)]
+    return limits, dict(zip(SPLITS, splits, strict=True))
+
+
+def _rows(work: WorkFolder, name: str, templates: Sequence[int]) -> dict[int, np.ndarray]:
+    """The captions of some templates in one result."""
+    if not templates:
+        return {}
+    rows = np.fromfile(work.rows(name), CHOSEN)
+    rows = rows[np.isin(rows["template"], np.array(templates, np.uint64))]
+    return {template: rows[rows["template"] == np.uint64(template)] for template in templates}
+
+
+def _first(rows: np.ndarray, count: int) -> tuple[list[int], tuple[int, int]]:
+    """How many of the first `count` rows are in each split, and order and copy of the last of them."""
+    first = rows[np.lexsort((rows["copy"], rows["order"]))[:count]]
+    last = int(first["order"][-1]), int(first["copy"][-1])
+    return np.bincount(first["split"], minlength=len(SPLITS)).tolist(), last

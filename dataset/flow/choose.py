@@ -1,0 +1,150 @@
+"""What is left without copies, in one range of the order: the work of one worker."""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from dataset.flow.block import PREFIX_BITS, Array, open_block
+from dataset.flow.filter import read_line
+from dataset.flow.near import GONE
+from dataset.flow.work import WorkFolder, read_plan
+from dataset.schema import SPLITS
+from dataset.steps.registry import DUPLICATES
+
+# A caption that is left. block: which of the blocks. copy: 0, 1, 2 … of equal captions, if they may stay. The rest as
+# in `dataset.flow.block.ROW`.
+CHOSEN: Final = np.dtype([
+    ("order", "<u8"), ("template", "<u8"), ("source", "<u8"), ("check", "<u8"), ("start", "<u4"), ("length", "<u4"),
+    ("block", "<u4"), ("split", "<u4"), ("copy", "<u4"),
+])  # fmt: skip
+_REASONS = {"words": "near duplicate", "pictures": "same picture"}
+
+
+class Choose(NamedTuple):
+    """Rows of `blocks` in the range `part` of `parts` (a power of two, 1,024 at most). near: what goes as a copy."""
+
+    work: Path
+    plan: str
+    blocks: Sequence[str]
+    near: Sequence[str]
+    folder: str
+    part: int
+    parts: int
+
+    @property
+    def name(self) -> str:
+        """Where the result lies in the work folder."""
+        return f"{self.folder}/{self.part:04}-of-{self.parts:04}"
+
+
+def choose(task: Choose) -> str:
+    """Write the captions that are left, by split and order, and what was counted; the name of the result.
+
+    Of equal captions on one template the one that was posted first stays; where nobody knows, the one with the lowest
+    id.
+    """
+    settings = read_plan(task.work, task.plan).settings
+    work = WorkFolder(task.work)
+    rows, blocks = _rows(task, work)
+    dropped: dict[str, dict[str, int]] = {}
+    sizes: Counter[int] = Counter()
+    if DUPLICATES in settings.steps:
+        first, sizes = _first_of_equals(task, work, rows, blocks)
+        dropped["duplicate"] = _by_source(rows[~first])
+        rows, blocks = rows[first], blocks[first]
+        for kind, reason in _REASONS.items():
+            near = np.isin(rows["order"], _gone(task, work, kind))
+            dropped[reason] = _by_source(rows[near])
+            rows, blocks = rows[~near], blocks[~near]
+    told = {
+        "dropped": {reason: counts for reason, counts in dropped.items() if counts},
+        "clusters": {str(size): number for size, number in sizes.items()},
+        "captions": _counted(rows),
+    }
+    work.write_result(task.name, _chosen(rows, blocks).tobytes(), told)
+    return task.name
+
+
+def _rows(task: Choose, work: WorkFolder) -> tuple[Array, Array]:
+    """All rows of the range, sorted by their hash, and the block of each."""
+    first, last = ((each << PREFIX_BITS) // task.parts for each in (task.part, task.part + 1))
+    found, blocks = [], []
+    for number, name in enumerate(task.blocks):
+        with open_block(work.block(name)) as block:
+            for split in range(len(SPLITS)):
+                rows = block.between(split, first, last)
+                found.append(rows)
+                blocks.append(np.full(len(rows), number, np.uint32))
+    rows = np.concatenate(found)
+    at = np.lexsort((rows["low"], rows["order"]))
+    return rows[at], np.concatenate(blocks)[at]
+
+
+def _first_of_equals(task: Choose, work: WorkFolder, rows: Array, blocks: Array) -> tuple[Array, Counter[int]]:
+    """Which rows stay, and how many groups of equals there are, by their size."""
+    stays = np.ones(len(rows), np.bool_)
+    same = (rows["order"][1:] == rows["order"][:-1]) & (rows["low"][1:] == rows["low"][:-1])
+    begins = np.flatnonzero(np.concatenate((np.ones(min(len(rows), 1), np.bool_), ~same)))
+    lengths = np.diff(np.append(begins, len(rows)))
+    groups = [(begin, begin + n) for begin, n in zip(begins.tolist(), lengths.tolist(), strict=True) if n > 1]
+    ids = _ids(task, work, rows, blocks, [at for begin, end in groups for at in range(begin, end)])
+    for begin, end in groups:
+        stays[begin:end] = False
+        stays[min(range(begin, end), key=lambda at: (int(rows["posted"][at]), ids[at]))] = True
+    return stays, Counter(end - begin for begin, end in groups)
+
+
+def _ids(task: Choose, work: WorkFolder, rows: Array, blocks: Array, wanted: list[int]) -> dict[int, str]:
+    """The ids of some rows."""
+    ids: dict[int, str] = {}
+    numbers = np.array(wanted, np.intp)
+    for block in np.unique(blocks[numbers]).tolist():
+        mine = numbers[blocks[numbers] == block]
+        with open_block(work.block(task.blocks[block])) as opened:
+            for at, start, length in zip(
+                mine.tolist(), rows["start"][mine].tolist(), rows["length"][mine].tolist(), strict=True
+            ):
+                ids[at] = read_line(opened.line(start, length)).id
+    return ids
+
+
+def _gone(task: Choose, work: WorkFolder, kind: str) -> Array:
+    """The orders of what goes as near in words, or as a picture, in the range."""
+    first, last = ((each << 64) // task.parts for each in (task.part, task.part + 1))
+    found = [np.zeros(0, "<u8")]
+    for name in task.near:
+        path = work.rows(name)
+        if f"/{kind}-" in name and path.stat().st_size:
+            orders = np.memmap(path, GONE, "r")["order"]  # ascending
+            found.append(np.array(orders[bisect_left(orders, first) : bisect_right(orders, last - 1)]))
+    return np.concatenate(found)
+
+
+def _by_source(rows: Array) -> dict[str, int]:
+    sources, counts = np.unique(rows["source"], return_counts=True)
+    return {str(source): n for source, n in zip(sources.tolist(), counts.tolist(), strict=True)}
+
+
+def _chosen(rows: Array, blocks: Array) -> Array:
+    """Rows that are sorted by order as `CHOSEN`, sorted by split and order."""
+    chosen = np.empty(len(rows), CHOSEN)
+    begins = np.flatnonzero(np.diff(rows["order"], prepend=~rows["order"][:1]))
+    chosen["copy"] = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
+    for name in CHOSEN.names or ():
+        if name != "copy":
+            chosen[name] = blocks if name == "block" else rows[name]
+    return chosen[np.argsort(chosen["split"], kind="stable")]
+
+
+def _counted(rows: Array) -> list[list[Any]]:
+    """How many captions there are of each template, source, split and number of boxes."""
+    kinds = np.empty(len(rows), [("template", "<u8"), ("source", "<u8"), ("split", "<u4"), ("boxes", "<u4")])
+    for name in kinds.dtype.names or ():
+        kinds[name] = rows[name]
+    found, counts = np.unique(kinds, return_counts=True)
+    return [[str(t), str(source), split, boxes, n] for (t, source, split, boxes), n in
+            zip(found.tolist(), counts.tolist(), strict=True)]  # fmt: skip

@@ -1,0 +1,186 @@
+"""A piece of the catalog through the steps, into a block: the work of one worker."""
+
+from collections import Counter, defaultdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+
+from configs.schema import Dataset
+from dataset.flow.block import ROW, SEGMENTS, Array, Head, Pairs, write_block
+from dataset.flow.facts import HASH_BYTES, Facts, read_facts, told
+from dataset.flow.words import plain, signatures
+from dataset.flow.work import WorkFolder, name_hash, read_plan
+from dataset.schema import SPLITS
+from dataset.split import Place, Splitter
+from dataset.steps.contract import Caption, Drop, Step
+from dataset.steps.registry import DUPLICATES, build_steps
+from dataset.steps.screened import apply_to_all
+
+_NUMBERS = {split: number for number, split in enumerate(SPLITS)}
+
+
+class Filter(NamedTuple):
+    """A piece to filter. plan: the digest of the plan in the work folder."""
+
+    work: Path
+    plan: str
+    key: str
+    records: list[bytes]
+
+
+class Filtered(NamedTuple):
+    """How many memes were read, and how many captions are left."""
+
+    key: str
+    memes: int
+    rows: int
+
+
+def filter_piece(task: Filter) -> Filtered:
+    """Apply the steps of the plan to a piece, and write what they keep as a block."""
+    plan = read_plan(task.work, task.plan)
+    steps, splitter = prepare(plan.settings)
+    dropped: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    details: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    named: set[str] = set()
+    read: list[Facts] = []
+    for record in task.records:
+        source, facts, template = read_facts(record, plan.naming, plan.settings.images)
+        if template is not None:
+            named.add(template)
+        if isinstance(facts, Drop):
+            dropped[facts.reason][source] += 1
+        else:
+            read.append(facts)
+    kept: list[tuple[Place, Facts]] = []
+    for facts, outcome in zip(read, apply_to_all(steps, [each.caption for each in read]), strict=True):
+        found = outcome if isinstance(outcome, Drop) else _placed(facts, outcome, splitter)
+        if isinstance(found, Drop):
+            dropped[found.reason][facts.caption.source] += 1
+            if found.detail:
+                details[found.reason][found.detail] += 1
+        else:
+            kept.append(found)
+    kept.sort(key=lambda each: (_NUMBERS[each[0].split or "train"], each[0].order))
+    rows, lines = _rows(kept)
+    captions = [facts.caption for _, facts in kept]
+    near = near_settings(plan.settings)
+    head = Head(
+        memes=len(task.records),
+        rows=len(rows),
+        pictures=any(facts.phash for _, facts in kept),
+        dropped=dropped,
+        details=details,
+        naming={name: told(plan.naming, name) for name in sorted(named)},
+        templates={str(name_hash(c.template)): [c.template, c.template_name, c.template_slug] for c in captions},
+        sources={str(name_hash(source)): source for source in sorted({c.source for c in captions})},
+    )
+    write_block(
+        WorkFolder(task.work).block(task.key), head, rows, lines,
+        words_of(captions, rows) if near.words else Pairs(_NONE, np.zeros((len(rows), 4), np.uint64)),
+        _hashes([facts.phash for _, facts in kept]) if near.pictures and head.pictures else None,
+    )  # fmt: skip
+    return Filtered(task.key, head.memes, head.rows)
+
+
+_NONE = np.zeros(0, np.uint64)
+
+
+class Near(NamedTuple):
+    """Which copies are looked for: of words, of pictures."""
+
+    words: bool
+    pictures: bool
+
+
+def near_settings(settings: Dataset) -> Near:
+    """What `settings` ask for."""
+    wanted = DUPLICATES in settings.steps
+    return Near(wanted and settings.near_text is not None, wanted and settings.near_image is not None)
+
+
+@lru_cache(maxsize=1)
+def prepare(settings: Dataset) -> tuple[list[Step], Splitter]:
+    """The steps, and what places captions; made once in a process.
+
+    Raises:
+        ConfigError: a setting that cannot be used.
+    """
+    return build_steps(settings), Splitter(settings.split)
+
+
+def _placed(facts: Facts, caption: Caption, splitter: Splitter) -> tuple[Place, Facts] | Drop:
+    place = splitter.place(caption.template, caption.boxes, facts.posted)
+    return Drop("no date") if place.split is None else (place, Facts(caption, facts.posted, facts.phash))
+
+
+def _rows(kept: list[tuple[Place, Facts]]) -> tuple[Array, bytes]:
+    rows = np.empty(len(kept), ROW)
+    lines = [_line(facts.caption) for _, facts in kept]
+    orders = np.frombuffer(b"".join([place.order for place, _ in kept]), ">u8").reshape(-1, 2)
+    rows["order"], rows["low"] = orders[:, 0], orders[:, 1]
+    rows["posted"] = [facts.posted for _, facts in kept]
+    rows["split"] = [_NUMBERS[place.split or "train"] for place, _ in kept]
+    hashes = _Hashes()
+    rows["template"] = [hashes[facts.caption.template] for _, facts in kept]
+    rows["source"] = [hashes[facts.caption.source] for _, facts in kept]
+    rows["boxes"] = [len(facts.caption.boxes) for _, facts in kept]
+    rows["check"] = [name_hash(line) for line in lines]
+    lengths = np.fromiter(map(len, lines), np.int64, len(lines))
+    rows["length"], rows["start"] = lengths, np.cumsum(lengths) - lengths
+    return rows, b"".join(lines)
+
+
+class _Hashes(dict[str, int]):
+    """Hashes of names that come again and again."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = found = name_hash(name)
+        return found
+
+
+def _line(caption: Caption) -> bytes:
+    return orjson.dumps((
+        caption.id, caption.source, caption.template, caption.template_name, caption.template_slug, caption.boxes,
+        caption.image_key,
+    ))  # fmt: skip
+
+
+class Row(NamedTuple):
+    """A caption as its line says it."""
+
+    id: str
+    source: str
+    template: str
+    template_name: str
+    template_slug: str
+    boxes: tuple[str, ...]
+    image_key: str
+
+
+def read_line(line: bytes) -> Row:
+    """The caption in a line of a block."""
+    values: list[Any] = orjson.loads(line)
+    values[5] = tuple(values[5])
+    return Row._make(values)
+
+
+def words_of(captions: list[Caption], rows: Array) -> Pairs:
+    """What proposes captions with nearly the same words on one template."""
+    return Pairs(*signatures([plain(caption.boxes) for caption in captions], rows["template"]))
+
+
+def _hashes(hashes: list[bytes]) -> Pairs:
+    """What proposes pictures that are nearly the same: 13 segments of 19 or 20 bits of their hashes."""
+    there = np.array([bool(each) for each in hashes])
+    whole = np.frombuffer(b"".join([each or bytes(HASH_BYTES) for each in hashes]), np.uint8).reshape(-1, HASH_BYTES)
+    bits = np.unpackbits(whole, axis=1)
+    keys = []
+    for number, segment in enumerate(np.array_split(bits, SEGMENTS, axis=1)):
+        value = segment.astype(np.uint64) @ (np.uint64(1) << np.arange(segment.shape[1], dtype=np.uint64))
+        # Never 0, which says that there is no picture.
+        keys.append(np.where(there, value << np.uint64(8) | np.uint64(number + 1), np.uint64(0)))
+    return Pairs(np.stack(keys), np.ascontiguousarray(whole).view("<u8").reshape(-1, 4))

@@ -1,0 +1,232 @@
+"""Captions that are nearly the same as another: in words on one template, or as pictures.
+
+Rows that share a key (of a band, of a segment) are compared, and of two that are near the one that comes later in the
+order goes, unless the earlier one is gone. So no near pair that shares a key is left. Work is linear in the rows,
+whatever they are: where very many share a key, each is compared with so many neighbours only.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataset.flow.block import SEGMENTS, Array, open_block
+from dataset.flow.filter import read_line
+from dataset.flow.words import BANDS, Words, alike, plain, sketched_alike
+from dataset.flow.work import WorkFolder, read_plan
+
+Kind: TypeAlias = Literal["words", "pictures"]
+KINDS: Final[dict[Kind, int]] = {"words": BANDS, "pictures": SEGMENTS}
+# order: of the row that goes. keeper: of the one that it is near to.
+GONE: Final = np.dtype([("order", "<u8"), ("keeper", "<u8")])
+# Rows whose keys one worker holds at once.
+ROWS_AT_ONCE: Final = 2_000_000
+# Neighbours that a row is compared with, at first and then: most copies are gone after the first round.
+_ROUNDS = (4, 1000)
+# Pairs that are looked at, and candidates that are held, before the words of candidates are.
+_CANDIDATES = 250_000
+# A sketch of 256 bits says at most so much too little: of 24,000 pairs of real captions, 0.045.
+_SKETCH_ERROR = 0.06
+# What words must have in common if the picture vouches for them: sites and readers write one text differently.
+_VOUCHED = 0.5
+_SAMPLES = 3
+
+
+class FindNear(NamedTuple):
+    """Rows of `blocks` that share a key of the band or segment `number`; the keys in range `part` of `parts`."""
+
+    work: Path
+    plan: str
+    blocks: Sequence[str]
+    folder: str
+    kind: Kind
+    number: int
+    part: int
+    parts: int
+
+    @property
+    def name(self) -> str:
+        """Where the result lies in the work folder."""
+        return f"{self.folder}/{self.kind}-{self.number:02}-{self.part:04}-of-{self.parts:04}"
+
+
+class Members(NamedTuple):
+    """Rows that share keys, by key and order. values: sketches or hashes, (n, 4). block: index; row: in the block."""
+
+    key: Words
+    order: Words
+    values: Words
+    block: NDArray[np.uint32]
+    row: NDArray[np.uint32]
+
+
+def find_near(task: FindNear) -> str:
+    """Write what goes, as `GONE`, and a few samples; the name of the result."""
+    settings = read_plan(task.work, task.plan).settings
+    work = WorkFolder(task.work)
+    members = _members(task, work)
+    texts = _Texts(work, task.blocks, members)
+    if task.kind == "words":
+        least = settings.near_text or 1.0
+        pairs = _Pairs(members, texts, least, _sketches_alike(members.values, least - _SKETCH_ERROR))
+    else:
+        pairs = _Pairs(members, texts, _VOUCHED, _hashes_alike(members.values, settings.near_image or 0))
+    gone, samples = pairs.find()
+    work.write_result(task.name, gone.tobytes(), {"samples": samples})
+    return task.name
+
+
+_Looks: TypeAlias = Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[np.bool_]]
+
+
+def _sketches_alike(sketches: Words, least: float) -> _Looks:
+    return lambda one, other: sketched_alike(sketches[one], sketches[other]) >= least
+
+
+def _hashes_alike(hashes: Words, most: int) -> _Looks:
+    return lambda one, other: np.bitwise_count(hashes[one] ^ hashes[other]).sum(axis=1, dtype=np.int64) <= most
+
+
+class _Pairs:
+    """Members that are near each other, by how they look and then by their words."""
+
+    def __init__(self, members: Members, texts: "_Texts", least: float, looks: _Looks) -> None:
+        self._members = members
+        self._texts = texts
+        self._least = least
+        self._looks = looks
+        self._keeper = np.full(len(members.key), -1, np.int64)
+        self._samples: list[tuple[int, float, str, str]] = []
+
+    def find(self) -> tuple[Array, list[tuple[int, float, str, str]]]:
+        """What goes, sorted by order; of the first of them order, likeness, and both texts."""
+        for window in _ROUNDS:
+            self._compare(window)
+        lost = np.flatnonzero(self._keeper >= 0)
+        gone = np.empty(len(lost), GONE)
+        gone["order"] = self._members.order[lost]
+        gone["keeper"] = self._members.order[self._keeper[lost]]
+        return np.unique(gone), sorted(self._samples)[:_SAMPLES]
+
+    def _compare(self, window: int) -> None:
+        """Each that is left with so many neighbours of the same key."""
+        left = np.flatnonzero(self._keeper < 0)
+        keys = self._members.key[left]
+        waiting: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
+        held = 0
+        for distance in range(1, min(window, len(left) - 1) + 1):
+            same = np.flatnonzero(keys[distance:] == keys[:-distance])
+            if not len(same):
+                break
+            for at in range(0, len(same), _CANDIDATES):
+                one, other = left[same[at : at + _CANDIDATES]], left[same[at : at + _CANDIDATES] + distance]
+                candidates = self._looks(one, other)
+                waiting.append((one[candidates], other[candidates]))
+                held += len(waiting[-1][0])
+                if held >= _CANDIDATES:
+                    self._read(waiting)
+                    held = 0
+        self._read(waiting)
+
+    def _read(self, waiting: list[tuple[NDArray[np.intp], NDArray[np.intp]]]) -> None:
+        """Look at the words of candidates, the nearest neighbours first."""
+        texts = self._texts.of(np.unique(np.concatenate([each for pair in waiting for each in pair] or [_EMPTY])))
+        for ones, others in waiting:
+            for one, other in zip(ones.tolist(), others.tolist(), strict=True):
+                if self._keeper[one] >= 0 or self._keeper[other] >= 0:
+                    continue
+                likeness = alike(texts[one], texts[other])
+                if likeness >= self._least:
+                    self._keeper[other] = one
+                    self._sample(int(self._members.order[other]), likeness, texts[one], texts[other])
+        waiting.clear()
+
+    def _sample(self, order: int, likeness: float, one: str, other: str) -> None:
+        self._samples.append((order, round(likeness, 3), one.strip(), other.strip()))
+        if len(self._samples) > 100 * _SAMPLES:
+            self._samples = sorted(self._samples)[:_SAMPLES]
+
+
+_EMPTY = np.zeros(0, np.intp)
+
+
+class _Texts:
+    """The words of members, read from their blocks."""
+
+    def __init__(self, work: WorkFolder, blocks: Sequence[str], members: Members) -> None:
+        self._work = work
+        self._blocks = blocks
+        self._members = members
+
+    def of(self, wanted: NDArray[np.intp]) -> dict[int, str]:
+        """The plain texts of members, by their number."""
+        texts: dict[int, str] = {}
+        for block, numbers in _by_block(wanted, self._members.block):
+            with open_block(self._work.block(self._blocks[block])) as opened:
+                lines = opened.lines_of(self._members.row[numbers])
+            texts.update((number, plain(read_line(line).boxes)) for number, line in zip(numbers, lines, strict=True))
+        return texts
+
+
+def _by_block(wanted: NDArray[np.intp], block: NDArray[np.uint32]) -> list[tuple[int, list[int]]]:
+    """`wanted` grouped by its block."""
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for number, at in zip(wanted.tolist(), block[wanted].tolist(), strict=True):
+        groups[at].append(number)
+    return sorted(groups.items())
+
+
+def _members(task: FindNear, work: WorkFolder) -> Members:
+    """The rows that share a key with another one; equal captions once a key."""
+    keys, blocks, rows = _keys(task, work)
+    by_key = np.argsort(keys)
+    same = keys[by_key[1:]] == keys[by_key[:-1]]
+    shared = np.sort(by_key[_beside(same)])
+    keys, blocks, rows = keys[shared], blocks[shared], rows[shared]
+    orders, values = _values(task, work, blocks, rows)
+    at = np.lexsort((orders, keys))
+    again = (keys[at[1:]] == keys[at[:-1]]) & (orders[at[1:]] == orders[at[:-1]])
+    at = at[~np.concatenate((_FALSE[: len(at)], again))]
+    return Members(keys[at], orders[at], values[at], blocks[at], rows[at])
+
+
+_FALSE = np.zeros(1, np.bool_)
+
+
+def _beside(same: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of n members are like a neighbour, of n - 1 comparisons between them."""
+    return np.concatenate((same, _FALSE)) | np.concatenate((_FALSE, same)) if len(same) else same
+
+
+def _keys(task: FindNear, work: WorkFolder) -> tuple[Words, NDArray[np.uint32], NDArray[np.uint32]]:
+    """Key, block and row of everything in the part of the task."""
+    found: list[tuple[Words, NDArray[np.uint32], NDArray[np.uint32]]] = []
+    for number, name in enumerate(task.blocks):
+        with open_block(work.block(name)) as block:
+            keys = block.keys(task.number) if task.kind == "words" else block.segments(task.number)
+        parts = ((keys >> np.uint64(32)) * np.uint64(task.parts)) >> np.uint64(32)
+        rows = np.flatnonzero((parts == task.part) & (keys != 0))
+        found.append((keys[rows], np.full(len(rows), number, np.uint32), rows.astype(np.uint32)))
+    return (
+        np.concatenate([keys for keys, _, _ in found]),
+        np.concatenate([blocks for _, blocks, _ in found]),
+        np.concatenate([rows for _, _, rows in found]),
+    )
+
+
+def _values(
+    task: FindNear, work: WorkFolder, blocks: NDArray[np.uint32], rows: NDArray[np.uint32]
+) -> tuple[Words, Words]:
+    """Orders, (n,), and sketches or hashes, (n, 4), of rows that are sorted by block."""
+    orders, values = np.empty(len(rows), np.uint64), np.empty((len(rows), 4), np.uint64)
+    ends = np.searchsorted(blocks, np.arange(len(task.blocks) + 1))
+    for number in np.unique(blocks).tolist():
+        part = slice(ends[number], ends[number + 1])
+        with open_block(work.block(task.blocks[number])) as block:
+            sketches = block.sketches()
+            orders[part] = sketches["order"][rows[part]]
+            values[part] = (sketches["bits"] if task.kind == "words" else block.hashes())[rows[part]]
+    return orders, values

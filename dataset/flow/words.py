@@ -1,0 +1,121 @@
+"""How much alike the words of two captions are, and what finds the pairs worth a look.
+
+Alikeness is the Jaccard index of the sets of four-byte pieces of both texts, letters and digits only. Pairs are
+proposed by MinHash with bands (Broder 1997; Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, ch. 3): two
+captions share the key of a band with probability J^8, so one of 16 keys with 1 - (1 - J^8)^16. All bands of a batch
+of captions are made at once, with numpy.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words: TypeAlias = NDArray[np.uint64]
+
+BANDS: Final = 16
+_ROWS = 8
+_PIECE = 4  # bytes
+# Of longer texts only the beginning proposes pairs: one such text must not take the memory of a thousand.
+_LONGEST = 4096
+# Captions whose pieces are hashed at once: what that takes stays in the processor's cache.
+_AT_ONCE = 256
+_SKETCH_WORDS = 4
+_WORD = re.compile(r"[^\W_]+")
+# What makes a permutation of the 16-bit numbers for each row of each band: a flip of bits, an odd factor.
+_random = np.random.default_rng(0)
+_FLIPS = _random.integers(0, 2**16, BANDS * _ROWS).astype(np.uint16)
+_FACTORS = (_random.integers(0, 2**15, BANDS * _ROWS) * 2 + 1).astype(np.uint16)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def plain(boxes: Sequence[str]) -> str:
+    """The words of a caption, in lower case, without anything between them but a space; one at each end."""
+    return f" {' '.join(_WORD.findall(' '.join(boxes).casefold()))} "
+
+
+def alike(one: str, other: str) -> float:
+    """The Jaccard index of two plain texts: 1 for equal sets of pieces, 0 for disjoint ones."""
+    ours, theirs = _set(one), _set(other)
+    return len(ours & theirs) / len(ours | theirs)
+
+
+def _set(text: str) -> set[bytes]:
+    data = text.encode().ljust(_PIECE)
+    return {data[at : at + _PIECE] for at in range(len(data) - _PIECE + 1)}
+
+
+def signatures(texts: Sequence[str], groups: Words) -> tuple[Words, Words]:
+    """The keys of the bands and a sketch for each of n plain texts.
+
+    groups: (n,), a hash of what two captions must have in common, too: their template.
+
+    Returns:
+        keys, (`BANDS`, n), and sketches, (n, 4): 256 bits, of which each piece of the text sets one.
+    """
+    keys = np.empty((BANDS, len(texts)), np.uint64)
+    sketches = np.empty((len(texts), _SKETCH_WORDS), np.uint64)
+    encoded = [text.encode()[:_LONGEST].ljust(_PIECE) for text in texts]
+    by_length = sorted(range(len(encoded)), key=lambda at: len(encoded[at]))
+    for at in range(0, len(texts), _AT_ONCE):
+        batch = by_length[at : at + _AT_ONCE]
+        pieces = _pieces([encoded[each] for each in batch])
+        keys[:, batch] = _banded(_smallest(pieces), groups[batch])
+        sketches[batch] = _sketched(pieces)
+    return keys, sketches
+
+
+def _pieces(texts: Sequence[bytes]) -> NDArray[np.uint32]:
+    """A hash of every piece of every text, (pieces, n); shorter texts repeat their last one."""
+    longest = len(texts[-1])
+    data = np.frombuffer(b"".join([text.ljust(longest) for text in texts]), np.uint8).reshape(-1, longest).T
+    data = data.astype(np.uint32)
+    pieces = data[:-3] | data[1:-2] << 8 | data[2:-1] << 16 | data[3:] << 24
+    last = np.array([len(text) for text in texts]) - _PIECE
+    rows = np.minimum(np.arange(len(pieces))[:, None], last)
+    return _mixed(pieces[rows, np.arange(len(texts))])
+
+
+def _smallest(pieces: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """The smallest number of any piece in each permutation, (n, permutations)."""
+    short = (pieces >> np.uint32(16)).astype(np.uint16)
+    smallest: NDArray[np.uint16] = (short[0][:, None] ^ _FLIPS) * _FACTORS
+    number = np.empty_like(smallest)
+    for row in short[1:]:
+        np.bitwise_xor(row[:, None], _FLIPS, out=number)
+        np.multiply(number, _FACTORS, out=number)
+        np.minimum(smallest, number, out=smallest)
+    return smallest
+
+
+def _mixed(pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The finaliser of MurmurHash3: letters differ in few bits, hashes in half of them."""
+    pieces = (pieces ^ pieces >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+    pieces = (pieces ^ pieces >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+    return pieces ^ pieces >> np.uint32(16)
+
+
+def _banded(smallest: NDArray[np.uint16], groups: Words) -> Words:
+    """One key of the minima of each band and the group, (bands, n)."""
+    halves = np.ascontiguousarray(smallest).view(np.uint64).reshape(len(smallest), BANDS, _ROWS // 4)
+    keys = np.broadcast_to(groups[:, None], halves.shape[:2])
+    for each in range(_ROWS // 4):
+        keys = (keys ^ halves[:, :, each]) * _MIX
+        keys ^= keys >> np.uint64(29)
+    return keys.T
+
+
+def _sketched(pieces: NDArray[np.uint32]) -> Words:
+    bits = np.uint64(1) << (pieces & np.uint32(63)).astype(np.uint64)
+    word = pieces >> np.uint32(6) & np.uint32(_SKETCH_WORDS - 1)
+    parts = [np.bitwise_or.reduce(np.where(word == each, bits, np.uint64(0))) for each in range(_SKETCH_WORDS)]
+    return np.stack(parts, axis=1)
+
+
+def sketched_alike(one: Words, other: Words) -> NDArray[np.float64]:
+    """About the Jaccard index of n pairs of sketches, (n, 4) each; rather too high than too low."""
+    common = np.bitwise_count(one & other).sum(axis=1, dtype=np.int64)
+    either = np.bitwise_count(one | other).sum(axis=1, dtype=np.int64)
+    return np.asarray(common / either, np.float64)
