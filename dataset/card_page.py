@@ -66,7 +66,8 @@ figure {{ margin: 0; min-width: 0; }} figure img {{ display: block; width: 100%;
   background: var(--card); border-radius: .4rem; }}
 pre {{ font: .85rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, monospace; background: var(--card); overflow-x: auto;
   border-radius: .5rem; padding: .7rem .9rem; margin: .5rem 0; }}
-details {{ margin: .6rem 0; }} summary {{ cursor: pointer; color: var(--link); }}
+details {{ margin: .6rem 0; }} details .tables {{ margin-top: .5rem; }}
+summary {{ cursor: pointer; color: var(--link); }}
 """
 
 

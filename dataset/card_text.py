@@ -154,14 +154,16 @@ def what_is_a_copy(settings: Mapping[str, Any]) -> str:
 
 
 def copies_line(manifest: Manifest) -> str:
-    """How many groups of equal captions there were, and how many captions were in them."""
+    """How many groups of equal captions there were, and how many captions went because they were nearly equal."""
+    near, pictures = (manifest.dropped.get(reason, 0) for reason in ("near duplicate", "same picture"))
+    gone = f" {near:,} went as nearly equal, {pictures:,} for their picture." if near or pictures else ""
     if not manifest.clusters:
-        return "No two captions on a template were equal."
+        return f"No two captions on a template were equal.{gone}"
     captions = sum(size * groups for size, groups in manifest.clusters.items())
     groups = sum(manifest.clusters.values())
     return (
         f"{captions:,} captions stood in {groups:,} {'group' if groups == 1 else 'groups'} of equal ones, "
-        f"the largest of {max(manifest.clusters):,}."
+        f"the largest of {max(manifest.clusters):,}.{gone}"
     )
 
 
