@@ -267,17 +267,20 @@ class SqliteDocuments:
             ).rowcount  # fmt: skip
 
     def purge(self, where: Where) -> int:
-        """Delete matching memes in transactions of 5,000; each of them is gone for good."""
+        """Delete matching memes in transactions of 5,000, and overwrite them in the file, as far as nobody reads it."""
         deleted = 0
         for condition, values in conditions(where):
             last: str | None = ""
             while last is not None:
                 with self._file.write() as connection:
+                    connection.execute("PRAGMA secure_delete = ON")
                     query = f"SELECT id FROM memes WHERE {condition} AND id > ? ORDER BY id LIMIT ?"
                     ids = [meme_id for (meme_id,) in connection.execute(query, (*values, last, CHUNK))]
                     remove(connection, ids)
                 deleted += len(ids)
                 last = ids[-1] if ids else None
+        # The log holds pages as they were.
+        self._file.read("PRAGMA wal_checkpoint(TRUNCATE)")
         return deleted
 
     def purged(self, ids: Sequence[str]) -> set[str]:

@@ -238,7 +238,8 @@ def show_purge(purged: Purged) -> None:
     for dataset in purged.datasets:
         _show_dataset(dataset, purged.planned)
     for page in purged.pages:
-        click.echo(f"a page of an earlier run shows what {'would be' if purged.planned else 'was'} removed: {page}")
+        what = "would be" if purged.planned else "was"
+        click.echo(f"a page of an earlier run names a meme that {what} removed; delete it: {page}")
 
 
 def _named(names: Sequence[str]) -> str:

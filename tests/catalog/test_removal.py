@@ -6,12 +6,14 @@ import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from catalog.blobs import BlobStore, blob_key, open_blobs
 from catalog.documents import ALL, DocumentStore, StoredSketch, Where, open_documents
 from catalog.errors import StoreUnavailable
+from catalog.mongo_database import MongoDatabase
 from catalog.records import Image, Made, Meme, Template, TemplateRef
 from catalog.removal import Choice, Plan, finish, remove, sweep
 from catalog.traces import pages_showing
@@ -131,6 +133,42 @@ def test_a_purge_that_dies_among_the_blobs_is_finished_by_the_next(
     assert list(documents.loose()) == []
 
 
+def test_a_purge_of_mongodb_that_dies_at_any_call_is_finished_by_the_same_one(
+    store_config: Store, mongo_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = MongoDatabase.__getitem__
+    settings = store_config.model_copy(update={"documents": mongo_url})
+    with closing(open_documents(settings)) as documents, closing(open_blobs(settings)) as blobs:
+        for calls in range(100):
+            names = [f"{calls}-{n}" for n in range(3)]
+            put_all(blobs, *(name.encode() for name in names))
+            documents.upsert(meme(name, name.encode(), source="x") for name in names)
+            documents.enqueue("ocr", ALL)
+            documents.put_sketches(StoredSketch("", f"test:{name}", b"x") for name in names)
+            left = iter(range(calls))
+
+            def dying(self: MongoDatabase, name: str, left: Iterator[int] = left) -> Any:
+                if next(left, None) is None:
+                    raise StoreUnavailable("killed")
+                return reached(self, name)
+
+            died = False
+            with monkeypatch.context() as patched:
+                patched.setattr(MongoDatabase, "__getitem__", dying)
+                try:
+                    purge(documents, blobs, Where(source="x"))
+                except StoreUnavailable:
+                    died = True
+            purge(documents, blobs, Where(source="x"))
+            assert documents.purged([f"test:{name}" for name in names]) == {f"test:{name}" for name in names}
+            assert (documents.count(), list(documents.sketches(strangers=True)), list(blobs.keys())) == (0, [], [])
+            assert documents.counts().stages == {}
+            assert list(documents.loose()) == []
+            if not died:
+                break
+    assert calls > 10
+
+
 def test_a_blob_that_a_removed_meme_brings_late_goes_with_the_next_purge(
     documents: DocumentStore, blobs: BlobStore
 ) -> None:
@@ -219,6 +257,19 @@ def test_a_large_source_goes_in_little_memory(store_config: Store, tmp_path: Pat
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0], "four times the memes"
+
+
+def test_the_words_of_a_removed_meme_are_overwritten_in_the_file(store_config: Store, tmp_path: Path) -> None:
+    with closing(open_documents(store_config)) as documents:
+        documents.upsert(meme(n, boxes=(f"words of number {n}.",) * (2000 if n == 3 else 1)) for n in range(1000))
+        documents.put_sketches([StoredSketch("", "test:3", b"drawn after number 3." * 1000)])
+        asked = b"words of number 3.", b"words of number 30.", b"drawn after number 3."
+        for removed, there in ((None, [True, True, True]), ("test:3", [False, True, False]), ("test:30", [False] * 3)):
+            if removed:
+                assert documents.purge(Where(ids=(removed,))) == 1
+            files = b"".join(path.read_bytes() for path in tmp_path.glob("catalog.db*"))
+            assert [words in files for words in asked] == there
+        assert documents.count() == 998
 
 
 def test_pages_that_name_a_removed_meme_are_found(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_all_of_a_meme_goes_and_the_dataset_that_held_it_is_named(
     assert "has to be made again (`memeloom templates run`): found:1" in said
     assert "1 of 60 records must go; build it again: memeloom -c my.yaml build-dataset" in said
     assert "its work folder, which holds captions, is removed" in said
-    assert "shows what was removed: runs/ocr-1.html" in said
+    assert "names a meme that was removed; delete it: runs/ocr-1.html" in said
     assert blobs_of(store) == {key(number) for number in range(1, 6)}
     assert documents.purged(["imgflip:0"]) == {"imgflip:0"}
     (template,) = documents.templates()

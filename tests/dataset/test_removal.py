@@ -1,7 +1,7 @@
 """What a dataset holds of what was removed, in every format."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -12,7 +12,8 @@ from configs.schema import Config
 from dataset.build import build_dataset
 from dataset.removal import Holding, find_removed
 
-MakeConfig, Fill = Callable[..., Config], Callable[[Config, Iterable[Meme]], None]
+MakeConfig: TypeAlias = Callable[..., Config]
+Fill: TypeAlias = Callable[[Config, Iterable[Meme]], None]
 
 
 def nothing(_: list[str]) -> set[str]:
@@ -60,7 +61,7 @@ def test_a_dataset_that_only_counts_holds_no_records(built: Any, tmp_path: Any) 
 
 def test_damage_is_told_and_what_was_read_before_it_counted(built: Any, tmp_path: Any) -> None:
     built(compression="none", shard_records=30)
-    shard = sorted((tmp_path / "dataset").glob("train-*"))[-1]
+    shard = max((tmp_path / "dataset").glob("train-*"))
     data = bytearray(shard.read_bytes())
     data[-9] ^= 1
     shard.write_bytes(data)
