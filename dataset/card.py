@@ -6,17 +6,16 @@ from typing import Any, Final
 
 import yaml
 
+from dataset.card_bins import cluster_bins, length_bins
 from dataset.card_text import (
     FORMATS,
     LICENCE,
     about,
-    cluster_bins,
     copies_line,
     fates,
     found_on_lists,
     how_split,
     language_line,
-    length_bins,
     near_pairs,
     profanity_line,
     ranked,

@@ -10,6 +10,7 @@ from typing import Final
 import yaml
 
 from configs.page import page, table, tiles
+from dataset.card_bins import cluster_bins, length_bins
 from dataset.card_pictures import Thumbnail
 from dataset.card_plot import STYLE as PLOT_STYLE
 from dataset.card_plot import Column, bars, columns, ranks, stack
@@ -18,13 +19,11 @@ from dataset.card_text import (
     LICENCE,
     PICTURES,
     about,
-    cluster_bins,
     copies_line,
     fates,
     found_on_lists,
     how_split,
     language_line,
-    length_bins,
     near_pairs,
     profanity_counts,
     profanity_line,

@@ -14,7 +14,8 @@ from catalog.records import Meme, TemplateRef
 from configs.progress import Silent
 from configs.schema import Config
 from dataset.build import build_dataset
-from dataset.card_text import Bin, cluster_bins, how_split, length_bins, masked, shown
+from dataset.card_bins import Bin, cluster_bins, length_bins
+from dataset.card_text import how_split, masked, shown
 from dataset.manifest import Manifest, read_manifest
 from dataset.verify import verify_dataset
 from tests.html_page import Page
