@@ -13,7 +13,7 @@ import pytest
 from catalog.documents import ALL, DocumentStore, StageCounts, StoredSketch, Upserted, Where, open_documents
 from catalog.errors import StoreError, StoreFull
 from catalog.records import Image, Made, Meme, Template
-from catalog.sqlite_schema import VERSION
+from catalog.sqlite_schema import UPGRADES, VERSION
 from configs.schema import Store
 
 # As version 1 wrote it, to the letter.
@@ -115,6 +115,16 @@ def test_a_catalog_of_version_1_keeps_all_it_holds(old_file: Path, store_config:
     has_all_and_more(documents)
     documents.close()
     assert version_of(old_file) == VERSION == 3
+
+
+def test_a_catalog_of_version_2_keeps_all_it_holds(old_file: Path, store_config: Store) -> None:
+    connection = sqlite3.connect(old_file)
+    connection.executescript(UPGRADES[1] + "PRAGMA user_version = 2;")
+    connection.close()
+    documents = open_documents(store_config)
+    has_all_and_more(documents)
+    documents.close()
+    assert version_of(old_file) == VERSION
 
 
 def test_an_upgraded_catalog_has_the_tables_of_a_new_one(old_file: Path, store_config: Store, tmp_path: Path) -> None:
