@@ -6,6 +6,7 @@ from typing import Any
 
 from dataset.flow.block import Head
 from dataset.flow.caps import Caps
+from dataset.flow.near import SAMPLES
 
 FULL = "template is full"
 
@@ -80,7 +81,8 @@ class Copies:
     def add_samples(self, result: Mapping[str, Any]) -> None:
         """Pairs that one worker found."""
         self._samples.update(tuple(sample) for sample in result["samples"])
+        self._samples = set(sorted(self._samples)[:SAMPLES])
 
     def samples(self, count: int) -> list[tuple[float, str, str]]:
-        """The first pairs in the order of the dataset: how much alike they are, and their words."""
+        """The first pairs in the order of the dataset, `SAMPLES` at most: how much alike they are, and their words."""
         return [(likeness, one, other) for _, likeness, one, other in sorted(self._samples)[:count]]

@@ -126,7 +126,7 @@ def _facts(meme: dict[str, Any], template: dict[str, Any], naming: Naming, pictu
     return Facts(
         caption,
         NEVER if posted is None else round(datetime.fromisoformat(posted).timestamp() * 1_000_000),
-        bytes.fromhex(own["phash256"]) if own else b"",
+        b"" if own is None else bytes.fromhex(own["phash256"]),
     )
 
 
@@ -150,7 +150,7 @@ def _texts(meme: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _own(image: dict[str, Any] | None) -> Picture | None:
-    return Picture(image["key"], image["width"], image["height"]) if image else None
+    return None if image is None else Picture(image["key"], image["width"], image["height"])
 
 
 def _clean(meme: dict[str, Any]) -> Picture | None:

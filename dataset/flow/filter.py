@@ -80,7 +80,7 @@ def filter_piece(task: Filter) -> Filtered:
     )
     write_block(
         WorkFolder(task.work).block(task.key), head, rows, lines,
-        words_of(captions, rows) if near.words else Pairs(_NONE, np.zeros((len(rows), 4), np.uint64)),
+        words_of(captions, rows) if near.words or near.pictures else Pairs(_NONE, np.zeros((len(rows), 4), np.uint64)),
         _hashes([facts.phash for _, facts in kept]) if near.pictures and head.pictures else None,
     )  # fmt: skip
     return Filtered(task.key, head.memes, head.rows)

@@ -25,14 +25,15 @@ GONE: Final = np.dtype([("order", "<u8"), ("keeper", "<u8")])
 # Rows whose keys one worker holds at once.
 ROWS_AT_ONCE: Final = 2_000_000
 # Neighbours that a row is compared with, at first and then: most copies are gone after the first round.
-_ROUNDS = (4, 1000)
+_ROUNDS = (4, 256)
 # Pairs that are looked at, and candidates that are held, before the words of candidates are.
 _CANDIDATES = 250_000
 # A sketch of 256 bits says at most so much too little: of 24,000 pairs of real captions, 0.045.
 _SKETCH_ERROR = 0.06
 # What words must have in common if the picture vouches for them: sites and readers write one text differently.
 _VOUCHED = 0.5
-_SAMPLES = 3
+# Pairs that are told of each part; whoever shows no more of all of them shows the same however work is cut.
+SAMPLES: Final = 200
 
 
 class FindNear(NamedTuple):
@@ -54,7 +55,10 @@ class FindNear(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Rows that share keys, by key and order. values: sketches or hashes, (n, 4). block: index; row: in the block."""
+    """Rows that share keys, by key and order. block: index; row: in the block.
+
+    values: sketches, (n, 4); or hashes and sketches, (n, 8).
+    """
 
     key: Words
     order: Words
@@ -73,7 +77,7 @@ def find_near(task: FindNear) -> str:
         least = settings.near_text or 1.0
         pairs = _Pairs(members, texts, least, _sketches_alike(members.values, least - _SKETCH_ERROR))
     else:
-        pairs = _Pairs(members, texts, _VOUCHED, _hashes_alike(members.values, settings.near_image or 0))
+        pairs = _Pairs(members, texts, _VOUCHED, _pictures_alike(members.values, settings.near_image or 0))
     gone, samples = pairs.find()
     work.write_result(task.name, gone.tobytes(), {"samples": samples})
     return task.name
@@ -86,8 +90,18 @@ def _sketches_alike(sketches: Words, least: float) -> _Looks:
     return lambda one, other: sketched_alike(sketches[one], sketches[other]) >= least
 
 
-def _hashes_alike(hashes: Words, most: int) -> _Looks:
-    return lambda one, other: np.bitwise_count(hashes[one] ^ hashes[other]).sum(axis=1, dtype=np.int64) <= most
+def _pictures_alike(values: Words, most: int) -> _Looks:
+    # Words are looked at only if sketches leave a doubt: without any, thousands of captions may stand on one picture.
+    words = _sketches_alike(np.ascontiguousarray(values[:, 4:]), _VOUCHED - 2 * _SKETCH_ERROR)
+    hashes = np.ascontiguousarray(values[:, :4])
+
+    def looks(one: NDArray[np.intp], other: NDArray[np.intp]) -> NDArray[np.bool_]:
+        candidates = np.flatnonzero(np.bitwise_count(hashes[one] ^ hashes[other]).sum(axis=1, dtype=np.int64) <= most)
+        near = np.zeros(len(one), np.bool_)
+        near[candidates] = words(one[candidates], other[candidates])
+        return near
+
+    return looks
 
 
 class _Pairs:
@@ -109,7 +123,7 @@ class _Pairs:
         gone = np.empty(len(lost), GONE)
         gone["order"] = self._members.order[lost]
         gone["keeper"] = self._members.order[self._keeper[lost]]
-        return np.unique(gone), sorted(self._samples)[:_SAMPLES]
+        return np.unique(gone), sorted(self._samples)[:SAMPLES]
 
     def _compare(self, window: int) -> None:
         """Each that is left with so many neighbours of the same key."""
@@ -146,8 +160,8 @@ class _Pairs:
 
     def _sample(self, order: int, likeness: float, one: str, other: str) -> None:
         self._samples.append((order, round(likeness, 3), one.strip(), other.strip()))
-        if len(self._samples) > 100 * _SAMPLES:
-            self._samples = sorted(self._samples)[:_SAMPLES]
+        if len(self._samples) > 10 * SAMPLES:
+            self._samples = sorted(self._samples)[:SAMPLES]
 
 
 _EMPTY = np.zeros(0, np.intp)
@@ -220,13 +234,16 @@ def _keys(task: FindNear, work: WorkFolder) -> tuple[Words, NDArray[np.uint32], 
 def _values(
     task: FindNear, work: WorkFolder, blocks: NDArray[np.uint32], rows: NDArray[np.uint32]
 ) -> tuple[Words, Words]:
-    """Orders, (n,), and sketches or hashes, (n, 4), of rows that are sorted by block."""
-    orders, values = np.empty(len(rows), np.uint64), np.empty((len(rows), 4), np.uint64)
+    """Orders, (n,), and values as of `Members`, of rows that are sorted by block."""
+    width = 4 if task.kind == "words" else 8
+    orders, values = np.empty(len(rows), np.uint64), np.empty((len(rows), width), np.uint64)
     ends = np.searchsorted(blocks, np.arange(len(task.blocks) + 1))
     for number in np.unique(blocks).tolist():
         part = slice(ends[number], ends[number + 1])
         with open_block(work.block(task.blocks[number])) as block:
             sketches = block.sketches()
             orders[part] = sketches["order"][rows[part]]
-            values[part] = (sketches["bits"] if task.kind == "words" else block.hashes())[rows[part]]
+            values[part, -4:] = sketches["bits"][rows[part]]
+            if task.kind == "pictures":
+                values[part, :4] = block.hashes()[rows[part]]
     return orders, values

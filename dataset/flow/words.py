@@ -8,6 +8,7 @@ of captions are made at once, with numpy.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -39,12 +40,15 @@ def plain(boxes: Sequence[str]) -> str:
 def alike(one: str, other: str) -> float:
     """The Jaccard index of two plain texts: 1 for equal sets of pieces, 0 for disjoint ones."""
     ours, theirs = _set(one), _set(other)
-    return len(ours & theirs) / len(ours | theirs)
+    common = len(ours & theirs)
+    return common / (len(ours) + len(theirs) - common)
 
 
-def _set(text: str) -> set[bytes]:
+# A text is compared with many neighbours, one soon after the other.
+@lru_cache(maxsize=4096)
+def _set(text: str) -> frozenset[bytes]:
     data = text.encode().ljust(_PIECE)
-    return {data[at : at + _PIECE] for at in range(len(data) - _PIECE + 1)}
+    return frozenset([data[at : at + _PIECE] for at in range(len(data) - _PIECE + 1)])
 
 
 def signatures(texts: Sequence[str], groups: Words) -> tuple[Words, Words]:

@@ -1,0 +1,82 @@
+"""How much alike words are: pairs are proposed as theory says, and sketches seldom say too little."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from dataset.flow.words import BANDS, Words, alike, plain, signatures, sketched_alike
+
+ODD = [
+    "",
+    " ",
+    "a",
+    "ab",
+    "é",
+    "😀",
+    "👩\u200d🚀 👩\u200d🚀",
+    "中文",
+    "!!!",
+    "_",
+    "a" * 200_000,
+    "one " * 30_000,
+    "\x00",
+    "\ud7ff",
+]
+
+
+def signed(texts: Sequence[str], group: int = 1) -> tuple[Words, Words]:
+    return signatures(texts, np.full(len(texts), group, np.uint64))
+
+
+def near(rng: random.Random, count: int, changes: int) -> list[tuple[str, str]]:
+    """Pairs of captions of which the second has so many other words."""
+    pairs = []
+    for _ in range(count):
+        words = [f"{rng.randrange(10 ** rng.randrange(2, 6)):x}" for _ in range(14)]
+        other = words.copy()
+        for at in rng.sample(range(14), changes):
+            other[at] = f"{rng.randrange(10**6):x}"
+        pairs.append((plain([" ".join(words)]), plain([" ".join(other)])))
+    return pairs
+
+
+@pytest.mark.parametrize("changes", [1, 2, 3, 5])
+def test_pairs_share_a_key_as_often_as_theory_says(changes: int) -> None:
+    pairs = near(random.Random(changes), 3000, changes)
+    (ones, _), (others, _) = signed([one for one, _ in pairs]), signed([other for _, other in pairs])
+    proposed = (ones == others).any(axis=0).mean()
+    expected = np.mean([1 - (1 - alike(*pair) ** 8) ** BANDS for pair in pairs])
+    assert proposed == pytest.approx(expected, abs=0.03)
+
+
+def test_sketches_say_at_most_so_much_too_little() -> None:
+    pairs = [pair for changes in (1, 2, 3) for pair in near(random.Random(changes), 3000, changes)]
+    (_, ones), (_, others) = signed([one for one, _ in pairs]), signed([other for _, other in pairs])
+    too_little = np.array([alike(*pair) for pair in pairs]) - sketched_alike(ones, others)
+    assert too_little.max() < 0.06
+    assert abs(too_little).max() < 0.3
+
+
+def test_case_spacing_and_signs_make_no_difference() -> None:
+    assert plain(["What IF,", " i-told  you?!"]) == plain(["what if", "i told you"]) == " what if i told you "
+    assert plain(["", "…"]) == "  "
+
+
+def test_texts_of_any_kind_have_keys_whatever_stands_beside_them() -> None:
+    texts = [plain([text]) for text in ODD]
+    keys, sketches = signed(texts)
+    assert keys.shape == (BANDS, len(texts))
+    assert np.bitwise_count(sketches).sum(axis=1).min() >= 1
+    for at, text in enumerate(texts):
+        alone = signed([text])
+        assert (alone[0][:, 0] == keys[:, at]).all()
+        assert (alone[1][0] == sketches[at]).all()
+        assert alike(text, text) == 1
+    assert signed([])[0].shape == (BANDS, 0)
+
+
+def test_texts_on_other_templates_share_no_key() -> None:
+    text = [plain(["one does not simply"])]
+    assert not (signed(text, 1)[0] == signed(text, 2)[0]).any()

@@ -1,0 +1,64 @@
+"""Pieces of the catalog: all of it, in order, bounded, and a new meme changes one."""
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from dataset.flow import cut as module
+from dataset.flow.cut import Piece, cut
+
+Records = list[tuple[str, bytes]]
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MEAN_MEMES", 50)
+    monkeypatch.setattr(module, "_MOST_MEMES", 500)
+    monkeypatch.setattr(module, "_MOST_BYTES", 9000)
+
+
+def records(ids: Iterable[int]) -> Records:
+    return [(f"imgflip:{n:06}", b'{"id": %d}' % n) for n in sorted(ids)]
+
+
+def test_nothing_is_lost_and_nothing_is_too_large() -> None:
+    whole = records(range(5000))
+    pieces = list(cut(whole, "salt"))
+    assert [record for piece in pieces for record in piece.records] == [record for _, record in whole]
+    assert all(0 < len(piece.records) <= 500 for piece in pieces)
+    assert 50 < len(pieces) < 200
+    assert list(cut([], "salt")) == []
+
+
+def test_large_records_end_a_piece_before_it_is_large() -> None:
+    pieces = list(cut([(f"{n}", bytes(1500)) for n in range(100)], ""))
+    assert all(sum(map(len, piece.records)) <= 9000 + 1500 for piece in pieces)
+    assert [len(piece.records) for piece in cut([("huge", bytes(10**6)), ("next", b"")], "")] == [1, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_meme_more_or_less_or_changed_makes_one_or_two_new_pieces(seed: int) -> None:
+    rng = random.Random(seed)
+    ids = rng.sample(range(10_000), 3000)
+    before = keys(cut(records(ids), "salt"))
+    more = keys(cut(records([*ids, rng.choice(sorted(set(range(10_000)) - set(ids)))]), "salt"))
+    less = keys(cut(records(ids[1:]), "salt"))
+    changed = [(name, record if at != 1000 else b"{}") for at, (name, record) in enumerate(records(ids))]
+    # Two if the meme itself begins or ended a piece.
+    assert 1 <= len(more - before) <= 2
+    assert len(less - before) <= 1
+    assert len(keys(cut(changed, "salt")) - before) == 1
+
+
+def test_what_will_be_done_is_part_of_the_key() -> None:
+    assert not keys(cut(records(range(300)), "one")) & keys(cut(records(range(300)), "other"))
+
+
+def test_where_one_record_ends_and_the_next_begins_is_part_of_the_key() -> None:
+    one, other = [("a", b"12"), ("b", b"3")], [("a", b"1"), ("b", b"23")]
+    assert keys(cut(one, "")) != keys(cut(other, ""))
+
+
+def keys(pieces: Iterable[Piece]) -> set[str]:
+    return {piece.key for piece in pieces}
