@@ -12,6 +12,7 @@ import pytest
 from catalog.blobs import open_blobs
 from catalog.documents import Where, open_documents
 from catalog.records import Image, Meme, Template
+from configs.errors import MemeloomError
 from configs.progress import Silent
 from configs.runs import Summary
 from configs.schema import Config, Engine
@@ -129,6 +130,33 @@ def test_nothing_is_done_twice(config: MakeConfig, fill: Fill, english: MakeMeme
     counts = build(settings).counts
     assert (filtered, shards(settings), content(settings)) == ([], inodes, before)
     assert (counts["memes as they were"], counts["shards as they were"]) == (memes, len(inodes))
+
+
+@pytest.mark.usefixtures("small")
+def test_what_was_filtered_before_a_build_ended_is_not_filtered_again(
+    config: MakeConfig, fill: Fill, english: MakeMemes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config()
+    fill(settings, english(500))
+    done: list[str] = []
+    left = [6, 10**9]
+
+    def ending(task: Filter) -> Filtered:
+        if left[0] == 0:
+            raise MemeloomError("the end")
+        left[0] -= 1
+        done.append(task.key)
+        return filter_piece(task)
+
+    monkeypatch.setattr(building, "filter_piece", ending)
+    with pytest.raises(MemeloomError, match="the end"):
+        build(settings)
+    assert len(done) == 6
+    left.pop(0)
+    build(settings)
+    assert len(set(done)) == len(done) > 10
+    found = content(settings)
+    assert afresh(settings) == found
 
 
 @pytest.mark.usefixtures("small")
