@@ -1,4 +1,4 @@
-"""Cuts the catalog into pieces of which a new meme changes only one.
+"""Cuts the catalog into pieces of which a new meme changes one, seldom two.
 
 A piece ends at a meme whose id has a certain hash, not after so many memes: what is added in one place moves no other
 boundary (content-defined chunking, as in rsync and LBFS).

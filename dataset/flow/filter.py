@@ -11,7 +11,7 @@ import orjson
 from configs.schema import Dataset
 from dataset.flow.block import ROW, SEGMENTS, Array, Head, Pairs, write_block
 from dataset.flow.facts import HASH_BYTES, Facts, read_facts, told
-from dataset.flow.words import plain, signatures
+from dataset.flow.words import MIX, plain, signatures
 from dataset.flow.work import WorkFolder, name_hash, read_plan
 from dataset.schema import SPLITS
 from dataset.split import Place, Splitter
@@ -81,7 +81,7 @@ def filter_piece(task: Filter) -> Filtered:
     write_block(
         WorkFolder(task.work).block(task.key), head, rows, lines,
         words_of(captions, rows) if near.words or near.pictures else Pairs(_NONE, np.zeros((len(rows), 4), np.uint64)),
-        _hashes([facts.phash for _, facts in kept]) if near.pictures and head.pictures else None,
+        hashed([facts.phash for _, facts in kept]) if near.pictures and head.pictures else None,
     )  # fmt: skip
     return Filtered(task.key, head.memes, head.rows)
 
@@ -173,7 +173,7 @@ def words_of(captions: list[Caption], rows: Array) -> Pairs:
     return Pairs(*signatures([plain(caption.boxes) for caption in captions], rows["template"]))
 
 
-def _hashes(hashes: list[bytes]) -> Pairs:
+def hashed(hashes: list[bytes]) -> Pairs:
     """What proposes pictures that are nearly the same: 13 segments of 19 or 20 bits of their hashes."""
     there = np.array([bool(each) for each in hashes])
     whole = np.frombuffer(b"".join([each or bytes(HASH_BYTES) for each in hashes]), np.uint8).reshape(-1, HASH_BYTES)
@@ -181,6 +181,7 @@ def _hashes(hashes: list[bytes]) -> Pairs:
     keys = []
     for number, segment in enumerate(np.array_split(bits, SEGMENTS, axis=1)):
         value = segment.astype(np.uint64) @ (np.uint64(1) << np.arange(segment.shape[1], dtype=np.uint64))
-        # Never 0, which says that there is no picture.
-        keys.append(np.where(there, value << np.uint64(8) | np.uint64(number + 1), np.uint64(0)))
+        # Spread over all numbers, for workers share them by their first bits; never 0, which says that there is none.
+        mixed = (value << np.uint64(8) | np.uint64(number + 1)) * MIX
+        keys.append(np.where(there, mixed, np.uint64(0)))
     return Pairs(np.stack(keys), np.ascontiguousarray(whole).view("<u8").reshape(-1, 4))

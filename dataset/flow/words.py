@@ -29,7 +29,8 @@ _WORD = re.compile(r"[^\W_]+")
 _random = np.random.default_rng(0)
 _FLIPS = _random.integers(0, 2**16, BANDS * _ROWS).astype(np.uint16)
 _FACTORS = (_random.integers(0, 2**15, BANDS * _ROWS) * 2 + 1).astype(np.uint16)
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+# Odd: multiplied by it, different numbers stay different and spread over all of them.
+MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def plain(boxes: Sequence[str]) -> str:
@@ -106,7 +107,7 @@ def _banded(smallest: NDArray[np.uint16], groups: Words) -> Words:
     halves = np.ascontiguousarray(smallest).view(np.uint64).reshape(len(smallest), BANDS, _ROWS // 4)
     keys = np.broadcast_to(groups[:, None], halves.shape[:2])
     for each in range(_ROWS // 4):
-        keys = (keys ^ halves[:, :, each]) * _MIX
+        keys = (keys ^ halves[:, :, each]) * MIX
         keys ^= keys >> np.uint64(29)
     return keys.T
 

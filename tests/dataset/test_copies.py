@@ -18,6 +18,7 @@ from configs.progress import Silent
 from configs.schema import Config
 from dataset.build import EmptyDataset, build_dataset
 from dataset.flow import near
+from dataset.flow.filter import hashed
 from dataset.flow.words import alike, plain, signatures
 from dataset.manifest import Manifest, read_manifest
 from dataset.schema import DatasetRecord, decode_record
@@ -133,6 +134,14 @@ def test_a_post_on_two_sites_is_found_by_its_picture(config: MakeConfig, fill: F
     assert both == [n for n in range(150) if n % 16 > 12]
 
 
+def test_the_work_on_pictures_is_shared() -> None:
+    keys = hashed([random.Random(n).randbytes(32) for n in range(400)]).keys
+    parts = (keys >> np.uint64(62)).tolist()
+    assert all(min(Counter(part).values()) > 60 for part in parts)
+    assert hashed([b"", bytes(32)]).keys[:, 0].tolist() == [0] * len(keys)
+    assert (hashed([b"", bytes(32)]).keys[:, 1] != 0).all()
+
+
 def test_different_captions_on_one_picture_stay(config: MakeConfig, fill: Fill, english: MakeMemes) -> None:
     settings = config()
     fill(settings, [each.model_copy(update={"image": picture(77)}) for each in english(300, templates=1)])
@@ -182,13 +191,14 @@ def test_by_time_the_day_decides_and_the_undated_go(config: MakeConfig, fill: Fi
     settings = config(split={"by": "time", "validation_from": "2020-06-01", "test_from": "2020-09-01"})
     last = datetime(2020, 5, 31, 23, 59, 59, 999_999, tzinfo=UTC)
     days = {"a": last, "b": datetime(2020, 6, 1, tzinfo=UTC), "c": datetime(2020, 9, 1, tzinfo=UTC), "d": None}
-    words = {"a": "before the day of days", "b": "right on it my friend", "c": "so late", "d": "nobody knows when"}
+    words = {
+        "a": "before the day of all", "b": "right on it my friend", "c": "late and nobody cares", "d": "who knows when"
+    }  # fmt: skip
     fill(settings, [meme(key, words[key], posted_at=day) for key, day in days.items()])
     manifest, records = build(settings)
-    assert {key: record.split for key, record in records.items()} == {
-        "imgflip:a": "train", "imgflip:b": "validation",
-    } or manifest.dropped.keys() == {"too short", "no date"}  # fmt: skip
-    assert manifest.dropped == {"no date": 1, "too short": 1}
+    sides = {key: record.split for key, record in records.items()}
+    assert sides == {"imgflip:a": "train", "imgflip:b": "validation", "imgflip:c": "test"}
+    assert manifest.dropped == {"no date": 1}
 
 
 @pytest.mark.parametrize(
@@ -246,7 +256,7 @@ def test_the_words_of_few_candidates_are_in_memory_at_once(
     config: MakeConfig, fill: Fill, meme: MakeMeme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = config(languages=[])
-    fill(settings, spam(meme, 1500))
+    fill(settings, spam(meme, 700))
     whole = build(settings)
     held = []
     read = near._Texts.of
