@@ -2,7 +2,7 @@
 
     plan.json    what all workers need to know
     blocks/      filtered pieces of the catalog, by the hash of what went in
-    near/, chosen/   copies that were found, and what is left without them; of one set of blocks
+    near/, chosen/   copies that were found, and what is left without them; of one set of blocks and template names
     shards/      finished files with what was counted in them, by the hash of what went in
 
 Everything here can be made again: it may be removed at any time but during a build.
