@@ -123,8 +123,8 @@ def what_is_a_copy(settings: Mapping[str, Any]) -> str:
     ]
     if settings["near_text"] is not None:
         sentences.append(
-            f"Words that are alike by {settings['near_text']:g} or more (Jaccard index of four-byte pieces) are nearly "
-            "the same: one caption stays."
+            f"Words that are alike by {settings['near_text']:g} or more (Jaccard index of four-byte pieces), or one "
+            "letter apart, are nearly the same: one caption stays."
         )
     if settings["near_image"] is not None:
         sentences.append(

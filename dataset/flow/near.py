@@ -1,4 +1,4 @@
-"""Captions that are nearly the same as another: in words on one template, or as pictures.
+"""Captions that are nearly the same as another: in words (or all but a letter) on one template, or as pictures.
 
 Rows that share a key (of a band, of a segment) are compared, and of two that are near the one that comes later in the
 order goes, unless the earlier one is gone. So no near pair that shares a key is left. Work is linear in the rows,
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dataset.flow.block import SEGMENTS, Array, open_block
 from dataset.flow.filter import read_line
-from dataset.flow.words import BANDS, Words, alike, plain, sketched_alike
+from dataset.flow.words import BANDS, Words, alike, one_letter_apart, plain, sketched_alike
 from dataset.flow.work import WorkFolder, read_plan
 
 Kind: TypeAlias = Literal["words", "pictures"]
@@ -30,6 +30,8 @@ _ROUNDS = (4, 256)
 _CANDIDATES = 250_000
 # A sketch of 256 bits says at most so much too little: of 24,000 pairs of real captions, 0.045.
 _SKETCH_ERROR = 0.06
+# What sketches say of captions that differ in one letter, unless they are very short.
+_LETTER_APART = 0.6
 # What words must have in common if the picture vouches for them: sites and readers write one text differently.
 _VOUCHED = 0.5
 # Pairs that are told of each part; whoever shows no more of all of them shows the same however work is cut.
@@ -75,9 +77,12 @@ def find_near(task: FindNear) -> str:
     texts = _Texts(work, task.blocks, members)
     if task.kind == "words":
         least = settings.near_text or 1.0
-        pairs = _Pairs(members, texts, least, _sketches_alike(members.values, least - _SKETCH_ERROR))
+        looks = _sketches_alike(members.values, min(least - _SKETCH_ERROR, _LETTER_APART))
+        pairs = _Pairs(members, texts, least, looks, letters=True)
     else:
-        pairs = _Pairs(members, texts, _VOUCHED, _pictures_alike(members.values, settings.near_image or 0))
+        pairs = _Pairs(
+            members, texts, _VOUCHED, _pictures_alike(members.values, settings.near_image or 0), letters=False
+        )
     gone, samples = pairs.find()
     work.write_result(task.name, gone.tobytes(), {"samples": samples})
     return task.name
@@ -105,13 +110,17 @@ def _pictures_alike(values: Words, most: int) -> _Looks:
 
 
 class _Pairs:
-    """Members that are near each other, by how they look and then by their words."""
+    """Members that are near each other, by how they look and then by their words.
 
-    def __init__(self, members: Members, texts: "_Texts", least: float, looks: _Looks) -> None:
+    least: how much alike words must be. letters: whether it is enough that they are one letter apart.
+    """
+
+    def __init__(self, members: Members, texts: "_Texts", least: float, looks: _Looks, *, letters: bool) -> None:
         self._members = members
         self._texts = texts
         self._least = least
         self._looks = looks
+        self._letters = letters
         self._keeper = np.full(len(members.key), -1, np.int64)
         self._samples: list[tuple[int, float, str, str]] = []
 
@@ -153,7 +162,7 @@ class _Pairs:
                 if self._keeper[one] >= 0 or self._keeper[other] >= 0:
                     continue
                 likeness = alike(texts[one], texts[other])
-                if likeness >= self._least:
+                if likeness >= self._least or (self._letters and one_letter_apart(texts[one], texts[other])):
                     self._keeper[other] = one
                     self._sample(int(self._members.order[other]), likeness, texts[one], texts[other])
         waiting.clear()

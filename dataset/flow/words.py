@@ -47,6 +47,33 @@ def alike(one: str, other: str) -> float:
 
 # A text is compared with many neighbours, one soon after the other.
 @lru_cache(maxsize=4096)
+def one_letter_apart(one: str, other: str) -> bool:
+    """Whether a letter too many, another letter, or two letters in each other's place is all that differs.
+
+    Digits in each other's place are another number, and so another text. Short texts are hardly alike by their pieces
+    if a letter of them is mistyped or misread.
+    """
+    if abs(len(one) - len(other)) > 1:
+        return False
+    at = _common(one, other)
+    if one[at + 1 :] == other[at + 1 :]:
+        return not (one[at : at + 1].isdigit() and other[at : at + 1].isdigit())
+    swapped = one[at : at + 2] == other[at : at + 2][::-1] and one[at + 2 :] == other[at + 2 :]
+    return swapped or one[at + 1 :] == other[at:] or one[at:] == other[at + 1 :]
+
+
+def _common(one: str, other: str) -> int:
+    """How many letters both begin with; found by halves, since comparing slices is quick."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 def _set(text: str) -> frozenset[bytes]:
     data = text.encode().ljust(_PIECE)
     return frozenset([data[at : at + _PIECE] for at in range(len(data) - _PIECE + 1)])

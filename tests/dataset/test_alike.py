@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from dataset.flow.words import BANDS, Words, alike, plain, signatures, sketched_alike
+from dataset.flow.words import BANDS, Words, alike, one_letter_apart, plain, signatures, sketched_alike
 
 ODD = [
     "",
@@ -80,3 +80,23 @@ def test_texts_of_any_kind_have_keys_whatever_stands_beside_them() -> None:
 def test_texts_on_other_templates_share_no_key() -> None:
     text = [plain(["one does not simply"])]
     assert not (signed(text, 1)[0] == signed(text, 2)[0]).any()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        ("just chillin", "just chilling", True),
+        ("saturday", "saterday", True),
+        ("mrs bieber", "mrs beiber", True),
+        ("dont you", "don t you", True),
+        ("same", "same", True),
+        ("day 20 of this", "day 21 of this", False),
+        ("brace yourselves", "brace your elf", False),
+        ("ab", "ba", True),
+        ("abc", "cba", False),
+        ("", "a", True),
+        ("", "ab", False),
+    ],
+)
+def test_one_letter_apart(one: str, other: str, apart: bool) -> None:
+    assert one_letter_apart(f" {one} ", f" {other} ") == one_letter_apart(f" {other} ", f" {one} ") == apart
