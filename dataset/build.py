@@ -284,7 +284,7 @@ class _Build:
                 **{f"{name} as they were": n for name, n in self._reused.items() if n},
             },
             reasons=manifest.dropped,
-            outputs={"dataset": output, "card": f"{output}/README.md", **self._warning()},
+            outputs={"dataset": output, "card": f"{output}/card.html", **self._warning()},
             seconds=self._seconds,
         )
 

@@ -29,6 +29,8 @@ _STRETCHED = re.compile(r"[a-z]*([a-z])\1\1[a-z]*")
 _SPACED = re.compile(r"(?<![^\W_])[^\W_](?:(?:[ .,*/_-]|  | - |[.,] )[^\W_]){2,}(?![^\W_])")
 _STARRED = re.compile(r"(?<![^\W_])[a-z]+(?:[*#%$@!&]+[a-z]*)+")
 _RUNS = re.compile(r"[a-z]+|[^a-z]+")
+# Signs may stand for more letters than there are, but not for a line of them.
+_MOST_WRITTEN = 64
 # Letters that may stand before or after a word that is spelled out: "u r a f u c k".
 _MORE = 3
 
@@ -92,7 +94,7 @@ class Disguises:
 
     def _unstarred(self, written: str) -> str | None:
         written = written.rstrip("!")
-        if not has_signs(written) or len(written) < 3:
+        if not 3 <= len(written) <= _MOST_WRITTEN or not has_signs(written):
             return None
         if written not in self._readings:
             if len(self._readings) > 10_000:
