@@ -50,7 +50,7 @@ from dataset.words import most_common
 from engine.pool import Workers, open_workers
 
 # Captions that one worker holds at once while copies are sorted out.
-_CHOSEN_AT_ONCE = 250_000
+_CHOSEN_AT_ONCE = 120_000
 # Fewer memes than this are done before other processes have started.
 _WORTH_A_POOL = 20_000
 

@@ -23,7 +23,7 @@ KINDS: Final[dict[Kind, int]] = {"words": BANDS, "pictures": SEGMENTS}
 # order: of the row that goes. keeper: of the one that it is near to.
 GONE: Final = np.dtype([("order", "<u8"), ("keeper", "<u8")])
 # Rows whose keys one worker holds at once.
-ROWS_AT_ONCE: Final = 2_000_000
+ROWS_AT_ONCE: Final = 500_000
 # Neighbours that a row is compared with, at first and then: most copies are gone after the first round.
 _ROUNDS = (4, 256)
 # Pairs that are looked at, and candidates that are held, before the words of candidates are.
