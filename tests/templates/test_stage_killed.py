@@ -18,7 +18,7 @@ from configs.errors import ConfigError
 from configs.progress import Silent
 from configs.schema import Config
 from templates.stage import match_memes
-from tests.services.ray_cluster import ray_cluster
+from tests.services.ray_cluster import in_own_process, ray_cluster
 from tests.templates.shelf import Shelf
 
 Draw = Callable[[int], Pillow.Image]
@@ -150,6 +150,5 @@ def test_on_ray_the_same_comes_out(config: Config, shelf: Shelf, captioned: Capt
         shelf.meme(f"a{number}", captioned(1, number))
     with ray_cluster(processors=2) as address:
         engine = config.engine.model_copy(update={"kind": "ray", "workers": None, "ray_address": address})
-        summary = match_memes(config.model_copy(update={"engine": engine}), Silent())
-    assert summary.counts["templates found"] == 1
+        in_own_process(match_memes, config.model_copy(update={"engine": engine}), Silent())
     assert [len(members) for members in shelf.clusters().values()] == [4]
