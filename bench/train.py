@@ -7,6 +7,7 @@ second of processor time, which is what counts on a machine that others use too.
 """
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,12 +19,15 @@ from rich.table import Table
 
 from dataset.manifest import DatasetTemplate, read_manifest
 from dataset.vocabulary import read_vocabulary
-from train.backend import keras, tf, xla_pays
+from train.backend import ACCELERATED, keras
 from train.characters import Alphabet
-from train.convnet import build_convnet
-from train.decode import write_captions
-from train.model_folder import CaptionModel
-from train.pipeline import Captions, example_batches, read_captions
+from train.contract import Prompt
+from train.convnet.examples import Cut, examples_of
+from train.convnet.model import ConvnetCaptioner
+from train.convnet.network import build_convnet
+from train.corpus import Captions, read_captions
+from train.decoding.choose import by_threshold
+from train.decoding.write import write_captions
 
 # Filters, sequence length, batch: the default, the demo's, and the article's network.
 _SHAPES = ((128, 128, 256), (64, 48, 64), (1024, 128, 16))
@@ -38,7 +42,7 @@ def main() -> None:
     parser.add_argument("--dataset", type=Path, help="a dataset of `memeloom build-dataset`")
     parser.add_argument("--seconds", type=float, default=10, help="how long each row is measured")
     options = parser.parse_args()
-    table = Table(title=f"train/ with XLA {'on' if xla_pays() else 'off'}", title_justify="left")
+    table = Table(title=f"train/ with XLA {'on' if ACCELERATED else 'off'}", title_justify="left")
     for column in ("what", "unit", "a second", "a second of CPU"):
         table.add_column(column, justify="left" if column in ("what", "unit") else "right")
     for what, unit, wall, cpu in _rows(options.dataset, options.seconds):
@@ -56,17 +60,20 @@ def _rows(folder: Path | None, seconds: float) -> Iterator[tuple[str, str, float
         captions = read_captions(folder, manifest, "train", alphabet)
         count = len(captions.templates)
         yield "read shards", "captions", count / (time.perf_counter() - began), count / (time.process_time() - cpu)
-    batches = iter(_batches(captions, 128, 256))
-    yield "input pipeline, length 128", "examples", *_rate(lambda: len(next(batches)[1]), seconds)
+    steps = itertools.count()
+    yield (
+        "examples made, batch 256", "examples",
+        *_rate(lambda: len(examples_of(captions, next(steps), batch=256, seed=1)[1]), seconds),
+    )  # fmt: skip
     for filters, length, batch in _SHAPES:
         network = _network(len(alphabet), filters, length)
         yield (
             f"training step, {filters} filters, length {length}, batch {batch}",
             "examples",
-            *_training(network, _batches(captions, length, batch), batch, seconds),
+            *_training(network, captions, length, batch, seconds),
         )
         for rows in (1, 64) if filters < 1024 else ():
-            write = _writer(CaptionModel(network, alphabet, (), "|"), rows)
+            write = _writer(ConvnetCaptioner(network, alphabet, (), "|"), rows)
             yield f"writing, {filters} filters, length {length}, {rows} at once", "characters", *_rate(write, seconds)
         if filters == 128:
             predict = _predictor(network, length)
@@ -82,50 +89,46 @@ def _rate(work: Callable[[], int], seconds: float) -> tuple[float, float]:
     return done / (time.perf_counter() - began), done / (time.process_time() - cpu)
 
 
-def _training(network: Any, batches: Any, batch: int, seconds: float) -> tuple[float, float]:
+def _training(network: Any, captions: Captions, length: int, batch: int, seconds: float) -> tuple[float, float]:
     """As `train_model` trains: one `fit` over many steps."""
-    network.fit(batches.take(2), verbose=0, shuffle=False)
-    began, cpu, steps = time.perf_counter(), time.process_time(), 0
-
-    def count(_step: int, **_logs: Any) -> None:
-        nonlocal steps
-        steps += 1
-        network.stop_training = time.perf_counter() - began > seconds
-
-    network.fit(batches, verbose=0, shuffle=False, callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=count)])
-    return steps * batch / (time.perf_counter() - began), steps * batch / (time.process_time() - cpu)
-
-
-def _batches(captions: Captions, length: int, batch: int) -> Any:
-    return example_batches(captions, sequence_length=length, batch=batch, seed=1, steps=range(10**9))
-
-
-def _network(characters: int, filters: int, length: int) -> Any:
-    network = build_convnet(characters, filters=filters, embedding=16, sequence_length=length, dropout=0.25, seed=1)
-    network.compile(
+    places = keras.Input((), dtype="int32")
+    trainee = keras.Model(places, network(Cut(captions, length)(places)))
+    trainee.compile(
         optimizer=keras.optimizers.RMSprop(1e-3),
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
-        jit_compile=xla_pays(),
+        jit_compile=ACCELERATED,
     )
-    return network
+    steps = 0
+
+    def work() -> int:
+        nonlocal steps
+        trainee.train_on_batch(*examples_of(captions, steps, batch=batch, seed=1))
+        steps += 1
+        return batch
+
+    return _rate(work, seconds)
 
 
-def _writer(model: CaptionModel, rows: int) -> Callable[[], int]:
+def _network(characters: int, filters: int, length: int) -> Any:
+    return build_convnet(characters, filters=filters, embedding=16, sequence_length=length, dropout=0.25, seed=1)
+
+
+def _writer(model: ConvnetCaptioner, rows: int) -> Callable[[], int]:
     endless = DatasetTemplate(
         id="1", name="1", slug="1", captions=1, boxes=99, box_count=None, geometry=(), image_key=None
     )
     rng = np.random.default_rng(1)
 
     def write() -> int:
-        write_captions(model, [endless] * rows, start="", min_score=0.9, max_characters=_WRITTEN, rng=rng)
+        write_captions(model, [Prompt(endless)] * rows, by_threshold(0.9), max_characters=_WRITTEN, rng=rng)
         return rows * _WRITTEN
 
     return write
 
 
 def _predictor(network: Any, length: int) -> Callable[[], int]:
-    inputs = tf.zeros((1, length), tf.int32)
+    inputs = np.zeros((1, length), np.int32)
 
     def predict() -> int:
         network.predict(inputs, verbose=0)

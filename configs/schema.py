@@ -176,16 +176,24 @@ class Dataset(Section):
     images: Literal["none", "template", "meme", "inpainted"]
 
 
-class Train(Section):
-    dataset: str
-    output: str
-    restart: bool
+class Training(Section):
+    batch: Positive
+    learning_rate: Annotated[float, Field(gt=0)]
+
+
+class Convnet(Training):
     filters: Positive
     embedding: Positive
     sequence_length: Annotated[int, Field(ge=32)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
-    batch: Positive
-    learning_rate: Annotated[float, Field(gt=0)]
+
+
+class Train(Section):
+    dataset: str
+    output: str
+    restart: bool
+    model: Literal["convnet"]
+    convnet: Convnet
     steps: Positive
     steps_per_epoch: Positive
     validation_batches: Positive

@@ -1,14 +1,15 @@
-"""TensorFlow and Keras, imported in one place: slow (3-8 s, 600 MB), and loud unless it is told not to be.
+"""Keras, imported in one place: slow (3-8 s, 600 MB on TensorFlow), and loud unless it is told not to be.
 
-Import `keras` and `tf` from here only. Keras chooses its backend by KERAS_BACKEND; TensorFlow reads
-the data whatever it is.
+Import `keras` from here only. It runs on the backend that KERAS_BACKEND names, TensorFlow or JAX; what only
+TensorFlow can do imports it where it does it.
 """
 
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 @contextmanager
@@ -35,16 +36,38 @@ def _muted() -> Iterator[None]:
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 with _muted():
     import keras
-    import tensorflow as tf
 
-    DEVICES = tuple(device.device_type for device in tf.config.list_physical_devices())
+    BACKEND: str = keras.backend.backend()
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
 
-__all__ = ["DEVICES", "keras", "tf", "xla_pays"]
+        _ACCELERATED = any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
+    else:
+        import jax
+
+        _ACCELERATED = jax.default_backend() != "cpu"
+
+__all__ = ["ACCELERATED", "BACKEND", "OUT_OF_MEMORY", "compiled", "keras"]
+
+ACCELERATED = _ACCELERATED
 
 
-def xla_pays() -> bool:
-    """Whether to compile the training step with XLA.
+def compiled(function: Callable[..., Any], *, xla: bool = True) -> Callable[..., Any]:
+    """`function` of arrays, compiled for the backend; compiled anew for each shape of its arguments.
 
-    On the CPU the convolutions of XLA are 7 times slower than TensorFlow's own (bench/train.py).
+    xla: False leaves it to TensorFlow's own kernels; JAX knows nothing but XLA.
     """
-    return keras.backend.backend() == "jax" or "GPU" in DEVICES
+    if BACKEND == "tensorflow":
+        step: Callable[..., Any] = tf.function(function, jit_compile=xla)
+    else:
+        step = jax.jit(function)
+    return step
+
+
+def _out_of_memory() -> tuple[type[Exception], ...]:
+    if BACKEND == "tensorflow":
+        return tf.errors.ResourceExhaustedError, MemoryError
+    return jax.errors.JaxRuntimeError, MemoryError
+
+
+OUT_OF_MEMORY = _out_of_memory()

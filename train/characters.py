@@ -7,6 +7,7 @@ is ``<template, 12 digits>  <box index>  <text so far>``, so everything the netw
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ def prefix(template_id: str, box: int) -> str:
     return f"{template_code(template_id)}  {box}  "
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Alphabet:
     """The characters that the network knows. `characters[i]` is number i + 1; 0 is padding.
 
@@ -49,18 +50,32 @@ class Alphabet:
         """The characters of the captions (most frequent first), and those that a prefix needs."""
         return cls((*captions, *(character for character in _ALWAYS if character not in captions)))
 
+    @cached_property
+    def _table(self) -> NDArray[np.uint16]:
+        """The number of each code point; the last is of none."""
+        table = np.zeros(max(map(ord, self.characters), default=0) + 2, np.uint16)
+        table[[ord(character) for character in self.characters]] = np.arange(1, len(self) + 1)
+        return table
+
     def __len__(self) -> int:
         """How many characters, padding not counted."""
         return len(self.characters)
 
-    def encode(self, text: str) -> NDArray[np.uint16]:
-        """The numbers of the characters of `text`; characters that the network does not know are left out."""
-        numbers = {character: number for number, character in enumerate(self.characters, start=1)}
-        return np.array([numbers[character] for character in text if character in numbers], np.uint16)
+    def encode(self, text: str, *, unknown: int | None = None) -> NDArray[np.uint16]:
+        """The numbers of the characters of `text`; those that the network does not know are `unknown`, or left out."""
+        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        numbers = self._table[np.minimum(points, len(self._table) - 1)]
+        if unknown is None:
+            return numbers[numbers > 0]
+        return np.where(numbers > 0, numbers, np.uint16(unknown))
 
     def decode(self, numbers: Iterable[int]) -> str:
         """The text of `numbers`; padding is nothing."""
         return "".join(self.characters[number - 1] for number in numbers if number)
+
+    def fitting(self, text: str) -> str:
+        """`text` in lower case, if there are no other letters."""
+        return text if any(character.isupper() for character in self.characters) else text.lower()
 
     def prefixes(self, template_ids: Sequence[str], boxes: int) -> NDArray[np.uint16]:
         """The prefix of every template and box: shape (templates, boxes, PREFIX_WIDTH), padded on the left."""

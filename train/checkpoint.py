@@ -2,7 +2,7 @@
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ class Position:
     best: float | None = None
 
 
-def save_checkpoint(folder: Path, model: Any, position: Position) -> None:
-    """Write the state of `model`, its optimizer and its random generators, and `position`, atomically."""
+def save_checkpoint(folder: Path, variables: Sequence[Any], position: Position) -> None:
+    """Write `variables` (weights, optimizer and random generators, in order) and `position`, atomically."""
     about = {
         "version": _VERSION,
         "identity": position.identity,
@@ -39,13 +39,13 @@ def save_checkpoint(folder: Path, model: Any, position: Position) -> None:
         "history": position.history,
         "best": position.best,
     }
-    arrays = [np.asarray(variable) for variable in _variables(model)]
+    arrays = [np.asarray(variable) for variable in variables]
     with atomic_file(folder / CHECKPOINT) as stream:
         np.savez(stream, np.array(json.dumps(about)), *arrays, allow_pickle=False)
 
 
-def restore_checkpoint(folder: Path, model: Any, identity: Mapping[str, Any]) -> Position:
-    """Put `model` into the state of the checkpoint in `folder`; a fresh position if there is none.
+def restore_checkpoint(folder: Path, variables: Sequence[Any], identity: Mapping[str, Any]) -> Position:
+    """Give `variables` the values of the checkpoint in `folder`; a fresh position if there is none.
 
     Raises:
         MemeloomError: the checkpoint is of another network, dataset or schedule, or is damaged.
@@ -62,15 +62,11 @@ def restore_checkpoint(folder: Path, model: Any, identity: Mapping[str, Any]) ->
             difference = _first_difference(about["identity"], identity)
             if difference:
                 raise MemeloomError(f"{folder} holds another training: {difference}; {remedy}")
-            for number, variable in enumerate(_variables(model), start=1):
+            for number, variable in enumerate(variables, start=1):
                 variable.assign(arrays[f"arr_{number}"])
             return Position(identity, about["step"], about["history"], about["best"])
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise MemeloomError(f"{path}: damaged ({error}); {remedy}") from error
-
-
-def _variables(model: Any) -> list[Any]:
-    return [*model.variables, *model.optimizer.variables]
 
 
 def _first_difference(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,19 @@ from configs.errors import MemeloomError
 from configs.outputs import write_text
 from configs.progress import Progress
 from configs.runs import Summary
-from configs.schema import Config, Train
-from dataset.manifest import Manifest, read_manifest
+from configs.schema import Config, Train, Training
+from dataset.manifest import read_manifest
 from dataset.vocabulary import read_vocabulary
-from train.backend import keras, tf, xla_pays
+from train.backend import OUT_OF_MEMORY, keras
 from train.characters import Alphabet
 from train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
-from train.convnet import build_convnet
-from train.decode import write_captions
-from train.model_folder import CARD, CaptionModel, write_model
-from train.pipeline import example_batches, one_pass, read_captions
+from train.contract import Batch, Dataset, Lesson, Prompt
+from train.corpus import read_captions
+from train.decoding.choose import by_threshold
+from train.decoding.write import write_captions
+from train.kinds import open_kind
+from train.model_folder import CARD, write_model
 
-# Settings that the course of a training depends on; the others may change when it goes on.
-_COURSE = ("filters", "embedding", "sequence_length", "dropout", "batch", "learning_rate", "seed")
 _SAMPLE_MIN_SCORE = 0.1
 _SAMPLE_CHARACTERS = 100
 
@@ -48,9 +48,12 @@ def train_model(config: Config, progress: Progress) -> Summary:
     settings = config.train
     try:
         return _Training(config, progress).run()
-    except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+    except OUT_OF_MEMORY as error:
+        section = settings.model.replace("-", "_")
+        course = open_kind(settings.model).course(settings)
         raise MemeloomError(
-            f"out of memory with train.batch={settings.batch} and train.filters={settings.filters}; lower one of them"
+            f"out of memory with train.{section}.batch={course.batch}; lower it, or make the network smaller "
+            f"(train.{section})"
         ) from error
 
 
@@ -65,17 +68,19 @@ class _Training:
         data = Path(config.train.dataset)
         manifest = read_manifest(data)
         alphabet = Alphabet.of(read_vocabulary(data).characters)
-        self._learn, self._check = (read_captions(data, manifest, split, alphabet) for split in ("train", "validation"))
+        learn, check = (read_captions(data, manifest, split, alphabet) for split in ("train", "validation"))
+        self._dataset = Dataset(data, manifest, alphabet, learn, check)
         self._seconds["read"] = time.perf_counter() - self._began
-        self._model = CaptionModel(
-            _compiled(self._settings, alphabet), alphabet, manifest.templates, manifest.separator
-        )
-        self._position = self._restored(_identity(self._settings, manifest, alphabet))
+        kind = open_kind(self._settings.model)
+        self._course = kind.course(self._settings)
+        self._lesson = kind.lesson(self._settings, self._dataset)
+        _compile(self._lesson, self._course)
+        self._position = self._restored(_identity(self._settings, self._course, self._dataset))
         self._first_step = self._position.step
 
     def run(self) -> Summary:
         settings, position = self._settings, self._position
-        self._progress.start("train", max(settings.steps - position.step, 0) * settings.batch, "examples")
+        self._progress.start("train", max(settings.steps - position.step, 0) * self._lesson.units, self._lesson.unit)
         while position.step < settings.steps:
             epoch = position.step // settings.steps_per_epoch + 1
             self._epoch(range(position.step, min(epoch * settings.steps_per_epoch, settings.steps)))
@@ -87,7 +92,7 @@ class _Training:
     def _restored(self, identity: Mapping[str, Any]) -> Position:
         if self._settings.restart:
             (self._folder / CHECKPOINT).unlink(missing_ok=True)
-        return restore_checkpoint(self._folder, self._model.network, identity)
+        return restore_checkpoint(self._folder, _variables(self._lesson), identity)
 
     def _epoch(self, steps: range) -> None:
         """Train `steps`, validate, and keep what came of it."""
@@ -97,7 +102,7 @@ class _Training:
         row: dict[str, Any] = {
             "epoch": len(self._position.history) + 1,
             "step": steps.stop,
-            "examples": steps.stop * self._settings.batch,
+            self._lesson.unit: steps.stop * self._lesson.units,
             **learned,
             **self._validate(steps.stop),
             "seconds": round(trained - began, 3),
@@ -110,47 +115,33 @@ class _Training:
         position.history.append(row)
         if position.best is None or row["validation_loss"] < position.best:
             position.best = row["validation_loss"]
-            write_model(self._folder, self._model, row, self._config)
+            write_model(self._folder, self._lesson.captioner, row, self._config)
         # After the model: a run that dies in between repeats the epoch and writes the same model again.
-        save_checkpoint(self._folder, self._model.network, position)
+        save_checkpoint(self._folder, _variables(self._lesson), position)
         _write_history(self._folder, position.history)
 
     def _fit(self, steps: range) -> dict[str, float]:
-        settings = self._settings
-        batches = example_batches(
-            self._learn,
-            sequence_length=settings.sequence_length,
-            batch=settings.batch,
-            seed=settings.seed,
-            steps=steps,
-        )
-        watch = _Watch(self._progress, settings, steps.start, self._position.step)
-        fitted = self._model.network.fit(batches, verbose=0, shuffle=False, callbacks=[watch])
+        lesson = self._lesson
+        watch = _Watch(self._progress, self._settings, self._course, lesson.units, steps.start, self._position.step)
+        fitted = lesson.trainee.fit(_Batches(lesson.batch, steps), verbose=0, shuffle=False, callbacks=[watch])
         return {name: float(fitted.history[name][-1]) for name in ("loss", "accuracy")}
 
     def _validate(self, step: int) -> dict[str, float]:
-        settings = self._settings
-        examples = one_pass(
-            self._check,
-            sequence_length=settings.sequence_length,
-            batch=settings.batch,
-            seed=settings.seed,
-            batches=settings.validation_batches,
+        found = self._lesson.checked.evaluate(
+            _Batches(self._lesson.check, range(self._lesson.checks)), verbose=0, return_dict=True
         )
-        found = self._model.network.evaluate(examples, verbose=0, return_dict=True)
         # Some kernels take NaN for nought, so that dead weights do not show in the loss.
-        if not math.isfinite(found["loss"]) or not all(map(_finite, self._model.network.get_weights())):
-            raise _diverged(settings, "validation loss or a weight", step, self._position.step)
+        if not math.isfinite(found["loss"]) or not all(map(_finite, _weights(lesson))):
+            raise _diverged(self._settings, self._course, "validation loss or a weight", step, self._position.step)
         return {f"validation_{name}": float(found[name]) for name in ("loss", "accuracy")}
 
     def _samples(self, step: int) -> list[str]:
         """Captions of the network as it is, for the history."""
-        templates = self._model.templates[: self._settings.samples_per_epoch]
+        model = self._lesson.captioner
         written = write_captions(
-            self._model,
-            templates,
-            start="",
-            min_score=_SAMPLE_MIN_SCORE,
+            model,
+            [Prompt(template) for template in model.templates[: self._settings.samples_per_epoch]],
+            by_threshold(_SAMPLE_MIN_SCORE),
             max_characters=_SAMPLE_CHARACTERS,
             rng=np.random.default_rng([self._settings.seed, step]),
         )
@@ -164,10 +155,10 @@ class _Training:
             "train",
             counts={
                 "steps": steps,
-                "examples": steps * self._settings.batch,
-                "captions": len(self._learn.templates),
-                "validation_captions": len(self._check.templates),
-                "parameters": self._model.network.count_params(),
+                self._lesson.unit: steps * self._lesson.units,
+                "captions": len(self._dataset.learn),
+                "validation_captions": len(self._dataset.check),
+                "parameters": sum(network.count_params() for network in self._lesson.captioner.networks.values()),
                 "best_step": best["step"],
                 "validation_loss": round(best["validation_loss"], 4),
                 "validation_accuracy": round(best["validation_accuracy"], 4),
@@ -177,56 +168,80 @@ class _Training:
         )
 
 
+class _Batches(keras.utils.PyDataset):  # type: ignore[misc]  # keras has no types
+    """The batches of `steps`, made in a thread while the network learns."""
+
+    def __init__(self, batch: Callable[[int], Batch], steps: range) -> None:
+        super().__init__(workers=1, max_queue_size=8)
+        self._batch, self._steps = batch, steps
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __getitem__(self, index: int) -> Batch:
+        return self._batch(self._steps[index])
+
+
 class _Watch(keras.callbacks.Callback):  # type: ignore[misc]  # keras has no types
     """Tells the progress about every step, and stops at the first loss that is not a number."""
 
-    def __init__(self, progress: Progress, settings: Train, first: int, kept: int) -> None:
+    def __init__(
+        self, progress: Progress, settings: Train, course: Training, units: int, first: int, kept: int
+    ) -> None:
         super().__init__()
-        self._progress, self._settings, self._first, self._kept = progress, settings, first, kept
+        self._progress, self._settings, self._course = progress, settings, course
+        self._units, self._first, self._kept = units, first, kept
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """`batch` counts from 0 within the epoch; the loss in `logs` is the epoch's mean so far."""
         if logs and not math.isfinite(float(logs["loss"])):
-            raise _diverged(self._settings, "loss", self._first + batch + 1, self._kept)
-        self._progress.advance(self._settings.batch)
+            raise _diverged(self._settings, self._course, "loss", self._first + batch + 1, self._kept)
+        self._progress.advance(self._units)
 
 
 def _finite(weight: NDArray[Any]) -> bool:
     return bool(np.isfinite(weight).all())
 
 
-def _diverged(settings: Train, what: str, step: int, kept: int) -> MemeloomError:
+def _diverged(settings: Train, course: Training, what: str, step: int, kept: int) -> MemeloomError:
     where = f"{settings.output} keeps the state of step {kept}" if kept else "nothing was kept"
+    key = f"train.{settings.model.replace('-', '_')}.learning_rate"
     return MemeloomError(
-        f"the {what} is not a number after step {step}; {where}; set train.restart and lower"
-        f" train.learning_rate ({settings.learning_rate})"
+        f"the {what} is not a number after step {step}; {where}; set train.restart and lower {key}"
+        f" ({course.learning_rate})"
     )
 
 
-def _compiled(settings: Train, alphabet: Alphabet) -> Any:
-    network = build_convnet(
-        len(alphabet),
-        filters=settings.filters,
-        embedding=settings.embedding,
-        sequence_length=settings.sequence_length,
-        dropout=settings.dropout,
-        seed=settings.seed,
-    )
-    network.compile(
-        optimizer=keras.optimizers.RMSprop(settings.learning_rate),
-        loss="sparse_categorical_crossentropy",
-        metrics=["accuracy"],
-        jit_compile=xla_pays(),
-    )
-    network.optimizer.build(network.trainable_variables)
-    return network
+def _compile(lesson: Lesson, course: Training) -> None:
+    optimizer = lesson.optimizer(course.learning_rate)
+    for model in dict.fromkeys((lesson.trainee, lesson.checked)):
+        model.compile(
+            optimizer=optimizer if model is lesson.trainee else None,
+            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=lesson.logits),
+            weighted_metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+            jit_compile=lesson.compiled,
+        )
+    optimizer.build(lesson.trainee.trainable_variables)
 
 
-def _identity(settings: Train, manifest: Manifest, alphabet: Alphabet) -> dict[str, Any]:
+def _weights(lesson: Lesson) -> list[NDArray[Any]]:
+    return [weight for network in lesson.captioner.networks.values() for weight in network.get_weights()]
+
+
+def _variables(lesson: Lesson) -> list[Any]:
+    """What a training is made of: weights and random generators of the networks, and the optimizer."""
+    networks = lesson.captioner.networks.values()
+    return [*(variable for network in networks for variable in network.variables), *lesson.trainee.optimizer.variables]
+
+
+def _identity(settings: Train, course: Training, dataset: Dataset) -> dict[str, Any]:
+    """What the course of a training depends on; the other settings may change when it goes on."""
     return {
-        **{name: getattr(settings, name) for name in _COURSE},
-        "dataset": [shard.sha256 for shard in manifest.shards],
-        "vocabulary": list(alphabet.characters),
+        "model": settings.model,
+        "seed": settings.seed,
+        **course.model_dump(mode="json"),
+        "dataset": [shard.sha256 for shard in dataset.manifest.shards],
+        "vocabulary": list(dataset.alphabet.characters),
     }
 
 

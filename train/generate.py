@@ -11,8 +11,10 @@ from configs.errors import MemeloomError
 from configs.progress import Progress
 from configs.schema import Config
 from dataset.manifest import DatasetTemplate
-from train.decode import Written, write_captions
-from train.model_folder import CaptionModel, load_model
+from train.contract import Captioner, Prompt
+from train.decoding.choose import by_threshold
+from train.decoding.write import Written, write_captions
+from train.model_folder import load_model
 
 MOST_FREQUENT = 3
 _ROUNDS = 4
@@ -47,16 +49,15 @@ def generate_captions(config: Config, progress: Progress) -> list[GeneratedCapti
     templates = _chosen(model.templates, wishes.templates)
     start = _fitting_start(model, templates, wishes.start, wishes.max_characters)
     rng = np.random.default_rng(wishes.seed)
+    choose = by_threshold(wishes.min_score)
     slots: list[Written | None] = [None] * (len(templates) * wishes.captions)
     progress.start("generate", len(slots), "captions")
     for _ in range(_ROUNDS):
         missing = [at for at, caption in enumerate(slots) if caption is None]
         if not missing:
             break
-        wanted = [templates[at // wishes.captions] for at in missing]
-        made = write_captions(
-            model, wanted, start=start, min_score=wishes.min_score, max_characters=wishes.max_characters, rng=rng
-        )
+        wanted = [Prompt(templates[at // wishes.captions], start) for at in missing]
+        made = write_captions(model, wanted, choose, max_characters=wishes.max_characters, rng=rng)
         for at, caption in zip(missing, made, strict=True):
             slots[at] = None if caption.empty else caption
     written = [caption for caption in slots if caption is not None]
@@ -83,10 +84,9 @@ def _chosen(known: Sequence[DatasetTemplate], wishes: Sequence[str]) -> list[Dat
     return [by_text[wish.casefold()] for wish in wishes]
 
 
-def _fitting_start(model: CaptionModel, templates: Sequence[DatasetTemplate], start: str, most: int) -> str:
-    """`start` in the letters that the model learned: lower case, if it knows no others."""
-    if not any(character.isupper() for character in model.alphabet.characters):
-        start = start.lower()
+def _fitting_start(model: Captioner, templates: Sequence[DatasetTemplate], start: str, most: int) -> str:
+    """`start` in the letters that the model learned."""
+    start = model.fitting(start)
     if len(start) >= most:
         raise MemeloomError(f"generate.start has {len(start)} characters, generate.max_characters allows {most}")
     for template in templates:

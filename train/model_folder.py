@@ -2,8 +2,8 @@
 
 | file | holds |
 | --- | --- |
-| `model.keras` | network and weights, without the optimizer |
-| `vocabulary.json` | the characters, in the order of their numbers |
+| `NAME.keras` | a network and its weights, without the optimizer; most kinds have one |
+| `vocabulary.json` and the like | what the kind needs besides, such as the characters in the order of their numbers |
 | `templates.json` | the templates it learned: ids, names, text boxes and where they stand |
 | `metrics.json` | loss and accuracy on the validation captions, and when |
 | `config.yaml` | the settings of the training, secrets masked |
@@ -15,7 +15,6 @@
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,63 +24,47 @@ from configs.outputs import atomic_file, write_json
 from configs.schema import Config
 from dataset.manifest import DatasetTemplate, file_sha256
 from train.backend import keras
-from train.characters import Alphabet
+from train.contract import Captioner
+from train.kinds import open_kind
 
 CARD = "model.json"
 KIND = "memeloom model"
-VERSION = 1
-_NETWORK = "model.keras"
-_ALPHABET = "vocabulary.json"
+VERSION = 2
 _TEMPLATES = "templates.json"
 _METRICS = "metrics.json"
 _CONFIG = "config.yaml"
-_FILES = (_NETWORK, _ALPHABET, _TEMPLATES, _METRICS, _CONFIG)
 
 
 class NotAModel(MemeloomError):
     """A folder that holds no model, a damaged one, or one of another version."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptionModel:
-    """A network and what it takes to use it.
-
-    network: a Keras model, int32 (n, sequence_length) to float32 (n, characters).
-    templates: most captions first. separator: the character that ends a text box.
-    """
-
-    network: Any
-    alphabet: Alphabet
-    templates: tuple[DatasetTemplate, ...]
-    separator: str
-
-    @property
-    def sequence_length(self) -> int:
-        """Characters that the network sees at once."""
-        return int(self.network.input_shape[1])
-
-
-def write_model(folder: Path, model: CaptionModel, metrics: Mapping[str, Any], config: Config) -> None:
+def write_model(folder: Path, model: Captioner, metrics: Mapping[str, Any], config: Config) -> None:
     """Write `model` into `folder`. A reader sees the old model, none, or the new one, never a mixture."""
     (folder / CARD).unlink(missing_ok=True)
-    with atomic_file(folder / _NETWORK) as stream:
-        stream.write(_network_bytes(model.network))
-    write_json(folder / _ALPHABET, list(model.alphabet.characters))
+    for name, network in model.networks.items():
+        with atomic_file(folder / f"{name}.keras") as stream:
+            stream.write(_network_bytes(network))
+    for name, content in model.files.items():
+        write_json(folder / name, content)
     write_json(folder / _TEMPLATES, [template.model_dump(mode="json") for template in model.templates])
     write_json(folder / _METRICS, dict(metrics))
     write_config(folder / _CONFIG, config)
+    names = [*(f"{name}.keras" for name in model.networks), *model.files, _TEMPLATES, _METRICS, _CONFIG]
     card = {
         "kind": KIND,
         "version": VERSION,
-        "network": model.network.name,
-        "parameters": model.network.count_params(),
-        "separator": model.separator,
-        "files": {name: file_sha256(folder / name) for name in _FILES},
+        "model": model.kind,
+        "settings": dict(model.settings),
+        "parameters": sum(network.count_params() for network in model.networks.values()),
+        "networks": list(model.networks),
+        "content": list(model.files),
+        "files": {name: file_sha256(folder / name) for name in names},
     }
     write_json(folder / CARD, card)
 
 
-def load_model(folder: Path) -> CaptionModel:
+def load_model(folder: Path) -> Captioner:
     """Load the model in `folder` after checking every byte of it.
 
     Raises:
@@ -89,13 +72,12 @@ def load_model(folder: Path) -> CaptionModel:
     """
     card = _checked_card(folder)
     try:
-        characters = json.loads((folder / _ALPHABET).read_text(encoding="utf-8"))
         templates = json.loads((folder / _TEMPLATES).read_text(encoding="utf-8"))
-        return CaptionModel(
-            network=keras.saving.load_model(folder / _NETWORK, compile=False),
-            alphabet=Alphabet(tuple(characters)),
-            templates=tuple(DatasetTemplate.model_validate(template) for template in templates),
-            separator=card["separator"],
+        return open_kind(card["model"]).load(
+            {name: keras.saving.load_model(folder / f"{name}.keras", compile=False) for name in card["networks"]},
+            card["settings"],
+            {name: json.loads((folder / name).read_text(encoding="utf-8")) for name in card["content"]},
+            tuple(DatasetTemplate.model_validate(template) for template in templates),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotAModel(f"{folder}: the model cannot be read ({error}); train again") from error
@@ -113,9 +95,7 @@ def _checked_card(folder: Path) -> Mapping[str, Any]:
         raise NotAModel(f"{path}: not the card of a memeloom model")
     if card.get("version") != VERSION:
         raise NotAModel(f"{path}: version {card.get('version')}, expected {VERSION}; train again")
-    if set(card.get("files", ())) != set(_FILES):
-        raise NotAModel(f"{path}: expected the files {', '.join(_FILES)}; train again")
-    _check_files(folder, card["files"])
+    _check_files(folder, card.get("files", {}))
     return card
 
 
@@ -132,6 +112,6 @@ def _check_files(folder: Path, files: Mapping[str, str]) -> None:
 def _network_bytes(network: Any) -> bytes:
     """The bytes of a `.keras` file."""
     with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / _NETWORK
+        path = Path(scratch) / "network.keras"
         keras.saving.save_model(network, path, include_optimizer=False)
         return path.read_bytes()

@@ -96,20 +96,21 @@ def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", 
 
 
 def _settings(folder: Path, **changes: Any) -> Config:
-    """Settings of a training of seconds on the dataset in `folder`/dataset; changes are of the train section."""
+    """Settings of a training of seconds on `folder`/dataset; changes are of the train section, `__` for a dot."""
     small: dict[str, Any] = {
         "dataset": str(folder / "dataset"),
         "output": str(folder / "model"),
-        "filters": 16,
-        "sequence_length": 48,
-        "dropout": 0.1,
-        "batch": 32,
-        "learning_rate": 0.01,
+        "convnet.filters": 16,
+        "convnet.sequence_length": 48,
+        "convnet.dropout": 0.1,
+        "convnet.batch": 32,
+        "convnet.learning_rate": 0.01,
         "steps": 12,
         "steps_per_epoch": 4,
         "validation_batches": 4,
     }
-    chosen = [f"train.{key}={value}" for key, value in {**small, **changes}.items()]
+    named = {key.replace("__", "."): value for key, value in changes.items()}
+    chosen = [f"train.{key}={value}" for key, value in {**small, **named}.items()]
     return load_config(None, [*chosen, f"generate.model={folder / 'model'}"], {})
 
 
@@ -121,7 +122,7 @@ def write_dataset() -> Callable[..., Manifest]:
 
 @pytest.fixture(scope="session")
 def toy() -> Callable[..., Config]:
-    """Settings to train on a toy dataset in a folder: (folder, changes of the train section)."""
+    """Settings to train on a toy dataset in a folder: (folder, changes of the train section, `__` for a dot)."""
 
     def settings(folder: Path, **changes: Any) -> Config:
         if not (folder / "dataset").exists():

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,9 +15,13 @@ from dataset.manifest import Manifest, read_manifest
 from dataset.schema import Split
 from dataset.vocabulary import read_vocabulary
 from train.characters import Alphabet, prefix
-from train.decode import write_captions
-from train.model_folder import CaptionModel
-from train.pipeline import Captions, example_batches, one_pass, read_captions
+from train.contract import Prompt
+from train.convnet.examples import Cut, examples_of, one_pass_of
+from train.convnet.model import ConvnetCaptioner
+from train.convnet.network import build_convnet
+from train.corpus import Captions, read_captions
+from train.decoding.choose import by_threshold
+from train.decoding.write import write_captions
 
 Writer: TypeAlias = Callable[..., Manifest]
 LENGTH = 40
@@ -47,12 +51,23 @@ def slowly(captions: list[tuple[str, tuple[str, ...]]], alphabet: Alphabet) -> l
     return examples
 
 
-def examples(batches: Any) -> list[tuple[tuple[int, ...], int]]:
+def examples(captions: Captions, batches: Iterable[Any]) -> list[tuple[tuple[int, ...], int]]:
+    """What the network is shown for the places of `batches`."""
+    cut = Cut(captions, LENGTH)
     return [
         (tuple(row.tolist()), int(label))
-        for inputs, labels in batches.as_numpy_iterator()
-        for row, label in zip(inputs, labels, strict=True)
+        for places, labels in batches
+        for row, label in zip(np.asarray(cut(places)), labels, strict=True)
     ]
+
+
+def steps_of(captions: Captions, batch: int, seed: int, steps: range) -> Iterable[Any]:
+    return (examples_of(captions, step, batch=batch, seed=seed) for step in steps)
+
+
+def one_pass(captions: Captions, batch: int, seed: int, batches: int | None = None) -> Iterable[Any]:
+    every = range(-(-captions.examples // batch))
+    return (one_pass_of(captions, step, batch=batch, seed=seed) for step in every[:batches])
 
 
 def read(folder: Path, split: Split = "train") -> tuple[Captions, Alphabet]:
@@ -74,26 +89,14 @@ def test_a_pass_shows_every_prefix_of_every_caption_of_its_split_once(
     rows = {"train": odd_captions(1), "validation": odd_captions(2), "test": odd_captions(3)}
     write_dataset(tmp_path, rows, compression, shard_records=17)
     captions, alphabet = read(tmp_path, split)
-    shown = examples(one_pass(captions, sequence_length=LENGTH, batch=50, seed=4, batches=1000))
+    shown = examples(captions, one_pass(captions, batch=50, seed=4))
     assert Counter(shown) == Counter(slowly(odd_captions(seed), alphabet))
-
-
-@pytest.mark.parametrize(("format_", "compression"), [("tfrecord", "zstd"), ("parquet", "none"), ("dummy", "gzip")])
-def test_files_that_tensorflow_cannot_read_are_refused_in_one_line(
-    tmp_path: Path, odd: Manifest, format_: str, compression: str
-) -> None:
-    alphabet = Alphabet.of(read_vocabulary(tmp_path).characters)
-    other = odd.model_copy(update={"format": format_, "compression": compression})
-    with pytest.raises(MemeloomError, match=rf"this is {format_} with {compression}; build it again") as refused:
-        read_captions(tmp_path, other, "train", alphabet)
-    assert "\n" not in str(refused.value)
 
 
 def test_training_passes_are_complete_and_differ_in_order(tmp_path: Path, odd: Manifest) -> None:
     captions, alphabet = read(tmp_path)
     total = captions.examples
-    batches = example_batches(captions, sequence_length=LENGTH, batch=64, seed=9, steps=range(2 * total // 64 + 1))
-    shown = examples(batches)
+    shown = examples(captions, steps_of(captions, 64, 9, range(2 * total // 64 + 1)))
     first, second = shown[:total], shown[total : 2 * total]
     expected = slowly(odd_captions(1), alphabet)
     assert Counter(first) == Counter(second) == Counter(expected)
@@ -105,7 +108,7 @@ def test_any_step_can_be_the_first(tmp_path: Path, odd: Manifest) -> None:
     captions, _ = read(tmp_path)
 
     def shown(seed: int, steps: range) -> list[tuple[tuple[int, ...], int]]:
-        return examples(example_batches(captions, sequence_length=LENGTH, batch=32, seed=seed, steps=steps))
+        return examples(captions, steps_of(captions, 32, seed, steps))
 
     whole = shown(3, range(200))
     assert shown(3, range(150, 200)) == whole[150 * 32 :]
@@ -114,7 +117,7 @@ def test_any_step_can_be_the_first(tmp_path: Path, odd: Manifest) -> None:
 
 def test_a_sample_of_the_validation_is_the_same_each_time(tmp_path: Path, odd: Manifest) -> None:
     captions, _ = read(tmp_path, "validation")
-    once, again = (examples(one_pass(captions, sequence_length=LENGTH, batch=32, seed=5, batches=3)) for _ in range(2))
+    once, again = (examples(captions, one_pass(captions, batch=32, seed=5, batches=3)) for _ in range(2))
     assert len(once) == 96
     assert once == again
 
@@ -126,35 +129,35 @@ def test_characters_that_the_network_does_not_know_are_passed_over(tmp_path: Pat
         (template, tuple("".join(c for c in box if c in alphabet.characters) for box in boxes))
         for template, boxes in odd_captions(1)
     ]
-    shown = examples(one_pass(captions, sequence_length=LENGTH, batch=50, seed=4, batches=1000))
+    shown = examples(captions, one_pass(captions, batch=50, seed=4))
     assert Counter(shown) == Counter(slowly(known, alphabet))
 
 
-class Parrot:
-    """Stands where the network stands, says a caption by heart and remembers what it was shown."""
+class Parrot(ConvnetCaptioner):
+    """Says a caption by heart and remembers what its network would have been shown."""
 
-    def __init__(self, numbers: list[int], characters: int) -> None:
-        self.input_shape = (None, LENGTH)
+    def __init__(self, numbers: list[int], alphabet: Alphabet, manifest: Manifest) -> None:
+        network = build_convnet(len(alphabet), filters=1, embedding=1, sequence_length=LENGTH, dropout=0, seed=1)
+        super().__init__(network, alphabet, manifest.templates, "|")
         self.shown: list[tuple[tuple[int, ...], int]] = []
-        self._numbers, self._characters = numbers, characters
+        self._numbers = numbers
+        self.probabilities = self._recite
 
-    def predict_on_batch(self, inputs: Any) -> Any:
+    def _recite(self, inputs: Any) -> Any:
         following = self._numbers[len(self.shown)] - 1
         self.shown.append((tuple(np.asarray(inputs)[0].tolist()), following))
-        return np.eye(self._characters, dtype=np.float32)[[following]]
+        return np.eye(len(self.alphabet), dtype=np.float32)[[following]]
 
 
 def test_generation_shows_the_network_what_training_showed_it(tmp_path: Path, write_dataset: Writer) -> None:
     boxes = ("when the caption is longer than what fits", "", *"abcdefghij", "the end")
     manifest = write_dataset(tmp_path, {"train": [("doge", boxes)]})
     captions, alphabet = read(tmp_path)
-    parrot = Parrot(captions.characters.tolist(), len(alphabet))
-    model = CaptionModel(parrot, alphabet, manifest.templates, "|")
-    written = write_captions(
-        model, manifest.templates, start="", min_score=1, max_characters=500, rng=np.random.default_rng(1)
-    )
+    parrot = Parrot(captions.characters.tolist(), alphabet, manifest)
+    rng = np.random.default_rng(1)
+    written = write_captions(parrot, [Prompt(manifest.templates[0])], by_threshold(1), max_characters=500, rng=rng)
     assert written[0].texts == boxes
-    trained = examples(one_pass(captions, sequence_length=LENGTH, batch=50, seed=4, batches=1000))
+    trained = examples(captions, one_pass(captions, batch=50, seed=4))
     assert Counter(parrot.shown) == Counter(trained)
 
 

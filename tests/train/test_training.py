@@ -22,7 +22,7 @@ from configs.schema import Config
 from dataset.manifest import NotADataset
 from train.backend import keras
 from train.checkpoint import CHECKPOINT
-from train.convnet import build_convnet
+from train.convnet.network import build_convnet
 from train.fit import train_model
 from train.generate import generate_captions
 from train.model_folder import CARD, NotAModel, load_model
@@ -73,7 +73,15 @@ def history(config: Config) -> list[dict[str, Any]]:
 def trained(tmp_path_factory: pytest.TempPathFactory, toy: Toy) -> Config:
     """Settings of a training that has learned the toy language; never change its folder."""
     folder = tmp_path_factory.mktemp("trained")
-    config = toy(folder, filters=32, batch=64, steps=150, steps_per_epoch=50, learning_rate=0.005, dropout=0)
+    config = toy(
+        folder,
+        convnet__filters=32,
+        convnet__batch=64,
+        steps=150,
+        steps_per_epoch=50,
+        convnet__learning_rate=0.005,
+        convnet__dropout=0,
+    )
     train_model(config, Silent())
     return config
 
@@ -118,18 +126,18 @@ def test_the_model_folder_alone_is_enough(trained: Config, model_copy: Path) -> 
     best = min(history(trained), key=lambda row: row["validation_loss"])
     metrics = json.loads((model_copy / "metrics.json").read_text())
     assert metrics["validation_loss"] == best["validation_loss"]
-    assert model.sequence_length == 48
+    assert model.networks["convnet"].input_shape == (None, 48)
     assert {template.id: template.boxes for template in model.templates} == {
         "61533": 2,
         "one-does-not-simply": 2,
         "8072285": 3,
     }
     assert sorted(path.name for path in model_copy.iterdir()) == [
-        "config.yaml", "metrics.json", "model.json", "model.keras", "templates.json", "vocabulary.json",
+        "config.yaml", "convnet.keras", "metrics.json", "model.json", "templates.json", "vocabulary.json",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["model.keras", "vocabulary.json", "templates.json", "metrics.json", "config.yaml"])
+@pytest.mark.parametrize("name", ["convnet.keras", "vocabulary.json", "templates.json", "metrics.json", "config.yaml"])
 def test_a_damaged_model_is_refused(model_copy: Path, name: str) -> None:
     content = bytearray((model_copy / name).read_bytes())
     content[len(content) // 2] ^= 1
@@ -146,8 +154,8 @@ def test_a_model_that_lost_a_file_is_refused(model_copy: Path) -> None:
 
 def test_a_model_of_another_version_is_refused(model_copy: Path) -> None:
     card = json.loads((model_copy / CARD).read_text())
-    (model_copy / CARD).write_text(json.dumps({**card, "version": 2}))
-    with pytest.raises(NotAModel, match="version 2, expected 1; train again"):
+    (model_copy / CARD).write_text(json.dumps({**card, "version": 3}))
+    with pytest.raises(NotAModel, match="version 3, expected 2; train again"):
         load_model(model_copy)
 
 
@@ -163,7 +171,7 @@ def test_kill_9_at_a_random_moment_changes_nothing(toy: Toy, tmp_path: Path) -> 
     train_model(undisturbed, Silent())
     killed = toy(tmp_path, output=str(tmp_path / "killed"), **sizes)
     write_config(tmp_path / "killed.yaml", killed)
-    examples = random.randint(1, 23) * killed.train.batch
+    examples = random.randint(1, 23) * killed.train.convnet.batch
     died = subprocess.run(
         [sys.executable, "-c", MORTAL, str(tmp_path / "killed.yaml"), str(examples)],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=250, check=False, capture_output=True,
@@ -175,7 +183,9 @@ def test_kill_9_at_a_random_moment_changes_nothing(toy: Toy, tmp_path: Path) -> 
         assert row["step"] == other["step"]
         for name in ("loss", "accuracy", "validation_loss", "validation_accuracy"):
             assert row[name] == pytest.approx(other[name], rel=1e-4)
-    weights, others = (load_model(Path(config.train.output)).network.get_weights() for config in (killed, undisturbed))
+    weights, others = (
+        load_model(Path(config.train.output)).networks["convnet"].get_weights() for config in (killed, undisturbed)
+    )
     for weight, other in zip(weights, others, strict=True):
         np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-5)
 
@@ -195,8 +205,8 @@ def test_a_complete_training_is_left_as_it_is_and_goes_on_when_asked_for_more(to
 def test_another_training_in_the_folder_is_refused_unless_told_to_begin_anew(toy: Toy, tmp_path: Path) -> None:
     train_model(toy(tmp_path, steps=4), Silent())
     with pytest.raises(MemeloomError, match=r"filters was 16, now 24; choose another train\.output, or .*restart"):
-        train_model(toy(tmp_path, steps=4, filters=24), Silent())
-    assert train_model(toy(tmp_path, steps=4, filters=24, restart=True), Silent()).counts["steps"] == 4
+        train_model(toy(tmp_path, steps=4, convnet__filters=24), Silent())
+    assert train_model(toy(tmp_path, steps=4, convnet__filters=24, restart=True), Silent()).counts["steps"] == 4
 
 
 def test_another_dataset_is_another_training(toy: Toy, tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
@@ -238,8 +248,8 @@ def test_a_damaged_checkpoint_is_refused(toy: Toy, tmp_path: Path) -> None:
 
 
 def test_too_little_memory_is_said_plainly(toy: Toy, tmp_path: Path) -> None:
-    with pytest.raises(MemeloomError, match=r"out of memory with train\.batch=32 and train\.filters=200000; lower"):
-        train_model(toy(tmp_path, filters=200_000), Silent())
+    with pytest.raises(MemeloomError, match=r"out of memory with train\.convnet\.batch=32; lower it, or make"):
+        train_model(toy(tmp_path, convnet__filters=200_000), Silent())
 
 
 def test_no_dataset_is_said_plainly(toy: Toy, tmp_path: Path) -> None:
@@ -308,10 +318,10 @@ def _make_silent(folder: Path) -> None:
     from dataset.manifest import file_sha256
 
     model = load_model(folder)
-    kernel, bias = model.network.layers[-1].get_weights()
-    bias[model.alphabet.characters.index("|")] = 1e6
-    model.network.layers[-1].set_weights([kernel, bias])
-    keras.saving.save_model(model.network, folder / "model.keras")
+    kernel, bias = model.networks["convnet"].layers[-1].get_weights()
+    bias[int(model.closes.argmax())] = 1e6
+    model.networks["convnet"].layers[-1].set_weights([kernel, bias])
+    keras.saving.save_model(model.networks["convnet"], folder / "convnet.keras")
     card = json.loads((folder / CARD).read_text())
-    card["files"]["model.keras"] = file_sha256(folder / "model.keras")
+    card["files"]["convnet.keras"] = file_sha256(folder / "convnet.keras")
     (folder / CARD).write_text(json.dumps(card))

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from train.decode import choose_characters
+from train.decoding.choose import by_threshold
 
 SCORES = np.array([0.05, 0.5, 0.15, 0.3], np.float32)
 DRAWS = 200_000
 
 
 def shares(min_score: float) -> list[float]:
-    chosen = choose_characters(np.tile(SCORES, (DRAWS, 1)), min_score, np.random.default_rng(11))
+    chosen = by_threshold(min_score)(np.log(np.tile(SCORES, (DRAWS, 1))), np.random.default_rng(11))
     return [float(share) for share in np.bincount(chosen, minlength=4) / DRAWS]
 
 
@@ -31,6 +31,6 @@ def test_a_min_score_of_nought_reaches_every_character() -> None:
 
 
 def test_the_same_generator_draws_the_same() -> None:
-    rows = np.tile(SCORES, (50, 1))
-    once, again = (choose_characters(rows, 0.1, np.random.default_rng(3)) for _ in range(2))
+    rows = np.log(np.tile(SCORES, (50, 1)))
+    once, again = (by_threshold(0.1)(rows, np.random.default_rng(3)) for _ in range(2))
     assert once.tolist() == again.tolist()

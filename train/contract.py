@@ -1,0 +1,168 @@
+"""What the trainer, the decoder, the evaluation and the export ask of a kind of model, and what it gets from them.
+
+A kind is a folder of this room with one module `model` that has a `Kind` named `KIND`; `train/kinds.py` knows them all.
+
+    dataset ─► Kind.lesson ─► Lesson ─► fit ─► Captioner ─► write, evaluate, export
+                                model folder ─► Kind.load ─┘
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.schema import Train, Training
+from dataset.manifest import DatasetTemplate, Manifest
+from train.characters import Alphabet
+from train.corpus import Captions
+
+KindName: TypeAlias = Literal["convnet", "show-and-tell", "gpt2", "causal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """What a model learns from: `learn` are the captions of the training split, `check` those of validation."""
+
+    folder: Path
+    manifest: Manifest
+    alphabet: Alphabet
+    learn: Captions
+    check: Captions
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a caption is to be written for.
+
+    template: need not be one that the model learned. start: the caption begins with it; separators close boxes.
+    picture: RGB, uint8 (height, width, 3), for models that look at it; None where there is none.
+    """
+
+    template: DatasetTemplate
+    start: str = ""
+    picture: NDArray[np.uint8] | None = None
+
+
+class Sheet(Protocol):
+    """Captions being written side by side, one a row, token by token."""
+
+    def scores(self) -> NDArray[np.float32]:
+        """The log-probability of every token as each row's next one, (rows, tokens)."""
+        ...
+
+    def append(self, tokens: NDArray[np.int64]) -> None:
+        """Write a token to every row, (rows,). Rows that are complete get any; what they say no longer matters."""
+        ...
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these rows in this order; a row may be named often (beam search), or not at all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How likely a model finds captions, in the order they were given in; all arrays are (captions,).
+
+    log_likelihood: natural, of the whole caption, every separator and the end counted, float64.
+    tokens: how many the model needed for it. right: how many of them were its first choice.
+    characters: how long the caption is, separators counted: for bits per character, which are the same for all models.
+    """
+
+    log_likelihood: NDArray[np.float64]
+    tokens: NDArray[np.int64]
+    right: NDArray[np.int64]
+    characters: NDArray[np.int64]
+
+
+class Captioner(Protocol):
+    """A model that writes captions and says how likely others are.
+
+    templates: those it learned, most captions first. separator: ends a text box.
+    closes: how many boxes each token closes, (tokens,); a token that ends the whole caption closes `ALL_BOXES`.
+    networks: Keras models by name; together with `settings` and `files` all that is needed to load it.
+    settings: plain numbers and words. files: what is written beside as JSON, by the file's name.
+    network: the one whose `parameters` are told, and that a serving system wants.
+    """
+
+    kind: ClassVar[KindName]
+    templates: tuple[DatasetTemplate, ...]
+    separator: str
+    closes: NDArray[np.int64]
+    networks: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    files: Mapping[str, Any]
+
+    def fitting(self, start: str) -> str:
+        """`start` in the letters that the model knows: lower case if it knows no others."""
+        ...
+
+    def open_sheet(self, prompts: Sequence[Prompt]) -> Sheet:
+        """A sheet whose rows are those of `prompts`, each with its start text read already."""
+        ...
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """What tokens say, behind a start text; separators included."""
+        ...
+
+    def judge(self, captions: Captions, first: int, last: int) -> Judged:
+        """Of the captions `first` up to `last`, not included. Any number of them fits into memory."""
+        ...
+
+
+ALL_BOXES = 1 << 20
+
+Batch: TypeAlias = tuple[Any, Any] | tuple[Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A model, and how it is fitted to a dataset.
+
+    trainee: the Keras model that is fitted. It shares the weights of the captioner's networks, and may have more
+        around them (such as what makes examples on the device); only the networks' weights are kept.
+    checked: the same with the validation captions inside, for models that hold their captions; else the trainee.
+    batch: what is learned from at a step, (inputs, labels) or (inputs, labels, weights of the labels), NumPy arrays of
+        the same shapes each time. It is a function of the seed and the step alone.
+    check: the same for the validation captions; batches 0 … `checks` - 1.
+    unit, units: what is counted as progress, and how many a step has.
+    logits: whether the trainee gives logits; else probabilities. Labels are integers in any case.
+    optimizer: given a learning rate or a schedule of it.
+    compiled: whether the step is worth compiling with XLA on this device.
+    """
+
+    captioner: Captioner
+    trainee: Any
+    checked: Any
+    batch: Callable[[int], Batch]
+    check: Callable[[int], Batch]
+    checks: int
+    unit: str
+    units: int
+    logits: bool
+    optimizer: Callable[[Any], Any]
+    compiled: bool
+
+
+class Kind(Protocol):
+    """A kind of model."""
+
+    def course(self, settings: Train) -> Training:
+        """The section of its settings: what shapes it and how it is fitted."""
+        ...
+
+    def lesson(self, settings: Train, dataset: Dataset) -> Lesson:
+        """A new model and what it learns from `dataset`. Raises MemeloomError."""
+        ...
+
+    def load(
+        self,
+        networks: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        files: Mapping[str, Any],
+        templates: tuple[DatasetTemplate, ...],
+    ) -> Captioner:
+        """The model of a folder. Raises KeyError, TypeError or ValueError if something is missing or off."""
+        ...

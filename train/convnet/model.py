@@ -1,0 +1,171 @@
+"""The article's network as a kind of model: what it learns from, how it writes and how it judges."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.schema import Train, Training
+from dataset.manifest import DatasetTemplate
+from train.backend import ACCELERATED, compiled, keras
+from train.characters import MAX_BOXES, PREFIX_WIDTH, Alphabet
+from train.contract import Dataset, Judged, KindName, Lesson, Prompt
+from train.convnet.examples import Cut, compose, examples_of, one_pass_of
+from train.convnet.network import build_convnet
+from train.corpus import Captions
+
+_NETWORK = "convnet"
+_VOCABULARY = "vocabulary.json"
+_JUDGED_AT_ONCE = 512
+_LEAST = 1e-12
+
+
+class ConvnetCaptioner:
+    """Writes a caption character by character, all rows with one call a character."""
+
+    kind: ClassVar[KindName] = "convnet"
+
+    def __init__(
+        self, network: Any, alphabet: Alphabet, templates: tuple[DatasetTemplate, ...], separator: str
+    ) -> None:
+        self.network, self.alphabet, self.templates, self.separator = network, alphabet, templates, separator
+        self.networks: Mapping[str, Any] = {_NETWORK: network}
+        self.settings: Mapping[str, Any] = {"separator": separator}
+        self.files: Mapping[str, Any] = {_VOCABULARY: list(alphabet.characters)}
+        self.closes = np.array([character == separator for character in alphabet.characters], np.int64)
+        # XLA's convolutions are 7 times slower on a CPU than TensorFlow's own (`make bench-train`).
+        self.probabilities = compiled(lambda inputs: network(inputs, training=False), xla=ACCELERATED)
+
+    @property
+    def sequence_length(self) -> int:
+        """Characters that the network sees at once."""
+        return int(self.network.input_shape[1])
+
+    def fitting(self, start: str) -> str:
+        """As `Captioner`."""
+        return self.alphabet.fitting(start)
+
+    def open_sheet(self, prompts: Sequence[Prompt]) -> "ConvnetSheet":
+        """As `Captioner`."""
+        return ConvnetSheet(self, prompts)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """As `Captioner`."""
+        return self.alphabet.decode([token + 1 for token in tokens])
+
+    def judge(self, captions: Captions, first: int, last: int) -> Judged:
+        """As `Captioner`; every prefix goes through the network."""
+        begin, end = int(captions.starts[first]), int(captions.starts[last])
+        cut = Cut(captions, self.sequence_length)
+        likelihood = np.zeros(end - begin)
+        right = np.zeros(end - begin, np.int64)
+        for at in range(begin, end, _JUDGED_AT_ONCE):
+            # Always of one size, so that the network is compiled once.
+            places = np.minimum(np.arange(at, at + _JUDGED_AT_ONCE), end - 1).astype(np.int32)
+            scores = np.asarray(self.probabilities(cut(places)))[: end - at]
+            labels = captions.characters[at : min(at + _JUDGED_AT_ONCE, end)].astype(np.int64) - 1
+            chosen = scores[np.arange(len(labels)), labels]
+            likelihood[at - begin : at - begin + len(labels)] = np.log(np.maximum(chosen, _LEAST))
+            right[at - begin : at - begin + len(labels)] = scores.argmax(axis=1) == labels
+        starts = captions.starts[first:last] - begin
+        lengths = captions.lengths[first:last]
+        return Judged(np.add.reduceat(likelihood, starts), lengths, np.add.reduceat(right, starts), lengths)
+
+
+class ConvnetSheet:
+    """The ends of the texts so far, as the network sees them."""
+
+    def __init__(self, model: ConvnetCaptioner, prompts: Sequence[Prompt]) -> None:
+        self._model = model
+        self._separator = int(np.flatnonzero(model.closes)[0]) + 1
+        most = min(
+            max(max(prompt.template.boxes, 1 + prompt.start.count(model.separator)) for prompt in prompts), MAX_BOXES
+        )
+        self._prefixes = model.alphabet.prefixes([prompt.template.id for prompt in prompts], most)
+        self._tails = np.zeros((len(prompts), model.sequence_length - PREFIX_WIDTH), np.uint16)
+        self._seen = np.zeros(len(prompts), np.int64)
+        self._box = np.array([prompt.start.count(model.separator) for prompt in prompts])
+        for row, prompt in enumerate(prompts):
+            text = model.alphabet.encode(prompt.start)[-self._tails.shape[1] :]
+            self._tails[row, self._tails.shape[1] - len(text) :] = text
+            self._seen[row] = len(text)
+
+    def scores(self) -> NDArray[np.float32]:
+        """As `Sheet`."""
+        rows = len(self._tails)
+        # Padded to a power of two, so that the network is compiled a few times only.
+        padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
+        box = np.minimum(self._box, self._prefixes.shape[1] - 1)
+        prefixes = self._prefixes[np.arange(rows), box]
+        inputs = compose(prefixes[padded], self._tails[padded], self._seen[padded])
+        found = np.asarray(self._model.probabilities(inputs))[:rows]
+        logs: NDArray[np.float32] = np.log(np.maximum(found, _LEAST))
+        return logs
+
+    def append(self, tokens: NDArray[np.int64]) -> None:
+        """As `Sheet`."""
+        self._tails = np.roll(self._tails, -1, axis=1)
+        self._tails[:, -1] = tokens + 1
+        self._seen = np.minimum(self._seen + 1, self._tails.shape[1])
+        self._box = self._box + (tokens + 1 == self._separator)
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """As `Sheet`."""
+        self._prefixes, self._tails = self._prefixes[rows], self._tails[rows]
+        self._seen, self._box = self._seen[rows], self._box[rows]
+
+
+class ConvnetKind:
+    """See `train.contract.Kind`."""
+
+    def course(self, settings: Train) -> Training:
+        """As `Kind`."""
+        return settings.convnet
+
+    def lesson(self, settings: Train, dataset: Dataset) -> Lesson:
+        """As `Kind`: one example a prefix, in an order that the seed fixes."""
+        own = settings.convnet
+        network = build_convnet(
+            len(dataset.alphabet),
+            filters=own.filters,
+            embedding=own.embedding,
+            sequence_length=own.sequence_length,
+            dropout=own.dropout,
+            seed=settings.seed,
+        )
+        captioner = ConvnetCaptioner(network, dataset.alphabet, dataset.manifest.templates, dataset.manifest.separator)
+
+        def trainee(captions: Captions) -> Any:
+            places = keras.Input((), dtype="int32", name="places")
+            return keras.Model(places, network(Cut(captions, own.sequence_length)(places)))
+
+        passed = {"batch": own.batch, "seed": settings.seed}
+        return Lesson(
+            captioner=captioner,
+            trainee=trainee(dataset.learn),
+            checked=trainee(dataset.check),
+            batch=lambda step: examples_of(dataset.learn, step, **passed),
+            check=lambda step: one_pass_of(dataset.check, step, **passed),
+            checks=min(settings.validation_batches, -(-dataset.check.examples // own.batch)),
+            unit="examples",
+            units=own.batch,
+            logits=False,
+            optimizer=keras.optimizers.RMSprop,
+            compiled=ACCELERATED,
+        )
+
+    def load(
+        self,
+        networks: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        files: Mapping[str, Any],
+        templates: tuple[DatasetTemplate, ...],
+    ) -> ConvnetCaptioner:
+        """As `Kind`."""
+        return ConvnetCaptioner(
+            networks[_NETWORK], Alphabet(tuple(files[_VOCABULARY])), templates, settings["separator"]
+        )
+
+
+KIND = ConvnetKind()
