@@ -179,6 +179,9 @@ class Dataset(Section):
 class Training(Section):
     batch: Positive
     learning_rate: Annotated[float, Field(gt=0)]
+    schedule: Literal["constant", "cosine"]
+    warmup_steps: Count
+    clip_norm: Annotated[float, Field(gt=0)] | None
 
 
 class Convnet(Training):
@@ -198,6 +201,11 @@ class Train(Section):
     steps_per_epoch: Positive
     validation_batches: Positive
     samples_per_epoch: Count
+    patience: Positive | None
+    keep_every: Positive | None
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"]
+    devices: Literal["one", "all", "workers"]
+    tensorboard: bool
     seed: Count
 
 
@@ -205,7 +213,14 @@ class Generate(Section):
     model: str
     templates: tuple[str, ...]
     captions: Positive
+    method: Literal["greedy", "threshold", "sample", "beam", "sampled-beam"]
     min_score: Fraction
+    temperature: Annotated[float, Field(gt=0)]
+    top_k: Positive | None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None
+    beam_width: Positive
+    length_penalty: Annotated[float, Field(ge=0)]
+    safe: bool
     max_characters: Positive
     start: str
     seed: Count | None

@@ -131,7 +131,7 @@ class _Training:
             _Batches(self._lesson.check, range(self._lesson.checks)), verbose=0, return_dict=True
         )
         # Some kernels take NaN for nought, so that dead weights do not show in the loss.
-        if not math.isfinite(found["loss"]) or not all(map(_finite, _weights(lesson))):
+        if not math.isfinite(found["loss"]) or not all(map(_finite, _weights(self._lesson))):
             raise _diverged(self._settings, self._course, "validation loss or a weight", step, self._position.step)
         return {f"validation_{name}": float(found[name]) for name in ("loss", "accuracy")}
 
