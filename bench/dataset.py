@@ -7,15 +7,10 @@ reading and writing records have a bench of their own, `bench.dataset_io`, whose
 """
 
 import argparse
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
-
-from bench.rows import Row
+from bench.rows import Row, print_parts
 
 _PARTS = ("filters", "build", "copies", "same")
 
@@ -29,16 +24,7 @@ def main() -> None:
     parser.add_argument("--naive", type=int, default=800, help="captions for the naive loop, for `filters`")
     parser.add_argument("--plot", type=Path, help="an SVG of time and memory, for `build`")
     options = parser.parse_args()
-    console = Console(width=150)
-    table = Table(title="the dataset builder", box=SIMPLE)
-    for column in ("part", "who", "measured", "goal"):
-        table.add_column(column)
-    for part in options.only:
-        console.print(f"{part} … (load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} processors)")
-        for row in _rows(part, options):
-            table.add_row(*row.cells)
-            console.print("  ", row.part, row.who, dict(row.figures))
-    console.print(table)
+    print_parts("the dataset builder", options.only, lambda part: _rows(part, options))
 
 
 def _rows(part: str, options: argparse.Namespace) -> Iterator[Row]:

@@ -1,7 +1,12 @@
 """The rows of a bench's one table."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -24,3 +29,17 @@ class Row:
         verdict = {None: "", True: ": yes", False: ": NO"}[self.met]
         shown = "\n".join(f"{name} {figure}" for name, figure in self.figures.items())
         return self.part, self.who, shown, self.goal + verdict
+
+
+def print_parts(title: str, parts: Sequence[str], measure: Callable[[str], Iterable[Row]]) -> None:
+    """Measure part by part, each row told when it is known, and print one table."""
+    console = Console(width=150)
+    table = Table(title=title, box=SIMPLE)
+    for column in ("part", "who", "measured", "goal"):
+        table.add_column(column)
+    for part in parts:
+        console.print(f"{part} … (load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} processors)")
+        for row in measure(part):
+            table.add_row(*row.cells)
+            console.print("  ", row.part, row.who, dict(row.figures))
+    console.print(table)

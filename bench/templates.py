@@ -8,15 +8,10 @@ Speeds are images a second of one processor's time.
 """
 
 import argparse
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
-
-from bench.rows import Row
+from bench.rows import Row, print_parts
 from bench.templates_discover import discover
 from bench.templates_picture import pictures
 from bench.templates_real import real_memes
@@ -33,16 +28,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
     parser.add_argument("--share", type=float, default=1.0, help="of the work: less is quick, and proves little")
     options = parser.parse_args()
-    console = Console(width=150)
-    table = Table(title="templates, reporting half", box=SIMPLE)
-    for column in ("part", "who", "measured", "goal"):
-        table.add_column(column)
-    for part in options.only:
-        console.print(f"{part} … (load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} processors)")
-        for row in _rows(part, options.data, options.share):
-            table.add_row(*row.cells)
-            console.print("  ", row.who, dict(row.figures))
-    console.print(table)
+    print_parts("templates, reporting half", options.only, lambda part: _rows(part, options.data, options.share))
 
 
 def _rows(part: str, data: Path, share: float) -> Iterator[Row]:
