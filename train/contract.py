@@ -81,6 +81,8 @@ class Captioner(Protocol):
     """A model that writes captions and says how likely others are.
 
     templates: those it learned, most captions first. separator: ends a text box.
+    alphabet: what the numbers of the captions that it judges stand for, whatever its own tokens are.
+    token: what one of its tokens is, in a word, such as ``character``.
     closes: how many boxes each token closes, (tokens,); a token that ends the whole caption closes `ALL_BOXES`.
     networks: Keras models by name; together with `settings` and `files` all that is needed to load it.
     settings: plain numbers and words. files: what is written beside as JSON, by the file's name.
@@ -88,6 +90,8 @@ class Captioner(Protocol):
     """
 
     kind: ClassVar[KindName]
+    token: ClassVar[str]
+    alphabet: Alphabet
     templates: tuple[DatasetTemplate, ...]
     separator: str
     closes: NDArray[np.int64]
@@ -108,7 +112,11 @@ class Captioner(Protocol):
         ...
 
     def judge(self, captions: Captions, first: int, last: int) -> Judged:
-        """Of the captions `first` up to `last`, not included. Any number of them fits into memory."""
+        """Of the captions `first` up to `last`, not included. Any number of them fits into memory.
+
+        They are numbers of `alphabet`; their templates are rows of `templates`, and those from its length on are
+        templates that it never learned.
+        """
         ...
 
 
