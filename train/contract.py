@@ -82,7 +82,7 @@ class Captioner(Protocol):
 
     templates: those it learned, most captions first. separator: ends a text box.
     alphabet: what the numbers of the captions that it judges stand for, whatever its own tokens are.
-    token: what one of its tokens is, in a word, such as ``character``.
+    unit: what one of its tokens is, in a word, such as ``character``.
     closes: how many boxes each token closes, (tokens,); a token that ends the whole caption closes `ALL_BOXES`.
     networks: Keras models by name; together with `settings` and `files` all that is needed to load it.
     settings: plain numbers and words. files: what is written beside as JSON, by the file's name.
@@ -90,7 +90,7 @@ class Captioner(Protocol):
     """
 
     kind: ClassVar[KindName]
-    token: ClassVar[str]
+    unit: ClassVar[str]
     alphabet: Alphabet
     templates: tuple[DatasetTemplate, ...]
     separator: str

@@ -25,7 +25,7 @@ class ConvnetCaptioner:
     """Writes a caption character by character, all rows with one call a character."""
 
     kind: ClassVar[KindName] = "convnet"
-    token: ClassVar[str] = "character"
+    unit: ClassVar[str] = "character"
 
     def __init__(
         self, network: Any, alphabet: Alphabet, templates: tuple[DatasetTemplate, ...], separator: str
