@@ -19,11 +19,13 @@ class Written:
     """One caption as the model wrote it.
 
     texts: one a text box. score: geometric mean of the probabilities of the tokens drawn, 0 to 1.
+    cut: whether it had to end before all boxes were closed, for it grew too long.
     """
 
     template: DatasetTemplate
     texts: tuple[str, ...]
     score: float
+    cut: bool
 
     @property
     def empty(self) -> bool:
@@ -70,5 +72,5 @@ def _write_sheet(
         texts = text[:max_characters].split(model.separator)
         boxes = (*texts, *[""] * prompt.template.boxes)[: prompt.template.boxes]
         score = float(np.exp(likelihood[row] / max(lengths[row], 1)))
-        made.append(Written(prompt.template, tuple(box.strip() for box in boxes), score))
+        made.append(Written(prompt.template, tuple(box.strip() for box in boxes), score, bool(left[row] > 0)))
     return made
