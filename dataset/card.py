@@ -1,12 +1,13 @@
 """The dataset card in Markdown: `README.md`, which a hub shows as the dataset's first page."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 import yaml
 
 from dataset.card_bins import cluster_bins, length_bins
+from dataset.card_markdown import code, prose, table, told
 from dataset.card_text import (
     FORMATS,
     LICENCE,
@@ -42,11 +43,6 @@ _SIZES: Final = MappingProxyType({
     10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M", 10**8: "10M<n<100M",
     10**9: "100M<n<1B", 10**10: "1B<n<10B", 10**11: "10B<n<100B", 10**12: "100B<n<1T",
 })  # fmt: skip
-# What has a meaning somewhere in Markdown, its tables, or the HTML that it becomes.
-_ESCAPES: Final = str.maketrans({
-    "&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "&#96;", "\\": "&#92;", "@": "&#64;", "$": "&#36;", "|": "\\|",
-    "*": "\\*", "_": "\\_", "[": "\\[", "]": "\\]", "~": "\\~", "#": "\\#",
-})  # fmt: skip
 
 
 def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
@@ -56,24 +52,24 @@ def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
         _front_matter(manifest),
         "# Meme captions",
         "\n".join(about(manifest)) + " `card.html` shows this page with plots.",
-        f"## Splits\n\n{_prose(how_split(settings))}\n\n"
-        + _table(
+        f"## Splits\n\n{prose(how_split(settings))}\n\n"
+        + table(
             ("split", "captions", "share"),
             ((split, count, share(count, manifest.records)) for split, count in manifest.splits.items()),
         ),
         "## Kept and dropped\n\n" + _fates(manifest),
-        f"## Language and profanity\n\n{_prose(language_line(manifest))}\n{_prose(profanity_line(manifest))}"
+        f"## Language and profanity\n\n{prose(language_line(manifest))}\n{prose(profanity_line(manifest))}"
         + _found(manifest),
-        f"## Copies\n\n{_prose(what_is_a_copy(settings))} {copies_line(manifest)}" + _copies(manifest, copies),
+        f"## Copies\n\n{prose(what_is_a_copy(settings))} {copies_line(manifest)}" + _copies(manifest, copies),
         "## Length in characters\n\n" + _histogram(tally.lengths),
         "## Characters\n\n" + _characters(tally.characters),
         "## Templates\n\n" + _templates(manifest),
         "## Samples\n\n"
         + "\n".join(f"    {shown(s.template_name)}: {shown(' / '.join(s.boxes))}" for s in tally.samples),
         "## Features\n\n"
-        + _table(("feature", "values", "what"), ((f.name, f.values, f.about) for f in manifest.features)),
+        + table(("feature", "values", "what"), ((f.name, f.values, f.about) for f in manifest.features)),
         f"Texts hold {manifest.characters:,} characters, listed by frequency in `{manifest.vocabulary.name}`; "
-        f"{_code(manifest.separator)} ends each box. The {manifest.words:,} most frequent words stand in "
+        f"{code(manifest.separator)} ends each box. The {manifest.words:,} most frequent words stand in "
         f"`{manifest.word_list.name}`. {FORMATS[manifest.format]} (compression: {manifest.compression}).",
         "## Lineage\n\n" + _lineage(manifest),
         "## Licence and removal\n\n" + "\n".join(LICENCE),
@@ -99,7 +95,7 @@ def _fates(manifest: Manifest) -> str:
     rows = (
         (name, count, *by_source, share(count, manifest.lineage.memes)) for name, count, by_source in fates(manifest)
     )
-    return _table(("reason", "memes", *map(_name, sources), "share"), rows)
+    return table(("reason", "memes", *map(told, sources), "share"), rows)
 
 
 def _found(manifest: Manifest) -> str:
@@ -111,15 +107,13 @@ def _found(manifest: Manifest) -> str:
         for reason, found in entries.items()
         if found
     )
-    return "\n\n" + _table(("reason", "found most"), rows)
+    return "\n\n" + table(("reason", "found most"), rows)
 
 
 def _copies(manifest: Manifest, copies: Copies) -> str:
     parts = [""]
     if manifest.clusters:
-        parts.append(
-            _table(("equal captions", "groups"), ((b.name, b.number) for b in cluster_bins(manifest.clusters)))
-        )
+        parts.append(table(("equal captions", "groups"), ((b.name, b.number) for b in cluster_bins(manifest.clusters))))
     if pairs := near_pairs(copies, _PAIRS):
         lines = (f"    {likeness:.2f}  {shown(one)}\n          {shown(other)}" for likeness, one, other in pairs)
         parts.append("Some that were nearly equal, without punctuation, and how much alike:\n\n" + "\n".join(lines))
@@ -144,41 +138,17 @@ def _characters(counts: Mapping[str, int]) -> str:
 
 def _templates(manifest: Manifest) -> str:
     top = manifest.templates[:_TOP_TEMPLATES]
-    table = _table(("template", "id", "captions", "boxes"), ((t.name, t.id, t.captions, t.boxes) for t in top))
+    listed = table(("template", "id", "captions", "boxes"), ((t.name, t.id, t.captions, t.boxes) for t in top))
     rest = len(manifest.templates) - len(top)
-    return f"{table}\n\nand {rest:,} more." if rest else table
+    return f"{listed}\n\nand {rest:,} more." if rest else listed
 
 
 def _lineage(manifest: Manifest) -> str:
     lineage = manifest.lineage
-    sources = ", ".join(f"{_name(name)} {count:,}" for name, count in lineage.sources.items())
+    sources = ", ".join(f"{told(name)} {count:,}" for name, count in lineage.sources.items())
     settings = yaml.safe_dump(dict(lineage.settings), sort_keys=False, allow_unicode=False, width=1000).rstrip()
     indented = "\n".join(f"    {line}" for line in settings.splitlines())
     return (
-        f"Code at commit {_code(lineage.commit)}; a catalog of {lineage.memes:,} memes ({sources}); "
+        f"Code at commit {code(lineage.commit)}; a catalog of {lineage.memes:,} memes ({sources}); "
         f"settings `dataset`:\n\n{indented}"
     )
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *([_cell(value) for value in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else _name(str(value))
-
-
-def _prose(text: str) -> str:
-    """A text that Markdown takes for nothing but text; addresses in it do not become links."""
-    return text.translate(_ESCAPES).replace("://", "&#58;//").replace("www.", "www&#46;")
-
-
-def _name(text: str) -> str:
-    return _prose(shown(text))
-
-
-def _code(text: str) -> str:
-    """A short text as code, backticks and all."""
-    line = shown(text, 80)
-    return f"`` {line} ``" if "`" in line else f"`{line}`"
