@@ -11,8 +11,9 @@ import yaml
 
 from configs.page import page, table, tiles
 from dataset.card_bins import cluster_bins, length_bins
+from dataset.card_captions import STYLE as CAPTIONS_STYLE
+from dataset.card_captions import caption_list, words
 from dataset.card_pictures import Thumbnail
-from dataset.card_plot import STYLE as PLOT_STYLE
 from dataset.card_plot import Column, bars, columns, ranks, stack
 from dataset.card_text import (
     FORMATS,
@@ -47,26 +48,14 @@ _TOP_CHARACTERS = 32
 _TOP_ENTRIES = 12
 _PAIRS = 8
 _LONGEST_NAME = 60
-_MOST_BOXES = 8
-_STYLE = f"""{PLOT_STYLE}
-.lead {{ font-size: 1.05rem; margin-top: .5rem; }} h3 {{ font-size: 1rem; font-weight: 600; margin: 1.2rem 0 .5rem; }}
-.wide {{ overflow-x: auto; }}
-.wide td {{ overflow-wrap: break-word; }} .features th {{ white-space: nowrap; }} .two {{ display: grid; gap: 0 2rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }} .two > * {{ min-width: 0; }}
-ul.samples {{ list-style: none; margin: 0; padding: 0; display: grid; gap: .6rem;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr)); }}
-ul.samples li {{ background: var(--card); border-radius: .5rem; padding: .6rem .8rem; min-width: 0;
-  overflow-wrap: anywhere; }}
-ul.samples span {{ display: block; }} ul.samples small, figcaption {{ color: var(--soft); font-size: .82rem;
-  overflow-wrap: anywhere; }}
+_STYLE = f"""{CAPTIONS_STYLE}
+.wide td {{ overflow-wrap: break-word; }} .features th {{ white-space: nowrap; }}
 mark {{ background: none; color: inherit; text-decoration: underline 2px var(--warn); text-underline-offset: .2em; }}
 .pictures {{ display: grid; gap: .8rem; grid-template-columns: repeat(auto-fill, minmax(min(46%, 10rem), 1fr)); }}
 figure {{ margin: 0; min-width: 0; }} figure img {{ display: block; width: 100%; height: 10rem; object-fit: contain;
   background: var(--card); border-radius: .4rem; }}
 pre {{ font: .85rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, monospace; background: var(--card); overflow-x: auto;
   border-radius: .5rem; padding: .7rem .9rem; margin: .5rem 0; }}
-details {{ margin: .6rem 0; }} details .tables {{ margin-top: .5rem; }}
-summary {{ cursor: pointer; color: var(--link); }}
 """
 
 
@@ -116,24 +105,14 @@ def _fates(manifest: Manifest) -> str:
 
 
 def _samples(samples: Iterable[DatasetRecord]) -> str:
-    shown_ = "".join(
-        f"<li>{_lines(record.boxes)}<small>{_text(record.template_name)} · {_text(record.id)}</small></li>"
-        for record in samples
-    )
-    return f'<ul class="samples">{shown_}</ul>' if shown_ else '<p class="soft">There are none for training.</p>'
+    listed = caption_list(
+        (record.boxes, f"{words(record.template_name)} · {words(record.id)}") for record in samples
+    )  # fmt: skip
+    return listed or '<p class="soft">There are none for training.</p>'
 
 
 def _origin(record: DatasetRecord) -> str:
-    return f"{_text(record.template_name, _LONGEST_NAME)} · {_text(record.id, _LONGEST_NAME)}"
-
-
-def _lines(boxes: Sequence[str]) -> str:
-    more = f'<span class="soft">and {len(boxes) - _MOST_BOXES:,} more</span>' if len(boxes) > _MOST_BOXES else ""
-    return "".join(map(_line, boxes[:_MOST_BOXES])) + more
-
-
-def _line(box: str) -> str:
-    return f"<span>{_text(box)}</span>" if box.strip() else '<span class="soft">(left blank)</span>'
+    return f"{words(record.template_name, _LONGEST_NAME)} · {words(record.id, _LONGEST_NAME)}"
 
 
 def _pictures(manifest: Manifest, pictures: Sequence[Thumbnail]) -> str:
@@ -262,10 +241,6 @@ def _lineage(manifest: Manifest) -> str:
         f"{table(('source', 'memes'), sources)}"
         f"<details><summary>Settings that built it</summary><pre>{escape(settings)}</pre></details>"
     )
-
-
-def _text(text: str, most: int = 300) -> str:
-    return f"<bdi>{escape(shown(text, most))}</bdi>"
 
 
 def _marked(text: str) -> str:
