@@ -16,7 +16,7 @@ from dataset.schema import Split
 from dataset.vocabulary import read_vocabulary
 from train.characters import Alphabet, prefix
 from train.contract import Prompt
-from train.convnet.examples import Cut, examples_of, one_pass_of
+from train.convnet.examples import Cut, compose, examples_of, one_pass_of
 from train.convnet.model import ConvnetCaptioner
 from train.convnet.network import build_convnet
 from train.corpus import Captions, read_captions
@@ -141,12 +141,12 @@ class Parrot(ConvnetCaptioner):
         super().__init__(network, alphabet, manifest.templates, "|")
         self.shown: list[tuple[tuple[int, ...], int]] = []
         self._numbers = numbers
-        self.probabilities = self._recite
+        self.following = self._recite
 
-    def _recite(self, inputs: Any) -> Any:
+    def _recite(self, *parts: Any) -> Any:
         following = self._numbers[len(self.shown)] - 1
-        self.shown.append((tuple(np.asarray(inputs)[0].tolist()), following))
-        return np.eye(len(self.alphabet), dtype=np.float32)[[following]]
+        self.shown.append((tuple(np.asarray(compose(*parts))[0].tolist()), following))
+        return np.log(np.eye(len(self.alphabet), dtype=np.float32)[[following]] + np.float32(1e-12))
 
 
 def test_generation_shows_the_network_what_training_showed_it(tmp_path: Path, write_dataset: Writer) -> None:

@@ -37,6 +37,10 @@ class ConvnetCaptioner:
         self.closes = np.array([character == separator for character in alphabet.characters], np.int64)
         # XLA's convolutions are 7 times slower on a CPU than TensorFlow's own (`make bench-train`).
         self.probabilities = compiled(lambda inputs: network(inputs, training=False), xla=ACCELERATED)
+        self.following = compiled(
+            lambda *parts: keras.ops.log(keras.ops.maximum(network(compose(*parts), training=False), _LEAST)),
+            xla=ACCELERATED,
+        )
 
     @property
     def sequence_length(self) -> int:
@@ -84,8 +88,10 @@ class ConvnetSheet:
             max(max(prompt.template.boxes, 1 + prompt.start.count(model.separator)) for prompt in prompts), MAX_BOXES
         )
         self._prefixes = model.alphabet.prefixes([prompt.template.id for prompt in prompts], most)
+        # The prompt of each row.
+        self._prompt = np.arange(len(prompts))
         self._tails = np.zeros((len(prompts), model.sequence_length - PREFIX_WIDTH), np.uint16)
-        self._seen = np.zeros(len(prompts), np.int64)
+        self._seen = np.zeros(len(prompts), np.int32)
         self._box = np.array([prompt.start.count(model.separator) for prompt in prompts])
         for row, prompt in enumerate(prompts):
             text = model.alphabet.encode(prompt.start)[-self._tails.shape[1] :]
@@ -98,22 +104,20 @@ class ConvnetSheet:
         # Padded to a power of two, so that the network is compiled a few times only.
         padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
         box = np.minimum(self._box, self._prefixes.shape[1] - 1)
-        prefixes = self._prefixes[np.arange(rows), box]
-        inputs = compose(prefixes[padded], self._tails[padded], self._seen[padded])
-        found = np.asarray(self._model.probabilities(inputs))[:rows]
-        logs: NDArray[np.float32] = np.log(np.maximum(found, _LEAST))
-        return logs
+        prefixes = self._prefixes[self._prompt[padded], box[padded]]
+        logs: NDArray[np.float32] = np.asarray(self._model.following(prefixes, self._tails[padded], self._seen[padded]))
+        return logs[:rows]
 
     def append(self, tokens: NDArray[np.int64]) -> None:
         """As `Sheet`."""
-        self._tails = np.roll(self._tails, -1, axis=1)
+        self._tails[:, :-1] = self._tails[:, 1:]
         self._tails[:, -1] = tokens + 1
         self._seen = np.minimum(self._seen + 1, self._tails.shape[1])
         self._box = self._box + (tokens + 1 == self._separator)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """As `Sheet`."""
-        self._prefixes, self._tails = self._prefixes[rows], self._tails[rows]
+        self._prompt, self._tails = self._prompt[rows], self._tails[rows]
         self._seen, self._box = self._seen[rows], self._box[rows]
 
 

@@ -1,76 +1,83 @@
 """Writing captions token by token, many at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dataset.manifest import DatasetTemplate
 from train.contract import Captioner, Prompt
 from train.decoding.choose import Chooser
+from train.decoding.draft import Draft, Written, worth_keeping
+from train.decoding.safe import TRIES, Censor
 
 # Rows of one sheet.
-_MOST_ROWS = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """One caption as the model wrote it.
-
-    texts: one a text box. score: geometric mean of the probabilities of the tokens drawn, 0 to 1.
-    cut: whether it had to end before all boxes were closed, for it grew too long.
-    """
-
-    template: DatasetTemplate
-    texts: tuple[str, ...]
-    score: float
-    cut: bool
-
-    @property
-    def empty(self) -> bool:
-        """Whether no box says anything."""
-        return not any(text.strip() for text in self.texts)
+MOST_ROWS = 256
 
 
 def write_captions(
-    model: Captioner, prompts: Sequence[Prompt], choose: Chooser, *, max_characters: int, rng: np.random.Generator
+    model: Captioner,
+    prompts: Sequence[Prompt],
+    choose: Chooser,
+    *,
+    max_characters: int,
+    rng: np.random.Generator,
+    censor: Censor | None = None,
 ) -> list[Written]:
     """One caption for each of `prompts`, which may repeat.
 
     A caption ends when all boxes of its template are closed, or at `max_characters` (separators counted); what is
-    open then is closed there, and the boxes left are empty.
+    open then is closed there, and the boxes left are empty. A token that `censor` refuses is chosen anew without it;
+    a caption that cannot go on so comes out empty.
     """
     done: list[Written] = []
-    for first in range(0, len(prompts), _MOST_ROWS):
-        done += _write_sheet(model, prompts[first : first + _MOST_ROWS], choose, max_characters, rng)
+    for first in range(0, len(prompts), MOST_ROWS):
+        drafts = [Draft.begun(model, prompt, max_characters) for prompt in prompts[first : first + MOST_ROWS]]
+        _write_sheet(model, drafts, choose, rng, censor)
+        done += [draft.written() for draft in drafts]
     return done
 
 
 def _write_sheet(
-    model: Captioner, prompts: Sequence[Prompt], choose: Chooser, max_characters: int, rng: np.random.Generator
-) -> list[Written]:
-    sheet = model.open_sheet(prompts)
-    rows = np.arange(len(prompts))
-    left = np.array([prompt.template.boxes - prompt.start.count(model.separator) for prompt in prompts])
-    room = np.array([max_characters - len(prompt.start) for prompt in prompts])
-    likelihood = np.zeros(len(prompts))
-    drawn: list[NDArray[np.int64]] = []
-    lengths = np.zeros(len(prompts), np.int64)
-    while (open_ := (left > 0) & (lengths < room)).any():
+    model: Captioner, drafts: list[Draft], choose: Chooser, rng: np.random.Generator, censor: Censor | None
+) -> None:
+    """Go on with all `drafts`, in place, until they are done."""
+    sheet = model.open_sheet([draft.prompt for draft in drafts])
+    # The draft that stands in each row of the sheet.
+    at = np.arange(len(drafts))
+    going = np.array([not draft.done for draft in drafts])
+    while going.any():
         scores = sheet.scores()
         tokens = choose(scores, rng)
+        for row in np.flatnonzero(going):
+            drafts[at[row]], tokens[row] = _longer(drafts[at[row]], scores[row], int(tokens[row]), choose, rng, censor)
+        going = np.array([not drafts[number].done for number in at])
+        if not going.any():
+            break
+        if (kept := worth_keeping(going)) is not None:
+            sheet.keep(kept)
+            at, going, tokens = at[kept], going[kept], tokens[kept]
         sheet.append(tokens)
-        drawn.append(tokens)
-        likelihood += np.where(open_, scores[rows, tokens], 0)
-        lengths += open_
-        left = np.where(open_, left - model.closes[tokens], left)
-    table = np.stack(drawn, axis=1) if drawn else np.zeros((len(prompts), 0), np.int64)
-    made = []
-    for row, prompt in enumerate(prompts):
-        text = prompt.start + model.text(table[row, : lengths[row]].tolist())
-        texts = text[:max_characters].split(model.separator)
-        boxes = (*texts, *[""] * prompt.template.boxes)[: prompt.template.boxes]
-        score = float(np.exp(likelihood[row] / max(lengths[row], 1)))
-        made.append(Written(prompt.template, tuple(box.strip() for box in boxes), score, bool(left[row] > 0)))
-    return made
+
+
+def _longer(
+    draft: Draft,
+    scores: NDArray[np.float32],
+    token: int,
+    choose: Chooser,
+    rng: np.random.Generator,
+    censor: Censor | None,
+) -> tuple[Draft, int]:
+    """`draft` with `token`, or another if that is refused, and which it was; abandoned if too many are.
+
+    scores: log-probabilities, (tokens,).
+    """
+    left = scores
+    for _ in range(TRIES):
+        longer = draft.extended(token, float(scores[token]))
+        if censor is None or censor.allows(longer):
+            return longer, token
+        left = np.where(np.arange(len(left)) == token, np.float32(-np.inf), left)
+        if not np.isfinite(left).any():
+            break
+        token = int(choose(left[np.newaxis], rng)[0])
+    return draft.abandoned(), token
