@@ -19,6 +19,7 @@ _COMMANDS = {
     "dataset": "cli.dataset",
     "train": "cli.train",
     "generate": "cli.generate",
+    "evaluate": "cli.evaluate",
     "stats": "cli.stats",
     "export": "cli.export",
     "purge": "cli.purge",

@@ -227,6 +227,18 @@ class Generate(Section):
     picture: str | None
 
 
+class Evaluate(Section):
+    models: tuple[str, ...]
+    dataset: str
+    split: Literal["validation", "test"]
+    captions: Positive | None
+    written: Count
+    temperatures: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
+    output: str
+    leaderboard: str | None
+    seed: Count
+
+
 class Config(Section):
     """Every setting of memeloom, resolved."""
 
@@ -239,3 +251,4 @@ class Config(Section):
     dataset: Dataset
     train: Train
     generate: Generate
+    evaluate: Evaluate

@@ -1,0 +1,132 @@
+"""The measures of an evaluation, each against what a hand or a slower way finds."""
+
+import math
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from train.evaluation.diversity import distinct, self_bleu, words_of
+from train.evaluation.guess import TemplateGuesser
+from train.evaluation.memory import LONGEST, RUN, STEP, Memory, normal
+
+
+def said(*texts: str) -> list[list[str]]:
+    return [text.split() for text in texts]
+
+
+def test_distinct_n_counts_different_runs_of_words() -> None:
+    texts = said("a b a b", "a b c")
+    assert distinct(texts, 1) == 3 / 7
+    assert distinct(texts, 2) == 3 / 5  # a b, b a, b c of: a b, b a, a b, a b, b c
+    assert distinct(texts, 3) == 1
+    assert distinct(texts, 5) == 0
+
+
+def test_self_bleu_is_what_a_hand_computes() -> None:
+    # "a b c d e" against the two others: 4 of 5 words, 3 of 4 pairs, 2 of 3 triples, 1 of 2 fours; the nearest length
+    # is its own. "a b c d x" is its mirror image. "p q" shares nothing: a tenth of a match of 2 words and of 1 pair,
+    # and it is shorter than the nearest, 5.
+    twin = (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4)
+    stranger = math.exp(1 - 5 / 2) * (0.1 / 2 * 0.1 / 1) ** (1 / 2)
+    assert self_bleu(said("a b c d e", "a b c d x", "p q")) == pytest.approx((2 * twin + stranger) / 3)
+
+
+def test_a_word_counts_as_often_as_one_other_text_has_it() -> None:
+    # Of "a a a" two words and one pair stand in "a a b", no triple anywhere. Of "a a b" two words and one pair stand
+    # in "a a a". Of "c a d" but a word.
+    first, second, third = (2 / 3 * 1 / 2 * 0.1), (2 / 3 * 1 / 2 * 0.1), (1 / 3 * 0.1 / 2 * 0.1)
+    expected = sum(product ** (1 / 3) for product in (first, second, third)) / 3
+    assert self_bleu(said("a a a", "a a b", "c a d")) == pytest.approx(expected)
+
+
+def test_self_bleu_of_equal_texts_is_one_and_of_few_is_nought() -> None:
+    assert self_bleu(said("one does not simply", "one does not simply")) == pytest.approx(1)
+    assert self_bleu(said("one does not simply", "")) == 0
+
+
+def test_words_are_what_stands_between_spaces_and_boxes() -> None:
+    assert words_of(("One  does", "", "not simply")) == ["one", "does", "not", "simply"]
+
+
+def test_the_guesser_finds_the_template_that_the_words_stand_on() -> None:
+    guesser = TemplateGuesser(3)
+    for _ in range(20):
+        guesser.learn(0, ["one", "does", "not", "simply"])
+    guesser.learn(2, ["much", "wow"])
+    assert guesser.guess(["simply", "wow", "not"]) == 0
+    assert guesser.guess(["such", "wow"]) == 2
+    # Nothing is known: the template with the most captions.
+    assert guesser.guess(["unheard"]) == guesser.guess([]) == 0
+
+
+def test_the_guesser_weighs_as_naive_bayes_does() -> None:
+    rng = random.Random(3)
+    captions = [
+        (template, rng.choices("abcde", weights, k=4))
+        for template, weights in ((0, (9, 4, 1, 1, 1)), (1, (1, 1, 3, 6, 2)))
+        for _ in range(30)
+    ]
+    guesser = TemplateGuesser(2)
+    for template, words in captions:
+        guesser.learn(template, words)
+
+    def score(template: int, words: Sequence[str]) -> float:
+        of_template = [word for at, each in captions if at == template for word in each]
+        return sum(math.log((of_template.count(word) + 0.1) / (len(of_template) + 0.1 * 5)) for word in words)
+
+    for _ in range(100):
+        words = rng.choices("abcde", k=3)
+        assert guesser.guess(words) == max((0, 1), key=lambda template: score(template, words))
+
+
+def test_memory_finds_what_a_search_of_all_training_captions_finds() -> None:
+    rng = random.Random(1)
+    training = ["".join(rng.choices("ab c", k=rng.randint(5, 120))) for _ in range(300)]
+    written = ["".join(rng.choices("ab c", k=rng.randint(0, 60))) for _ in range(100)]
+    written += [f"{text[5:60]}zz" for text in training[:50]] + training[50:55] + [""]
+    memory = Memory(written, ["here"] * len(written))
+    for first in range(0, len(training), 70):
+        part = training[first : first + 70]
+        memory.look(part, ["there"] * len(part))
+    for text, found in zip(written, memory.found(), strict=True):
+        runs = [
+            text[at : at + length] for length in range(STEP, LONGEST + 1, STEP) for at in range(len(text) - length + 1)
+        ]
+        known = [run for run in runs if any(run in each for each in training)]
+        assert found.longest == max(map(len, known), default=0)
+        assert found.windows == sum(len(run) == RUN for run in runs)
+        assert found.remembered == sum(len(run) == RUN for run in known)
+        assert found.verbatim == (text in training)
+        assert not found.on_template
+
+
+def test_a_run_does_not_reach_over_two_captions() -> None:
+    memory = Memory(["abcdefghij|klmnopqrst|"], ["1"])
+    memory.look(["abcdefgh", "ij|klmnopqrst|"], ["1", "1"])
+    assert memory.found()[0].longest == 10
+
+
+def test_a_caption_by_heart_is_told_by_its_template() -> None:
+    texts = [normal(boxes) for boxes in (("Make", "ALL the  memes"), ("make", "none"))]
+    assert texts[0] == "make|all the memes|"
+    memory = Memory([texts[0], texts[0], texts[1]], ["1", "2", "1"])
+    memory.look([normal(("make", "all the memes"))], ["1"])
+    assert [(found.verbatim, found.on_template) for found in memory.found()] == [
+        (True, True), (True, False), (False, False),
+    ]  # fmt: skip
+
+
+def test_the_order_and_the_size_of_parts_change_nothing() -> None:
+    rng = np.random.default_rng(5)
+    training = ["".join(rng.choice(list("abc d"), 80)) for _ in range(40)]
+    written = [text[10:70] for text in training[:10]]
+    found = []
+    for size in (1, 7, 40):
+        memory = Memory(written, [""] * 10)
+        for first in reversed(range(0, 40, size)):
+            memory.look(training[first : first + size], [""] * len(training[first : first + size]))
+        found.append(memory.found())
+    assert found[0] == found[1] == found[2]
+    assert all(each.longest == 60 for each in found[0])

@@ -1,0 +1,69 @@
+"""All that an evaluation found, as it stands in `metrics.json` and as the reports show it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dataset.schema import Split
+from train.evaluation.likelihood import Likelihood
+from train.evaluation.sweep import SheafFigures
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """How a model came to be, as its folder tells it; None where it does not.
+
+    seconds: of training until the weights that were kept. device: what it was trained on. dataset: digest of what it
+    learned from. commit: of the code that trained it.
+    """
+
+    seconds: float | None
+    device: str | None
+    dataset: str | None
+    commit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFindings:
+    """What was found about a model.
+
+    name: the one of its folder. unit: what its tokens are. sweep: figures of what it writes, by temperature.
+    """
+
+    name: str
+    folder: str
+    kind: str
+    unit: str
+    parameters: int
+    trained: Trained
+    likelihood: Likelihood
+    sweep: Mapping[float, SheafFigures]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found about all models.
+
+    digest: of the dataset. templates: that the captions stand on. real: figures of held-out captions, through the
+    measures of what models write; None if nothing was written. models: fewest bits per character first.
+    """
+
+    dataset: str
+    digest: str
+    split: Split
+    captions: int
+    characters: int
+    templates: int
+    seed: int
+    commit: str
+    real: SheafFigures | None
+    models: tuple[ModelFindings, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For `metrics.json`; temperatures are numbers in a list, for JSON has no numbers as keys."""
+        found = asdict(self)
+        for model in found["models"]:
+            model["sweep"] = [{"temperature": at, **figures} for at, figures in model["sweep"].items()]
+        return {"version": _VERSION, **found}

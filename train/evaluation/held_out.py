@@ -1,0 +1,116 @@
+"""The captions that models are judged by, read once, and the same captions as each model sees them."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.errors import MemeloomError
+from dataset.manifest import DatasetTemplate, Manifest, read_manifest
+from dataset.schema import Split
+from dataset.vocabulary import read_vocabulary
+from train.characters import Alphabet
+from train.contract import Captioner
+from train.corpus import Captions, read_captions
+
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Captions that no model of the dataset learned from.
+
+    captions: numbers of `alphabet`, which lacks no character of them; templates are rows of `manifest.templates`.
+    """
+
+    folder: Path
+    manifest: Manifest
+    split: Split
+    alphabet: Alphabet
+    captions: Captions
+
+    @property
+    def templates(self) -> tuple[DatasetTemplate, ...]:
+        """The templates of the dataset."""
+        return self.manifest.templates
+
+    def texts(self, rows: NDArray[np.int64]) -> list[str]:
+        """What the captions of these rows say, every box followed by the separator."""
+        return list(rows_of(self.captions, rows).texts(self.alphabet))
+
+
+def read_held_out(folder: Path, split: Split, most: int | None, seed: int) -> HeldOut:
+    """The captions of `split`, or `most` of them drawn by `seed`, in the order of the dataset.
+
+    Raises:
+        NotADataset, DamagedRecords: no dataset, or a damaged one.
+        MemeloomError: the split is empty.
+    """
+    manifest = read_manifest(folder)
+    if not manifest.splits[split]:
+        there = [name for name in ("test", "validation") if manifest.splits[name]]
+        remedy = f"set evaluate.split={there[0]}" if there else "raise dataset.split.test and build it again"
+        raise MemeloomError(f"{folder}: the dataset holds no captions for {split}; {remedy}")
+    alphabet = Alphabet.of(read_vocabulary(folder).characters)
+    captions = read_captions(folder, manifest, split, alphabet)
+    if most is not None and most < len(captions):
+        drawn = np.random.default_rng(seed).choice(len(captions), most, replace=False)
+        captions = rows_of(captions, np.sort(drawn))
+    return HeldOut(folder, manifest, split, alphabet, captions)
+
+
+def dataset_digest(manifest: Manifest) -> str:
+    """What tells a dataset from every other: the first digits of the sha256 of its shards' sha256."""
+    sums = "\n".join(sorted(f"{shard.name} {shard.sha256}" for shard in manifest.shards))
+    return hashlib.sha256(sums.encode()).hexdigest()[:_DIGITS]
+
+
+def rows_of(captions: Captions, rows: NDArray[np.int64]) -> Captions:
+    """The captions of these rows, in this order."""
+    lengths = captions.lengths[rows]
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.repeat(captions.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
+    return Captions(
+        captions.characters[places], captions.boxes[places], starts, captions.templates[rows], captions.prefixes
+    )
+
+
+def as_seen_by(model: Captioner, held: HeldOut) -> tuple[Captions, NDArray[np.int64]]:
+    """The captions in the characters and templates of `model`, and how many characters of each it does not know.
+
+    Those are left out. The separator of the dataset becomes that of the model. Templates that the model never learned
+    are rows behind those that it learned.
+    """
+    captions, alphabet, separator = held.captions, model.alphabet, held.manifest.separator
+    known = "".join(held.alphabet.characters)
+    table = np.concatenate([[0], alphabet.encode(known, unknown=0)]).astype(np.uint16)
+    # What the model takes for the end of a box is no character of a text.
+    if model.separator in known:
+        table[known.index(model.separator) + 1] = 0
+    table[known.index(separator) + 1] = alphabet.encode(model.separator)[0]
+    numbers = table[captions.characters]
+    kept = numbers > 0
+    caption = np.repeat(np.arange(len(captions)), captions.lengths)
+    lengths = np.bincount(caption[kept], minlength=len(captions))
+    rows, ids = _template_rows(model, held)
+    seen = Captions(
+        numbers[kept],
+        captions.boxes[kept],
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        rows[captions.templates],
+        alphabet.prefixes(ids, captions.prefixes.shape[1]),
+    )
+    return seen, captions.lengths - lengths
+
+
+def _template_rows(model: Captioner, held: HeldOut) -> tuple[NDArray[np.int32], list[str]]:
+    """The row in the model of each template of the dataset, and the ids of all rows."""
+    ids = [template.id for template in model.templates]
+    row_of = {id_: row for row, id_ in enumerate(ids)}
+    for template in held.templates:
+        if template.id not in row_of:
+            row_of[template.id] = len(ids)
+            ids.append(template.id)
+    return np.array([row_of[template.id] for template in held.templates], np.int32), ids

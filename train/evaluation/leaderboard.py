@@ -1,0 +1,113 @@
+"""The leaderboard: a Markdown page with a row a model, fewest bits per character first.
+
+A model is the same as another if name, kind, dataset and split are: its row is replaced.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from configs.errors import MemeloomError
+from configs.outputs import write_text
+from dataset.card_markdown import table, told
+from train.evaluation.findings import Findings
+
+_HEAD: Final = (
+    "model", "kind", "parameters", "bits/char", "accuracy", "of", "perplexity/char", "trained", "device", "commit",
+    "dataset", "split", "captions",
+)  # fmt: skip
+_KEY: Final = tuple(_HEAD.index(name) for name in ("model", "kind", "dataset", "split"))
+_BITS: Final = _HEAD.index("bits/char")
+_BEGIN: Final = f"| {' | '.join(_HEAD)} |"
+_ABOUT: Final = """# Leaderboard
+
+Models by how well they foretell captions that they never saw, fewest bits per character first (every box ends with a
+separator, which is a character, too). Compare rows of one dataset only: `dataset` is the first digits of its digest.
+Accuracy is of the model's own tokens. `trained` is the time until the weights that were kept, on `device`, by the code
+at `commit`. `memeloom evaluate MODEL --leaderboard docs/leaderboard.md` adds a model, or replaces its row.
+
+"""
+
+
+def add_to_leaderboard(path: Path, findings: Findings) -> None:
+    """Add the models of `findings` to the page at `path`, or replace their rows; a page that is not there is made.
+
+    Raises:
+        MemeloomError: the page holds no such table, or a row that cannot be read.
+    """
+    before, rows, after = _read(path)
+    held = {_key(row): row for row in rows}
+    held |= {_key(row): row for row in _rows(findings)}
+    ordered = sorted(held.values(), key=lambda row: (float(row[_BITS]), row))
+    write_text(path, f"{before}{_table(ordered)}\n{after}")
+
+
+def _rows(findings: Findings) -> Iterator[tuple[str, ...]]:
+    for model in findings.models:
+        found, trained = model.likelihood, model.trained
+        yield tuple(
+            map(
+                told,
+                (
+                    model.name,
+                    model.kind,
+                    f"{model.parameters:,}",
+                    f"{found.bits_per_character.value:.4f}",
+                    f"{100 * found.accuracy.value:.2f} %",
+                    f"{model.unit}s",
+                    f"{found.perplexity_per_character:.3f}",
+                    "–" if trained.seconds is None else _duration(trained.seconds),
+                    trained.device or "–",
+                    trained.commit or "–",
+                    findings.digest,
+                    findings.split,
+                    f"{found.captions:,}",
+                ),
+            )
+        )
+
+
+def _read(path: Path) -> tuple[str, list[tuple[str, ...]], str]:
+    """What stands before the table, its rows as Markdown, and what stands behind it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return _ABOUT, [], ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise MemeloomError(f"{path}: the leaderboard cannot be read ({error})") from error
+    lines = text.splitlines(keepends=True)
+    stripped = [line.strip() for line in lines]
+    if _BEGIN not in stripped:
+        raise MemeloomError(f"{path}: no leaderboard (no line {_BEGIN!r}); name another file, or one that is not there")
+    begin = stripped.index(_BEGIN)
+    end = next((at for at in range(begin, len(lines)) if not stripped[at].startswith("|")), len(lines))
+    rows = [_checked(path, number + 1, stripped[number]) for number in range(begin + 2, end)]
+    return "".join(lines[:begin]), rows, "".join(lines[end:])
+
+
+def _checked(path: Path, number: int, line: str) -> tuple[str, ...]:
+    # A bar inside of a cell has a backslash before it.
+    cells = tuple(cell.strip() for cell in line.replace("\\|", "\0").strip("|").split("|"))
+    cells = tuple(cell.replace("\0", "\\|") for cell in cells)
+    try:
+        float(cells[_BITS])
+    except (IndexError, ValueError):
+        cells = ()
+    if len(cells) != len(_HEAD):
+        raise MemeloomError(f"{path}: line {number} is no row of the leaderboard; mend it or take it out")
+    return cells
+
+
+def _key(row: Sequence[str]) -> tuple[str, ...]:
+    return tuple(row[place] for place in _KEY)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """The cells are Markdown already."""
+    return "\n".join([table(_HEAD, ()), *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,0 +1,190 @@
+"""How likely a model finds captions that it never saw, in measures that models of any tokens share.
+
+Bits per character are the length of the code that a model gives a text, by arithmetic coding, over the text's
+characters: it is the same question to a model of characters, of words and of pieces of words. A character that the
+model does not know has to be spelled: a flag before each character says whether one follows, and the character is one
+of all of Unicode that are left. So no model gains by knowing less.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from train.contract import Captioner
+from train.corpus import Captions
+from train.evaluation.held_out import HeldOut, as_seen_by, rows_of
+
+UNICODE_CHARACTERS = 0x110000 - 0x800  # code points without the halves of surrogate pairs
+_AT_ONCE = 1024
+_RESAMPLES = 1000
+_CONFIDENCE = 0.95
+_LEAST_OF_A_TEMPLATE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a model says of each caption; all arrays are (captions,).
+
+    nats: minus the natural logarithm of the likelihood, unknown characters spelled.
+    tokens: how many there are to get right, unknown characters counted. right: its first choices that were.
+    characters: the length, separators and unknown characters counted. templates: row in the dataset.
+    unknown: characters that it does not know, in all captions. seconds: how long it took.
+    """
+
+    nats: NDArray[np.float64]
+    tokens: NDArray[np.int64]
+    right: NDArray[np.int64]
+    characters: NDArray[np.int64]
+    templates: NDArray[np.int32]
+    unknown: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A figure, and the interval that it stays in with 95 of 100 samples of captions as large as this one."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFigures:
+    """The figures of the captions on one template."""
+
+    name: str
+    captions: int
+    accuracy: float
+    bits_per_character: float
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """The figures of a model.
+
+    accuracy: share of tokens that were its first choice. loss_per_token: natural. worst, best: templates by bits per
+    character, the most telling first. behind_best: by how many bits per character it is behind the best model of the
+    report, both judged by the same samples of captions; None for that one.
+    """
+
+    captions: int
+    characters: int
+    unknown_characters: int
+    tokens: int
+    accuracy: Interval
+    bits_per_character: Interval
+    behind_best: Interval | None
+    loss_per_token: float
+    perplexity_per_token: float
+    perplexity_per_character: float
+    best: tuple[TemplateFigures, ...]
+    worst: tuple[TemplateFigures, ...]
+    seconds: float
+
+
+def judged(model: Captioner, held: HeldOut, done: Callable[[int], None]) -> Scores:
+    """Let `model` judge the captions, some at a time; `done` is told how many."""
+    began = time.perf_counter()
+    seen, unknown = as_seen_by(model, held)
+    count = len(seen)
+    nats, tokens, right = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for first in range(0, count, _AT_ONCE):
+        rows = np.arange(first, min(first + _AT_ONCE, count))
+        found = model.judge(rows_of(seen, rows), 0, len(rows))
+        nats[rows], tokens[rows], right[rows] = -found.log_likelihood, found.tokens, found.right
+        done(len(rows))
+    nats += _spelled(held.captions, unknown, len(model.alphabet))
+    seconds = time.perf_counter() - began
+    lengths = held.captions.lengths
+    return Scores(nats, tokens + unknown, right, lengths, held.captions.templates, int(unknown.sum()), seconds)
+
+
+def figures(scores: Scores, best: Scores, held: HeldOut, seed: int) -> Likelihood:
+    """The figures of a model. best: the scores of the best model of the report, perhaps the same."""
+    nats, tokens, characters = scores.nats.sum(), scores.tokens.sum(), scores.characters.sum()
+    sums = _resampled(scores, seed)
+    bits = sums[:, 0] / sums[:, 3] / math.log(2)
+    behind = None
+    if best is not scores:
+        others = _resampled(best, seed)
+        behind = _interval(_bits(scores) - _bits(best), bits - others[:, 0] / others[:, 3] / math.log(2))
+    by_template = _by_template(scores, held)
+    return Likelihood(
+        captions=len(scores.nats),
+        characters=int(characters),
+        unknown_characters=scores.unknown,
+        tokens=int(tokens),
+        accuracy=_interval(float(scores.right.sum() / tokens), sums[:, 2] / sums[:, 1]),
+        bits_per_character=_interval(_bits(scores), bits),
+        behind_best=behind,
+        loss_per_token=float(nats / tokens),
+        perplexity_per_token=math.exp(nats / tokens),
+        perplexity_per_character=math.exp(nats / characters),
+        best=by_template[: len(by_template) // 2][:5],
+        worst=by_template[::-1][: len(by_template) // 2][:5],
+        seconds=scores.seconds,
+    )
+
+
+def best_of(scores: list[Scores]) -> Scores:
+    """The scores with the fewest bits per character."""
+    return min(scores, key=_bits)
+
+
+def _bits(scores: Scores) -> float:
+    return float(scores.nats.sum() / scores.characters.sum() / math.log(2))
+
+
+def _spelled(captions: Captions, unknown: NDArray[np.int64], known: int) -> NDArray[np.float64]:
+    """What spelling unknown characters costs each caption, in nats; nothing at all if there is none.
+
+    How often the flag is up is told once for all captions, which is too little to be counted.
+    """
+    count, total = int(unknown.sum()), captions.examples
+    if not count:
+        return np.zeros(len(captions))
+    often = (count + 0.5) / (total + 1)
+    one = math.log(UNICODE_CHARACTERS - known) - math.log(often)
+    return unknown * one - (captions.lengths - unknown) * math.log1p(-often)
+
+
+def _resampled(scores: Scores, seed: int) -> NDArray[np.float64]:
+    """Sums over captions drawn with replacement (Efron, 1979): nats, tokens, right, characters, (resamples, 4).
+
+    The same draws for the same seed and number of captions, so that two models can be compared draw by draw.
+    """
+    columns = np.stack([scores.nats, scores.tokens, scores.right, scores.characters], axis=1)
+    rng = np.random.default_rng(seed)
+    count = len(columns)
+    return np.stack([columns[rng.integers(0, count, count)].sum(axis=0) for _ in range(_RESAMPLES)])
+
+
+def _interval(value: float, resampled: NDArray[np.float64]) -> Interval:
+    tail = (1 - _CONFIDENCE) / 2
+    low, high = np.quantile(resampled, (tail, 1 - tail))
+    return Interval(value, float(low), float(high))
+
+
+def _by_template(scores: Scores, held: HeldOut) -> tuple[TemplateFigures, ...]:
+    """The templates with captions enough to tell, fewest bits per character first."""
+    count = len(held.templates)
+
+    captions = np.bincount(scores.templates, minlength=count)
+    nats, characters, tokens, right = (
+        np.bincount(scores.templates, values.astype(np.float64), minlength=count)
+        for values in (scores.nats, scores.characters, scores.tokens, scores.right)
+    )
+    rows = np.flatnonzero(captions >= min(_LEAST_OF_A_TEMPLATE, captions.max()))
+    bits = nats[rows] / characters[rows] / math.log(2)
+    return tuple(
+        TemplateFigures(
+            held.templates[row].name, int(captions[row]), float(right[row] / tokens[row]), float(bits[place])
+        )
+        for place in np.argsort(bits, kind="stable")
+        for row in [rows[place]]
+    )

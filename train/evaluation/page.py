@@ -1,0 +1,137 @@
+"""The report as a page: one file that needs nothing but itself and runs no script."""
+
+from collections.abc import Callable
+from html import escape
+from typing import Final
+
+from configs.page import page, table, tiles
+from dataset.card_captions import STYLE as CAPTIONS_STYLE
+from dataset.card_captions import caption_list, words
+from train.evaluation.findings import Findings, ModelFindings
+from train.evaluation.plot import STYLE as PLOT_STYLE
+from train.evaluation.plot import legend, shares_over
+from train.evaluation.sweep import SheafFigures
+from train.evaluation.tables import (
+    HOW_JUDGED,
+    HOW_WRITTEN,
+    JUDGED,
+    TEMPLATES,
+    WRITTEN,
+    judged_rows,
+    template_rows,
+    warnings,
+    written_rows,
+)
+
+PAGE: Final = "report.html"
+_STYLE = f"""{CAPTIONS_STYLE}{PLOT_STYLE}
+.wide th, .wide td {{ white-space: nowrap; overflow-wrap: normal; }} .wide {{ margin: .6rem 0; }}
+.warned {{ border-left: 3px solid var(--warn); padding-left: .7rem; }}
+"""
+
+
+def render_page(findings: Findings) -> str:
+    """The page, as HTML."""
+    sections = {
+        "Captions that no model has seen": _judged(findings),
+        "What they write": _written(findings),
+        "Templates": _templates(findings),
+        "Some captions": _samples(findings),
+        "How it was made": _made(findings),
+    }
+    body = "".join(f"<section><h2>{title}</h2>{html}</section>" for title, html in sections.items() if html)
+    lead = f"{len(findings.models):,} model{'' if len(findings.models) == 1 else 's'}, judged by the same captions."
+    return page("How good the captions are", f'<p class="lead">{lead}</p>', _tiles(findings) + body, style=_STYLE)
+
+
+def _tiles(findings: Findings) -> str:
+    best = findings.models[0]
+    found = best.likelihood
+    name = best.name if len(findings.models) > 1 else ""
+    return tiles(
+        (
+            ("Bits per character", f"{found.bits_per_character.value:.3f}", name),
+            (f"Next {best.unit}", f"{100 * found.accuracy.value:.1f} %", name),
+            ("Captions", f"{findings.captions:,}", f"for {findings.split}"),
+            ("Characters", f"{findings.characters:,}", ""),
+            ("Templates", f"{findings.templates:,}", ""),
+        )
+    )
+
+
+def _judged(findings: Findings) -> str:
+    said = "".join(f'<p class="warned">{words(line)}</p>' for line in warnings(findings))
+    return (
+        f'<div class="wide">{table(JUDGED, judged_rows(findings))}</div>{said}<p class="soft">{escape(HOW_JUDGED)}</p>'
+    )
+
+
+def _written(findings: Findings) -> str:
+    if findings.real is None:
+        return ""
+    names = [*(words(model.name, 60) for model in findings.models), "people"]
+    charts = (
+        _chart(findings, "Captions whose template is recognised", lambda found: found.recognised)
+        + _chart(findings, "Different pairs of words", lambda found: found.distinct[1])
+        + _chart(findings, "Runs of characters that stand in training", lambda found: found.remembered)
+    )
+    return (
+        f'<div class="wide">{table(WRITTEN, written_rows(findings))}</div>{legend(names)}'
+        f'<div class="two">{charts}</div><p class="soft">{escape(HOW_WRITTEN)}</p>'
+    )
+
+
+def _chart(findings: Findings, title: str, share: Callable[[SheafFigures], float]) -> str:
+    lines = [{at: share(found) for at, found in model.sweep.items()} for model in findings.models]
+    real = None if findings.real is None else share(findings.real)
+    return f"<div><h3>{escape(title)}</h3>{shares_over(lines, real, f'{title}, by temperature')}</div>"
+
+
+def _templates(findings: Findings) -> str:
+    return "".join(map(_templates_of, findings.models))
+
+
+def _templates_of(model: ModelFindings) -> str:
+    found = model.likelihood
+    tables = "".join(
+        f"<div>{table(TEMPLATES, template_rows(templates), caption)}</div>"
+        for caption, templates in (("fewest bits", found.best), ("most bits", found.worst))
+        if templates
+    )
+    return f'<h3>{words(model.name)}</h3><div class="tables">{tables}</div>' if tables else ""
+
+
+def _samples(findings: Findings) -> str:
+    if findings.real is None:
+        return ""
+    parts = [("people", findings.real, False)]
+    for model in findings.models:
+        middle = sorted(model.sweep)[len(model.sweep) // 2]
+        parts += [
+            (f"{model.name}, temperature {at:g}", figures, at != middle) for at, figures in model.sweep.items()
+        ]  # fmt: skip
+    return "".join(_sample(*part) for part in parts)
+
+
+def _sample(title: str, found: SheafFigures, folded: bool) -> str:
+    listed = caption_list((each.boxes, words(each.template)) for each in found.samples)
+    listed = listed or '<p class="soft">All were empty.</p>'
+    return f"<details{'' if folded else ' open'}><summary>{words(title)}</summary>{listed}</details>"
+
+
+def _made(findings: Findings) -> str:
+    rows = [
+        (
+            model.name,
+            model.folder,
+            "" if model.trained.seconds is None else f"{model.trained.seconds:,.0f} s",
+            model.trained.device or "",
+            model.trained.commit or "",
+        )
+        for model in findings.models
+    ]
+    return (
+        f"<p>Dataset <code>{words(findings.dataset)}</code>, digest <code>{escape(findings.digest)}</code>, split "
+        f"{findings.split}; seed {findings.seed}; code at commit <code>{escape(findings.commit)}</code>.</p>"
+        f'<div class="wide">{table(("model", "folder", "trained", "device", "commit"), rows, numbers_from=9)}</div>'
+    )

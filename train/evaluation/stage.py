@@ -1,0 +1,176 @@
+"""The stage that evaluates models: judges them by held-out captions, lets them write, and reports."""
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from configs.errors import MemeloomError
+from configs.outputs import write_json, write_text
+from configs.progress import Progress
+from configs.runs import Summary, commit
+from configs.schema import Config, Evaluate
+from train.contract import Captioner
+from train.evaluation.findings import Findings, ModelFindings, Trained
+from train.evaluation.held_out import HeldOut, dataset_digest, read_held_out
+from train.evaluation.leaderboard import add_to_leaderboard
+from train.evaluation.likelihood import Scores, best_of, figures, judged
+from train.evaluation.page import PAGE, render_page
+from train.evaluation.sweep import Sheaf, SheafFigures, measured, real_captions, written_captions
+from train.evaluation.text import REPORT, render_text
+from train.model_folder import load_model
+
+METRICS = "metrics.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What a model said: the scores of the captions, and a sheaf a temperature. The model itself is let go."""
+
+    name: str
+    folder: Path
+    kind: str
+    unit: str
+    parameters: int
+    scores: Scores
+    sheaves: Mapping[float, Sheaf]
+
+
+def evaluate_models(config: Config, progress: Progress) -> Summary:
+    """Evaluate `evaluate.models` side by side; leave page, Markdown and `metrics.json` in `evaluate.output`.
+
+    One model is in memory at a time, and of the dataset the held-out captions.
+
+    Raises:
+        NotADataset, DamagedRecords: no dataset, or a damaged one.
+        NotAModel: no model in one of the folders, or a damaged one.
+        MemeloomError: no models named, no captions held out, a likelihood that is not a number, or a file that is
+            no leaderboard.
+    """
+    began = time.perf_counter()
+    wishes = config.evaluate
+    folders = [Path(folder) for folder in dict.fromkeys(wishes.models)]
+    if not folders:
+        raise MemeloomError("no models to evaluate: name their folders, or set evaluate.models")
+    held = read_held_out(Path(wishes.dataset), wishes.split, wishes.captions, wishes.seed)
+    real = real_captions(held, wishes.written, wishes.seed)
+    seconds = {"read": time.perf_counter() - began}
+    heard = [
+        _hear(config, folder, name, held, real, progress)
+        for folder, name in zip(folders, _names(folders), strict=True)
+    ]  # fmt: skip
+    seconds["judge"] = sum(each.scores.seconds for each in heard)
+    seconds["write"] = sum(sheaf.seconds for each in heard for sheaf in each.sheaves.values())
+    compared = time.perf_counter()
+    found = _findings(wishes, held, heard, _compared(held, real, heard, progress))
+    seconds["compare"] = time.perf_counter() - compared
+    outputs = _report(wishes, found)
+    best = found.models[0].likelihood
+    return Summary(
+        "evaluate",
+        counts={
+            "models": len(heard),
+            "captions": len(held.captions) * len(heard),
+            "characters": found.characters * len(heard),
+            "captions written": sum(len(sheaf.captions) for each in heard for sheaf in each.sheaves.values()),
+            "bits per character": round(best.bits_per_character.value, 4),
+            "accuracy": round(best.accuracy.value, 4),
+        },
+        outputs=outputs,
+        seconds={**seconds, "total": time.perf_counter() - began},
+    )
+
+
+def _hear(config: Config, folder: Path, name: str, held: HeldOut, real: Sheaf, progress: Progress) -> _Heard:
+    """Let the model in `folder` judge and write."""
+    wishes = config.evaluate
+    model = load_model(folder)
+    progress.start(f"judge {name}", len(held.captions), "captions")
+    scores = judged(model, held, progress.advance)
+    progress.finish()
+    if not math.isfinite(scores.nats.sum()):
+        raise MemeloomError(f"{folder}: the likelihood that the model gives a caption is not a number; train again")
+    sheaves = {}
+    if real.captions:
+        progress.start(f"write with {name}", len(wishes.temperatures) * len(real.captions), "captions")
+        for temperature in sorted(set(wishes.temperatures)):
+            most = config.generate.max_characters
+            sheaves[temperature] = written_captions(model, held.templates, real, temperature, most, wishes.seed)
+            progress.advance(len(real.captions))
+        progress.finish()
+    return _Heard(name, folder, model.kind, model.unit, _parameters(model), scores, sheaves)
+
+
+def _compared(held: HeldOut, real: Sheaf, heard: Sequence[_Heard], progress: Progress) -> Iterator[SheafFigures]:
+    """The figures of the real captions, and of each sheaf of each model in order; none if nothing was written."""
+    if not real.captions:
+        return iter(())
+    progress.start("compare with training", held.manifest.splits["train"], "captions")
+    sheaves = [real, *(sheaf for each in heard for sheaf in each.sheaves.values())]
+    found = measured(held, sheaves, progress.advance)
+    progress.finish()
+    return iter(found)
+
+
+def _findings(wishes: Evaluate, held: HeldOut, heard: Sequence[_Heard], found: Iterator[SheafFigures]) -> Findings:
+    best = best_of([each.scores for each in heard])
+    real = next(found, None)
+    models = [
+        ModelFindings(
+            name=each.name,
+            folder=str(each.folder),
+            kind=each.kind,
+            unit=each.unit,
+            parameters=each.parameters,
+            trained=_trained(each.folder),
+            likelihood=figures(each.scores, best, held, wishes.seed),
+            sweep=dict(zip(each.sheaves, islice(found, len(each.sheaves)), strict=True)),
+        )
+        for each in heard
+    ]
+    return Findings(
+        dataset=str(held.folder),
+        digest=dataset_digest(held.manifest),
+        split=held.split,
+        captions=len(held.captions),
+        characters=held.captions.examples,
+        templates=len(set(held.captions.templates.tolist())),
+        seed=wishes.seed,
+        commit=commit(),
+        real=real,
+        models=tuple(sorted(models, key=lambda model: model.likelihood.bits_per_character.value)),
+    )
+
+
+def _report(wishes: Evaluate, found: Findings) -> dict[str, str]:
+    """Write what was found; the files by name."""
+    folder = Path(wishes.output)
+    write_text(folder / PAGE, render_page(found))
+    write_text(folder / REPORT, render_text(found))
+    write_json(folder / METRICS, found.as_json())
+    outputs = {"report": str(folder / PAGE), "as Markdown": str(folder / REPORT), "metrics": str(folder / METRICS)}
+    if wishes.leaderboard is not None:
+        add_to_leaderboard(Path(wishes.leaderboard), found)
+        outputs["leaderboard"] = wishes.leaderboard
+    return outputs
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """The last part of each path, or the whole of it where several end alike."""
+    last = Counter(folder.resolve().name for folder in folders)
+    return [folder.resolve().name if last[folder.resolve().name] == 1 else str(folder) for folder in folders]
+
+
+def _parameters(model: Captioner) -> int:
+    return sum(int(network.count_params()) for network in model.networks.values())
+
+
+def _trained(folder: Path) -> Trained:
+    """What the training left in the model's own metrics, whose bytes were checked when the model was loaded."""
+    metrics: Mapping[str, Any] = json.loads((folder / METRICS).read_text(encoding="utf-8"))
+    return Trained(*(metrics.get(name) for name in ("trained_seconds", "device", "dataset", "commit")))

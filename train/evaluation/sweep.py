@@ -1,0 +1,177 @@
+"""What a model writes at several temperatures: how different it is, and how much of it is learned by heart.
+
+Every model writes for the templates of the same held-out captions, which go through the same measures themselves: what
+they reach is what a perfect model would.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from dataset.formats.registry import FORMATS
+from dataset.manifest import DatasetTemplate
+from dataset.schema import DatasetRecord
+from train.contract import Captioner, Prompt
+from train.decoding.choose import by_sampling
+from train.decoding.write import write_captions
+from train.evaluation.diversity import distinct, self_bleu, words_of
+from train.evaluation.guess import TemplateGuesser
+from train.evaluation.held_out import HeldOut
+from train.evaluation.memory import Found, Memory, normal
+
+_SHOWN = 6
+_AT_ONCE = 4096
+# Captions that the guesser learns from: more than these hardly teach it anything.
+_LEARNED = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A caption, written or real. template: row in the dataset."""
+
+    template: int
+    boxes: tuple[str, ...]
+    cut: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether no box says anything."""
+        return not any(box.strip() for box in self.boxes)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheaf:
+    """Captions written by one model at one temperature, or real ones. seconds: it took to write them."""
+
+    captions: tuple[Said, ...]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A caption to show."""
+
+    template: str
+    boxes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SheafFigures:
+    """The figures of a sheaf; shares are 0 to 1, and all but the first three of the captions that are not empty.
+
+    empty, cut: share without words, and of those that had to end before all boxes were closed.
+    repeated: share that says what one before says on the same template.
+    characters: mean length, separators counted. distinct: different words, pairs and triples of them among all.
+    recognised: share whose template is guessed from the words. verbatim, on_template: share that stands in training as
+    a whole, on any template, and on its own. runs: share with 30 characters in a row that stand there; remembered:
+    share of all such runs; longest: mean length of the longest run, in steps of ten characters.
+    """
+
+    captions: int
+    empty: float
+    cut: float
+    repeated: float
+    characters: float
+    distinct: tuple[float, float, float]
+    self_bleu: float
+    recognised: float
+    verbatim: float
+    on_template: float
+    runs: float
+    remembered: float
+    longest: float
+    captions_per_second: float | None
+    samples: tuple[Sample, ...]
+
+
+def real_captions(held: HeldOut, count: int, seed: int) -> Sheaf:
+    """At most `count` of the held-out captions, drawn by `seed`."""
+    drawn = np.random.default_rng(seed).permutation(len(held.captions))[:count]
+    separator = held.manifest.separator
+    return Sheaf(
+        tuple(
+            Said(int(held.captions.templates[row]), tuple(text.split(separator)[:-1]))
+            for row, text in zip(drawn, held.texts(drawn), strict=True)
+        )
+    )
+
+
+def written_captions(
+    model: Captioner, templates: Sequence[DatasetTemplate], real: Sheaf, temperature: float, most: int, seed: int
+) -> Sheaf:
+    """A caption of `model` for the template of each real one, of at most `most` characters."""
+    began = time.perf_counter()
+    prompts = [Prompt(templates[each.template]) for each in real.captions]
+    rng = np.random.default_rng(seed)
+    made = write_captions(model, prompts, by_sampling(temperature), max_characters=most, rng=rng)
+    captions = (Said(each.template, one.texts, one.cut) for each, one in zip(real.captions, made, strict=True))
+    return Sheaf(tuple(captions), time.perf_counter() - began)
+
+
+def measured(held: HeldOut, sheaves: Sequence[Sheaf], done: Callable[[int], None]) -> list[SheafFigures]:
+    """The figures of each sheaf; the training captions pass by once for all of them, and `done` is told how many."""
+    captions = [caption for sheaf in sheaves for caption in sheaf.captions]
+    memory = Memory(
+        [normal(caption.boxes) for caption in captions],
+        [held.templates[caption.template].id for caption in captions],
+    )
+    guesser = TemplateGuesser(len(held.templates))
+    _pass_by(held, memory, guesser, done)
+    found = iter(memory.found())
+    return [_figures(held, sheaf, list(islice(found, len(sheaf.captions))), guesser) for sheaf in sheaves]
+
+
+def _pass_by(held: HeldOut, memory: Memory, guesser: TemplateGuesser, done: Callable[[int], None]) -> None:
+    """Let every training caption pass by `memory`, and the guesser learn from some, evenly spread."""
+    rows = {template.id: row for row, template in enumerate(held.templates)}
+    every = -(-held.manifest.splits["train"] // _LEARNED)
+    place = 0
+    records = _training_records(held)
+    while part := list(islice(records, _AT_ONCE)):
+        memory.look([normal(record.boxes) for record in part], [record.template for record in part])
+        for record in part[-place % every :: every]:
+            if record.template in rows:
+                guesser.learn(rows[record.template], words_of(record.boxes))
+        place += len(part)
+        done(len(part))
+
+
+def _training_records(held: HeldOut) -> Iterator[DatasetRecord]:
+    read = FORMATS[held.manifest.format].read
+    for path in held.manifest.paths(held.folder, "train"):
+        yield from read(path)
+
+
+def _figures(held: HeldOut, sheaf: Sheaf, found: Sequence[Found], guesser: TemplateGuesser) -> SheafFigures:
+    captions = sheaf.captions
+    pairs = [(caption, each) for caption, each in zip(captions, found, strict=True) if not caption.empty]
+    full, found = [caption for caption, _ in pairs], [each for _, each in pairs]
+    words = [words_of(caption.boxes) for caption in full]
+    texts = {(caption.template, normal(caption.boxes)) for caption in full}
+    windows = sum(each.windows for each in found)
+    guessed = [guesser.guess(said) == caption.template for caption, said in zip(full, words, strict=True)]
+    return SheafFigures(
+        captions=len(captions),
+        empty=1 - len(full) / len(captions),
+        cut=_share([caption.cut for caption in captions]),
+        repeated=1 - len(texts) / max(len(full), 1),
+        characters=_share([len(normal(caption.boxes)) for caption in full]),
+        distinct=(distinct(words, 1), distinct(words, 2), distinct(words, 3)),
+        self_bleu=self_bleu(words),
+        recognised=_share(guessed),
+        verbatim=_share([each.verbatim for each in found]),
+        on_template=_share([each.on_template for each in found]),
+        runs=_share([each.remembered > 0 for each in found]),
+        remembered=sum(each.remembered for each in found) / max(windows, 1),
+        longest=_share([each.longest for each in found]),
+        captions_per_second=len(captions) / sheaf.seconds if sheaf.seconds else None,
+        samples=tuple(Sample(held.templates[each.template].name, each.boxes) for each in full[:_SHOWN]),
+    )
+
+
+def _share(values: Sequence[float]) -> float:
+    """The mean; nought of nothing."""
+    return sum(values) / max(len(values), 1)

@@ -1,0 +1,117 @@
+"""The tables of a report as texts, the same for the page, for Markdown and for the terminal."""
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from train.evaluation.findings import Findings, ModelFindings
+from train.evaluation.likelihood import Interval, TemplateFigures
+from train.evaluation.memory import RUN
+from train.evaluation.sweep import SheafFigures
+
+Row: TypeAlias = tuple[str, ...]
+
+JUDGED: Final = (
+    "model", "kind", "parameters", "bits/char", "behind best", "accuracy", "perplexity/char", "token", "loss/token",
+    "perplexity/token", "captions/s",
+)  # fmt: skip
+WRITTEN: Final = (
+    "captions of", "temperature", "recognised", "distinct 1", "2", "3", "self-BLEU", "repeated", "empty", "cut",
+    "characters", "verbatim", "on its template", f"with {RUN} known", f"{RUN}s known", "longest",
+)  # fmt: skip
+TEMPLATES: Final = ("template", "captions", "bits/char", "accuracy")
+
+HOW_JUDGED: Final = (
+    "Bits per character: the length of the code that a model gives the captions, over their characters (every box ends "
+    "with a separator, which is one); the same question to models of characters, words and pieces of words. Accuracy "
+    "is the share of a model's own tokens that were its first choice: compare it only between models with the same "
+    "token. Brackets hold 95 % of 1,000 samples of the captions, drawn with replacement; how far a model is behind the "
+    "best is seen in the same samples."
+)
+HOW_WRITTEN: Final = (
+    "A caption of each model for the template of each of the same held-out captions, drawn from all its probabilities "
+    "at each temperature. Recognised: a naive Bayes classifier, trained on the words of the training captions, guesses "
+    "the template; what people's captions reach is the ceiling. Distinct n: different runs of n words among all. "
+    "Self-BLEU: likeness of a caption to all others (BLEU-4, mean). Repeated: says what an earlier one says on the "
+    f"same template. Verbatim: stands in training as a whole. {RUN} known: a run of {RUN} characters that stands "
+    "there, in lower case; first the share of captions that hold one, then the share of all such runs. Longest: mean "
+    "length of the longest run that stands there, in steps of ten characters."
+)
+
+
+def judged_rows(findings: Findings) -> Iterator[Row]:
+    """A row a model, under `JUDGED`."""
+    for model in findings.models:
+        found = model.likelihood
+        yield (
+            model.name,
+            model.kind,
+            f"{model.parameters:,}",
+            _interval(found.bits_per_character),
+            "" if found.behind_best is None else _interval(found.behind_best),
+            accuracy(model),
+            f"{found.perplexity_per_character:.3f}",
+            model.unit,
+            f"{found.loss_per_token:.4f}",
+            f"{found.perplexity_per_token:,.2f}",
+            f"{found.captions / found.seconds:,.0f}",
+        )
+
+
+def written_rows(findings: Findings) -> Iterator[Row]:
+    """The real captions, and a row a model and temperature, under `WRITTEN`; none if nothing was written."""
+    if findings.real is not None:
+        yield _written("people", "", findings.real)
+    for model in findings.models:
+        for temperature, found in model.sweep.items():
+            yield _written(model.name, f"{temperature:g}", found)
+
+
+def template_rows(templates: tuple[TemplateFigures, ...]) -> Iterator[Row]:
+    """A row a template, under `TEMPLATES`."""
+    for each in templates:
+        yield each.name, f"{each.captions:,}", f"{each.bits_per_character:.3f}", percent(each.accuracy)
+
+
+def warnings(findings: Findings) -> Iterator[str]:
+    """What makes figures less than they seem, a sentence each."""
+    for model in findings.models:
+        unknown = model.likelihood.unknown_characters
+        if unknown:
+            yield (
+                f"{model.name} does not know {unknown:,} of the {findings.characters:,} characters: they are spelled, "
+                "at the cost of a character of all Unicode each and of saying where they stand, and count as wrong."
+            )
+        if model.trained.dataset not in (None, findings.digest):
+            yield (
+                f"{model.name} learned from another dataset ({model.trained.dataset}): what is held out here may be "
+                "among what it learned."
+            )
+
+
+def accuracy(model: ModelFindings) -> str:
+    """Share of tokens, with its interval."""
+    each = model.likelihood.accuracy
+    return f"{100 * each.value:.2f} % ({100 * each.low:.2f}–{100 * each.high:.2f})"
+
+
+def percent(share: float) -> str:
+    """A share in per cent."""
+    return f"{100 * share:.1f} %"
+
+
+def _interval(each: Interval) -> str:
+    return f"{each.value:.3f} ({each.low:.3f}–{each.high:.3f})"
+
+
+def _written(name: str, temperature: str, found: SheafFigures) -> Row:
+    return (
+        name,
+        temperature,
+        percent(found.recognised),
+        *(f"{each:.3f}" for each in found.distinct),
+        f"{found.self_bleu:.3f}",
+        *map(percent, (found.repeated, found.empty, found.cut)),
+        f"{found.characters:.1f}",
+        *map(percent, (found.verbatim, found.on_template, found.runs, found.remembered)),
+        f"{found.longest:.1f}",
+    )
