@@ -82,7 +82,7 @@ format: setup  ## Format the code
 
 lock: setup  ## Pin every dependency by version and hash again
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header $(ARGS) \
-	  --extra ocr --extra tesserocr --extra ray --extra hub --extra parquet --group dev pyproject.toml \
+	  --extra ocr --extra tesserocr --extra ray --extra hub --extra jax --extra onnx --extra parquet --group dev pyproject.toml \
 	  -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock \
 	  --all-extras --group dev pyproject.toml -o requirements-gpu.lock
