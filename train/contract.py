@@ -85,7 +85,8 @@ class Captioner(Protocol):
     unit: what one of its tokens is, in a word, such as ``character``.
     closes: how many boxes each token closes, (tokens,); a token that ends the whole caption closes `ALL_BOXES`.
     networks: Keras models by name; together with `settings` and `files` all that is needed to load it.
-    settings: plain numbers and words. files: what is written beside as JSON, by the file's name.
+    settings: plain numbers and words. files: what is written beside, by the file's name: an array if that ends in
+        ``.npy``, else what JSON can say.
     network: the one whose `parameters` are told, and that a serving system wants.
     """
 

@@ -4,6 +4,7 @@
 | --- | --- |
 | `NAME.keras` | a network and its weights, without the optimizer; most kinds have one |
 | `vocabulary.json` and the like | what the kind needs besides, such as the characters in the order of their numbers |
+| `pictures.npy` and the like | an array that it needs besides |
 | `templates.json` | the templates it learned: ids, names, text boxes and where they stand |
 | `metrics.json` | loss and accuracy on the validation captions, and when |
 | `config.yaml` | the settings of the training, secrets masked |
@@ -17,6 +18,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from configs.errors import MemeloomError
 from configs.load import write_config
@@ -33,6 +36,7 @@ VERSION = 2
 _TEMPLATES = "templates.json"
 _METRICS = "metrics.json"
 _CONFIG = "config.yaml"
+_ARRAY = ".npy"
 
 
 class NotAModel(MemeloomError):
@@ -46,7 +50,7 @@ def write_model(folder: Path, model: Captioner, metrics: Mapping[str, Any], conf
         with atomic_file(folder / f"{name}.keras") as stream:
             stream.write(_network_bytes(network))
     for name, content in model.files.items():
-        write_json(folder / name, content)
+        _write_content(folder / name, content)
     write_json(folder / _TEMPLATES, [template.model_dump(mode="json") for template in model.templates])
     write_json(folder / _METRICS, dict(metrics))
     write_config(folder / _CONFIG, config)
@@ -76,7 +80,7 @@ def load_model(folder: Path) -> Captioner:
         return open_kind(card["model"]).load(
             {name: keras.saving.load_model(folder / f"{name}.keras", compile=False) for name in card["networks"]},
             card["settings"],
-            {name: json.loads((folder / name).read_text(encoding="utf-8")) for name in card["content"]},
+            {name: _read_content(folder / name) for name in card["content"]},
             tuple(DatasetTemplate.model_validate(template) for template in templates),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -107,6 +111,20 @@ def _check_files(folder: Path, files: Mapping[str, str]) -> None:
             raise NotAModel(f"{folder / name}: missing; train again") from None
         if found != sha256:
             raise NotAModel(f"{folder / name}: damaged (its sha256 is not the one of {CARD}); train again")
+
+
+def _write_content(path: Path, content: Any) -> None:
+    if path.suffix != _ARRAY:
+        write_json(path, content)
+        return
+    with atomic_file(path) as stream:
+        np.save(stream, content, allow_pickle=False)
+
+
+def _read_content(path: Path) -> Any:
+    if path.suffix != _ARRAY:
+        return json.loads(path.read_text(encoding="utf-8"))
+    return np.load(path, allow_pickle=False)
 
 
 def _network_bytes(network: Any) -> bytes:
