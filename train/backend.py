@@ -7,9 +7,10 @@ TensorFlow can do imports it where it does it.
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 
 @contextmanager
@@ -40,34 +41,56 @@ with _muted():
     BACKEND: str = keras.backend.backend()
     if BACKEND == "tensorflow":
         import tensorflow as tf
-
-        _ACCELERATED = any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
     else:
         import jax
 
-        _ACCELERATED = jax.default_backend() != "cpu"
+__all__ = ["ACCELERATED", "BACKEND", "compiled", "is_out_of_memory", "keras"]
 
-__all__ = ["ACCELERATED", "BACKEND", "OUT_OF_MEMORY", "compiled", "keras"]
+ACCELERATED: bool
 
-ACCELERATED = _ACCELERATED
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> bool:
+        """ACCELERATED: whether there is a GPU or the like, found out when it is first asked for.
+
+        JAX settles its devices when it is asked; a process that is one of several must have met the others before.
+        """
+        if name != "ACCELERATED":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _accelerated()
 
 
-def compiled(function: Callable[..., Any], *, xla: bool = True) -> Callable[..., Any]:
+@cache
+def _accelerated() -> bool:
+    if BACKEND == "tensorflow":
+        return any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
+    return bool(jax.default_backend() != "cpu")
+
+
+def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla: bool = True) -> Callable[..., Any]:
     """`function` of arrays, compiled for the backend; compiled anew for each shape of its arguments.
 
+    variables: Keras variables that `function` reads. JAX would go on with the values that they had when it was
+    compiled, so it is handed those of the moment at every call.
     xla: False leaves it to TensorFlow's own kernels; JAX knows nothing but XLA.
     """
     if BACKEND == "tensorflow":
         step: Callable[..., Any] = tf.function(function, jit_compile=xla)
-    else:
-        step = jax.jit(function)
-    return step
+        return step
+
+    def of_values(values: Sequence[Any], *arguments: Any) -> Any:
+        with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
+            return function(*arguments)
+
+    traced = jax.jit(of_values)
+    return lambda *arguments: traced([variable.value for variable in variables], *arguments)
 
 
-def _out_of_memory() -> tuple[type[Exception], ...]:
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether `error` says that memory, of the device or of the machine, did not suffice."""
+    if isinstance(error, MemoryError):
+        return True
     if BACKEND == "tensorflow":
-        return tf.errors.ResourceExhaustedError, MemoryError
-    return jax.errors.JaxRuntimeError, MemoryError
-
-
-OUT_OF_MEMORY = _out_of_memory()
+        return isinstance(error, tf.errors.ResourceExhaustedError)
+    # One class of JAX's stands for everything that goes wrong in a runtime; its text begins with a code.
+    return isinstance(error, jax.errors.JaxRuntimeError) and str(error).startswith("RESOURCE_EXHAUSTED")

@@ -13,7 +13,7 @@ from configs.errors import MemeloomError
 from configs.outputs import atomic_file
 
 CHECKPOINT = "checkpoint.npz"
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(slots=True)
@@ -22,12 +22,14 @@ class Position:
 
     step: steps done. identity: what must be equal for the training to go on.
     history: one row an epoch. best: validation loss of the best epoch, None before the first.
+    vain: epochs since then.
     """
 
     identity: Mapping[str, Any]
     step: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     best: float | None = None
+    vain: int = 0
 
 
 def save_checkpoint(folder: Path, variables: Sequence[Any], position: Position) -> None:
@@ -38,6 +40,7 @@ def save_checkpoint(folder: Path, variables: Sequence[Any], position: Position) 
         "step": position.step,
         "history": position.history,
         "best": position.best,
+        "vain": position.vain,
     }
     arrays = [np.asarray(variable) for variable in variables]
     with atomic_file(folder / CHECKPOINT) as stream:
@@ -64,7 +67,7 @@ def restore_checkpoint(folder: Path, variables: Sequence[Any], identity: Mapping
                 raise MemeloomError(f"{folder} holds another training: {difference}; {remedy}")
             for number, variable in enumerate(variables, start=1):
                 variable.assign(arrays[f"arr_{number}"])
-            return Position(identity, about["step"], about["history"], about["best"])
+            return Position(identity, about["step"], about["history"], about["best"], about["vain"])
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise MemeloomError(f"{path}: damaged ({error}); {remedy}") from error
 

@@ -1,11 +1,10 @@
-"""The stage that trains the captioning network."""
+"""The stage that trains a captioning model, of whichever kind."""
 
-import csv
-import io
-import json
 import math
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,139 +12,222 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configs.errors import MemeloomError
-from configs.outputs import write_text
 from configs.progress import Progress
-from configs.runs import Summary
+from configs.runs import Summary, commit
 from configs.schema import Config, Train, Training
-from dataset.manifest import read_manifest
-from dataset.vocabulary import read_vocabulary
-from train.backend import OUT_OF_MEMORY, keras
-from train.characters import Alphabet
+from train.backend import BACKEND, is_out_of_memory, keras
 from train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
-from train.contract import Batch, Dataset, Lesson, Prompt
-from train.corpus import read_captions
-from train.decoding.choose import by_threshold
-from train.decoding.write import write_captions
+from train.contract import Dataset, Lesson
+from train.fitting.devices import Devices, open_devices
+from train.fitting.feed import Feed
+from train.fitting.history import TABLE, write_history
+from train.fitting.learn import Learned, Learner, NotANumber, validate
+from train.fitting.lock import locked
+from train.fitting.samples import choose_samples, write_samples
+from train.fitting.schedule import learning_rate, rate_at
+from train.fitting.tensorboard import Events
 from train.kinds import open_kind
 from train.model_folder import CARD, write_model
+from train.open_dataset import open_dataset
 
-_SAMPLE_MIN_SCORE = 0.1
-_SAMPLE_CHARACTERS = 100
+EPOCHS = "epochs"
+_INTERRUPTED = 130
+
+
+class Interrupted(MemeloomError):
+    """Whoever watched the training has stopped it."""
+
+    exit_code = _INTERRUPTED
 
 
 def train_model(config: Config, progress: Progress) -> Summary:
-    """Train the network on `train.dataset` for `train.steps` steps and leave the best in `train.output`.
+    """Train a model on `train.dataset` for `train.steps` steps and leave the best in `train.output`.
 
-    Goes on from the checkpoint in `train.output` if it is of the same network, dataset and schedule.
-    After each epoch: validation on captions that are never trained on, samples, a checkpoint, and the
-    model folder if it is the best so far.
+    Goes on from the checkpoint in `train.output` if it is of the same model, dataset and schedule, and comes to the
+    same curve as if it had never stopped. After each epoch: validation on captions that are never trained on, samples,
+    the model folder if it is the best so far, a checkpoint, and the history. Ends early after `train.patience` epochs
+    that were not better.
 
     Raises:
         NotADataset, DamagedRecords: no dataset, or a damaged one.
-        MemeloomError: no captions to train or validate on, another training in the folder,
+        ConfigError: `train.devices` is workers, and nothing says who they are.
+        Interrupted: ctrl-C; the checkpoint of the last epoch stays.
+        MemeloomError: no captions to train or validate on, another training in the folder, or one that runs there now,
             a loss that is not a number, or not enough memory.
     """
     settings = config.train
-    try:
-        return _Training(config, progress).run()
-    except OUT_OF_MEMORY as error:
-        section = settings.model.replace("-", "_")
-        course = open_kind(settings.model).course(settings)
-        raise MemeloomError(
-            f"out of memory with train.{section}.batch={course.batch}; lower it, or make the network smaller "
-            f"(train.{section})"
-        ) from error
+    section = f"train.{settings.model.replace('-', '_')}"
+    course = open_kind(settings.model).course(settings)
+    devices = open_devices(settings.devices, settings.seed)
+    with ExitStack() as stack:
+        if devices.chief:
+            stack.enter_context(locked(Path(settings.output)))
+        stack.enter_context(_precision(settings.precision))
+        try:
+            return _Training(config, course, devices, progress).run()
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise MemeloomError(
+                    f"out of memory with {section}.batch={course.batch}; lower it, or make the network smaller "
+                    f"({section})"
+                ) from error
+            raise
 
 
 class _Training:
-    """One run of the trainer: the data, the network, and where it stands."""
+    """One run of the trainer: the data, the model, and where it stands."""
 
-    def __init__(self, config: Config, progress: Progress) -> None:
+    def __init__(self, config: Config, course: Training, devices: Devices, progress: Progress) -> None:
         self._began = time.perf_counter()
-        self._seconds = dict.fromkeys(("read", "train", "validate"), 0.0)
-        self._config, self._settings, self._progress = config, config.train, progress
+        self._config, self._settings, self._course = config, config.train, course
+        self._devices, self._progress = devices, progress
         self._folder = Path(config.train.output)
-        data = Path(config.train.dataset)
-        manifest = read_manifest(data)
-        alphabet = Alphabet.of(read_vocabulary(data).characters)
-        learn, check = (read_captions(data, manifest, split, alphabet) for split in ("train", "validation"))
-        self._dataset = Dataset(data, manifest, alphabet, learn, check)
-        self._seconds["read"] = time.perf_counter() - self._began
-        kind = open_kind(self._settings.model)
-        self._course = kind.course(self._settings)
-        self._lesson = kind.lesson(self._settings, self._dataset)
-        _compile(self._lesson, self._course)
-        self._position = self._restored(_identity(self._settings, self._course, self._dataset))
+        self._dataset = open_dataset(Path(config.train.dataset))
+        self._seconds = {"read": time.perf_counter() - self._began, "compile": 0.0, "train": 0.0, "validate": 0.0}
+        with devices.scope():
+            self._lesson = open_kind(self._settings.model).lesson(self._settings, self._dataset)
+            self._optimizer = _optimizer(self._lesson, course, self._settings)
+        self._variables = _kept(self._lesson, self._optimizer)
+        self._position = self._restored()
         self._first_step = self._position.step
+        self._steps = devices.steps(self._lesson, self._optimizer, course.clip_norm)
+        self._samples = choose_samples(self._dataset, self._lesson.captioner, self._settings.samples_per_epoch)
+        self._events: Events | None = None
+        self._watched = False
 
     def run(self) -> Summary:
-        settings, position = self._settings, self._position
-        self._progress.start("train", max(settings.steps - position.step, 0) * self._lesson.units, self._lesson.unit)
-        while position.step < settings.steps:
-            epoch = position.step // settings.steps_per_epoch + 1
-            self._epoch(range(position.step, min(epoch * settings.steps_per_epoch, settings.steps)))
-        self._progress.finish()
-        if not (self._folder / CARD).exists():
+        if self._devices.chief:
+            write_history(self._folder, self._position.history, self._lesson.unit)
+        if not self._over:
+            self._train()
+        if self._devices.chief and not (self._folder / CARD).exists():
             raise MemeloomError(f"{self._folder}: the training is complete but its model is gone; set train.restart")
         return self._summary()
 
-    def _restored(self, identity: Mapping[str, Any]) -> Position:
-        if self._settings.restart:
-            (self._folder / CHECKPOINT).unlink(missing_ok=True)
-        return restore_checkpoint(self._folder, _variables(self._lesson), identity)
+    @property
+    def _over(self) -> bool:
+        """Whether all steps are done, or the last epochs were in vain."""
+        position, patience = self._position, self._settings.patience
+        return position.step >= self._settings.steps or (patience is not None and position.vain >= patience)
 
-    def _epoch(self, steps: range) -> None:
+    def _restored(self) -> Position:
+        identity = _identity(self._settings, self._course, self._dataset)
+        if not self._settings.restart:
+            return restore_checkpoint(self._folder, self._variables, identity)
+        if self._devices.chief:
+            (self._folder / CHECKPOINT).unlink(missing_ok=True)
+            shutil.rmtree(self._folder / EPOCHS, ignore_errors=True)
+        return Position(identity)
+
+    def _train(self) -> None:
+        settings, lesson, position = self._settings, self._lesson, self._position
+        if settings.tensorboard and self._devices.chief:
+            self._events = Events(self._folder, position.history)
+        # Until the first step is compiled there is no rate to be told.
+        self._progress.start("compile", None, "steps")
+        with Feed(lesson.batch, position.step, settings.steps) as feed:
+            learner = Learner(
+                self._steps, feed, self._devices, self._advance, may_overflow=settings.precision == "mixed_float16"
+            )
+            while not self._over:
+                epoch = position.step // settings.steps_per_epoch + 1
+                steps = range(position.step, min(epoch * settings.steps_per_epoch, settings.steps))
+                with self._told(steps):
+                    self._epoch(learner, steps)
+        self._progress.finish()
+
+    def _advance(self, _: int) -> None:
+        if not self._watched:
+            self._watched = True
+            left = self._settings.steps - self._position.step
+            self._progress.start("train", left * self._lesson.units, self._lesson.unit)
+        self._progress.advance(self._lesson.units)
+
+    @contextmanager
+    def _told(self, steps: range) -> Iterator[None]:
+        """Say what became of the training if it stops within `steps`."""
+        kept = f"{self._folder} keeps the state of step {steps.start}" if steps.start else "nothing was kept"
+        try:
+            yield
+        except NotANumber as error:
+            section = f"train.{self._settings.model.replace('-', '_')}"
+            raise MemeloomError(
+                f"{error}; {kept}; set train.restart and lower {section}.learning_rate ({self._course.learning_rate})"
+            ) from None
+        except KeyboardInterrupt:
+            again = "go on with the same command" if steps.start else "begin again with the same command"
+            raise Interrupted(f"interrupted in the steps {steps.start + 1} to {steps.stop}; {kept}; {again}") from None
+
+    def _epoch(self, learner: Learner, steps: range) -> None:
         """Train `steps`, validate, and keep what came of it."""
-        began = time.perf_counter()
-        learned = self._fit(steps)
+        learned = learner.learn(steps)
         trained = time.perf_counter()
-        row: dict[str, Any] = {
-            "epoch": len(self._position.history) + 1,
-            "step": steps.stop,
-            self._lesson.unit: steps.stop * self._lesson.units,
-            **learned,
-            **self._validate(steps.stop),
-            "seconds": round(trained - began, 3),
-            "samples": self._samples(steps.stop),
-        }
-        self._seconds["train"] += trained - began
+        loss, accuracy = self._validated(steps.stop)
+        row = self._row(steps, learned, {"validation_loss": loss, "validation_accuracy": accuracy})
+        self._seconds["train"] += learned.seconds
         self._seconds["validate"] += time.perf_counter() - trained
+        if steps.start == self._first_step:
+            self._seconds["compile"] = learned.first_seconds
         position = self._position
         position.step = steps.stop
         position.history.append(row)
-        if position.best is None or row["validation_loss"] < position.best:
-            position.best = row["validation_loss"]
-            write_model(self._folder, self._lesson.captioner, row, self._config)
-        # After the model: a run that dies in between repeats the epoch and writes the same model again.
-        save_checkpoint(self._folder, _variables(self._lesson), position)
-        _write_history(self._folder, position.history)
+        better = position.best is None or loss < position.best
+        position.vain = 0 if better else position.vain + 1
+        position.best = loss if better else position.best
+        if self._devices.chief:
+            self._keep(row, better=better)
 
-    def _fit(self, steps: range) -> dict[str, float]:
-        lesson = self._lesson
-        watch = _Watch(self._progress, self._settings, self._course, lesson.units, steps.start, self._position.step)
-        fitted = lesson.trainee.fit(_Batches(lesson.batch, steps), verbose=0, shuffle=False, callbacks=[watch])
-        return {name: float(fitted.history[name][-1]) for name in ("loss", "accuracy")}
-
-    def _validate(self, step: int) -> dict[str, float]:
-        found = self._lesson.checked.evaluate(
-            _Batches(self._lesson.check, range(self._lesson.checks)), verbose=0, return_dict=True
-        )
+    def _validated(self, step: int) -> tuple[float, float]:
+        loss, accuracy = validate(self._lesson, self._steps, self._devices)
         # Some kernels take NaN for nought, so that dead weights do not show in the loss.
-        if not math.isfinite(found["loss"]) or not all(map(_finite, _weights(self._lesson))):
-            raise _diverged(self._settings, self._course, "validation loss or a weight", step, self._position.step)
-        return {f"validation_{name}": float(found[name]) for name in ("loss", "accuracy")}
+        if not math.isfinite(loss):
+            raise NotANumber(step, "the validation loss")
+        if not all(map(_finite, _weights(self._lesson))):
+            raise NotANumber(step, "a weight")
+        return loss, accuracy
 
-    def _samples(self, step: int) -> list[str]:
-        """Captions of the network as it is, for the history."""
-        model = self._lesson.captioner
-        written = write_captions(
-            model,
-            [Prompt(template) for template in model.templates[: self._settings.samples_per_epoch]],
-            by_threshold(_SAMPLE_MIN_SCORE),
-            max_characters=_SAMPLE_CHARACTERS,
-            rng=np.random.default_rng([self._settings.seed, step]),
-        )
-        return [f"{made.template.name}: {' / '.join(made.texts)}" for made in written]
+    def _row(self, steps: range, learned: Learned, validated: Mapping[str, float]) -> dict[str, Any]:
+        """The epoch as the history tells it."""
+        lesson, settings, samples = self._lesson, self._settings, self._samples
+        written = {
+            name: write_samples(lesson.captioner, prompts, settings.seed, steps.stop)
+            for name, prompts in (("samples", samples.learned), ("unseen", samples.unseen))
+        }
+        rate = learned.rate(compiled=steps.start == self._first_step)
+        return {
+            "epoch": len(self._position.history) + 1,
+            "step": steps.stop,
+            lesson.unit: steps.stop * lesson.units,
+            "loss": learned.loss,
+            "accuracy": learned.accuracy,
+            **validated,
+            "learning_rate": rate_at(learning_rate(self._course, settings.steps), steps.stop - 1),
+            "seconds": round(learned.seconds, 3),
+            f"{lesson.unit}_per_second": round(rate * lesson.units, 1),
+            "waiting": round(learned.waited / learned.seconds, 4),
+            **written,
+            "unseen_by": samples.by,
+        }
+
+    def _keep(self, row: Mapping[str, Any], *, better: bool) -> None:
+        """Write the models that are due, then the checkpoint: a run that dies in between repeats the epoch."""
+        position, lesson, every = self._position, self._lesson, self._settings.keep_every
+        metrics = {
+            **row,
+            "train_seconds": round(sum(each["seconds"] for each in position.history), 3),
+            "device": self._devices.kind,
+            "devices": self._devices.count,
+            "backend": BACKEND,
+            "commit": commit(),
+        }
+        if better:
+            write_model(self._folder, lesson.captioner, metrics, self._config)
+        if every is not None and row["epoch"] % every == 0:
+            write_model(self._folder / EPOCHS / f"{row['epoch']:04}", lesson.captioner, metrics, self._config)
+        save_checkpoint(self._folder, self._variables, position)
+        write_history(self._folder, position.history, lesson.unit)
+        if self._events is not None:
+            self._events.add(row)
 
     def _summary(self) -> Summary:
         position = self._position
@@ -159,97 +241,68 @@ class _Training:
                 "captions": len(self._dataset.learn),
                 "validation_captions": len(self._dataset.check),
                 "parameters": sum(network.count_params() for network in self._lesson.captioner.networks.values()),
+                "devices": self._devices.count,
                 "best_step": best["step"],
                 "validation_loss": round(best["validation_loss"], 4),
                 "validation_accuracy": round(best["validation_accuracy"], 4),
             },
-            outputs={"model": str(self._folder), "history": str(self._folder / "history.csv")},
+            outputs={"model": str(self._folder), "history": str(self._folder / TABLE)},
             seconds={**self._seconds, "total": time.perf_counter() - self._began},
         )
 
 
-class _Batches(keras.utils.PyDataset):  # type: ignore[misc]  # keras has no types
-    """The batches of `steps`, made in a thread while the network learns."""
-
-    def __init__(self, batch: Callable[[int], Batch], steps: range) -> None:
-        super().__init__(workers=1, max_queue_size=8)
-        self._batch, self._steps = batch, steps
-
-    def __len__(self) -> int:
-        return len(self._steps)
-
-    def __getitem__(self, index: int) -> Batch:
-        return self._batch(self._steps[index])
+@contextmanager
+def _precision(policy: str) -> Iterator[None]:
+    """What models compute in that are made meanwhile."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
-class _Watch(keras.callbacks.Callback):  # type: ignore[misc]  # keras has no types
-    """Tells the progress about every step, and stops at the first loss that is not a number."""
-
-    def __init__(
-        self, progress: Progress, settings: Train, course: Training, units: int, first: int, kept: int
-    ) -> None:
-        super().__init__()
-        self._progress, self._settings, self._course = progress, settings, course
-        self._units, self._first, self._kept = units, first, kept
-
-    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """`batch` counts from 0 within the epoch; the loss in `logs` is the epoch's mean so far."""
-        if logs and not math.isfinite(float(logs["loss"])):
-            raise _diverged(self._settings, self._course, "loss", self._first + batch + 1, self._kept)
-        self._progress.advance(self._units)
+def _optimizer(lesson: Lesson, course: Training, settings: Train) -> Any:
+    optimizer = lesson.optimizer(learning_rate(course, settings.steps))
+    if settings.precision == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    optimizer.build(lesson.trainee.trainable_variables)
+    return optimizer
 
 
 def _finite(weight: NDArray[Any]) -> bool:
     return bool(np.isfinite(weight).all())
 
 
-def _diverged(settings: Train, course: Training, what: str, step: int, kept: int) -> MemeloomError:
-    where = f"{settings.output} keeps the state of step {kept}" if kept else "nothing was kept"
-    key = f"train.{settings.model.replace('-', '_')}.learning_rate"
-    return MemeloomError(
-        f"the {what} is not a number after step {step}; {where}; set train.restart and lower {key}"
-        f" ({course.learning_rate})"
-    )
-
-
-def _compile(lesson: Lesson, course: Training) -> None:
-    optimizer = lesson.optimizer(course.learning_rate)
-    for model in dict.fromkeys((lesson.trainee, lesson.checked)):
-        model.compile(
-            optimizer=optimizer if model is lesson.trainee else None,
-            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=lesson.logits),
-            weighted_metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
-            jit_compile=lesson.compiled,
-        )
-    optimizer.build(lesson.trainee.trainable_variables)
-
-
 def _weights(lesson: Lesson) -> list[NDArray[Any]]:
     return [weight for network in lesson.captioner.networks.values() for weight in network.get_weights()]
 
 
-def _variables(lesson: Lesson) -> list[Any]:
-    """What a training is made of: weights and random generators of the networks, and the optimizer."""
-    networks = lesson.captioner.networks.values()
-    return [*(variable for network in networks for variable in network.variables), *lesson.trainee.optimizer.variables]
+def _kept(lesson: Lesson, optimizer: Any) -> list[Any]:
+    """What a training is made of: weights and random generators of the networks, what learns beside, the optimizer.
+
+    What the trainee holds besides is data.
+    """
+    networks = [variable for network in lesson.captioner.networks.values() for variable in network.variables]
+    known = set(map(id, networks))
+    beside = [
+        variable
+        for variable in lesson.trainee.variables
+        if id(variable) not in known and (variable.trainable or variable.name == "seed_generator_state")
+    ]
+    return [*networks, *beside, *optimizer.variables]
 
 
 def _identity(settings: Train, course: Training, dataset: Dataset) -> dict[str, Any]:
     """What the course of a training depends on; the other settings may change when it goes on."""
     return {
         "model": settings.model,
+        "backend": BACKEND,
+        "precision": settings.precision,
         "seed": settings.seed,
         **course.model_dump(mode="json"),
+        # The cosine ends at the last step.
+        **({"steps": settings.steps} if course.schedule == "cosine" else {}),
         "dataset": [shard.sha256 for shard in dataset.manifest.shards],
         "vocabulary": list(dataset.alphabet.characters),
     }
-
-
-def _write_history(folder: Path, history: Sequence[Mapping[str, Any]]) -> None:
-    write_text(folder / "history.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in history))
-    table = io.StringIO()
-    columns = [name for name in history[0] if name != "samples"]
-    writer = csv.DictWriter(table, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(history)
-    write_text(folder / "history.csv", table.getvalue())

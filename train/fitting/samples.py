@@ -1,0 +1,63 @@
+"""Captions that the history shows after each epoch: for what was learned, and for what was never seen."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dataset.manifest import DatasetTemplate
+from train.contract import Captioner, Dataset, Prompt
+from train.decoding.choose import by_threshold
+from train.decoding.write import write_captions
+
+_MIN_SCORE = 0.1
+_CHARACTERS = 100
+
+
+class Samples(NamedTuple):
+    """What samples are written for.
+
+    learned: the templates with most captions. unseen: templates that have no captions to learn from, where the dataset
+    is split by template; else learned ones with the beginning of captions that were held out.
+    by: which of the two `unseen` is.
+    """
+
+    learned: tuple[Prompt, ...]
+    unseen: tuple[Prompt, ...]
+    by: Literal["template", "beginning"]
+
+
+def choose_samples(dataset: Dataset, model: Captioner, count: int) -> Samples:
+    """`count` prompts of either sort, or as many as there are."""
+    templates = dataset.manifest.templates
+    known = set(np.unique(dataset.learn.templates).tolist())
+    learned = tuple(Prompt(templates[row]) for row in sorted(known)[:count])
+    held_out = np.unique(dataset.check.templates).tolist()
+    unseen = tuple(Prompt(templates[row]) for row in held_out if row not in known)[:count]
+    if unseen:
+        return Samples(learned, unseen, "template")
+    return Samples(learned, _beginnings(dataset, model, count), "beginning")
+
+
+def _beginnings(dataset: Dataset, model: Captioner, count: int) -> tuple[Prompt, ...]:
+    """The first boxes of held-out captions of several, each of another template while there are any."""
+    separator = dataset.manifest.separator
+    found: dict[DatasetTemplate, Prompt] = {}
+    for row, text in zip(dataset.check.templates.tolist(), dataset.check.texts(dataset.alphabet), strict=True):
+        template = dataset.manifest.templates[row]
+        start, _, rest = text.partition(separator)
+        if start and rest and template.boxes > 1 and template not in found and len(start) < _CHARACTERS:
+            found[template] = Prompt(template, model.fitting(start + separator))
+            if len(found) == count:
+                break
+    return tuple(found.values())
+
+
+def write_samples(model: Captioner, prompts: Sequence[Prompt], seed: int, step: int) -> list[str]:
+    """A caption for each of `prompts`, by the model as it is: ``template: box / box``."""
+    if not prompts:
+        return []
+    written = write_captions(
+        model, prompts, by_threshold(_MIN_SCORE), max_characters=_CHARACTERS, rng=np.random.default_rng([seed, step])
+    )
+    return [f"{made.template.name}: {' / '.join(made.texts)}" for made in written]

@@ -1,0 +1,96 @@
+"""The compiled steps of a lesson on TensorFlow, on the devices of a `tf.distribute` strategy."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from train.backend import keras
+from train.contract import Lesson
+from train.fitting.whole import Whole, judged
+
+
+class TensorFlowSteps:
+    """See `train.fitting.devices.Steps`.
+
+    Every device makes the gradients of its rows; their sum is applied on all of them. Several devices run without XLA,
+    which cannot compile what goes on between them.
+    """
+
+    def __init__(self, lesson: Lesson, optimizer: Any, clip_norm: float | None, strategy: Any) -> None:
+        self._lesson, self._optimizer, self._strategy = lesson, optimizer, strategy
+        self._devices: int = strategy.num_replicas_in_sync
+        scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        # Both look at the gradients before the optimizer sums them up, and must see the sum.
+        self._sum_first = self._devices > 1 and (clip_norm is not None or scales)
+        if clip_norm is not None:
+            # The optimizer gets a share of the sum from each device: clipped to a share, the sum is clipped.
+            inner = optimizer.inner_optimizer if scales else optimizer
+            inner.global_clipnorm = clip_norm / self._devices
+        if self._devices > 1:
+            for network in (lesson.trainee, *lesson.captioner.networks.values()):
+                _normalise_together(network)
+        xla = lesson.compiled and self._devices == 1
+        self._learn = tf.function(lambda *part: self._everywhere(self._learn_here, part), jit_compile=xla)
+        self._check = tf.function(lambda *part: self._everywhere(self._check_here, part), jit_compile=xla)
+
+    def learn(self, batch: Whole) -> tuple[Any, Any]:
+        """As `Steps`."""
+        found: tuple[Any, Any] = self._learn(*self._spread(batch))
+        return found
+
+    def check(self, batch: Whole) -> tuple[Any, Any]:
+        """As `Steps`."""
+        found: tuple[Any, Any] = self._check(*self._spread(batch))
+        return found
+
+    def settle(self) -> None:
+        """As `Steps`; TensorFlow's variables are always up to date."""
+
+    def _spread(self, batch: Whole) -> Whole:
+        """Each device's rows to it."""
+        if self._devices == 1:
+            return batch
+        rows = len(batch.labels) // self._devices
+
+        def spread(values: Any) -> Any:
+            def part(device: Any) -> Any:
+                first = device.replica_id_in_sync_group * rows
+                return tf.constant(values[first : first + rows])
+
+            return self._strategy.experimental_distribute_values_from_function(part)
+
+        inputs, labels, weights = keras.tree.map_structure(spread, (batch.inputs, batch.labels, batch.weights))
+        return Whole(inputs, labels, weights, batch.share)
+
+    def _everywhere(self, work: Any, part: Any) -> tuple[Any, Any]:
+        if self._devices == 1:
+            loss, right = work(*part)
+        else:
+            loss, right = (self._strategy.reduce("SUM", each, None) for each in self._strategy.run(work, args=part))
+        return loss, right
+
+    def _learn_here(self, inputs: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
+        variables = self._lesson.trainee.trainable_variables
+        with tf.GradientTape() as tape:
+            predicted = self._lesson.trainee(inputs, training=True)
+            loss, right = judged(self._lesson, predicted, labels, weights, share)
+            scaled = self._optimizer.scale_loss(loss)
+        gradients = tape.gradient(scaled, variables)
+        if self._sum_first:
+            dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+            total = tf.distribute.get_replica_context().all_reduce("SUM", dense)
+            gradients = [gradient / self._devices for gradient in total]
+        self._optimizer.apply(gradients, variables)
+        return loss, right
+
+    def _check_here(self, inputs: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
+        return judged(self._lesson, self._lesson.checked(inputs, training=False), labels, weights, share)
+
+
+def _normalise_together(model: Any) -> None:
+    """Let batch normalisation take its statistics over the rows of all devices, as it does on one."""
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.synchronized = True
+        elif isinstance(layer, keras.Model):
+            _normalise_together(layer)

@@ -1,0 +1,29 @@
+"""A dataset's folder, read into memory and found to be of one piece."""
+
+from pathlib import Path
+
+from configs.errors import MemeloomError
+from dataset.manifest import file_sha256, read_manifest
+from dataset.vocabulary import read_vocabulary
+from train.characters import Alphabet
+from train.contract import Dataset
+from train.corpus import read_captions
+
+
+def open_dataset(folder: Path) -> Dataset:
+    """Read the training and validation captions of the dataset in `folder`, 3 bytes a character.
+
+    Raises:
+        NotADataset: no dataset, one of another version, or it lacks a file.
+        DamagedRecords: a shard is damaged; the line names file and place.
+        MemeloomError: a split is empty, the vocabulary is of another dataset, or the folder changed meanwhile.
+    """
+    manifest = read_manifest(folder)
+    vocabulary = folder / manifest.vocabulary.name
+    if file_sha256(vocabulary) != manifest.vocabulary.sha256:
+        raise MemeloomError(f"{vocabulary}: not the vocabulary of this dataset; build the dataset again")
+    alphabet = Alphabet.of(read_vocabulary(folder).characters)
+    learn, check = (read_captions(folder, manifest, split, alphabet) for split in ("train", "validation"))
+    if read_manifest(folder) != manifest:
+        raise MemeloomError(f"{folder}: another dataset was written there while it was read; train again")
+    return Dataset(folder, manifest, alphabet, learn, check)
