@@ -1,20 +1,19 @@
 """The captions of a split in memory, end to end, 3 bytes a character."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from configs.errors import MemeloomError
-from dataset.formats.registry import FORMATS, check_readable
+from dataset.formats.registry import check_readable
 from dataset.manifest import Manifest
-from dataset.schema import DatasetRecord, Split
+from dataset.schema import Split
+from dataset.texts import Texts, read_texts
 from train.characters import MAX_BOXES, Alphabet
-
-_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,19 @@ class Captions:
             yield alphabet.decode(self.characters[first:last].tolist())
 
 
+class _Part(NamedTuple):
+    """Some captions: the fields of `Captions`, lengths instead of starts, and -1 where a template is not known."""
+
+    characters: NDArray[np.uint16]
+    boxes: NDArray[np.uint8]
+    lengths: NDArray[np.int64]
+    templates: NDArray[np.int32]
+
+
 def read_captions(folder: Path, manifest: Manifest, split: Split, alphabet: Alphabet) -> Captions:
     """Read all captions of `split` from the dataset in `folder`, of whichever format.
+
+    Characters that the alphabet lacks are left out.
 
     Raises:
         DamagedRecords: a shard is damaged; the line names file and place.
@@ -62,9 +72,13 @@ def read_captions(folder: Path, manifest: Manifest, split: Split, alphabet: Alph
         MemeloomError: the split is empty, or not what the manifest says.
     """
     check_readable(manifest.format)
-    ids = {template.id: row for row, template in enumerate(manifest.templates)}
-    parts = [_encoded(part, ids, alphabet) for part in _some_at_once(_records(folder, manifest, split))]
-    records = sum(len(lengths) for _, lengths, _ in parts)
+    rows = {template.id: row for row, template in enumerate(manifest.templates)}
+    parts = [
+        _encoded(texts, rows, alphabet, manifest.separator)
+        for path in manifest.paths(folder, split)
+        for texts in read_texts(path, manifest.format)
+    ]
+    records = sum(len(part.lengths) for part in parts)
     if records != manifest.splits[split] and manifest.format != "dummy":
         raise MemeloomError(
             f"{folder}: {records:,} {split} captions, expected {manifest.splits[split]:,}; build the dataset again"
@@ -73,43 +87,29 @@ def read_captions(folder: Path, manifest: Manifest, split: Split, alphabet: Alph
         raise MemeloomError(
             f"{folder}: no {split} captions; collect more memes, or change dataset.split, and build it again"
         )
-    characters, lengths, templates = (np.concatenate(column) for column in zip(*parts, strict=True))
-    if templates.min() < 0:
+    whole = _Part(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    if whole.templates.min() < 0:
         raise MemeloomError(f"{folder}: captions on a template that the manifest lacks; build the dataset again")
-    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    boxes = _box_indices(characters, starts, int(alphabet.encode(manifest.separator)[0]))
-    return Captions(characters, boxes, starts, templates, alphabet.prefixes(list(ids), int(boxes.max()) + 1))
+    starts = np.concatenate([[0], np.cumsum(whole.lengths)])
+    prefixes = alphabet.prefixes(list(rows), int(whole.boxes.max(initial=0)) + 1)
+    return Captions(whole.characters, whole.boxes, starts, whole.templates, prefixes)
 
 
-def _records(folder: Path, manifest: Manifest, split: Split) -> Iterator[DatasetRecord]:
-    read = FORMATS[manifest.format].read
-    for path in manifest.paths(folder, split):
-        yield from read(path)
+def _encoded(texts: Texts, rows: Mapping[str, int], alphabet: Alphabet, separator: str) -> _Part:
+    characters, lengths = alphabet.encode(texts.text, unknown=0), texts.lengths
+    known = characters > 0
+    if not known.all():
+        caption = np.repeat(np.arange(len(lengths)), lengths)
+        characters, lengths = characters[known], np.bincount(caption[known], minlength=len(lengths))
+    boxes = _box_indices(characters, lengths, int(alphabet.encode(separator)[0]))
+    templates = np.array([rows.get(template, -1) for template in texts.templates], np.int32)
+    return _Part(characters, boxes, lengths, templates)
 
 
-def _some_at_once(records: Iterator[DatasetRecord]) -> Iterator[list[DatasetRecord]]:
-    while part := list(islice(records, _AT_ONCE)):
-        yield part
-
-
-def _encoded(
-    records: list[DatasetRecord], ids: dict[str, int], alphabet: Alphabet
-) -> tuple[NDArray[np.uint16], NDArray[np.int64], NDArray[np.int32]]:
-    """Numbers of all characters, characters a caption, row of its template (-1: none).
-
-    Characters that the alphabet lacks are left out.
-    """
-    lengths = np.array([len(record.text) for record in records], np.int64)
-    numbers = alphabet.encode("".join([record.text for record in records]), unknown=0)
-    known = numbers > 0
-    caption = np.repeat(np.arange(len(records)), lengths)
-    templates = np.array([ids.get(record.template, -1) for record in records], np.int32)
-    return numbers[known], np.bincount(caption[known], minlength=len(records)), templates
-
-
-def _box_indices(characters: NDArray[np.uint16], starts: NDArray[np.int64], separator: int) -> NDArray[np.uint8]:
+def _box_indices(characters: NDArray[np.uint16], lengths: NDArray[np.int64], separator: int) -> NDArray[np.uint8]:
     """How many separators stand before each character in its caption: the index of its text box."""
-    before = np.concatenate([[0], np.cumsum(characters == separator, dtype=np.int64)])
-    boxes = before[:-1] - np.repeat(before[starts[:-1]], np.diff(starts))
+    before = np.zeros(len(characters) + 1, np.int32)
+    np.cumsum(characters == separator, out=before[1:])
+    boxes = before[:-1] - np.repeat(before[np.cumsum(lengths) - lengths], lengths)
     capped: NDArray[np.uint8] = np.minimum(boxes, MAX_BOXES - 1).astype(np.uint8)
     return capped

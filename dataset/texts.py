@@ -1,0 +1,196 @@
+"""Only what the records of a file say and on which template, thousands at once: what training reads.
+
+Records as `encode_record` writes them are taken apart side by side, a feature at a time, by NumPy: in a sixth of the
+time of `decode_record`. Whatever looks otherwise goes through that.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataset.examples import NotAnExample
+from dataset.formats.contract import FormatName
+from dataset.formats.packed import DamagedRecords
+from dataset.formats.registry import FORMATS
+from dataset.schema import DatasetRecord, decode_record
+from dataset.tfrecord import FRAME_BYTES, read_records
+
+T = TypeVar("T")
+
+_AT_ONCE = 4096
+# Protobuf's tag of a message that is field 1 of another, and of one that is field 2.
+_FIRST, _SECOND = 0x0A, 0x12
+# Of each byte of a number 7 bits count, the eighth says that it goes on. Longer ones are those of a record that is
+# longer than any may be.
+_NUMBER_BYTES, _COUNT, _GOES_ON = 4, 0x7F, 0x80
+# In UTF-8 all bytes of a character but the first are 10xxxxxx.
+_TOP_BITS, _INSIDE = 0xC0, 0x80
+_WORD = 8
+
+
+class Texts(NamedTuple):
+    """What some records say.
+
+    text: the texts end to end. lengths: characters of each, int64 (records,). templates: the id of each one's
+    template.
+    """
+
+    text: str
+    lengths: NDArray[np.int64]
+    templates: list[str]
+
+
+def read_texts(path: Path, format_name: FormatName) -> Iterator[Texts]:
+    """The texts of a file of records, in order, some thousands in memory.
+
+    Raises:
+        DamagedRecords: names the first record that cannot be read, and its place.
+        MemeloomError: the file cannot be read.
+    """
+    if format_name != "tfrecord":
+        yield from map(_of_records, _some_at_once(FORMATS[format_name].read(path)))
+        return
+    number, offset = 1, 0
+    for payloads in _some_at_once(read_records(path)):
+        yield _of_payloads(payloads, path, number, offset)
+        number += len(payloads)
+        offset += sum(map(len, payloads)) + FRAME_BYTES * len(payloads)
+
+
+def _some_at_once(values: Iterable[T]) -> Iterator[list[T]]:
+    left = iter(values)
+    while part := list(islice(left, _AT_ONCE)):
+        yield part
+
+
+def _of_records(records: list[DatasetRecord]) -> Texts:
+    lengths = np.array([len(record.text) for record in records], np.int64)
+    return Texts("".join([record.text for record in records]), lengths, [record.template for record in records])
+
+
+def _of_payloads(payloads: list[bytes], path: Path, number: int, offset: int) -> Texts:
+    """number, offset: of the first payload in the file."""
+    examples = _Examples(payloads)
+    for name in ("boxes", "id"):
+        examples.skip(name)
+    examples.skip("image", optional=True)
+    for name in ("image_key", "source", "split"):
+        examples.skip(name)
+    templates = examples.value("template")
+    examples.skip("template_name")
+    texts = examples.value("text")
+    try:
+        if examples.are_over():
+            said, lengths = examples.joined(*texts)
+            return Texts(said, lengths, examples.each(*templates))
+    except UnicodeDecodeError:
+        pass
+    return _one_by_one(payloads, path, number, offset)
+
+
+def _one_by_one(payloads: list[bytes], path: Path, number: int, offset: int) -> Texts:
+    records = []
+    for at, payload in enumerate(payloads, start=number):
+        try:
+            records.append(decode_record(payload))
+        except NotAnExample as error:
+            raise DamagedRecords(path, str(error), offset=offset, record=at) from error
+        offset += FRAME_BYTES + len(payload)
+    return _of_records(records)
+
+
+class _Examples:
+    """Examples side by side, read feature by feature in the order that they are written in."""
+
+    def __init__(self, payloads: list[bytes]) -> None:
+        self._data = b"".join(payloads)
+        # The eight bytes that begin at every byte, so that a head is looked at in one go; behind the end are noughts.
+        self._words: NDArray[np.uint64] = np.ndarray(
+            len(self._data) + 1, np.dtype("<u8"), self._data + bytes(_WORD), strides=(1,)
+        )
+        sizes = np.array([len(payload) for payload in payloads], np.int64)
+        self._ends = np.cumsum(sizes)
+        self._at = self._ends - sizes
+        self._fit = np.ones(len(payloads), np.bool_)
+        self._at = self._message(self._at, _FIRST, self._ends)
+
+    def are_over(self) -> bool:
+        """Whether all were as they should be, and nothing follows."""
+        return bool((self._fit & (self._at == self._ends)).all())
+
+    def skip(self, name: str, *, optional: bool = False) -> None:
+        """Pass over the feature called `name`."""
+        _, end, named = self._entry(name)
+        if optional:
+            self._at = np.where(named, end, self._at)
+        else:
+            self._fit &= named
+            self._at = end
+
+    def value(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the one value of the feature called `name` begins and ends, (records,) each."""
+        inside, end, named = self._entry(name)
+        self._fit &= named
+        for tag in (_SECOND, _FIRST, _FIRST):
+            inside = self._message(inside, tag, end)
+        self._at = end
+        return inside, end
+
+    def each(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[str]:
+        """The texts that stand there."""
+        data = self._data
+        return [data[begin:end].decode() for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+
+    def joined(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
+        """The texts that stand there, end to end, and how many characters each has.
+
+        Raises UnicodeDecodeError if one is no text.
+        """
+        lengths = ends - begins
+        stops = np.cumsum(lengths)
+        which = np.arange(lengths.sum()) + np.repeat(ends - stops, lengths)
+        said = np.frombuffer(self._data, np.uint8)[which]
+        first = (said & _TOP_BITS) != _INSIDE
+        # A text that begins within a character would be mended by the one before it.
+        if not first[(stops - lengths)[lengths > 0]].all():
+            raise UnicodeDecodeError("utf-8", self._data, 0, 0, "a text begins within a character")
+        before = np.concatenate([[0], np.cumsum(first)])
+        return said.tobytes().decode(), before[stops] - before[stops - lengths]
+
+    def _entry(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Of the features that are next: where their values begin and end, and whether they have that name."""
+        tag, size, key = self._head(self._at)
+        named = (tag == _FIRST) & (key + size <= self._ends)
+        head = bytes([_FIRST, len(name)]) + name.encode()
+        for at in range(0, len(head), _WORD):
+            wanted = head[at : at + _WORD]
+            mask = np.uint64(2 ** (8 * len(wanted)) - 1)
+            named &= (self._word(key + at) & mask) == int.from_bytes(wanted, "little")
+        return key + len(head), key + size, named
+
+    def _message(self, at: NDArray[np.int64], tag: int, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What is inside the messages at `at`, which must have that tag and go to `ends`."""
+        found, size, inside = self._head(at)
+        self._fit &= (found == tag) & (inside + size == ends)
+        return inside
+
+    def _head(self, at: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Tags and sizes of the messages at `at`, and where these begin."""
+        word = self._word(at).astype(np.int64)
+        tag, size, inside, more = word & 0xFF, word >> 8 & _COUNT, at + 2, (word >> 8 & _GOES_ON) > 0
+        for place in range(1, _NUMBER_BYTES):
+            if not more.any():
+                return tag, size, inside
+            byte = word >> 8 * (place + 1)
+            size = np.where(more, size | (byte & _COUNT) << 7 * place, size)
+            inside = inside + more
+            more &= (byte & _GOES_ON) > 0
+        self._fit &= ~more
+        return tag, size, inside
+
+    def _word(self, at: NDArray[np.int64]) -> NDArray[np.uint64]:
+        return self._words[np.minimum(at, len(self._data))]
