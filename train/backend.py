@@ -44,7 +44,7 @@ with _muted():
     else:
         import jax
 
-__all__ = ["ACCELERATED", "BACKEND", "compiled", "is_out_of_memory", "keras"]
+__all__ = ["ACCELERATED", "BACKEND", "compiled", "holds_short_integers", "is_out_of_memory", "keras"]
 
 ACCELERATED: bool
 
@@ -65,6 +65,14 @@ def _accelerated() -> bool:
     if BACKEND == "tensorflow":
         return any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
     return bool(jax.default_backend() != "cpu")
+
+
+def holds_short_integers() -> bool:
+    """Whether variables may hold uint8 and uint16 here.
+
+    TensorFlow's workers send each other the values that variables begin with, and cannot send these.
+    """
+    return BACKEND != "tensorflow" or tf.distribute.get_strategy().cluster_resolver is None
 
 
 def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla: bool = True) -> Callable[..., Any]:

@@ -56,9 +56,10 @@ def train_model(config: Config, progress: Progress) -> Summary:
             a loss that is not a number, or not enough memory.
     """
     settings = config.train
+    # First of all: workers must meet before anything is computed, and kinds ask for devices when they are imported.
+    devices = open_devices(settings.devices, settings.seed)
     section = f"train.{settings.model.replace('-', '_')}"
     course = open_kind(settings.model).course(settings)
-    devices = open_devices(settings.devices, settings.seed)
     with ExitStack() as stack:
         if devices.chief:
             stack.enter_context(locked(Path(settings.output)))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configs.errors import MemeloomError
-from train.backend import keras
+from train.backend import holds_short_integers, keras
 from train.characters import PREFIX_WIDTH
 from train.corpus import Captions
 from train.shuffle import shuffled
@@ -76,7 +76,8 @@ class Cut(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         self._prefixes = self._held("prefixes", captions.prefixes)
 
     def _held(self, name: str, values: NDArray[Any]) -> Any:
-        weight = self.add_weight(shape=values.shape, dtype=str(values.dtype), trainable=False, name=name)
+        dtype = str(values.dtype) if holds_short_integers() else "int32"
+        weight = self.add_weight(shape=values.shape, dtype=dtype, trainable=False, name=name)
         weight.assign(values)
         return weight
 
