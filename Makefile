@@ -31,7 +31,7 @@ help:  ## Print this help
 	@echo "Options: CONFIG=my.yaml or a preset (imgflip-48x20000, memefly)  ARGS='--max-memes 500'  GPU=1 (with CUDA)  PYTHON=python3.12"
 
 ##@ The way of the data
-.PHONY: crawl import ocr templates build-dataset train generate stats demo
+.PHONY: crawl import ocr templates build-dataset train generate evaluate stats demo
 crawl: setup browser  ## Crawl the sites of CONFIG into the catalog
 	$(MEMELOOM) crawl $(ARGS)
 
@@ -52,6 +52,9 @@ train: setup  ## Train the captioning model (GPU=1 for CUDA)
 
 generate: setup  ## Write captions with the trained model: make generate ARGS='--picture memes.png'
 	$(MEMELOOM) generate $(ARGS)
+
+evaluate: setup  ## Judge trained models, side by side: make evaluate MODELS='data/model other/model'
+	$(MEMELOOM) evaluate $(ARGS) $(MODELS)
 
 stats: setup  ## Show what the catalog holds
 	$(MEMELOOM) stats $(ARGS)

@@ -26,11 +26,32 @@ def command(session: Session, /, models: tuple[Path, ...], **options: Path | int
     MODEL is a folder of `memeloom train`; several are compared in one report. Bits per character are comparable
     between all kinds of models.
     """
-    from train.evaluation.stage import evaluate_models
+    from train.evaluation.stage import METRICS, evaluate_models
 
     more = [f"evaluate.{key}={json.dumps(_plain(value))}" for key, value in options.items() if value is not None]
     more += [f"evaluate.models={json.dumps([str(model) for model in models])}"] if models else []
-    session.run("evaluate", session.config(*more), evaluate_models)
+    config = session.config(*more)
+    session.run("evaluate", config, evaluate_models)
+    _show(Path(config.evaluate.output) / METRICS)
+
+
+def _show(path: Path) -> None:
+    """Print the figures that models are compared by."""
+    from rich.table import Table
+
+    from cli.reading import printable
+    from cli.summary import console
+
+    table = Table(title="fewest bits per character first", title_justify="left", title_style="bold")
+    for column in ("model", "kind", "bits/char", "next token right", "of"):
+        table.add_column(column, justify="right" if column in ("bits/char", "next token right") else "left")
+    for model in json.loads(path.read_text(encoding="utf-8"))["models"]:
+        found = model["likelihood"]
+        bits, right = found["bits_per_character"]["value"], found["accuracy"]["value"]
+        table.add_row(
+            printable(model["name"]), model["kind"], f"{bits:.3f}", f"{100 * right:.1f} %", f"{model['unit']}s"
+        )
+    console().print(table)
 
 
 def _plain(value: Path | int) -> str | int:

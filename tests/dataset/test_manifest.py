@@ -124,3 +124,14 @@ def test_a_file_of_another_size_is_named(dataset: Path, name: str) -> None:
     (dataset / name).write_bytes((dataset / name).read_bytes() + b"x")
     with pytest.raises(NotADataset, match=rf"{name}: \d+ bytes, expected \d+"):
         read_manifest(dataset)
+
+
+def test_the_digest_is_of_what_the_shards_hold(dataset: Path) -> None:
+    manifest = read_manifest(dataset)
+    shard = manifest.shards[0]
+    other = manifest.model_copy(
+        update={"shards": (shard.model_copy(update={"sha256": shard.sha256[::-1]}), *manifest.shards[1:])}
+    )
+    assert len(manifest.digest) == 12
+    assert manifest.digest != other.digest
+    assert manifest.digest == manifest.model_copy(update={"shards": manifest.shards[::-1], "separator": "/"}).digest

@@ -21,9 +21,10 @@ from tests.html_page import Page
 from train.characters import Alphabet
 from train.convnet.model import ConvnetCaptioner
 from train.convnet.network import build_convnet
-from train.evaluation.held_out import as_seen_by, dataset_digest, read_held_out, rows_of
+from train.evaluation.held_out import as_seen_by, read_held_out, rows_of
 from train.evaluation.likelihood import UNICODE_CHARACTERS
 from train.evaluation.stage import evaluate_models
+from train.evaluation.sweep import measured, real_captions, written_captions
 from train.model_folder import NotAModel, write_model
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
@@ -31,8 +32,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't
 Rows: TypeAlias = list[tuple[str, tuple[str, ...]]]
 WriteDataset: TypeAlias = Callable[..., Manifest]
 
-TRAIN: Rows = [("1", ("make", f"all the memes {word}")) for word in ("now", "again", "today")] * 10
-TRAIN += [("2", ("one does not simply", f"walk into {place}")) for place in ("work", "bed", "school", "a bar")] * 8
+ROOT = Path(__file__).parents[2]
+TRAIN: Rows = [("1", ("make", f"all the memes {word}")) for word in ("now", "again", "today") for _ in range(10)]
+TRAIN += [
+    ("2", ("one does not simply", f"walk {how}")) for how in ("in", "to bed", "alone", "a mile") for _ in range(8)
+]
 TEST: Rows = [("1", ("make", f"all the {what} {when}")) for what in ("memes", "bugs") for when in ("now", "later")]
 TEST += [("2", ("one does not simply", f"{what} it")) for what in ("walk", "read", "like", "want")]
 TEXTS = ["".join(f"{box}|" for box in boxes) for _, boxes in TEST]
@@ -44,18 +48,37 @@ def data(tmp_path: Path, write_dataset: WriteDataset) -> Manifest:
     return write_dataset(tmp_path / "dataset", {"train": TRAIN, "validation": TEST[:2], "test": TEST})
 
 
-def blind_model(
-    folder: Path, manifest: Manifest, weights: Mapping[str, float], separator: str = "|", **metrics: Any
-) -> ConvnetCaptioner:
-    """Writes a model into `folder` that gives each character this share of its belief, whatever stands before it."""
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory, write_dataset: WriteDataset) -> Path:
+    """A folder in which two models were evaluated: `fair` knows how frequent each character is, `flat` does not."""
+    folder = tmp_path_factory.mktemp("compared")
+    manifest = write_dataset(folder / "dataset", {"train": TRAIN, "validation": TEST[:2], "test": TEST})
+    keep_model(folder / "flat", blind_model(manifest, dict.fromkeys(shares(TEXTS), 1.0)), dataset="0123456789ab")
+    told = {
+        "train_seconds": 3720,
+        "device": "a card",
+        "backend": "jax",
+        "commit": "abc1234",
+        "dataset": manifest.digest,
+    }
+    keep_model(folder / "fair", blind_model(manifest, shares(TEXTS)), **told)
+    evaluated(folder, ["flat"], written=0, leaderboard=folder / "board.md")
+    evaluated(folder, ["flat", "fair"], written=20, leaderboard=folder / "board.md")
+    return folder
+
+
+def blind_model(manifest: Manifest, weights: Mapping[str, float], separator: str = "|") -> ConvnetCaptioner:
+    """A model that gives each character this share of its belief, whatever stands before it."""
     alphabet = Alphabet.of(sorted(weights))
     network = build_convnet(len(alphabet), filters=2, embedding=2, sequence_length=40, dropout=0, seed=1)
     kernel, _ = network.layers[-1].get_weights()
     beliefs = np.array([math.log(max(weights.get(each, 0.0), 1e-9)) for each in alphabet.characters])
     network.layers[-1].set_weights([np.zeros_like(kernel), beliefs.astype(np.float32)])
-    model = ConvnetCaptioner(network, alphabet, manifest.templates, separator)
+    return ConvnetCaptioner(network, alphabet, manifest.templates, separator)
+
+
+def keep_model(folder: Path, model: ConvnetCaptioner, **metrics: Any) -> None:
     write_model(folder, model, metrics, load_config(None, (), {}))
-    return model
 
 
 def shares(texts: Sequence[str]) -> dict[str, float]:
@@ -72,20 +95,24 @@ def settings(folder: Path, models: Sequence[str], **changes: Any) -> Config:
 
 
 def evaluated(folder: Path, models: Sequence[str], **changes: Any) -> dict[str, Any]:
-    """What `metrics.json` says, without what a clock says."""
     evaluate_models(settings(folder, models, **changes), Silent())
+    return found_in(folder)
+
+
+def found_in(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "report" / "metrics.json").read_text())
-    for model in found["models"]:
-        assert model["likelihood"].pop("seconds") > 0
-        for figures in model["sweep"]:
-            assert figures.pop("captions_per_second") > 0
     return found
 
 
-def test_the_figures_of_a_blind_model_are_those_of_its_belief(tmp_path: Path, data: Manifest) -> None:
+def page_of(folder: Path) -> Page:
+    return Page((folder / "report" / "report.html").read_text())
+
+
+def test_the_figures_of_a_blind_model_are_those_of_its_belief(compared: Path) -> None:
     belief = shares(TEXTS)
-    blind_model(tmp_path / "blind", data, belief)
-    found = evaluated(tmp_path, ["blind"], written=0)["models"][0]["likelihood"]
+    model = found_in(compared)["models"][0]
+    assert (model["name"], model["kind"], model["unit"]) == ("fair", "convnet", "character")
+    found = model["likelihood"]
     said = "".join(TEXTS)
     bits = -sum(math.log2(belief[character]) for character in said) / len(said)
     assert found["bits_per_character"]["value"] == pytest.approx(bits, rel=1e-5)
@@ -99,10 +126,9 @@ def test_the_figures_of_a_blind_model_are_those_of_its_belief(tmp_path: Path, da
     assert found["unknown_characters"] == 0
 
 
-def test_templates_are_told_from_the_likeliest_to_the_least(tmp_path: Path, data: Manifest) -> None:
+def test_templates_are_told_from_the_likeliest_to_the_least(compared: Path) -> None:
     belief = shares(TEXTS)
-    blind_model(tmp_path / "blind", data, belief)
-    found = evaluated(tmp_path, ["blind"], written=0)["models"][0]["likelihood"]
+    found = found_in(compared)["models"][0]["likelihood"]
     bits = {
         name: -sum(math.log2(belief[each]) for each in said) / len(said)
         for name, said in (("1", "".join(TEXTS[:4])), ("2", "".join(TEXTS[4:])))
@@ -113,11 +139,24 @@ def test_templates_are_told_from_the_likeliest_to_the_least(tmp_path: Path, data
     assert best["captions"] == worst["captions"] == 4
 
 
-def test_what_a_model_does_not_know_is_spelled(tmp_path: Path, data: Manifest) -> None:
-    poor = {character: share for character, share in shares(TEXTS).items() if character != "k"}
+def test_how_far_a_model_is_behind_is_judged_by_the_same_captions(compared: Path) -> None:
+    best, other = (model["likelihood"] for model in found_in(compared)["models"])
+    assert best["behind_best"] is None
+    behind = other["behind_best"]
+    expected = other["bits_per_character"]["value"] - best["bits_per_character"]["value"]
+    assert behind["value"] == pytest.approx(expected)
+    assert 0 < behind["low"] < behind["value"] < behind["high"]
+
+
+def test_what_a_model_does_not_know_is_spelled_and_costs_more_than_knowing_it(tmp_path: Path, data: Manifest) -> None:
+    rich = shares(TEXTS)
+    poor = {character: share for character, share in rich.items() if character != "k"}
     whole = sum(poor.values())
-    blind_model(tmp_path / "poor", data, poor)
-    found = evaluated(tmp_path, ["poor"], written=0)["models"][0]["likelihood"]
+    keep_model(tmp_path / "rich", blind_model(data, rich))
+    keep_model(tmp_path / "poor", blind_model(data, poor))
+    models = evaluated(tmp_path, ["poor", "rich"], written=0)["models"]
+    assert [model["name"] for model in models] == ["rich", "poor"]
+    found = models[1]["likelihood"]
     said = "".join(TEXTS)
     unknown, known = said.count("k"), len(Alphabet.of(sorted(poor)))
     assert 0 < unknown == found["unknown_characters"]
@@ -127,30 +166,12 @@ def test_what_a_model_does_not_know_is_spelled(tmp_path: Path, data: Manifest) -
     assert found["bits_per_character"]["value"] == pytest.approx(bits / len(said), rel=1e-5)
     assert found["tokens"] == len(said)
     assert found["accuracy"]["value"] == pytest.approx(max(said.count(each) for each in poor) / len(said))
-    assert "poor does not know" in (tmp_path / "report" / "report.html").read_text()
-
-
-def test_knowing_fewer_characters_never_helps(tmp_path: Path, data: Manifest) -> None:
-    rich = shares(TEXTS)
-    rare = min(rich, key=lambda each: (rich[each], each))
-    blind_model(tmp_path / "rich", data, rich)
-    blind_model(tmp_path / "poor", data, {each: share for each, share in rich.items() if each != rare})
-    first, second = evaluated(tmp_path, ["poor", "rich"], written=0)["models"]
-    assert (first["name"], second["name"]) == ("rich", "poor")
-    assert first["likelihood"]["behind_best"] is None
-    behind = second["likelihood"]["behind_best"]
-    assert 0 < behind["low"] <= behind["value"] <= behind["high"]
-
-
-def test_models_that_say_the_same_are_not_behind_each_other(tmp_path: Path, data: Manifest) -> None:
-    for name in ("one", "other"):
-        blind_model(tmp_path / name, data, shares(TEXTS))
-    second = evaluated(tmp_path, ["one", "other"], written=0)["models"][1]
-    assert second["likelihood"]["behind_best"] == {"value": 0, "low": 0, "high": 0}
+    for name in ("report.html", "report.md"):
+        assert f"poor does not know {unknown} of the" in (tmp_path / "report" / name).read_text()
 
 
 def test_a_model_with_another_separator_sees_its_own(tmp_path: Path, data: Manifest) -> None:
-    model = blind_model(tmp_path / "model", data, {"/" if each == "|" else each: 1.0 for each in shares(TEXTS)}, "/")
+    model = blind_model(data, {"/" if each == "|" else each: 1.0 for each in shares(TEXTS)}, "/")
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
     seen, unknown = as_seen_by(model, held)
     assert list(seen.texts(model.alphabet)) == [text.replace("|", "/") for text in TEXTS]
@@ -158,7 +179,7 @@ def test_a_model_with_another_separator_sees_its_own(tmp_path: Path, data: Manif
 
 
 def test_what_ends_a_box_for_the_model_is_no_character_of_a_text(tmp_path: Path, data: Manifest) -> None:
-    model = blind_model(tmp_path / "model", data, dict.fromkeys(shares(TEXTS), 1.0), "e")
+    model = blind_model(data, dict.fromkeys(shares(TEXTS), 1.0), "e")
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
     seen, unknown = as_seen_by(model, held)
     assert list(seen.texts(model.alphabet)) == [text.replace("e", "").replace("|", "e") for text in TEXTS]
@@ -168,7 +189,7 @@ def test_what_ends_a_box_for_the_model_is_no_character_of_a_text(tmp_path: Path,
 def test_templates_are_those_of_the_model_and_strangers_stand_behind(
     tmp_path: Path, data: Manifest, write_dataset: WriteDataset
 ) -> None:
-    model = blind_model(tmp_path / "model", data, shares(TEXTS))
+    model = blind_model(data, shares(TEXTS))
     write_dataset(
         tmp_path / "other", {"train": TRAIN, "test": [("new", ("a", "b")), ("2", ("c", "d")), ("new", ("", "e"))]}
     )
@@ -197,62 +218,95 @@ def test_a_seed_draws_the_same_captions_and_another_does_not(tmp_path: Path, dat
     assert set(first) < set(TEXTS)
 
 
-def test_what_is_written_goes_through_the_measures(tmp_path: Path, data: Manifest) -> None:
-    # It writes bars and nothing else, so all is empty; the real captions are as they are.
-    blind_model(tmp_path / "mute", data, {"|": 1.0, "a": 1e-9})
-    found = evaluated(tmp_path, ["mute"], written=8)
-    assert [figures["temperature"] for figures in found["models"][0]["sweep"]] == [0.5, 1]
-    assert all(figures["empty"] == 1 and figures["cut"] == 0 for figures in found["models"][0]["sweep"])
+def test_real_captions_go_through_the_measures_of_written_ones(compared: Path) -> None:
+    found = found_in(compared)
     real = found["real"]
-    assert (real["captions"], real["empty"], real["repeated"]) == (8, 0, 0)
+    # No more than there are.
+    assert (real["captions"], real["empty"], real["repeated"], real["cut"]) == (8, 0, 0, 0)
     assert real["recognised"] == 1
     # "make|all the memes now|" alone stands in training.
     assert real["verbatim"] == real["on_template"] == 1 / 8
     assert real["characters"] == pytest.approx(sum(map(len, TEXTS)) / 8)
     words = [text.replace("|", " ").split() for text in TEXTS]
     assert real["distinct"][0] == pytest.approx(len({w for each in words for w in each}) / sum(map(len, words)))
+    assert [each["temperature"] for each in found["models"][0]["sweep"]] == [0.5, 1]
+    assert all(each["captions"] == 8 for each in found["models"][0]["sweep"])
 
 
-def test_captions_that_grow_too_long_are_counted_as_cut(tmp_path: Path, data: Manifest) -> None:
-    blind_model(tmp_path / "endless", data, {"|": 1e-9, "a": 1.0})
-    figures = evaluated(tmp_path, ["endless"], temperatures="[0.5]")["models"][0]["sweep"][0]
-    assert (figures["cut"], figures["empty"]) == (1, 0)
-    assert figures["repeated"] == pytest.approx(1 - 2 / 6)  # the same on each of two templates
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ({"|": 1.0, "a": 1e-9}, {"empty": 1, "cut": 0, "repeated": 0, "self_bleu": 0, "recognised": 0}),
+        # The same on each of two templates.
+        ({"|": 1e-9, "a": 1.0}, {"empty": 0, "cut": 1, "repeated": 1 - 2 / 6, "characters": 102}),
+    ],
+    ids=["mute", "endless"],
+)
+def test_empty_cut_and_repeated_captions_are_counted(
+    tmp_path: Path, data: Manifest, weights: Mapping[str, float], expected: Mapping[str, float]
+) -> None:
+    model = blind_model(data, weights)
+    held = read_held_out(tmp_path / "dataset", "test", None, 1)
+    real = real_captions(held, 6, seed=1)
+    sheaf = written_captions(model, held.templates, real, 0.5, 100, 1)
+    passed: list[int] = []
+    _, figures = measured(held, [real, sheaf], passed.append)
+    assert {name: getattr(figures, name) for name in expected} == pytest.approx(expected)
+    assert sum(passed) == len(TRAIN)
 
 
-def test_the_same_evaluation_finds_the_same(tmp_path: Path, data: Manifest) -> None:
-    blind_model(tmp_path / "model", data, shares(TEXTS))
-    assert evaluated(tmp_path, ["model"]) == evaluated(tmp_path, ["model"])
+def test_the_same_evaluation_finds_the_same(compared: Path) -> None:
+    def told() -> str:
+        found = found_in(compared)
+        found.pop("commit")  # whoever works on the code may commit meanwhile
+        for model in found["models"]:
+            assert model["likelihood"].pop("seconds") > 0
+            for figures in model["sweep"]:
+                assert figures.pop("captions_per_second") > 0
+        return json.dumps(found)
+
+    before, rows = told(), (compared / "board.md").read_text()
+    evaluated(compared, ["flat", "fair"], written=20, leaderboard=compared / "board.md")
+    assert told() == before
+    assert (compared / "board.md").read_text() == rows
+
+
+def test_the_page_has_three_charts_with_a_line_a_model_and_one_for_people(compared: Path) -> None:
+    classes = Counter(path.get("class") for path in page_of(compared).of("path"))
+    charts, key = 3, 1
+    assert (classes["many"], classes["real"]) == (2 * (charts + key), charts + key)
+
+
+def test_both_reports_hold_the_same_figures(compared: Path) -> None:
+    page, text = page_of(compared).text, (compared / "report" / "report.md").read_text()
+    for model in found_in(compared)["models"]:
+        bits = f"{model['likelihood']['bits_per_character']['value']:.3f} ("
+        assert bits in page
+        assert bits in text
+        for figures in model["sweep"]:
+            assert f"{100 * figures['runs']:.1f} %" in page
+            assert f"{figures['self_bleu']:.3f}" in text
 
 
 def test_the_reports_show_what_strangers_say_and_do_not_obey(tmp_path: Path, write_dataset: WriteDataset) -> None:
     evil = "<script>alert(1)</script>|x"
     rows: Rows = [(evil, ("<img src=x>", "&amp; a*b*")), (evil, ("one", "two"))]
     manifest = write_dataset(tmp_path / "dataset", {"train": rows, "test": rows})
-    folder = tmp_path / "<b>model|"
-    blind_model(folder, manifest, shares(["<img src=x>|&amp; a*b*|one|two|"]))
-    evaluated(tmp_path, ["<b>model|"])
-    page = Page((tmp_path / "report" / "report.html").read_text())
+    keep_model(tmp_path / "<b>model|", blind_model(manifest, shares(["<img src=x>|&amp; a*b*|one|two|"])))
+    evaluated(tmp_path, ["<b>model|"], leaderboard=tmp_path / "board.md")
+    page = page_of(tmp_path)
     assert [page.of(tag) for tag in ("script", "img", "b")] == [[], [], []]
     assert "<img src=x>" in page.text
     assert "alert(1)" in page.text
-    text = (tmp_path / "report" / "report.md").read_text()
-    assert "| <b>" not in text
-    assert "<script>" not in "\n".join(line for line in text.splitlines() if not line.startswith("    "))
-
-
-def test_the_page_has_three_charts_with_a_line_a_model_and_one_for_people(tmp_path: Path, data: Manifest) -> None:
-    for name in ("one", "other"):
-        blind_model(tmp_path / name, data, shares(TEXTS))
-    evaluated(tmp_path, ["one", "other"])
-    page = Page((tmp_path / "report" / "report.html").read_text())
-    classes = Counter(path.get("class") for path in page.of("path"))
-    keys = 1
-    assert (classes["many"], classes["real"]) == (2 * (3 + keys), 3 + keys)
+    for path in (tmp_path / "report" / "report.md", tmp_path / "board.md"):
+        obeyed = [line for line in path.read_text().splitlines() if not line.startswith("    ")]
+        assert "<b>" not in "".join(obeyed)
+        assert "<script>" not in "".join(obeyed)
+    assert board(tmp_path)[0][0] == "&lt;b&gt;model\\|"
 
 
 def test_a_report_without_writing_says_nothing_of_it(tmp_path: Path, data: Manifest) -> None:
-    blind_model(tmp_path / "model", data, shares(TEXTS))
+    keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)))
     assert evaluated(tmp_path, ["model"], written=0)["real"] is None
     for name in ("report.html", "report.md"):
         assert "What they write" not in (tmp_path / "report" / name).read_text()
@@ -261,58 +315,62 @@ def test_a_report_without_writing_says_nothing_of_it(tmp_path: Path, data: Manif
 def board(folder: Path) -> list[list[str]]:
     """The rows of the leaderboard."""
     lines = [line for line in (folder / "board.md").read_text().splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    return [[cell.strip() for cell in line[2:-2].split(" | ")] for line in lines[2:]]
 
 
-def test_the_leaderboard_has_a_row_a_model_best_first(tmp_path: Path, data: Manifest) -> None:
-    flat = dict.fromkeys(shares(TEXTS), 1.0)
-    blind_model(tmp_path / "flat", data, flat)
-    blind_model(tmp_path / "fair", data, shares(TEXTS), trained_seconds=3720, device="a card", commit="abc1234")
-    for models in (["flat"], ["fair"], ["flat", "fair"]):
-        evaluated(tmp_path, models, written=0, leaderboard=tmp_path / "board.md")
-    fair, unsure = board(tmp_path)
-    assert fair[:2] == ["fair", "convnet"]
-    assert fair[7:] == ["1 h 02 min", "a card", "abc1234", dataset_digest(data), "test", "8"]
-    assert unsure[7:10] == ["–", "–", "–"]
-    assert float(unsure[3]) > float(fair[3])
+def test_the_leaderboard_has_a_row_a_model_best_first(compared: Path) -> None:
+    fair, flat = board(compared)
+    digest = found_in(compared)["digest"]
+    assert (fair[0], fair[1], flat[0]) == ("fair", "convnet", "flat")
+    assert fair[7:] == ["1 h 02 min", "a card, jax", "abc1234", digest, "test", "8"]
+    assert flat[7:] == ["–", "–", "–", digest, "test", "8"]
+    assert float(flat[3]) > float(fair[3])
 
 
-def test_the_leaderboard_keeps_what_else_stands_on_its_page(tmp_path: Path, data: Manifest) -> None:
-    blind_model(tmp_path / "model", data, shares(TEXTS))
+def test_the_leaderboard_of_the_documentation_takes_rows(compared: Path, tmp_path: Path) -> None:
     path = tmp_path / "board.md"
-    evaluated(tmp_path, ["model"], written=0, leaderboard=path)
-    path.write_text(f"before\n{path.read_text()}\nbehind\n")
-    text = path.read_text()
-    evaluated(tmp_path, ["model"], written=0, leaderboard=path)
-    assert path.read_text() == text
-    blind_model(tmp_path / "model", data, dict.fromkeys(shares(TEXTS), 1.0))
+    path.write_text((ROOT / "docs" / "leaderboard.md").read_text())
     before = board(tmp_path)
-    evaluated(tmp_path, ["model"], written=0, leaderboard=path)
-    assert len(board(tmp_path)) == 1
-    assert board(tmp_path) != before
+    config = settings(compared, ["fair"], written=0, output=tmp_path / "report", leaderboard=path)
+    evaluate_models(config, Silent())
+    assert len(board(tmp_path)) == len(before) + 1
+    assert {tuple(row) for row in before} < {tuple(row) for row in board(tmp_path)}
 
 
-def test_a_page_that_is_no_leaderboard_is_left_alone(tmp_path: Path, data: Manifest) -> None:
-    blind_model(tmp_path / "model", data, shares(TEXTS))
+def test_the_leaderboard_keeps_what_else_stands_on_its_page_and_replaces_rows(compared: Path, tmp_path: Path) -> None:
     path = tmp_path / "board.md"
-    path.write_text("# Something else\n")
-    with pytest.raises(MemeloomError, match=r"board\.md: no leaderboard"):
-        evaluated(tmp_path, ["model"], written=0, leaderboard=path)
-    assert path.read_text() == "# Something else\n"
-    path.unlink()
-    evaluated(tmp_path, ["model"], written=0, leaderboard=path)
-    path.write_text(path.read_text() + "| a | row | of | strangers |\n")
-    with pytest.raises(MemeloomError, match=r"board\.md: line \d+ is no row of the leaderboard"):
-        evaluated(tmp_path, ["model"], written=0, leaderboard=path)
+    path.write_text(f"before\n{(compared / 'board.md').read_text()}\nbehind\n")
+    before = board(tmp_path)
+    row = before[1]
+    path.write_text(path.read_text().replace(" | ".join(row), " | ".join([*row[:3], "0.5", *row[4:]])))
+    config = settings(compared, ["flat"], written=0, captions=8, output=tmp_path / "report", leaderboard=path)
+    evaluate_models(config, Silent())
+    assert board(tmp_path) == before
+    assert path.read_text().startswith("before\n# Leaderboard")
+    assert path.read_text().endswith("\nbehind\n")
 
 
-def test_a_dataset_that_another_model_learned_from_is_told(tmp_path: Path, data: Manifest) -> None:
-    blind_model(tmp_path / "ours", data, shares(TEXTS), dataset=dataset_digest(data))
-    blind_model(tmp_path / "theirs", data, shares(TEXTS), dataset="0123456789ab")
-    evaluated(tmp_path, ["ours", "theirs"], written=0)
-    text = (tmp_path / "report" / "report.md").read_text()
-    assert "theirs learned from another dataset (0123456789ab)" in text
-    assert "ours learned" not in text
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# Something else\n", r"board\.md: no leaderboard"),
+        ("{page}| a | row | of | strangers |\n", r"board\.md: line \d+ is no row of the leaderboard"),
+    ],
+)
+def test_a_page_that_is_no_leaderboard_is_left_alone(compared: Path, tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "board.md"
+    text = text.replace("{page}", (compared / "board.md").read_text())
+    path.write_text(text)
+    config = settings(compared, ["flat"], written=0, captions=2, output=tmp_path / "report", leaderboard=path)
+    with pytest.raises(MemeloomError, match=said):
+        evaluate_models(config, Silent())
+    assert path.read_text() == text
+
+
+def test_a_model_that_learned_from_another_dataset_is_told(compared: Path) -> None:
+    text = (compared / "report" / "report.md").read_text()
+    assert "flat learned from another dataset (0123456789ab)" in text
+    assert "fair learned" not in text
 
 
 def test_what_is_missing_is_said_in_a_line(tmp_path: Path, data: Manifest, write_dataset: WriteDataset) -> None:
@@ -328,13 +386,12 @@ def test_what_is_missing_is_said_in_a_line(tmp_path: Path, data: Manifest, write
         evaluated(tmp_path, ["nowhere"], dataset=tmp_path / "none")
 
 
-def test_the_command_takes_folders_and_tells_where_the_report_is(tmp_path: Path, data: Manifest) -> None:
-    blind_model(tmp_path / "model", data, shares(TEXTS))
-    options = ["--dataset", str(tmp_path / "dataset"), "--output", str(tmp_path / "report"), "--captions", "4"]
+def test_the_command_takes_folders_and_tells_where_the_report_is(compared: Path, tmp_path: Path) -> None:
+    options = ["--dataset", str(compared / "dataset"), "--output", str(tmp_path / "report"), "--captions", "4"]
     result = CliRunner().invoke(
-        cli,
-        ["--set", f"runs={tmp_path / 'runs'}", "evaluate", str(tmp_path / "model"), *options, "--written", "0"],
+        cli, ["--set", f"runs={tmp_path / 'runs'}", "evaluate", str(compared / "fair"), *options, "--written", "0"]
     )
     assert result.exit_code == 0, result.output
     assert "report.html" in result.output
-    assert json.loads((tmp_path / "report" / "metrics.json").read_text())["captions"] == 4
+    assert "fewest bits per character first" in result.output
+    assert found_in(tmp_path)["captions"] == 4

@@ -15,12 +15,13 @@ _VERSION = 1
 class Trained:
     """How a model came to be, as its folder tells it; None where it does not.
 
-    seconds: of training until the weights that were kept. device: what it was trained on. dataset: digest of what it
-    learned from. commit: of the code that trained it.
+    seconds: of training until the weights that were kept. device, backend: what it was trained on, and with.
+    dataset: digest of what it learned from. commit: of the code that trained it.
     """
 
     seconds: float | None
     device: str | None
+    backend: str | None
     dataset: str | None
     commit: str | None
 

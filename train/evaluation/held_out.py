@@ -1,6 +1,5 @@
 """The captions that models are judged by, read once, and the same captions as each model sees them."""
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from dataset.vocabulary import read_vocabulary
 from train.characters import Alphabet
 from train.contract import Captioner
 from train.corpus import Captions, read_captions
-
-_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +56,6 @@ def read_held_out(folder: Path, split: Split, most: int | None, seed: int) -> He
         drawn = np.random.default_rng(seed).choice(len(captions), most, replace=False)
         captions = rows_of(captions, np.sort(drawn))
     return HeldOut(folder, manifest, split, alphabet, captions)
-
-
-def dataset_digest(manifest: Manifest) -> str:
-    """What tells a dataset from every other: the first digits of the sha256 of its shards' sha256."""
-    sums = "\n".join(sorted(f"{shard.name} {shard.sha256}" for shard in manifest.shards))
-    return hashlib.sha256(sums.encode()).hexdigest()[:_DIGITS]
 
 
 def rows_of(captions: Captions, rows: NDArray[np.int64]) -> Captions:

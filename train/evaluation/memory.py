@@ -56,8 +56,8 @@ class Memory:
         self._whole = set(texts)
         self._on_template: set[tuple[str, str]] = set()
         self._anywhere: set[str] = set()
-        lengths = range(STEP, LONGEST + 1, STEP)
-        self._runs = [_Runs(length, texts) for length in lengths if any(len(text) >= length for text in texts)]
+        sums, most = [_sums(text) for text in texts], max(map(len, texts), default=0)
+        self._runs = [_Runs(length, sums) for length in range(STEP, min(LONGEST, most) + 1, STEP)]
 
     def look(self, texts: Sequence[str], templates: Sequence[str]) -> None:
         """Some training captions pass by. templates: the id of each one's."""
@@ -90,10 +90,11 @@ class Memory:
 class _Runs:
     """The windows of one length of all texts, and which of them passed by."""
 
-    def __init__(self, length: int, texts: Sequence[str]) -> None:
+    def __init__(self, length: int, texts: Sequence[NDArray[np.uint64]]) -> None:
         self.length = length
-        self._counts = [max(len(text) - length + 1, 0) for text in texts]
-        hashes = np.concatenate([_windows(_sums(text), length) for text in texts])
+        windows = [_windows(sums, length) for sums in texts]
+        self._counts = list(map(len, windows))
+        hashes = np.concatenate(windows)
         self._sorted, self._place = np.unique(hashes, return_inverse=True)
         self._passed = np.zeros(len(self._sorted), np.bool_)
         # Nearly all windows that pass by are none of ours: a look at a small table says so.

@@ -12,11 +12,14 @@ from train.evaluation.plot import STYLE as PLOT_STYLE
 from train.evaluation.plot import legend, shares_over
 from train.evaluation.sweep import SheafFigures
 from train.evaluation.tables import (
+    BY_HEART,
+    HOW_BY_HEART,
     HOW_JUDGED,
     HOW_WRITTEN,
     JUDGED,
     TEMPLATES,
     WRITTEN,
+    by_heart_rows,
     judged_rows,
     template_rows,
     warnings,
@@ -26,6 +29,8 @@ from train.evaluation.tables import (
 PAGE: Final = "report.html"
 _STYLE = f"""{CAPTIONS_STYLE}{PLOT_STYLE}
 .wide th, .wide td {{ white-space: nowrap; overflow-wrap: normal; }} .wide {{ margin: .6rem 0; }}
+.wide .n {{ padding-left: 1rem; }} .charts {{ display: grid; gap: 0 1.2rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }}
 .warned {{ border-left: 3px solid var(--warn); padding-left: .7rem; }}
 """
 
@@ -35,6 +40,7 @@ def render_page(findings: Findings) -> str:
     sections = {
         "Captions that no model has seen": _judged(findings),
         "What they write": _written(findings),
+        "What they know by heart": _by_heart(findings),
         "Templates": _templates(findings),
         "Some captions": _samples(findings),
         "How it was made": _made(findings),
@@ -77,8 +83,15 @@ def _written(findings: Findings) -> str:
     )
     return (
         f'<div class="wide">{table(WRITTEN, written_rows(findings))}</div>{legend(names)}'
-        f'<div class="two">{charts}</div><p class="soft">{escape(HOW_WRITTEN)}</p>'
+        f'<div class="charts">{charts}</div><p class="soft">{escape(HOW_WRITTEN)}</p>'
     )
+
+
+def _by_heart(findings: Findings) -> str:
+    if findings.real is None:
+        return ""
+    rows = by_heart_rows(findings)
+    return f'<div class="wide">{table(BY_HEART, rows)}</div><p class="soft">{escape(HOW_BY_HEART)}</p>'
 
 
 def _chart(findings: Findings, title: str, share: Callable[[SheafFigures], float]) -> str:
@@ -125,7 +138,7 @@ def _made(findings: Findings) -> str:
             model.name,
             model.folder,
             "" if model.trained.seconds is None else f"{model.trained.seconds:,.0f} s",
-            model.trained.device or "",
+            ", ".join(each for each in (model.trained.device, model.trained.backend) if each),
             model.trained.commit or "",
         )
         for model in findings.models

@@ -17,7 +17,7 @@ from configs.runs import Summary, commit
 from configs.schema import Config, Evaluate
 from train.contract import Captioner
 from train.evaluation.findings import Findings, ModelFindings, Trained
-from train.evaluation.held_out import HeldOut, dataset_digest, read_held_out
+from train.evaluation.held_out import HeldOut, read_held_out
 from train.evaluation.leaderboard import add_to_leaderboard
 from train.evaluation.likelihood import Scores, best_of, figures, judged
 from train.evaluation.page import PAGE, render_page
@@ -135,7 +135,7 @@ def _findings(wishes: Evaluate, held: HeldOut, heard: Sequence[_Heard], found: I
     ]
     return Findings(
         dataset=str(held.folder),
-        digest=dataset_digest(held.manifest),
+        digest=held.manifest.digest,
         split=held.split,
         captions=len(held.captions),
         characters=held.captions.examples,
@@ -173,4 +173,11 @@ def _parameters(model: Captioner) -> int:
 def _trained(folder: Path) -> Trained:
     """What the training left in the model's own metrics, whose bytes were checked when the model was loaded."""
     metrics: Mapping[str, Any] = json.loads((folder / METRICS).read_text(encoding="utf-8"))
-    return Trained(*(metrics.get(name) for name in ("trained_seconds", "device", "dataset", "commit")))
+    device, count = metrics.get("device"), metrics.get("devices", 1)
+    return Trained(
+        seconds=metrics.get("train_seconds"),
+        device=device if count == 1 else f"{count} × {device}",
+        backend=metrics.get("backend"),
+        dataset=metrics.get("dataset"),
+        commit=metrics.get("commit"),
+    )

@@ -157,7 +157,7 @@ def _figures(held: HeldOut, sheaf: Sheaf, found: Sequence[Found], guesser: Templ
         captions=len(captions),
         empty=1 - len(full) / len(captions),
         cut=_share([caption.cut for caption in captions]),
-        repeated=1 - len(texts) / max(len(full), 1),
+        repeated=(len(full) - len(texts)) / max(len(full), 1),
         characters=_share([len(normal(caption.boxes)) for caption in full]),
         distinct=(distinct(words, 1), distinct(words, 2), distinct(words, 3)),
         self_bleu=self_bleu(words),

@@ -1,4 +1,4 @@
-"""The tables of a report as texts, the same for the page, for Markdown and for the terminal."""
+"""The tables of a report as texts, the same for the page and for Markdown."""
 
 from collections.abc import Iterator
 from typing import Final, TypeAlias
@@ -15,8 +15,11 @@ JUDGED: Final = (
     "perplexity/token", "captions/s",
 )  # fmt: skip
 WRITTEN: Final = (
-    "captions of", "temperature", "recognised", "distinct 1", "2", "3", "self-BLEU", "repeated", "empty", "cut",
-    "characters", "verbatim", "on its template", f"with {RUN} known", f"{RUN}s known", "longest",
+    "captions of", "temperature", "recognised", "distinct 1", "distinct 2", "distinct 3", "self-BLEU", "repeated",
+    "empty", "cut", "characters",
+)  # fmt: skip
+BY_HEART: Final = (
+    "captions of", "temperature", "verbatim", "on its template", f"with {RUN} known", f"all {RUN}s known", "longest",
 )  # fmt: skip
 TEMPLATES: Final = ("template", "captions", "bits/char", "accuracy")
 
@@ -32,9 +35,13 @@ HOW_WRITTEN: Final = (
     "at each temperature. Recognised: a naive Bayes classifier, trained on the words of the training captions, guesses "
     "the template; what people's captions reach is the ceiling. Distinct n: different runs of n words among all. "
     "Self-BLEU: likeness of a caption to all others (BLEU-4, mean). Repeated: says what an earlier one says on the "
-    f"same template. Verbatim: stands in training as a whole. {RUN} known: a run of {RUN} characters that stands "
-    "there, in lower case; first the share of captions that hold one, then the share of all such runs. Longest: mean "
-    "length of the longest run that stands there, in steps of ten characters."
+    "same template. Characters: mean length. Captions without words count as empty, and nowhere else."
+)
+HOW_BY_HEART: Final = (
+    "Verbatim: stands in the training captions as a whole, on any template and on its own, whatever the case. "
+    f"{RUN} known: a run of {RUN} characters that stands there; first the share of captions that hold one, then the "
+    "share of all such runs. Longest: mean length of the longest run that stands there, in steps of ten characters. "
+    "What people wrote anew says how much of that is common speech."
 )
 
 
@@ -59,11 +66,23 @@ def judged_rows(findings: Findings) -> Iterator[Row]:
 
 def written_rows(findings: Findings) -> Iterator[Row]:
     """The real captions, and a row a model and temperature, under `WRITTEN`; none if nothing was written."""
-    if findings.real is not None:
-        yield _written("people", "", findings.real)
-    for model in findings.models:
-        for temperature, found in model.sweep.items():
-            yield _written(model.name, f"{temperature:g}", found)
+    for name, temperature, found in _sheaves(findings):
+        yield (
+            name,
+            temperature,
+            percent(found.recognised),
+            *(f"{each:.3f}" for each in found.distinct),
+            f"{found.self_bleu:.3f}",
+            *map(percent, (found.repeated, found.empty, found.cut)),
+            f"{found.characters:.1f}",
+        )
+
+
+def by_heart_rows(findings: Findings) -> Iterator[Row]:
+    """The same, under `BY_HEART`."""
+    for name, temperature, found in _sheaves(findings):
+        shares = (found.verbatim, found.on_template, found.runs, found.remembered)
+        yield name, temperature, *map(percent, shares), f"{found.longest:.1f}"
 
 
 def template_rows(templates: tuple[TemplateFigures, ...]) -> Iterator[Row]:
@@ -103,15 +122,9 @@ def _interval(each: Interval) -> str:
     return f"{each.value:.3f} ({each.low:.3f}–{each.high:.3f})"
 
 
-def _written(name: str, temperature: str, found: SheafFigures) -> Row:
-    return (
-        name,
-        temperature,
-        percent(found.recognised),
-        *(f"{each:.3f}" for each in found.distinct),
-        f"{found.self_bleu:.3f}",
-        *map(percent, (found.repeated, found.empty, found.cut)),
-        f"{found.characters:.1f}",
-        *map(percent, (found.verbatim, found.on_template, found.runs, found.remembered)),
-        f"{found.longest:.1f}",
-    )
+def _sheaves(findings: Findings) -> Iterator[tuple[str, str, SheafFigures]]:
+    if findings.real is not None:
+        yield "people", "", findings.real
+    for model in findings.models:
+        for temperature, found in model.sweep.items():
+            yield model.name, f"{temperature:g}", found

@@ -6,11 +6,14 @@ from dataset.card_markdown import code, prose, table, told
 from dataset.card_text import shown
 from train.evaluation.findings import Findings, ModelFindings
 from train.evaluation.tables import (
+    BY_HEART,
+    HOW_BY_HEART,
     HOW_JUDGED,
     HOW_WRITTEN,
     JUDGED,
     TEMPLATES,
     WRITTEN,
+    by_heart_rows,
     judged_rows,
     template_rows,
     warnings,
@@ -34,6 +37,7 @@ def render_text(findings: Findings) -> str:
     ]
     if findings.real is not None:
         parts += ["## What they write", table(WRITTEN, written_rows(findings)), prose(HOW_WRITTEN)]
+        parts += ["## What they know by heart", table(BY_HEART, by_heart_rows(findings)), prose(HOW_BY_HEART)]
     parts.append("## Templates")
     for model in findings.models:
         parts += _templates(model)
