@@ -16,11 +16,30 @@ if TYPE_CHECKING:
     from train.generate import GeneratedCaption
 
 
+_METHODS = ("greedy", "threshold", "sample", "beam", "sampled-beam")
+_ONLY_FOR = {
+    "min_score": ("threshold", "sampled-beam"),
+    "temperature": ("sample",),
+    "top_k": ("sample",),
+    "top_p": ("sample",),
+    "beam_width": ("beam", "sampled-beam"),
+}
+
+
 @click.command(short_help="Write captions with a trained model, and draw them.")
 @click.argument("templates", nargs=-1)
 @click.option("-n", "--captions", type=click.IntRange(min=1), help="Captions a template.")
 @click.option("--model", type=click.Path(path_type=Path), help="Model folder.")
 @click.option("--start", help="The captions begin with this text.")
+@click.option("--method", type=click.Choice(_METHODS), help="How the captions are written.")
+@click.option("--min-score", type=click.FloatRange(0, 1), help="threshold, sampled-beam: the lower, the bolder.")
+@click.option("--temperature", type=click.FloatRange(0, min_open=True), help="sample: the higher, the bolder.")
+@click.option("--top-k", type=click.IntRange(min=1), help="sample: only among so many of the likeliest.")
+@click.option(
+    "--top-p", type=click.FloatRange(0, 1, min_open=True), help="sample: only among those that hold this share."
+)
+@click.option("--beam-width", type=click.IntRange(min=1), help="beam, sampled-beam: captions kept while writing.")
+@click.option("--safe/--no-safe", default=None, help="Never write a word that the dataset's settings list as profane.")
 @click.option("--seed", type=int, help="Repeats the same captions.")
 @click.option(
     "--picture", type=click.Path(path_type=Path, dir_okay=False), help="Draw the memes into this PNG or JPEG."
@@ -29,19 +48,22 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     session: Session,
+    /,
     templates: tuple[str, ...],
-    captions: int | None,
-    model: Path | None,
-    start: str | None,
-    seed: int | None,
-    picture: Path | None,
     as_json: bool,
+    **options: Path | str | float | None,
 ) -> None:
     """Write captions for TEMPLATES (ids, slugs or names; default: the dataset's most frequent)."""
-    options = {"captions": captions, "model": model, "start": start, "seed": seed, "picture": picture}
-    more = [f"generate.{key}={json.dumps(_plain(value))}" for key, value in options.items() if value is not None]
+    chosen = {key: value for key, value in options.items() if value is not None}
+    more = [f"generate.{key}={json.dumps(_plain(value))}" for key, value in chosen.items()]
     more += [f"generate.templates={json.dumps(templates)}"] if templates else []
     config = session.config(*more)
+    for key, methods in _ONLY_FOR.items():
+        if key in chosen and config.generate.method not in methods:
+            name = key.replace("_", "-")
+            raise click.UsageError(
+                f"--{name} does nothing with --method {config.generate.method}; it is for {' and '.join(methods)}"
+            )
     show_and_draw(config, as_json=as_json)
 
 
@@ -64,7 +86,7 @@ def show_and_draw(config: Config, *, as_json: bool = False) -> None:
         click.echo(f"picture: {path}", err=True)
 
 
-def _plain(value: Path | str | int) -> str | int:
+def _plain(value: Path | str | float) -> str | float:
     return str(value) if isinstance(value, Path) else value
 
 
@@ -77,9 +99,10 @@ def _show(written: list[GeneratedCaption]) -> None:
     table = Table(title="generated", title_justify="left", title_style="bold")
     table.add_column("template", style="cyan")
     table.add_column("caption")
+    table.add_column("score", justify="right")
     previous = None
     for caption in written:
         name = "" if caption.template_name == previous else caption.template_name
         previous = caption.template_name
-        table.add_row(Text(name), Text(" / ".join(caption.boxes)))
+        table.add_row(Text(name), Text(" / ".join(caption.boxes)), f"{caption.score:.2f}")
     console().print(table)

@@ -9,11 +9,12 @@ import numpy as np
 
 from configs.errors import MemeloomError
 from configs.progress import Progress
-from configs.schema import Config
+from configs.schema import Config, Generate
 from dataset.manifest import DatasetTemplate
 from train.contract import Captioner, Prompt
-from train.decoding.choose import by_threshold
-from train.decoding.write import Written, write_captions
+from train.decoding.draft import Written
+from train.decoding.method import CERTAIN, Write, open_method
+from train.decoding.safe import Censor
 from train.model_folder import load_model
 
 MOST_FREQUENT = 3
@@ -25,7 +26,8 @@ class GeneratedCaption:
     """A caption for a template.
 
     boxes: one text a box of the template; some may be empty, never all.
-    score: geometric mean of the probabilities of the characters drawn, 0 to 1.
+    score: geometric mean of the probabilities that the model gave the tokens (characters, words) it wrote, 0 to 1;
+        0.5 is a model that was torn between two each time. Scores of models with other tokens do not compare.
     """
 
     template_id: str
@@ -35,37 +37,70 @@ class GeneratedCaption:
 
 
 def generate_captions(config: Config, progress: Progress) -> list[GeneratedCaption]:
-    """Write `generate.captions` captions for each of `generate.templates`.
+    """Write `generate.captions` different captions for each of `generate.templates`; greedy writes one.
 
-    Empty captions are drawn anew, a few times; those that stay empty are counted in the progress as
-    ``empty`` and left out.
+    Searched ones come best first. Captions that are empty, or that say what another on their template says, are drawn
+    anew, a few times; the progress counts those left out as ``empty`` and ``repeated``, and with `generate.safe` as
+    ``refused`` how often a word was.
 
     Raises:
         NotAModel: no model in `generate.model`, or a damaged one.
-        MemeloomError: an unknown template, a start text that leaves no box to fill, or only empty captions.
+        MemeloomError: an unknown template, a start text that leaves no box to fill or says what is refused, or only
+            empty captions.
     """
     wishes = config.generate
     model = load_model(Path(wishes.model))
     templates = _chosen(model.templates, wishes.templates)
     start = _fitting_start(model, templates, wishes.start, wishes.max_characters)
-    rng = np.random.default_rng(wishes.seed)
-    choose = by_threshold(wishes.min_score)
-    slots: list[Written | None] = [None] * (len(templates) * wishes.captions)
-    progress.start("generate", len(slots), "captions")
-    for _ in range(_ROUNDS):
-        missing = [at for at, caption in enumerate(slots) if caption is None]
-        if not missing:
-            break
-        wanted = [Prompt(templates[at // wishes.captions], start) for at in missing]
-        made = write_captions(model, wanted, choose, max_characters=wishes.max_characters, rng=rng)
-        for at, caption in zip(missing, made, strict=True):
-            slots[at] = None if caption.empty else caption
-    written = [caption for caption in slots if caption is not None]
-    progress.advance(len(slots), written=len(written), empty=len(slots) - len(written))
+    censor = Censor.of(config.dataset, model) if wishes.safe else None
+    if censor is not None and not censor.passes(start):
+        raise MemeloomError(
+            "generate.start says a word that generate.safe refuses; change it, or dataset.profanity_allow"
+        )
+    rounds = 1 if wishes.method in CERTAIN else _ROUNDS
+    most = 1 if wishes.method == "greedy" else wishes.captions
+    progress.start("generate", len(templates) * most, "captions")
+    prompts = [Prompt(template, start) for template in templates]
+    found, empty = _different(
+        open_method(model, wishes, np.random.default_rng(wishes.seed), censor), prompts, most, rounds
+    )
+    written = [caption for captions in found for caption in captions]
+    missing = len(prompts) * most - len(written)
+    refused = {} if censor is None else {"refused": censor.refused}
+    progress.advance(
+        len(prompts) * most,
+        written=len(written),
+        empty=min(empty, missing),
+        repeated=max(missing - empty, 0),
+        **refused,
+    )
     progress.finish()
     if not written:
-        raise MemeloomError(f"{wishes.model}: every caption came out empty; train longer or raise generate.min_score")
+        raise MemeloomError(f"{wishes.model}: {_why_empty(wishes, censor)}")
     return [GeneratedCaption(made.template.id, made.template.name, made.texts, made.score) for made in written]
+
+
+def _different(write: Write, prompts: Sequence[Prompt], most: int, rounds: int) -> tuple[list[list[Written]], int]:
+    """Up to `most` captions for each prompt, none empty, none twice; and how many were empty in the last round."""
+    found: list[dict[tuple[str, ...], Written]] = [{} for _ in prompts]
+    empty = 0
+    for _ in range(rounds):
+        lacking = [at for at, captions in enumerate(found) if len(captions) < most]
+        if not lacking:
+            break
+        made = write([prompts[at] for at in lacking], most)
+        empty = sum(caption.empty for captions in made for caption in captions)
+        for at, captions in zip(lacking, made, strict=True):
+            new = [caption for caption in captions if not caption.empty and caption.texts not in found[at]]
+            found[at] |= {caption.texts: caption for caption in new}
+    return [list(captions.values())[:most] for captions in found], empty
+
+
+def _why_empty(wishes: Generate, censor: Censor | None) -> str:
+    if censor is not None and censor.refused:
+        return f"no caption was left, and {censor.refused} words were refused; set generate.safe=false or allow some"
+    bolder = " or raise generate.min_score" if wishes.method in ("threshold", "sampled-beam") else ""
+    return f"every caption came out empty; train longer{bolder}"
 
 
 def _chosen(known: Sequence[DatasetTemplate], wishes: Sequence[str]) -> list[DatasetTemplate]:

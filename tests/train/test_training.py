@@ -263,12 +263,12 @@ def generating(config: Config, **changes: Any) -> Config:
 
 
 def test_captions_fill_the_boxes_of_their_template_with_learned_words(trained: Config) -> None:
-    made = generate_captions(generating(trained, captions=8, min_score=0.5), Silent())
-    assert len(made) == 24
+    made = generate_captions(generating(trained, captions=4, min_score=0.5), Silent())
+    assert len(made) >= 9  # the toy language has few captions for a template, and none is written twice
     assert all(len(caption.boxes) == {"8072285": 3}.get(caption.template_id, 2) for caption in made)
     assert all(0 < caption.score <= 1 for caption in made)
     simply = [caption.boxes for caption in made if caption.template_id == "one-does-not-simply"]
-    assert sum(boxes[0] == "one does not simply" for boxes in simply) >= 6
+    assert sum(boxes[0] == "one does not simply" for boxes in simply) >= 2
 
 
 def test_a_seed_repeats_the_captions_and_another_does_not(trained: Config) -> None:
@@ -311,7 +311,7 @@ def test_captions_that_say_nothing_are_counted_and_never_returned(
     progress = Recorder()
     with pytest.raises(MemeloomError, match="every caption came out empty"):
         generate_captions(generating(trained, model=str(model_copy), captions=2), progress)
-    assert progress.counts == {"written": 0, "empty": 6}
+    assert progress.counts == {"written": 0, "empty": 6, "repeated": 0}
 
 
 def _make_silent(folder: Path) -> None:

@@ -29,11 +29,15 @@ class Censor:
 
     def allows(self, draft: Draft) -> bool:
         """Whether `draft` may stand like this; counted if not."""
-        text = "\n".join(draft.written().texts) if draft.done else draft.text.replace(self._separator, "\n")
-        open_ended = self._grows and not draft.done
-        said = any(each.end < len(text) or not open_ended for each in self._words.find(text))
-        self.refused += said
-        return not said
+        whole = "\n".join(draft.written().texts) if draft.done else None
+        allowed = self.passes(draft.text) if whole is None else not self._words.find(whole)
+        self.refused += not allowed
+        return allowed
+
+    def passes(self, text: str) -> bool:
+        """Whether a caption may begin with `text`, in which the separator ends boxes."""
+        found = self._words.find(text.replace(self._separator, "\n"))
+        return not any(each.end < len(text) or not self._grows for each in found)
 
 
 def _words_grow(model: Captioner) -> bool:

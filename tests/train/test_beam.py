@@ -1,0 +1,208 @@
+"""The search for captions, held against every caption there is."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tests.train.writing_table import SEPARATOR, TableCaptioner, template
+from train.characters import Alphabet
+from train.contract import Captioner, Prompt
+from train.convnet.model import ConvnetCaptioner
+from train.convnet.network import build_convnet
+from train.decoding.beam import Search, search_captions
+from train.decoding.choose import by_threshold, greedily
+from train.decoding.draft import Written
+from train.decoding.write import write_captions
+
+WORDS = ("a", "b", " ", SEPARATOR)
+EVERYTHING = 10_000
+
+
+def table(words: Sequence[str], *places: Sequence[Sequence[float]]) -> TableCaptioner:
+    """With these probabilities: (place, after, token)."""
+    with np.errstate(divide="ignore"):
+        return TableCaptioner(words, {"61533": np.log(np.array(places, np.float32))})
+
+
+def search(
+    model: Captioner, prompts: Sequence[Prompt], wanted: Search, captions: int = 1, most: int = 6, seed: int = 1
+) -> list[list[Written]]:
+    rng = np.random.default_rng(seed)
+    return search_captions(model, prompts, wanted, captions=captions, max_characters=most, rng=rng)
+
+
+def ranked(
+    model: TableCaptioner, prompt: Prompt, most: int, penalty: float
+) -> list[tuple[tuple[str, ...], float, float]]:
+    """Every text there is, best first: its boxes, what it is ranked by, and its score."""
+    best: dict[tuple[str, ...], tuple[float, float]] = {}
+    for tokens, likelihood in model.every_caption(prompt, most):
+        boxes = tuple(box.strip() for box in (prompt.start + model.text(tokens)).split(SEPARATOR)[:-1])
+        found = (likelihood / len(tokens) ** penalty, float(np.exp(likelihood / len(tokens))))
+        if any(boxes):
+            best[boxes] = max(best.get(boxes, found), found)
+    return sorted(((boxes, *found) for boxes, found in best.items()), key=lambda each: -each[1])
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize(("boxes", "start"), [(1, ""), (2, ""), (2, "ab|"), (3, "b")])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_beam_as_wide_as_everything_finds_the_best_of_all_captions(
+    boxes: int, start: str, penalty: float, seed: int
+) -> None:
+    model = TableCaptioner.drawn(WORDS, seed)
+    prompt = Prompt(template(boxes), start)
+    expected = ranked(model, prompt, 6, penalty)[:12]
+    (found,) = search(model, [prompt], Search(EVERYTHING, penalty), captions=len(expected))
+    assert len(expected) >= 7
+    assert [made.texts for made in found] == [texts for texts, _, _ in expected]
+    assert [made.score for made in found] == pytest.approx([score for _, _, score in expected], rel=1e-5)
+    assert not any(made.cut for made in found)
+
+
+def test_the_conv_net_is_searched_as_the_table_is() -> None:
+    alphabet = Alphabet(("a", "b", SEPARATOR))
+    network = build_convnet(3, filters=8, embedding=4, sequence_length=32, dropout=0, seed=3)
+    model = ConvnetCaptioner(network, alphabet, (template(1),), SEPARATOR)
+    prompt = Prompt(template(1))
+    texts = [""]
+    likely: dict[str, float] = {"": 0.0}
+    for _ in range(4):
+        following = model.open_sheet([Prompt(template(1), text) for text in texts]).scores()
+        likely |= {
+            text + letter: likely[text] + float(log)
+            for text, logs in zip(texts, following, strict=True)
+            for letter, log in zip(alphabet.characters, logs, strict=True)
+        }
+        texts = [text + letter for text in texts for letter in "ab"]
+    closed = [text for text in likely if text.endswith(SEPARATOR) and text != SEPARATOR]
+    best = sorted(closed, key=lambda text: -likely[text] / len(text) ** 0.7)[:5]
+    (found,) = search(model, [prompt], Search(3**4, 0.7), captions=5, most=4)
+    assert [made.texts[0] for made in found] == [text.rstrip(SEPARATOR) for text in best]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_beam_without_a_length_penalty_is_greedy(seed: int) -> None:
+    model = TableCaptioner.drawn(WORDS, seed)
+    prompt = Prompt(template(2), "a")
+    greedy = write_captions(model, [prompt], greedily, max_characters=20, rng=np.random.default_rng(1))
+    assert search(model, [prompt], Search(1, 0.0), most=20) == [greedy]
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_a_search_ends_when_the_boxes_are_closed_at_every_width(width: int) -> None:
+    model = table(("a", SEPARATOR), [[0.1, 0.9], [0.5, 0.5], [0.95, 0.05]])
+    (found,) = search(model, [Prompt(template(1))], Search(width, 0.7), most=100)
+    assert [made.texts for made in found] == [("a",)]
+    # 0.95 * 0.9 over two tokens; the rest of 0.095 would need more than 100 tokens to be better.
+    assert len(model.steps) < 6
+
+
+def test_a_search_goes_on_while_a_longer_caption_can_still_win() -> None:
+    # Half of all are "a|"; one in ten begins with "b" and is then bound to become "bbbbbbb|".
+    after_a, after_b, any_after = [0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.5, 0.1, 0.4]
+    model = table(
+        ("a", "b", SEPARATOR),
+        *[[after_a, after_b, any_after, any_after]] * 7,
+        [after_a, [0.0, 0.0, 1.0], any_after, any_after],
+    )
+    prompt = Prompt(template(1))
+    by_mean, by_sum = (search(model, [prompt], Search(3, penalty), most=8)[0][0] for penalty in (1.0, 0.0))
+    assert (by_mean.texts, by_sum.texts) == (("bbbbbbb",), ("a",))
+    assert by_mean.texts == ranked(model, prompt, 8, 1.0)[0][0]
+    assert by_sum.texts == ranked(model, prompt, 8, 0.0)[0][0]
+
+
+def test_many_prompts_side_by_side_are_searched_as_each_alone() -> None:
+    names = ("1", "2", "3")
+    model = TableCaptioner.drawn(WORDS, 4, names)
+    prompts = [
+        Prompt(template(boxes, name), start) for name in names for boxes in (1, 2) for start in ("", "a", "b a")
+    ] * 8
+    wanted = Search(3, 0.7)
+    together = search(model, prompts, wanted, captions=3, most=20)
+    assert max(model.steps) > 100
+    assert len(set(model.steps)) > 2  # what is over leaves the sheet
+    alone = [search(model, [prompt], wanted, captions=3, most=20)[0] for prompt in prompts]
+    assert together == alone
+
+
+def test_the_captions_of_a_search_are_distinct_and_say_something() -> None:
+    model = TableCaptioner.drawn((" ", "a", SEPARATOR), 7)
+    (found,) = search(model, [Prompt(template(2))], Search(40, 0.7), captions=8, most=8)
+    texts = [made.texts for made in found]
+    assert len(set(texts)) == len(texts) == 8
+    assert not any(made.empty for made in found)
+
+
+def test_what_is_cut_off_comes_behind_what_is_complete() -> None:
+    model = table(("a", SEPARATOR), [[0.98, 0.02], [0.5, 0.5], [0.9, 0.1]])
+    (found,) = search(model, [Prompt(template(1))], Search(4, 0.0), captions=4, most=3)
+    assert [(made.texts, made.cut, made.empty) for made in found] == [
+        (("a",), False, False),
+        (("aa",), False, False),
+        (("aaa",), True, False),
+        (("",), False, True),
+    ]
+
+
+def shares(captions: Sequence[Written]) -> dict[tuple[str, ...], float]:
+    return {texts: count / len(captions) for texts, count in Counter(made.texts for made in captions).items()}
+
+
+def assert_alike(first: dict[tuple[str, ...], float], second: dict[tuple[str, ...], float], within: float) -> None:
+    assert sum(abs(first.get(texts, 0) - second.get(texts, 0)) for texts in first | second) / 2 < within
+
+
+def test_method_three_with_one_beam_is_method_two() -> None:
+    model = TableCaptioner.drawn(WORDS, 5)
+    prompts = [Prompt(template(1))] * 4000
+    found = [made for (made,) in search(model, prompts, Search(1, 0.7, 0.2), most=3)]
+    rng = np.random.default_rng(2)
+    written = write_captions(model, prompts, by_threshold(0.2), max_characters=3, rng=rng)
+    assert 5 < len(shares(written)) < 30
+    assert_alike(shares(found), shares(written), 0.05)
+
+
+def slowly(model: TableCaptioner, width: int, min_score: float, most: int, rng: random.Random) -> str:
+    """Method 3 as the article's own words have it, for a template of one box; the likeliest text in the end."""
+    texts: list[tuple[float, str]] = [(1.0, "")]
+    closed: list[tuple[float, str]] = []
+    while texts and len(texts[0][1]) < most:
+        longer = []
+        for probability, text in texts:
+            row = model.tables["61533"][len(text), model.words.index(text[-1]) if text else len(model.words)]
+            longer += [
+                (probability * float(np.exp(log)), text + word) for log, word in zip(row, model.words, strict=True)
+            ]
+        bar = rng.uniform(min_score, 1) * max(longer)[0]
+        passed = [each for each in longer if each[0] >= bar]
+        picked = rng.sample(passed, min(len(passed), width - len(closed)))
+        closed += [each for each in picked if each[1].endswith(SEPARATOR)]
+        texts = [each for each in picked if not each[1].endswith(SEPARATOR)]
+    return max(closed or texts)[1]
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_method_three_picks_as_the_article_does(width: int) -> None:
+    # No blanks: the article does not care for captions that say the same.
+    model = TableCaptioner.drawn(("a", "b", "c", SEPARATOR), 1)
+    model.tables["61533"][0, -1, -1] = -50  # nor for those that say nothing
+    chance = random.Random(3)
+    expected = [slowly(model, width, 0.05, 4, chance) for _ in range(4000)]
+    found = search(model, [Prompt(template(1))] * 4000, Search(width, 0.0, 0.05), most=4)
+    reference: dict[tuple[str, ...], float] = {
+        (text.rstrip(SEPARATOR),): count / 4000 for text, count in Counter(expected).items()
+    }
+    assert 5 < len(reference) < 40
+    assert_alike(shares([made for made, *_ in found]), reference, 0.06)
+
+
+def test_method_three_at_its_shyest_is_greedy() -> None:
+    model = TableCaptioner.drawn(WORDS, 6)
+    prompt = Prompt(template(2), "a")
+    greedy = write_captions(model, [prompt], greedily, max_characters=20, rng=np.random.default_rng(1))
+    assert search(model, [prompt], Search(4, 0.7, 1.0), most=20) == [greedy]

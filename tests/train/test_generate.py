@@ -1,0 +1,177 @@
+"""The stage that writes captions: what is asked for, what is counted, what is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli.main import main
+from configs.errors import MemeloomError
+from configs.load import load_config
+from configs.progress import Silent
+from configs.schema import Config
+from tests.train.writing_table import template
+from train.characters import Alphabet
+from train.convnet.model import ConvnetCaptioner
+from train.convnet.network import build_convnet
+from train.generate import generate_captions
+from train.model_folder import write_model
+
+# Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+METHODS = ("greedy", "threshold", "sample", "beam", "sampled-beam")
+TEMPLATES = tuple(template(boxes, name) for boxes, name in ((2, "61533"), (3, "doge"), (1, "12")))
+
+
+class Recorder(Silent):
+    """Remembers the tallies."""
+
+    def __init__(self) -> None:
+        self.units = 0
+        self.counts: dict[str, int] = {}
+
+    def advance(self, n: int = 1, **counts: int) -> None:
+        self.units += n
+        self.counts |= counts
+
+
+def keep(folder: Path, letters: str, change: Callable[[Any], None] = lambda network: None) -> Path:
+    """A model that nobody trained, in a folder."""
+    network = build_convnet(len(letters), filters=8, embedding=4, sequence_length=32, dropout=0, seed=3)
+    change(network)
+    write_model(
+        folder, ConvnetCaptioner(network, Alphabet(tuple(letters)), TEMPLATES, "|"), {}, load_config(None, [], {})
+    )
+    return folder
+
+
+def leaning(letters: str, likely: str) -> Callable[[Any], None]:
+    """A change that makes a network write these letters, with the same chance, and hardly another."""
+
+    def change(network: Any) -> None:
+        kernel, _ = network.layers[-1].get_weights()
+        bias = np.array([0.0 if letter in likely else -9.0 for letter in letters], np.float32)
+        network.layers[-1].set_weights([np.zeros_like(kernel), bias])
+
+    return change
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return keep(tmp_path_factory.mktemp("model"), "abcdefgh |")
+
+
+def settings(model: Path, *more: str, **changes: Any) -> Config:
+    wanted = {"model": str(model), "seed": 1, "max_characters": 24, **changes}
+    return load_config(None, [*(f"generate.{key}={json.dumps(value)}" for key, value in wanted.items()), *more], {})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_writes_different_captions_of_the_templates_boxes(model: Path, method: str) -> None:
+    progress = Recorder()
+    made = generate_captions(settings(model, method=method, captions=4), progress)
+    each = 1 if method == "greedy" else 4
+    assert [caption.template_id for caption in made] == [
+        known for known in ("61533", "doge", "12") for _ in range(each)
+    ]
+    assert len({(caption.template_id, caption.boxes) for caption in made}) == 3 * each
+    assert all(len(caption.boxes) == {"61533": 2, "doge": 3, "12": 1}[caption.template_id] for caption in made)
+    assert all(0 < caption.score < 1 for caption in made)
+    assert progress.units == 3 * each
+    assert progress.counts == {"written": 3 * each, "empty": 0, "repeated": 0}
+
+
+@pytest.mark.parametrize("method", ["threshold", "sample", "sampled-beam"])
+def test_a_seed_repeats_what_chance_wrote(model: Path, method: str) -> None:
+    first, again, other = (generate_captions(settings(model, method=method, seed=seed), Silent()) for seed in (5, 5, 6))
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_begins_with_the_start_text(model: Path, method: str) -> None:
+    made = generate_captions(settings(model, method=method, templates=["doge"], start="AB|c"), Silent())
+    assert all(caption.boxes[0] == "ab" and caption.boxes[1].startswith("c") for caption in made)
+
+
+def test_more_captions_than_beams_widen_the_search(model: Path) -> None:
+    made = generate_captions(settings(model, method="beam", captions=7, beam_width=2, templates=["12"]), Silent())
+    assert len(made) == 7
+    alone = generate_captions(settings(model, method="beam", captions=7, beam_width=7, templates=["12"]), Silent())
+    assert made == alone
+
+
+def test_captions_that_say_the_same_are_written_once_and_counted(tmp_path: Path) -> None:
+    # Two letters and two boxes: "a", "" and "", "a" and the like.
+    letters = "a |"
+    model = keep(tmp_path, letters, leaning(letters, "a|"))
+    progress = Recorder()
+    made = generate_captions(
+        settings(model, method="sample", captions=40, max_characters=3, templates=["12"]), progress
+    )
+    assert sorted(caption.boxes for caption in made) == [("a",), ("aa",), ("aaa",)]
+    assert progress.counts["written"] == 3
+    assert progress.counts["empty"] + progress.counts["repeated"] == 37
+    assert min(progress.counts.values()) > 0
+
+
+def test_what_is_refused_is_counted_and_never_written(tmp_path: Path) -> None:
+    letters = "abc |"
+    model = keep(tmp_path, letters, leaning(letters, letters))
+    listed = ("dataset.profanity_deny=[ab, b]", "generate.max_characters=12")
+    progress = Recorder()
+    made = generate_captions(settings(model, *listed, method="sample", captions=20, safe=True), progress)
+    assert len(made) == 60
+    assert progress.counts["refused"] > 0
+    assert not {"ab", "b"} & {word for caption in made for box in caption.boxes for word in box.split()}
+    anyhow = generate_captions(settings(model, *listed, method="sample", captions=20), Silent())
+    assert {"ab", "b"} & {word for caption in anyhow for box in caption.boxes for word in box.split()}
+
+
+def test_a_start_text_that_says_what_is_refused_is_an_error(tmp_path: Path) -> None:
+    letters = "abc |"
+    model = keep(tmp_path, letters)
+    wanted = settings(model, "dataset.profanity_deny=[ab]", safe=True, start="ab c")
+    with pytest.raises(MemeloomError, match=r"generate\.start says a word that generate\.safe refuses"):
+        generate_captions(wanted, Silent())
+
+
+def test_a_model_that_has_nothing_else_to_say_is_an_error_that_tells_why(tmp_path: Path) -> None:
+    model = keep(tmp_path, "ab |")
+    wanted = settings(model, "dataset.profanity_deny=[a, b]", method="sample", safe=True, max_characters=1)
+    with pytest.raises(MemeloomError, match=r"no caption was left, and \d+ words were refused"):
+        generate_captions(wanted, Silent())
+
+
+def call(model: Path, *arguments: str) -> int | str | None:
+    """The exit code."""
+    with pytest.raises(SystemExit) as left:
+        main(["generate", "--model", str(model), "--seed", "1", *arguments])
+    return left.value.code
+
+
+def test_the_command_line_takes_the_method_and_its_numbers(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not call(
+        model, "12", "--method", "sample", "--temperature", "0.5", "--top-k", "3", "--top-p", "0.9", "--json"
+    )
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    wanted = settings(model, method="sample", temperature=0.5, top_k=3, top_p=0.9, templates=["12"], max_characters=100)
+    expected = generate_captions(wanted, Silent())
+    assert [(row["boxes"], row["score"]) for row in rows] == [(list(each.boxes), each.score) for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--temperature", "0.5"), "--temperature does nothing with --method threshold; it is for sample"),
+        (("--method", "sample", "--beam-width", "3"), "it is for beam and sampled-beam"),
+    ],
+)
+def test_a_number_that_the_method_does_not_know_is_a_usage_error(
+    model: Path, given: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(model, *given) == 2
+    assert said in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,139 @@
+"""Captions written side by side come as often as the probabilities say, with one compiled call a token."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from configs.load import load_config
+from tests.train.writing_table import SEPARATOR, TableCaptioner, template
+from train.backend import keras
+from train.characters import Alphabet
+from train.contract import Captioner, Prompt
+from train.convnet.model import ConvnetCaptioner
+from train.convnet.network import build_convnet
+from train.decoding.choose import by_sampling, greedily
+from train.decoding.draft import Written, worth_keeping
+from train.decoding.method import open_method
+from train.decoding.write import write_captions
+
+WORDS = ("a", "b", SEPARATOR)
+METHODS = ("greedy", "threshold", "sample", "beam", "sampled-beam")
+
+
+def sampled(model: Captioner, prompts: Sequence[Prompt], most: int, seed: int = 1) -> list[Written]:
+    return write_captions(model, prompts, by_sampling(), max_characters=most, rng=np.random.default_rng(seed))
+
+
+def tiny_convnet(letters: str = "abcdefgh |", filters: int = 8) -> ConvnetCaptioner:
+    network = build_convnet(len(letters), filters=filters, embedding=4, sequence_length=32, dropout=0, seed=3)
+    return ConvnetCaptioner(network, Alphabet(tuple(letters)), (template(2),), SEPARATOR)
+
+
+def test_every_caption_comes_as_often_as_its_probability_says() -> None:
+    model = TableCaptioner.drawn(WORDS, 3, ("1", "2"))
+    # Different templates and start texts, so that captions end at different steps and the sheet shrinks.
+    prompts = [Prompt(template(1, "1")), Prompt(template(2, "2"), "b")]
+    made = sampled(model, prompts * 6000, 5)
+    assert len(set(model.steps)) > 2
+    for at, prompt in enumerate(prompts):
+        found = Counter(caption.texts for caption in made[at::2] if not caption.cut)
+        expected: Counter[tuple[str, ...]] = Counter()
+        for tokens, likelihood in model.every_caption(prompt, 5):
+            expected[tuple((prompt.start + model.text(tokens)).split(SEPARATOR)[:-1])] += float(np.exp(likelihood))  # type: ignore[assignment]
+        assert found.keys() <= expected.keys()
+        for texts, share in expected.items():
+            assert found[texts] / 6000 == pytest.approx(share, abs=0.025)
+
+
+def test_the_score_is_the_geometric_mean_of_what_was_drawn() -> None:
+    model = TableCaptioner.drawn(WORDS, 3)
+    prompt = Prompt(template(2), "a")
+    by_texts = {
+        tuple((prompt.start + model.text(tokens)).split(SEPARATOR)[:-1]): np.exp(likelihood / len(tokens))
+        for tokens, likelihood in model.every_caption(prompt, 6)
+    }
+    made = [caption for caption in sampled(model, [prompt] * 50, 6) if not caption.cut]
+    assert len(made) > 5
+    assert [caption.score for caption in made] == pytest.approx([by_texts[caption.texts] for caption in made])
+
+
+def test_a_caption_is_closed_where_no_more_characters_fit() -> None:
+    model = TableCaptioner(("a", "bb", SEPARATOR), {"61533": np.log(np.full((1, 4, 3), 1 / 3, np.float32))})
+    made = sampled(model, [Prompt(template(2))] * 300, 4)
+    assert all(len("|".join(caption.texts).rstrip("|")) <= 4 for caption in made)
+    assert {caption.texts for caption in made if caption.cut} >= {("aaaa", ""), ("aaa", ""), ("bbbb", "")}
+    assert not next(caption for caption in made if caption.texts == ("bb", "")).cut
+
+
+def test_a_template_whose_boxes_are_filled_gets_nothing_more() -> None:
+    model = TableCaptioner.drawn(WORDS, 3)
+    (made,) = sampled(model, [Prompt(template(2), "a|b|")], 20)
+    assert (made.texts, made.cut, model.steps) == (("a", "b"), False, [])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("start", ["", "ab c|d"])
+def test_no_method_predicts_token_by_token(method: str, start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def predict(*_: Any, **__: Any) -> None:
+        raise AssertionError("predict was called")
+
+    for name in ("predict", "predict_on_batch", "predict_step"):
+        monkeypatch.setattr(keras.Model, name, predict)
+    model = tiny_convnet()
+    compiled, calls = model.following, []
+
+    def following(*parts: Any) -> Any:
+        calls.append(len(parts[0]))
+        return compiled(*parts)
+
+    monkeypatch.setattr(model, "following", following)
+    settings = load_config(None, [f"generate.method={method}", "generate.max_characters=24"], {}).generate
+    write = open_method(model, settings, np.random.default_rng(1))
+    captions = 1 if method == "greedy" else 3
+    made = write([Prompt(template(boxes), start) for boxes in (2, 3)] * 2, captions)
+    assert all(len(found) == captions for found in made)
+    assert all(caption.texts[0].startswith(start[:4]) for found in made for caption in found)
+    # One call a character, for all captions together.
+    assert 0 < len(calls) <= 24 - len(start)
+
+
+def test_the_conv_net_says_the_same_of_a_text_written_and_a_text_read() -> None:
+    model = tiny_convnet()
+    rng = np.random.default_rng(2)
+    sheet = model.open_sheet([Prompt(template(3), "ab")] * 3)
+    rows = ["ab"] * 3
+    for _ in range(30):  # longer than the network sees
+        tokens = rng.integers(0, len(model.alphabet), 3)
+        sheet.append(tokens)
+        kept = rng.integers(0, 3, 3)
+        sheet.keep(kept)
+        rows = [rows[row] + model.text([int(tokens[row])]) for row in kept]
+        read = model.open_sheet([Prompt(template(3), text) for text in rows])
+        np.testing.assert_allclose(sheet.scores(), read.scores(), rtol=1e-5, atol=1e-5)
+
+
+def test_greedy_and_the_conv_net_write_what_its_scores_say() -> None:
+    model = tiny_convnet()
+    (made,) = write_captions(model, [Prompt(template(1))], greedily, max_characters=12, rng=np.random.default_rng(1))
+    text = ""
+    while len(text) < 12 and not text.endswith(SEPARATOR):
+        (scores,) = model.open_sheet([Prompt(template(1), text)]).scores()
+        text += model.alphabet.characters[int(scores.argmax())]
+    assert made.texts == (text.rstrip(SEPARATOR).strip(),)
+
+
+def test_a_sheet_is_halved_when_half_of_it_will_do() -> None:
+    wanted = np.zeros(64, bool)
+    wanted[[7, 40]] = True
+    kept = worth_keeping(wanted)
+    assert kept is not None
+    assert (len(kept), kept[:2].tolist()) == (8, [7, 40])
+    wanted[:33] = True
+    assert worth_keeping(wanted) is None
+    assert worth_keeping(np.zeros(8, bool)) is None
+    fewer = worth_keeping(np.array([False, True, False, False]), rows=5)
+    assert fewer is not None
+    assert fewer.tolist() == [1, 0]

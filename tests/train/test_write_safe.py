@@ -1,0 +1,128 @@
+"""What a censor refuses is never written, whatever the method, and what it has nothing against comes as before."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from configs.load import load_config
+from dataset.steps.profanity import WordList
+from tests.train.writing_table import SEPARATOR, TableCaptioner, template
+from train.contract import Captioner, Prompt
+from train.decoding.beam import Search, search_captions
+from train.decoding.choose import Chooser, by_sampling, by_threshold, greedily
+from train.decoding.draft import Written
+from train.decoding.method import open_method
+from train.decoding.safe import Censor
+from train.decoding.write import write_captions
+
+METHODS = ("greedy", "threshold", "sample", "beam", "sampled-beam")
+
+
+@pytest.fixture(scope="module")
+def zebra() -> WordList:
+    return WordList(tiers=(), deny=("zebra",))
+
+
+def chain(words: Sequence[str], follows: dict[str, dict[str, float]], joint: str = "") -> TableCaptioner:
+    """`follows[word]` are the probabilities of the next word; "" is the beginning. Others are followed by the end."""
+    table = np.zeros((1, len(words) + 1, len(words)), np.float32)
+    for row, word in enumerate((*words, "")):
+        for following, probability in follows.get(word, {SEPARATOR: 1.0}).items():
+            table[0, row, words.index(following)] = probability
+    with np.errstate(divide="ignore"):
+        return TableCaptioner(words, {"61533": np.log(table)}, joint)
+
+
+def spelled(last: dict[str, float], behind: dict[str, dict[str, float]] | None = None) -> TableCaptioner:
+    """Spells zebra, and goes on with `last`."""
+    follows = {before: {letter: 1.0} for before, letter in pairwise(["", *"zebra"])}
+    return chain((*"zebrast !", SEPARATOR), {**follows, "a": last, **(behind or {})})
+
+
+def write(
+    model: Captioner, censor: Censor | None, choose: Chooser = greedily, most: int = 30, times: int = 1
+) -> list[Written]:
+    prompts, rng = [Prompt(template(1))] * times, np.random.default_rng(1)
+    return write_captions(model, prompts, choose, max_characters=most, rng=rng, censor=censor)
+
+
+def test_the_next_best_takes_the_place_of_what_would_complete_a_word(zebra: WordList) -> None:
+    model = spelled({" ": 0.6, SEPARATOR: 0.2, "!": 0.15, "t": 0.05}, {" ": {SEPARATOR: 1.0}})
+    assert write(model, None)[0].texts == ("zebra",)
+    censor = Censor(zebra, model)
+    (made,) = write(model, censor)
+    assert (made.texts, made.cut) == (("zebrat",), False)
+    assert censor.refused == 3
+
+
+def test_a_word_that_only_begins_like_a_listed_one_is_written(zebra: WordList) -> None:
+    model = spelled({"t": 1.0}, {"t": {"s": 1.0}})
+    censor = Censor(zebra, model)
+    assert write(model, censor)[0].texts == ("zebrats",)
+    assert censor.refused == 0
+
+
+def test_a_word_that_is_complete_because_nothing_more_fits_is_refused(zebra: WordList) -> None:
+    model = spelled({" ": 1.0}, {"r": {"a": 0.9, "s": 0.1}, "s": {"t": 1.0}})
+    assert write(model, Censor(zebra, model), most=5)[0].texts == ("zebrs",)
+
+
+def test_a_caption_that_cannot_go_on_comes_out_empty(zebra: WordList) -> None:
+    model = spelled({" ": 1.0})
+    (made,) = write(model, Censor(zebra, model))
+    assert (made.empty, made.cut) == (True, True)
+
+
+def test_whole_words_are_refused_at_once(zebra: WordList) -> None:
+    # Behind it there would be no way out.
+    model = chain(
+        ("the", "zebra", "horse", SEPARATOR), {"": {"the": 1.0}, "the": {"zebra": 0.8, "horse": 0.2}}, joint=" "
+    )
+    censor = Censor(zebra, model)
+    assert write(model, censor)[0].texts == ("the horse",)
+    assert censor.refused == 1
+
+
+@pytest.mark.parametrize("choose", [by_sampling(), by_threshold(0.0), by_sampling(0.7, top_k=3)])
+def test_chance_never_finds_a_way_around(choose: Chooser, zebra: WordList) -> None:
+    model = spelled({" ": 0.4, SEPARATOR: 0.3, "s": 0.3}, {" ": {"z": 0.5, "t": 0.5}, "s": {" ": 1.0}})
+    said = ["zebra" in caption.texts[0].split() for caption in write(model, None, choose, times=400)]
+    assert any(said)
+    kept = write(model, Censor(zebra, model), choose, times=400)
+    assert not any("zebra" in caption.texts[0].replace("!", " ").split() for caption in kept)
+    assert len({caption.texts for caption in kept}) > 2
+
+
+@pytest.mark.parametrize("boxes", [1, 2])
+def test_a_wide_beam_finds_the_best_of_what_is_allowed(boxes: int) -> None:
+    words = WordList(tiers=(), deny=("ab", "b"))
+    model = TableCaptioner.drawn(("a", "b", " ", SEPARATOR), 3)
+    prompt, censor = Prompt(template(boxes)), Censor(words, model)
+    best: dict[tuple[str, ...], float] = {}
+    for tokens, likelihood in model.every_caption(prompt, 6):
+        texts = tuple(box.strip() for box in model.text(tokens).split(SEPARATOR)[:-1])
+        if any(texts) and not words.find("\n".join(texts)):
+            best[texts] = max(best.get(texts, -np.inf), likelihood / len(tokens) ** 0.7)
+    expected = sorted(best, key=lambda texts: -best[texts])[:8]
+    (found,) = search_captions(
+        model, [prompt], Search(10_000, 0.7), captions=8, max_characters=6, rng=np.random.default_rng(1), censor=censor
+    )
+    assert [made.texts for made in found] == expected
+    assert censor.refused > 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_method_says_what_the_settings_of_the_dataset_list(method: str) -> None:
+    config = load_config(
+        None, [f"generate.method={method}", "generate.min_score=0", "dataset.profanity_deny=[aa, b]"], {}
+    )
+    model = TableCaptioner.drawn(("a", "b", " ", SEPARATOR), 5)
+    censor = Censor.of(config.dataset, model)
+    write = open_method(model, config.generate, np.random.default_rng(1), censor)
+    made = write([Prompt(template(2))] * 40, 3)
+    said = {word for captions in made for caption in captions for text in caption.texts for word in text.split()}
+    assert not said & {"aa", "b"}
+    assert "a" in said
+    assert censor.refused > 0
