@@ -219,6 +219,7 @@ class _Training:
             "device": self._devices.kind,
             "devices": self._devices.count,
             "backend": BACKEND,
+            "dataset": self._dataset.manifest.digest,
             "commit": commit(),
         }
         if better:

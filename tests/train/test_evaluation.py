@@ -21,7 +21,7 @@ from tests.html_page import Page
 from train.characters import Alphabet
 from train.convnet.model import ConvnetCaptioner
 from train.convnet.network import build_convnet
-from train.evaluation.held_out import as_seen_by, read_held_out, rows_of
+from train.evaluation.held_out import Seen, read_held_out, rows_of
 from train.evaluation.likelihood import UNICODE_CHARACTERS
 from train.evaluation.stage import evaluate_models
 from train.evaluation.sweep import measured, real_captions, written_captions
@@ -173,7 +173,7 @@ def test_what_a_model_does_not_know_is_spelled_and_costs_more_than_knowing_it(tm
 def test_a_model_with_another_separator_sees_its_own(tmp_path: Path, data: Manifest) -> None:
     model = blind_model(data, {"/" if each == "|" else each: 1.0 for each in shares(TEXTS)}, "/")
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
-    seen, unknown = as_seen_by(model, held)
+    seen, unknown = Seen(model, held).some(np.arange(len(TEXTS)))
     assert list(seen.texts(model.alphabet)) == [text.replace("|", "/") for text in TEXTS]
     assert unknown.tolist() == [0] * len(TEXTS)
 
@@ -181,7 +181,7 @@ def test_a_model_with_another_separator_sees_its_own(tmp_path: Path, data: Manif
 def test_what_ends_a_box_for_the_model_is_no_character_of_a_text(tmp_path: Path, data: Manifest) -> None:
     model = blind_model(data, dict.fromkeys(shares(TEXTS), 1.0), "e")
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
-    seen, unknown = as_seen_by(model, held)
+    seen, unknown = Seen(model, held).some(np.arange(len(TEXTS)))
     assert list(seen.texts(model.alphabet)) == [text.replace("e", "").replace("|", "e") for text in TEXTS]
     assert unknown.tolist() == [text.count("e") for text in TEXTS]
 
@@ -193,7 +193,7 @@ def test_templates_are_those_of_the_model_and_strangers_stand_behind(
     write_dataset(
         tmp_path / "other", {"train": TRAIN, "test": [("new", ("a", "b")), ("2", ("c", "d")), ("new", ("", "e"))]}
     )
-    seen, _ = as_seen_by(model, read_held_out(tmp_path / "other", "test", None, 1))
+    seen, _ = Seen(model, read_held_out(tmp_path / "other", "test", None, 1)).some(np.arange(3))
     ids = [*(template.id for template in model.templates), "new"]
     assert [ids[row] for row in seen.templates] == ["new", "2", "new"]
     assert (seen.prefixes == model.alphabet.prefixes(ids, seen.prefixes.shape[1])).all()

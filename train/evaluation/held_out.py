@@ -68,32 +68,35 @@ def rows_of(captions: Captions, rows: NDArray[np.int64]) -> Captions:
     )
 
 
-def as_seen_by(model: Captioner, held: HeldOut) -> tuple[Captions, NDArray[np.int64]]:
-    """The captions in the characters and templates of `model`, and how many characters of each it does not know.
+class Seen:
+    """The held-out captions in the characters and templates of a model.
 
-    Those are left out. The separator of the dataset becomes that of the model. Templates that the model never learned
-    are rows behind those that it learned.
+    The separator of the dataset becomes that of the model. Templates that the model never learned are rows behind
+    those that it learned.
     """
-    captions, alphabet, separator = held.captions, model.alphabet, held.manifest.separator
-    known = "".join(held.alphabet.characters)
-    table = np.concatenate([[0], alphabet.encode(known, unknown=0)]).astype(np.uint16)
-    # What the model takes for the end of a box is no character of a text.
-    if model.separator in known:
-        table[known.index(model.separator) + 1] = 0
-    table[known.index(separator) + 1] = alphabet.encode(model.separator)[0]
-    numbers = table[captions.characters]
-    kept = numbers > 0
-    caption = np.repeat(np.arange(len(captions)), captions.lengths)
-    lengths = np.bincount(caption[kept], minlength=len(captions))
-    rows, ids = _template_rows(model, held)
-    seen = Captions(
-        numbers[kept],
-        captions.boxes[kept],
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        rows[captions.templates],
-        alphabet.prefixes(ids, captions.prefixes.shape[1]),
-    )
-    return seen, captions.lengths - lengths
+
+    def __init__(self, model: Captioner, held: HeldOut) -> None:
+        self._captions = held.captions
+        known, separator = "".join(held.alphabet.characters), held.manifest.separator
+        self._numbers = np.concatenate([[0], model.alphabet.encode(known, unknown=0)]).astype(np.uint16)
+        # What the model takes for the end of a box is no character of a text.
+        if model.separator in known:
+            self._numbers[known.index(model.separator) + 1] = 0
+        self._numbers[known.index(separator) + 1] = model.alphabet.encode(model.separator)[0]
+        self._rows, ids = _template_rows(model, held)
+        self._prefixes = model.alphabet.prefixes(ids, held.captions.prefixes.shape[1])
+
+    def some(self, rows: NDArray[np.int64]) -> tuple[Captions, NDArray[np.int64]]:
+        """The captions of these rows, and how many characters of each the model does not know: they are left out."""
+        captions = rows_of(self._captions, rows)
+        numbers = self._numbers[captions.characters]
+        kept = numbers > 0
+        caption = np.repeat(np.arange(len(captions)), captions.lengths)
+        lengths = np.bincount(caption[kept], minlength=len(captions))
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        templates = self._rows[captions.templates]
+        seen = Captions(numbers[kept], captions.boxes[kept], starts, templates, self._prefixes)
+        return seen, captions.lengths - lengths
 
 
 def _template_rows(model: Captioner, held: HeldOut) -> tuple[NDArray[np.int32], list[str]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from train.contract import Captioner
 from train.corpus import Captions
-from train.evaluation.held_out import HeldOut, as_seen_by, rows_of
+from train.evaluation.held_out import HeldOut, Seen
 
 UNICODE_CHARACTERS = 0x110000 - 0x800  # code points without the halves of surrogate pairs
 _AT_ONCE = 1024
@@ -90,12 +90,13 @@ class Likelihood:
 def judged(model: Captioner, held: HeldOut, done: Callable[[int], None]) -> Scores:
     """Let `model` judge the captions, some at a time; `done` is told how many."""
     began = time.perf_counter()
-    seen, unknown = as_seen_by(model, held)
-    count = len(seen)
-    nats, tokens, right = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    seen, count = Seen(model, held), len(held.captions)
+    nats = np.zeros(count)
+    tokens, right, unknown = (np.zeros(count, np.int64) for _ in range(3))
     for first in range(0, count, _AT_ONCE):
         rows = np.arange(first, min(first + _AT_ONCE, count))
-        found = model.judge(rows_of(seen, rows), 0, len(rows))
+        captions, unknown[rows] = seen.some(rows)
+        found = model.judge(captions, 0, len(rows))
         nats[rows], tokens[rows], right[rows] = -found.log_likelihood, found.tokens, found.right
         done(len(rows))
     nats += _spelled(held.captions, unknown, len(model.alphabet))

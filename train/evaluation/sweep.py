@@ -11,9 +11,8 @@ from itertools import islice
 
 import numpy as np
 
-from dataset.formats.registry import FORMATS
 from dataset.manifest import DatasetTemplate
-from dataset.schema import DatasetRecord
+from dataset.texts import Texts, read_texts
 from train.contract import Captioner, Prompt
 from train.decoding.choose import by_sampling
 from train.decoding.write import write_captions
@@ -23,7 +22,6 @@ from train.evaluation.held_out import HeldOut
 from train.evaluation.memory import Found, Memory, normal
 
 _SHOWN = 6
-_AT_ONCE = 4096
 # Captions that the guesser learns from: more than these hardly teach it anything.
 _LEARNED = 200_000
 
@@ -129,20 +127,22 @@ def _pass_by(held: HeldOut, memory: Memory, guesser: TemplateGuesser, done: Call
     rows = {template.id: row for row, template in enumerate(held.templates)}
     every = -(-held.manifest.splits["train"] // _LEARNED)
     place = 0
-    records = _training_records(held)
-    while part := list(islice(records, _AT_ONCE)):
-        memory.look([normal(record.boxes) for record in part], [record.template for record in part])
-        for record in part[-place % every :: every]:
-            if record.template in rows:
-                guesser.learn(rows[record.template], words_of(record.boxes))
-        place += len(part)
-        done(len(part))
-
-
-def _training_records(held: HeldOut) -> Iterator[DatasetRecord]:
-    read = FORMATS[held.manifest.format].read
     for path in held.manifest.paths(held.folder, "train"):
-        yield from read(path)
+        for texts in read_texts(path, held.manifest.format):
+            boxes = list(_boxes(texts, held.manifest.separator))
+            memory.look([normal(each) for each in boxes], texts.templates)
+            for at in range(-place % every, len(boxes), every):
+                guesser.learn(rows[texts.templates[at]], words_of(boxes[at]))
+            place += len(boxes)
+            done(len(boxes))
+
+
+def _boxes(texts: Texts, separator: str) -> Iterator[list[str]]:
+    """The boxes of each caption."""
+    end = 0
+    for length in texts.lengths.tolist():
+        begin, end = end, end + length
+        yield texts.text[begin:end].split(separator)[:-1]
 
 
 def _figures(held: HeldOut, sheaf: Sheaf, found: Sequence[Found], guesser: TemplateGuesser) -> SheafFigures:
