@@ -1,0 +1,228 @@
+"""The parts of fitting, one by one: batches in time, schedules, weights of rows, overflows, and what is told."""
+
+import json
+import math
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from configs.errors import MemeloomError
+from configs.schema import Config, Training
+from dataset.tfrecord import read_records
+from train.contract import Batch
+from train.fitting.devices import Devices
+from train.fitting.feed import Feed
+from train.fitting.history import PLOT, TABLE, write_history
+from train.fitting.learn import Learner, NotANumber
+from train.fitting.lock import locked
+from train.fitting.schedule import learning_rate, rate_at
+from train.fitting.tensorboard import Events
+from train.fitting.whole import Whole, whole
+from train.open_dataset import open_dataset
+
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+Toy: TypeAlias = Callable[..., Config]
+DEVICE: Any = SimpleNamespace(count=1, chief=True, kind="none")
+
+
+def numbered(step: int) -> Batch:
+    return np.full((2, 3), step), np.full(2, step)
+
+
+def course(**changes: Any) -> Training:
+    return Training(
+        **{"batch": 1, "learning_rate": 0.1, "schedule": "constant", "warmup_steps": 0, "clip_norm": None} | changes
+    )
+
+
+def row(step: int, **changes: Any) -> dict[str, Any]:
+    values = {"epoch": step, "step": step, "loss": 3.0 / step, "validation_loss": 4.0 / step, "accuracy": 0.25}
+    more = {"validation_accuracy": 0.125, "learning_rate": 0.5, "examples_per_second": 10.0, "samples": ["a: b"]}
+    return {**values, **more, **changes}
+
+
+def test_batches_come_in_order_and_no_further_than_asked_for() -> None:
+    with Feed(numbered, 5, 9) as feed:
+        assert [int(feed.take()[1][0]) for _ in range(4)] == [5, 6, 7, 8]
+        with pytest.raises(IndexError):
+            feed.take()
+
+
+def test_batches_are_made_while_nobody_waits_for_them() -> None:
+    made = threading.Event()
+
+    def make(step: int) -> Batch:
+        if step == 2:
+            made.set()
+        return numbered(step)
+
+    with Feed(make, 0, 9) as feed:
+        feed.take()
+        # Nobody asked for the third yet.
+        assert made.wait(60)
+
+
+def test_waiting_for_a_batch_is_measured() -> None:
+    asked = threading.Event()
+    rest = threading.Event()
+
+    def make(step: int) -> Batch:
+        asked.wait(60)
+        rest.wait(0.2)
+        return numbered(step)
+
+    with Feed(make, 0, 1) as feed:
+        asked.set()
+        feed.take()
+        assert 0.1 < feed.waited < 60
+
+
+def test_what_goes_wrong_while_a_batch_is_made_reaches_who_takes_it() -> None:
+    def make(step: int) -> Batch:
+        raise MemeloomError(f"no batch {step}")
+
+    with Feed(make, 3, 9) as feed, pytest.raises(MemeloomError, match="no batch 3"):
+        feed.take()
+
+
+def test_a_constant_rate_stays_a_number() -> None:
+    assert learning_rate(course(), 100) == 0.1
+
+
+def test_the_rate_warms_up_and_falls_to_nothing_as_a_cosine() -> None:
+    rate = learning_rate(course(schedule="cosine", warmup_steps=4), 104)
+    assert [rate_at(rate, step) for step in range(5)] == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1])
+    assert rate_at(rate, 54) == pytest.approx(0.05)
+    assert rate_at(rate, 29) == pytest.approx(0.05 * (1 + math.cos(math.pi / 4)))
+    assert rate_at(rate, 104) == rate_at(rate, 999) == pytest.approx(0, abs=1e-8)
+
+
+def test_the_rate_may_warm_up_and_stay() -> None:
+    rate = learning_rate(course(warmup_steps=2), 10)
+    assert [rate_at(rate, step) for step in (0, 1, 2, 9)] == pytest.approx([0.05, 0.1, 0.1, 0.1])
+
+
+def test_a_batch_is_filled_up_with_rows_that_weigh_nothing() -> None:
+    inputs = {"a": np.arange(10).reshape(5, 2), "b": np.arange(5)}
+    filled = whole((inputs, np.arange(5), np.array([1, 1, 1, 1, 0.5])), 0, 3)
+    assert filled.labels.tolist() == [0, 1, 2, 3, 4, 4]
+    assert filled.inputs["a"].shape == (6, 2)
+    assert filled.inputs["b"].tolist() == [0, 1, 2, 3, 4, 4]
+    assert filled.weights.tolist() == [1, 1, 1, 1, 0.5, 0]
+    assert filled.weight == pytest.approx(4.5)
+
+
+def test_a_last_batch_gets_the_size_of_the_others() -> None:
+    filled = whole(numbered(1), 5, 2)
+    assert len(filled.labels) == 6
+    assert filled.weight == pytest.approx(2)
+
+
+class Scripted:
+    """Steps whose losses are known beforehand."""
+
+    def __init__(self, losses: list[float]) -> None:
+        self.losses = iter(losses)
+
+    def learn(self, batch: Whole) -> tuple[Any, Any]:
+        return np.float32(next(self.losses)), np.float32(0.5)
+
+    def settle(self) -> None:
+        pass
+
+
+def learned(losses: list[float], *, may_overflow: bool) -> float:
+    devices: Devices = DEVICE
+    steps: Any = Scripted(losses)
+    with Feed(numbered, 0, len(losses)) as feed:
+        learner = Learner(steps, feed, devices, lambda _: None, may_overflow=may_overflow)
+        return learner.learn(range(len(losses))).loss
+
+
+def test_the_first_loss_that_is_no_number_ends_the_training() -> None:
+    with pytest.raises(NotANumber, match="the loss is not a number after step 3"):
+        learned([1, 2, math.nan, 4, math.nan, 5, 6], may_overflow=False)
+    with pytest.raises(NotANumber, match="the loss is not a number after step 1"):
+        learned([math.inf], may_overflow=False)
+
+
+def test_with_half_precision_a_few_overflows_are_no_alarm_but_many_in_a_row_are() -> None:
+    assert learned([1, math.inf, math.nan, 3], may_overflow=True) == 2
+    assert learned([*[math.inf] * 16, 3, *[math.inf] * 16, 5], may_overflow=True) == 4
+    with pytest.raises(NotANumber, match="after step 18"):
+        learned([1, *[math.inf] * 17], may_overflow=True)
+
+
+def test_the_history_is_a_table_and_a_picture(tmp_path: Path) -> None:
+    write_history(tmp_path, [row(1), row(2), row(3)], "examples")
+    assert (tmp_path / TABLE).read_text().splitlines()[1].startswith("1,1,3.0,4.0,")
+    picture = ET.fromstring((tmp_path / PLOT).read_text())
+    lines = list(picture.iter("{http://www.w3.org/2000/svg}polyline"))
+    # Training and validation for loss and accuracy; learning rate; speed.
+    assert len(lines) == 6
+    assert all(len(line.attrib["points"].split()) == 3 for line in lines)
+    loss, validation = (_heights(line) for line in lines[:2])
+    assert loss == sorted(loss)
+    assert all(one > other for one, other in zip(loss, validation, strict=True))
+
+
+def _heights(line: "ET.Element") -> list[float]:
+    """Of an SVG: from the top."""
+    return [float(point.split(",")[1]) for point in line.attrib["points"].split()]
+
+
+def test_a_history_that_is_told_already_is_not_written_again(tmp_path: Path) -> None:
+    write_history(tmp_path, [row(1)], "examples")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    write_history(tmp_path, [row(1)], "examples")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+def test_tensorboards_own_messages_are_in_the_event_file(tmp_path: Path) -> None:
+    tensorflow = pytest.importorskip("tensorflow")
+    Events(tmp_path, [row(1)])
+    events = Events(tmp_path, [row(1), row(200)])
+    events.add(row(300))
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    assert "tfevents" in path.name
+    first, *rest = [tensorflow.compat.v1.Event.FromString(record) for record in read_records(path)]
+    assert first.file_version == "brain.Event:2"
+    assert [event.step for event in rest] == [1, 200, 300]
+    values = {value.tag: value.simple_value for value in rest[1].summary.value}
+    assert values["loss/training"] == pytest.approx(0.015)
+    assert values["loss/validation"] == pytest.approx(0.02)
+    assert values["learning_rate"] == 0.5
+
+
+def test_two_trainings_in_one_folder_are_one_too_many(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path / "model"),
+        pytest.raises(MemeloomError, match=r"another training writes .*model; wait until it has ended"),
+        locked(tmp_path / "model"),
+    ):
+        pass
+    with locked(tmp_path / "model"):
+        pass
+
+
+def test_the_vocabulary_of_another_dataset_is_refused(toy: Toy, tmp_path: Path) -> None:
+    toy(tmp_path)
+    path = tmp_path / "dataset" / "vocabulary.json"
+    content = json.loads(path.read_text())
+    content["characters"][0], content["characters"][1] = content["characters"][1], content["characters"][0]
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    path.write_text(text)
+    with pytest.raises(MemeloomError, match=r"vocabulary\.json: not the vocabulary of this dataset; build"):
+        open_dataset(tmp_path / "dataset")
+
+
+def test_a_dataset_without_validation_captions_is_refused(tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
+    write_dataset(tmp_path, {"train": [("61533", ("cats", "all the"))]})
+    with pytest.raises(MemeloomError, match="no validation captions; collect more memes"):
+        open_dataset(tmp_path)
