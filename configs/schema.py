@@ -191,12 +191,19 @@ class Convnet(Training):
     dropout: Annotated[float, Field(ge=0, lt=1)]
 
 
+class Gpt2(Training):
+    preset: Annotated[str, Field(min_length=1)]
+    sequence_length: Annotated[int, Field(ge=32)]
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+
+
 class Train(Section):
     dataset: str
     output: str
     restart: bool
-    model: Literal["convnet"]
+    model: Literal["convnet", "gpt2"]
     convnet: Convnet
+    gpt2: Gpt2
     steps: Positive
     steps_per_epoch: Positive
     validation_batches: Positive

@@ -1,0 +1,159 @@
+"""Captions become tokens and texts again, markers stay apart from them, and rows hold every caption once."""
+
+import numpy as np
+import pytest
+
+from train.characters import Alphabet
+from train.corpus import Captions
+from train.gpt2.rows import Rows, cut_pieces, pack, windows
+from train.gpt2.tokens import BEGIN, Tokens, learn_tokens
+
+TEXTS = ["one does not simply|walk into mordor|", "wow|such data|very 2 loss|", "the the the|", "||"]
+ALPHABET = Alphabet.of(sorted(set("".join(TEXTS))))
+NAMES = ("One Does Not Simply", "Doge")
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Tokens:
+    return Tokens(*learn_tokens([*TEXTS, *TEXTS], 300), ALPHABET, "|")
+
+
+def captions(texts: list[str], templates: list[int]) -> Captions:
+    starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
+    characters = ALPHABET.encode("".join(texts))
+    prefixes = ALPHABET.prefixes(["1", "2"], 3)
+    return Captions(characters, np.zeros(len(characters), np.uint8), starts, np.array(templates, np.int32), prefixes)
+
+
+def test_a_new_vocabulary_joins_what_is_frequent(tokens: Tokens) -> None:
+    assert len(tokens) <= 300
+    assert tokens.encode(["the the"]) == [[tokens.vocabulary.index("the"), tokens.vocabulary.index("Ġthe")]]
+
+
+def test_equal_texts_give_equal_vocabularies() -> None:
+    assert learn_tokens(iter(TEXTS), 280) == learn_tokens(iter(TEXTS), 280)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_the_model_is_to_say_reads_as_the_caption(tokens: Tokens, text: str) -> None:
+    ((read, said),) = tokens.streams([text])
+    assert tokens.text(said) == text
+    assert len(read) == len(said)
+
+
+def test_each_box_begins_with_its_own_marker_and_ends_alike(tokens: Tokens) -> None:
+    ((read, said),) = tokens.streams(["wow|wow|wow|"])
+    wow = tokens.encode(["wow"])[0]
+    markers = tokens.marker(np.arange(3)).tolist()
+    assert len(set(markers)) == 3
+    assert read == [token for marker in markers for token in (marker, *wow)]
+    assert said == [*wow, tokens.close] * 3
+
+
+def test_boxes_beyond_the_last_marker_share_it(tokens: Tokens) -> None:
+    assert tokens.marker(np.array([27, 28, 99])).tolist() == [int(tokens.marker(np.array([27]))[0])] * 3
+
+
+def test_it_may_say_the_letters_of_captions_and_nothing_else(tokens: Tokens) -> None:
+    may = {token for token, allowed in zip(tokens.vocabulary, tokens.writable, strict=True) if allowed}
+    said = {token for text in TEXTS for token in tokens.streams([text])[0][1]}
+    assert {tokens.vocabulary[token] for token in said} <= may
+    never = {tokens.vocabulary[int(marker)] for marker in tokens.marker(np.arange(28))} | {BEGIN, "|", "X", "z", "Ã"}
+    assert not never & may
+
+
+def test_letters_of_two_bytes_can_be_said() -> None:
+    alphabet = Alphabet.of(["é", "a", "|"])
+    spoken = Tokens(*learn_tokens(["a|"], 300), alphabet, "|")
+    ((_, said),) = spoken.streams(["aéa|"])
+    assert spoken.writable[said].all()
+    assert spoken.text(said) == "aéa|"
+    assert spoken.text(said[1:2]) == ""
+
+
+def test_a_text_in_the_words_of_a_marker_is_no_marker(tokens: Tokens) -> None:
+    (encoded,) = tokens.encode([f"{BEGIN}1"])
+    assert tokens.begin not in encoded
+    assert not np.isin(encoded, tokens.marker(np.arange(28))).any()
+
+
+@pytest.mark.parametrize(
+    ("read", "fitting"),
+    [
+        ("ONE DOESNOT  SIMPLY", "one doesnot simply"),
+        ("one\ndoes\tnot ", "one does not"),
+        ("  WOW |SUCH", "wow|such"),
+        ("“wow”… ＤＡＴＡ €", "wow data"),
+        ("wow｜wow", "wow wow"),
+        ("wow|", "wow|"),
+        ("", ""),
+    ],
+)
+def test_texts_read_by_ocr_become_what_captions_look_like(tokens: Tokens, read: str, fitting: str) -> None:
+    assert tokens.fitting(read) == fitting
+
+
+def test_a_vocabulary_without_a_byte_is_refused(tokens: Tokens) -> None:
+    with pytest.raises(ValueError, match="lacks the token 'Ċ'"):
+        Tokens([token if token != "Ċ" else "no" for token in tokens.vocabulary], tokens.merges, ALPHABET, "|")
+
+
+@pytest.mark.parametrize("merge", ["q q", "a", "a b c"])
+def test_a_merge_of_what_are_no_tokens_is_refused(tokens: Tokens, merge: str) -> None:
+    with pytest.raises(ValueError, match=f"the merge '{merge}' is not of tokens"):
+        Tokens(tokens.vocabulary, [*tokens.merges, merge], ALPHABET, "|")
+
+
+def test_windows_show_every_token_once_as_new_and_half_of_the_room_before() -> None:
+    assert list(windows(4, 6)) == [(0, 0, 4)]
+    assert list(windows(13, 6)) == [(0, 0, 6), (3, 6, 9), (6, 9, 12), (9, 12, 13)]
+
+
+def test_rows_hold_every_caption_whole_and_only_captions_are_learned(tokens: Tokens) -> None:
+    heads = [tokens.head(name, 16) for name in (*NAMES, None)]
+    texts, templates = TEXTS * 6, [0, 1, 1, 5] * 6
+    rows = Rows(cut_pieces(tokens, heads, captions(texts, templates), 0, 24, window=48), 48, seed=3)
+    inputs, labels, owners = rows.owned(np.arange(len(rows)))
+    for caption, (text, template) in enumerate(zip(texts, templates, strict=True)):
+        ((read, said),) = tokens.streams([text])
+        at = np.argwhere(owners == caption)
+        assert labels[tuple(at.T)].tolist() == said
+        row, first = at[0].tolist()
+        head = heads[min(template, 2)]
+        begin = first - len(head)
+        assert inputs[row, 0, begin : begin + len(head) + len(read)].tolist() == [*head, *read]
+        assert (inputs[row, 1, begin : begin + len(head) + len(read)] == begin).all()
+    assert (rows.batch(np.arange(len(rows)))[2] == (owners >= 0)).all()
+
+
+def test_rows_beyond_the_last_are_empty_and_weigh_nothing(tokens: Tokens) -> None:
+    rows = Rows(cut_pieces(tokens, [tokens.head(None, 16)], captions(["wow|"], [0]), 0, 1, window=48), 48, seed=3)
+    assert len(rows) == 1
+    assert rows.batch(np.array([0, 1]))[2].sum(axis=1).tolist() == [len(tokens.streams(["wow|"])[0][1]), 0]
+
+
+def test_a_caption_longer_than_the_window_is_learned_in_pieces(tokens: Tokens) -> None:
+    long = "walk into mordor such data " * 9 + "|"
+    head = tokens.head("Doge", 16)
+    pieces = cut_pieces(tokens, [head], captions([long], [0]), 0, 1, window=32)
+    assert (np.diff(pieces.starts) <= 32).all()
+    assert len(pieces.captions) > 2
+    assert tokens.text(pieces.said[pieces.said >= 0].tolist()) == long
+    assert all(pieces.read[start : start + len(head)].tolist() == head for start in pieces.starts[:-1])
+
+
+def test_some_captions_go_without_a_name(tokens: Tokens) -> None:
+    heads = [tokens.head("Doge", 16), tokens.head(None, 16)]
+    pieces = cut_pieces(tokens, heads, captions(["wow|"] * 9, [0] * 9), 0, 9, window=48, nameless=4)
+    nameless = [pieces.read[at + 1] != heads[0][1] for at in pieces.starts[:-1]]
+    assert np.flatnonzero(nameless).tolist() == [0, 4, 8]
+
+
+def test_packing_wastes_little_and_puts_every_piece_somewhere() -> None:
+    lengths = np.random.default_rng(5).integers(5, 40, 2000)
+    order, firsts = pack(lengths, 128, seed=1)
+    assert sorted(order.tolist()) == list(range(2000))
+    filled = np.add.reduceat(lengths[order], firsts[:-1])
+    assert filled.max() <= 128
+    assert filled.sum() > 0.95 * 128 * len(filled)
+    assert pack(lengths, 128, seed=2)[0].tolist() != order.tolist()

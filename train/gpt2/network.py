@@ -1,0 +1,103 @@
+"""What GPT-2 computes: packed rows at once for learning and judging, or new tokens behind a cache for writing.
+
+Both walk through the layers of KerasHub's own network, so they share every weight with it. Its `call_with_cache`
+takes all rows to be equally long; here rows of different lengths end at the same column, and each has positions of
+its own. `body` is the network without its head, a `GPT2Backbone`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from train.backend import ACCELERATED, compiled, keras
+
+# XLA is left out on a CPU (`xla=ACCELERATED`): it took 13 s to compile one step of 124 million parameters, which then
+# was no faster than TensorFlow's own kernels.
+
+# The logit of what the model may not say: far below any other, and finite, so that nothing times it is nothing.
+_NEVER = -1e9
+
+
+def packed_logits(body: Any, writable: NDArray[np.bool_], inputs: Any) -> Any:
+    """Logits of what is said next, float32 (rows, width, tokens), for rows of `train.gpt2.rows.Rows`."""
+    ops = keras.ops
+    read, begins = inputs[:, 0], inputs[:, 1]
+    place = ops.arange(inputs.shape[2], dtype="int32")
+    # Every place sees those of its own piece, up to itself.
+    seen = (place[None, None] >= begins[:, :, None]) & (place[None, None] <= place[None, :, None])
+    x = _embedded(body, read, place[None] - begins)
+    for layer in body.transformer_layers:
+        x = layer(x, decoder_attention_mask=seen, use_causal_mask=False)
+    return _logits(body, writable, body.layer_norm(x))
+
+
+def packed_model(body: Any, writable: NDArray[np.bool_], width: int) -> Any:
+    """The Keras model that is fitted: int32 (rows, 2, width) to logits (rows, width, tokens)."""
+    inputs = keras.Input((2, width), dtype="int32", name="rows")
+    return keras.Model(inputs, _Packed(body, writable)(inputs))
+
+
+class _Packed(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
+    def __init__(self, body: Any, writable: NDArray[np.bool_]) -> None:
+        super().__init__(name="packed")
+        self._body, self._writable = body, writable
+
+    def call(self, inputs: Any) -> Any:
+        return packed_logits(self._body, self._writable, inputs)
+
+
+def judging(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
+    """A compiled function of inputs and labels: log-likelihood of each label, and whether it is the first choice."""
+
+    def judge(inputs: Any, labels: Any) -> Any:
+        ops = keras.ops
+        scores = ops.log_softmax(packed_logits(body, writable, inputs), axis=-1)
+        likelihood = ops.squeeze(ops.take_along_axis(scores, labels[..., None], axis=-1), -1)
+        return likelihood, ops.cast(ops.argmax(scores, axis=-1), "int32") == labels
+
+    return compiled(judge, variables=body.variables, xla=ACCELERATED)
+
+
+def reading(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
+    """A compiled function that reads tokens behind those of a cache.
+
+    Arguments: tokens, int32 (rows, new), for the columns `at` …; how many columns before each row are padding, int32
+    (rows,); `at`, int32 (); and the cache, one array a layer (rows, 2, columns, heads, size).
+    Returns log-probabilities of the token after the last column, float32 (rows, tokens), and the new cache.
+    """
+
+    def read(tokens: Any, padding: Any, at: Any, cache: Any) -> Any:
+        ops = keras.ops
+        place = at + ops.arange(tokens.shape[1], dtype="int32")
+        column = ops.arange(cache[0].shape[2], dtype="int32")
+        seen = ops.cast(column[None] >= padding[:, None], "int32")
+        x = _embedded(body, tokens, ops.maximum(place[None] - padding[:, None], 0))
+        after = []
+        for layer, before in zip(body.transformer_layers, cache, strict=True):
+            x, now = layer(
+                x, self_attention_cache=before, self_attention_cache_update_index=at, decoder_padding_mask=seen
+            )
+            after.append(now)
+        logits = _logits(body, writable, body.layer_norm(x[:, -1:]))
+        return ops.log_softmax(logits[:, 0], axis=-1), tuple(after)
+
+    return compiled(read, variables=body.variables, xla=ACCELERATED)
+
+
+def empty_cache(body: Any, rows: int, columns: int) -> tuple[Any, ...]:
+    """The cache of `reading` before anything is read."""
+    shape = (rows, 2, columns, body.num_heads, body.hidden_dim // body.num_heads)
+    return tuple(keras.ops.zeros(shape, dtype=body.compute_dtype) for _ in range(body.num_layers))
+
+
+def _embedded(body: Any, tokens: Any, positions: Any) -> Any:
+    x = body.token_embedding(tokens)
+    x = body.embeddings_add((x, body.position_embedding(x, positions=positions)))
+    return body.embeddings_dropout(x)
+
+
+def _logits(body: Any, writable: NDArray[np.bool_], x: Any) -> Any:
+    logits = keras.ops.cast(body.token_embedding(x, reverse=True), "float32")
+    return keras.ops.where(writable, logits, _NEVER)

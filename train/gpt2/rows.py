@@ -1,0 +1,149 @@
+"""Captions packed into rows of one length, so that hardly a place is padding.
+
+A row holds whole captions with their prompts; each reads only itself, at positions of its own. Which captions share
+a row is fixed by the seed, and the rows of a step by the seed and the step alone.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from train.corpus import Captions
+from train.gpt2.tokens import Tokens
+from train.shuffle import shuffled
+
+_NOT_SAID = -1
+_ENCODED_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Captions behind their prompts, end to end; one that is longer than the window is cut into several pieces.
+
+    read: what the model reads, int32 (places,). said: what it is to say then, int32 (places,); -1 where nothing is
+    learned. starts: where each piece begins, and where the last ends, int64 (pieces + 1,).
+    captions: whose each piece is, counted from the first of them, int64 (pieces,).
+    """
+
+    read: NDArray[np.int32]
+    said: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    captions: NDArray[np.int64]
+
+
+def cut_pieces(
+    tokens: Tokens,
+    heads: Sequence[Sequence[int]],
+    captions: Captions,
+    first: int,
+    last: int,
+    *,
+    window: int,
+    nameless: int | None = None,
+) -> Pieces:
+    """The captions `first` up to `last`, not included, in pieces of at most `window` places.
+
+    heads: what stands before the captions of each template; the last is for templates that have none.
+    nameless: every so many captions take that one, so that the model learns to do without a name.
+    """
+    read, said, starts, owners = array("i"), array("i"), array("q", [0]), array("q")
+    for begin in range(first, last, _ENCODED_AT_ONCE):
+        end = min(begin + _ENCODED_AT_ONCE, last)
+        bounds = (captions.starts[begin : end + 1] - captions.starts[begin]).tolist()
+        together = tokens.alphabet.decode(captions.characters[captions.starts[begin] : captions.starts[end]].tolist())
+        texts = [together[at:until] for at, until in pairwise(bounds)]
+        for caption, (stream, answers) in enumerate(tokens.streams(texts), start=begin):
+            row = min(int(captions.templates[caption]), len(heads) - 1)
+            head = heads[-1 if nameless and caption % nameless == 0 else row]
+            for at, new, until in windows(len(stream), window - len(head)):
+                read.extend((*head, *stream[at:until]))
+                said.extend([_NOT_SAID] * (len(head) + new - at))
+                said.extend(answers[new:until])
+                starts.append(len(read))
+                owners.append(caption - first)
+    return Pieces(
+        np.array(read, np.int32), np.array(said, np.int32), np.array(starts, np.int64), np.array(owners, np.int64)
+    )
+
+
+def windows(length: int, room: int) -> Iterator[tuple[int, int, int]]:
+    """Cut `length` tokens into spans of at most `room`: where each begins, its first new token, and its end.
+
+    All but the first begin with the last half of what fits of the tokens before.
+    """
+    new = 0
+    while new < length:
+        at = max(new - room // 2, 0)
+        until = min(at + room, length)
+        yield at, new, until
+        new = until
+
+
+def pack(lengths: NDArray[np.int64], width: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Put pieces into rows of `width` places, in an order that the seed fixes, each where it fits best.
+
+    Returns the pieces in the order of the rows, (pieces,), and where in them each row begins, (rows + 1,).
+    """
+    rows: list[list[int]] = []
+    with_room: list[list[int]] = [[] for _ in range(width + 1)]
+    for piece in shuffled(np.arange(len(lengths), dtype=np.int64), len(lengths), seed).tolist():
+        need = int(lengths[piece])
+        room = next((room for room in range(need, width) if with_room[room]), width)
+        if with_room[room]:
+            row = with_room[room].pop()
+        else:
+            row = len(rows)
+            rows.append([])
+        rows[row].append(piece)
+        if room > need:
+            with_room[room - need].append(row)
+    order = np.array([piece for row in rows for piece in row], np.int64)
+    return order, np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+
+
+class Rows:
+    """Rows of `width` places that hold pieces; `len` says how many rows."""
+
+    def __init__(self, pieces: Pieces, width: int, seed: int) -> None:
+        self.pieces, self.width = pieces, width
+        self._order, self._firsts = pack(np.diff(pieces.starts), width, seed)
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(self._firsts) - 1
+
+    def batch(self, which: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+        """These rows; those from `len` on are empty.
+
+        inputs: int32 (rows, 2, width): what is read, and at which place of the row its piece begins.
+        labels: what is to be said then, int32 (rows, width). weights: 1 for labels of captions, 0 for those of prompts
+        and padding, float32 (rows, width).
+        """
+        inputs, labels, owners = self.owned(which)
+        return inputs, labels, (owners >= 0).astype(np.float32)
+
+    def owned(self, which: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+        """As `batch`, but in place of weights whose caption each label is of, int64 (rows, width); -1: of none."""
+        pieces = self.pieces
+        inputs = np.zeros((len(which), 2, self.width), np.int32)
+        inputs[:, 1] = np.arange(self.width)
+        labels = np.zeros((len(which), self.width), np.int32)
+        owners = np.full((len(which), self.width), -1, np.int64)
+        for number, row in enumerate(which.tolist()):
+            if row >= len(self):
+                continue
+            at = 0
+            for piece in self._order[self._firsts[row] : self._firsts[row + 1]].tolist():
+                begin, end = int(pieces.starts[piece]), int(pieces.starts[piece + 1])
+                place = slice(at, at + end - begin)
+                said = pieces.said[begin:end]
+                inputs[number, 0, place] = pieces.read[begin:end]
+                inputs[number, 1, place] = at
+                labels[number, place] = np.maximum(said, 0)
+                owners[number, place] = np.where(said == _NOT_SAID, -1, pieces.captions[piece])
+                at += end - begin
+        return inputs, labels, owners
