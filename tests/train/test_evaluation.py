@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,7 +23,7 @@ from train.characters import Alphabet
 from train.convnet.model import ConvnetCaptioner
 from train.convnet.network import build_convnet
 from train.evaluation.held_out import Seen, read_held_out, rows_of
-from train.evaluation.likelihood import UNICODE_CHARACTERS
+from train.evaluation.likelihood import UNICODE_CHARACTERS, Scores, figures
 from train.evaluation.stage import evaluate_models
 from train.evaluation.sweep import measured, real_captions, written_captions
 from train.model_folder import NotAModel, write_model
@@ -148,6 +149,35 @@ def test_how_far_a_model_is_behind_is_judged_by_the_same_captions(compared: Path
     assert 0 < behind["low"] < behind["value"] < behind["high"]
 
 
+def coins(count: int, seed: int = 1) -> Scores:
+    """A caption of one token each, of which three in ten are right, and whose nats vary."""
+    rng = np.random.default_rng(seed)
+    one = np.ones(count, np.int64)
+    right = (np.arange(count) % 10 < 3).astype(np.int64)
+    return Scores(rng.exponential(2.0, count), one, right, one, np.zeros(count, np.int32), 0, 1.0)
+
+
+@pytest.mark.parametrize("count", [500, 8000])
+def test_the_interval_is_as_wide_as_the_law_of_large_numbers_says(tmp_path: Path, data: Manifest, count: int) -> None:
+    scores, held = coins(count), read_held_out(tmp_path / "dataset", "test", None, 1)
+    found = figures(scores, scores, held, seed=1)
+    for interval, deviation in (
+        (found.accuracy, math.sqrt(0.3 * 0.7)),
+        (found.bits_per_character, float(scores.nats.std()) / math.log(2)),
+    ):
+        half = 1.96 * deviation / math.sqrt(count)
+        assert interval.low == pytest.approx(interval.value - half, abs=0.15 * half)
+        assert interval.high == pytest.approx(interval.value + half, abs=0.15 * half)
+
+
+def test_a_model_that_is_always_a_little_worse_is_surely_behind(tmp_path: Path, data: Manifest) -> None:
+    best, held = coins(500), read_held_out(tmp_path / "dataset", "test", None, 1)
+    behind = figures(replace(best, nats=best.nats + 0.01), best, held, seed=1).behind_best
+    assert behind is not None
+    bits = 0.01 / math.log(2)
+    assert (behind.low, behind.value, behind.high) == pytest.approx((bits, bits, bits))
+
+
 def test_what_a_model_does_not_know_is_spelled_and_costs_more_than_knowing_it(tmp_path: Path, data: Manifest) -> None:
     rich = shares(TEXTS)
     poor = {character: share for character, share in rich.items() if character != "k"}
@@ -250,8 +280,8 @@ def test_empty_cut_and_repeated_captions_are_counted(
     real = real_captions(held, 6, seed=1)
     sheaf = written_captions(model, held.templates, real, 0.5, 100, 1)
     passed: list[int] = []
-    _, figures = measured(held, [real, sheaf], passed.append)
-    assert {name: getattr(figures, name) for name in expected} == pytest.approx(expected)
+    _, found = measured(held, [real, sheaf], passed.append)
+    assert {name: getattr(found, name) for name in expected} == pytest.approx(expected)
     assert sum(passed) == len(TRAIN)
 
 
@@ -261,8 +291,8 @@ def test_the_same_evaluation_finds_the_same(compared: Path) -> None:
         found.pop("commit")  # whoever works on the code may commit meanwhile
         for model in found["models"]:
             assert model["likelihood"].pop("seconds") > 0
-            for figures in model["sweep"]:
-                assert figures.pop("captions_per_second") > 0
+            for written in model["sweep"]:
+                assert written.pop("captions_per_second") > 0
         return json.dumps(found)
 
     before, rows = told(), (compared / "board.md").read_text()
@@ -283,9 +313,9 @@ def test_both_reports_hold_the_same_figures(compared: Path) -> None:
         bits = f"{model['likelihood']['bits_per_character']['value']:.3f} ("
         assert bits in page
         assert bits in text
-        for figures in model["sweep"]:
-            assert f"{100 * figures['runs']:.1f} %" in page
-            assert f"{figures['self_bleu']:.3f}" in text
+        for written in model["sweep"]:
+            assert f"{100 * written['runs']:.1f} %" in page
+            assert f"{written['self_bleu']:.3f}" in text
 
 
 def test_the_reports_show_what_strangers_say_and_do_not_obey(tmp_path: Path, write_dataset: WriteDataset) -> None:
