@@ -197,13 +197,26 @@ class Gpt2(Training):
     dropout: Annotated[float, Field(ge=0, lt=1)]
 
 
+class ShowAndTell(Training):
+    weights: Annotated[str, Field(min_length=1)]
+    picture_side: Annotated[int, Field(ge=75)]
+    noise: Fraction
+    max_words: Positive
+    longest: Annotated[int, Field(ge=2)]
+    embedding: Positive
+    units: Positive
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+
+
 class Train(Section):
     dataset: str
     output: str
     restart: bool
-    model: Literal["convnet", "gpt2"]
+    model: Literal["convnet", "gpt2", "show-and-tell"]
+    vectors: str
     convnet: Convnet
     gpt2: Gpt2
+    show_and_tell: ShowAndTell
     steps: Positive
     steps_per_epoch: Positive
     validation_batches: Positive

@@ -1,0 +1,61 @@
+"""A dataset with pictures: each template has its own, and words that go with it."""
+
+import io
+import random
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from dataset.manifest import Manifest, file_sha256
+from dataset.schema import decode_record, encode_record
+from dataset.tfrecord import RecordWriter, read_records
+
+WORDS = {
+    "61533": (("red", "scarlet"), ("roses", "fire")),
+    "one-does-not-simply": (("green",), ("grass", "frogs", "leaves")),
+    "8072285": (("wow",), ("such", "very"), ("blue", "sky")),
+}
+
+
+def drawn(template: str) -> NDArray[np.uint8]:
+    """The picture of a template: a pattern of its own, RGB (90, 120, 3)."""
+    rng = np.random.default_rng(int(sha256(template.encode()).hexdigest()[:8], 16))
+    tiles = rng.integers(0, 256, (3, 4, 3), np.uint8)
+    return np.kron(tiles, np.ones((30, 30, 1), np.uint8)).astype(np.uint8)
+
+
+def png(pixels: NDArray[np.uint8]) -> bytes:
+    """The bytes of a PNG file."""
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def captions(count: int, seed: int) -> list[tuple[str, tuple[str, ...]]]:
+    """Captions of a language in which every word but a few depends on the picture."""
+    rng = random.Random(seed)
+    ids = list(WORDS)
+    return [(ids[at % 3], tuple(map(rng.choice, WORDS[ids[at % 3]]))) for at in range(count)]
+
+
+def with_pictures(folder: Path, manifest: Manifest, images: str = "template", broken: bool = False) -> Manifest:
+    """The dataset in `folder`, written by `write_dataset`, with the pictures of its templates in the records."""
+    shards = []
+    for shard in manifest.shards:
+        path = folder / shard.name
+        records = [decode_record(payload) for payload in read_records(path)]
+        path.unlink()
+        with RecordWriter(path) as writer:
+            for record in records:
+                image = png(drawn(record.template))
+                key = sha256(image).hexdigest()
+                kept = image[:-40] if broken else image
+                writer.write(encode_record(record._replace(image_key=key, image=kept)))
+        size = path.stat().st_size
+        shards.append(shard.model_copy(update={"bytes": size, "sha256": file_sha256(path)}))
+    changed = manifest.model_copy(update={"images": images, "shards": tuple(shards)})
+    changed.write(folder)
+    return changed

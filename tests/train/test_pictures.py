@@ -1,0 +1,178 @@
+"""Pictures become vectors once, and a cache that was hurt heals."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from configs.errors import MemeloomError
+from configs.progress import Silent
+from dataset.pixels import rgb_pixels, squared
+from tests.train.picture_dataset import captions, drawn, png, with_pictures
+from train.backend import keras
+from train.contract import Dataset
+from train.open_dataset import open_dataset
+from train.pictures.encoder import Encoder, open_encoder
+from train.pictures.shelf import Shelf
+from train.pictures.vectors import PictureVectors, picture_vectors
+
+
+class Counts(Silent):
+    """Remembers how many pictures were encoded, and how many captions were looked at of how many."""
+
+    def __init__(self) -> None:
+        self.encoded = self.done = 0
+        self.total: int | None = None
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        self.total = total
+
+    def advance(self, n: int = 1, **counts: int) -> None:
+        self.done += n
+        self.encoded += counts.get("encoded", 0)
+
+
+def small_encoder(side: int = 6) -> Encoder:
+    """Shrinks pictures to `side` x `side` and pools them to four places; nothing in it is random."""
+    pixels = keras.Input((side, side, 3), dtype="uint8")
+    scaled = keras.layers.Rescaling(1 / 255)(pixels)
+    pooled = keras.layers.Flatten()(keras.layers.AveragePooling2D(side // 2)(scaled))
+    return Encoder(keras.Model(pixels, pooled))
+
+
+@pytest.fixture
+def dataset(tmp_path: Path, write_dataset: Callable[..., Any]) -> Dataset:
+    rows = {"train": captions(12, 1), "validation": captions(6, 2), "test": [("doge", ("wow",))]}
+    with_pictures(tmp_path / "dataset", write_dataset(tmp_path / "dataset", rows, shard_records=5))
+    return open_dataset(tmp_path / "dataset")
+
+
+def computed(dataset: Dataset, folder: Path, encoder: Encoder | None = None) -> tuple[PictureVectors, int]:
+    """The vectors, and how many had to be encoded."""
+    counts = Counts()
+    found = picture_vectors(dataset, encoder or small_encoder(), folder, counts)
+    assert counts.done == counts.total == 19
+    return found, counts.encoded
+
+
+def test_every_caption_finds_the_vector_of_its_picture(dataset: Dataset, tmp_path: Path) -> None:
+    encoder = small_encoder()
+    found, _ = computed(dataset, tmp_path / "vectors", encoder)
+    ids = [template.id for template in dataset.manifest.templates]
+    expected = encoder.vectors([drawn(each) for each in ids])
+    assert len(np.unique(expected.round(2), axis=0)) == len(ids) == 4
+    for part, rows in ((dataset.learn, found.learn), (dataset.check, found.check)):
+        np.testing.assert_allclose(found.vectors[rows], expected[part.templates], atol=2e-3)
+    # That of the template that stands in the test split alone, too.
+    np.testing.assert_allclose(found.templates, expected, atol=2e-3)
+
+
+def test_pictures_are_encoded_once(dataset: Dataset, tmp_path: Path) -> None:
+    first, encoded = computed(dataset, tmp_path / "vectors")
+    again, anew = computed(dataset, tmp_path / "vectors")
+    assert (encoded, anew) == (4, 0)
+    np.testing.assert_array_equal(first.vectors, again.vectors)
+
+
+def test_another_encoder_does_not_take_them_for_its_own(dataset: Dataset, tmp_path: Path) -> None:
+    computed(dataset, tmp_path / "vectors")
+    assert computed(dataset, tmp_path / "vectors", small_encoder(side=8))[1] == 4
+    assert computed(dataset, tmp_path / "vectors")[1] == 0
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "nothing"])
+def test_a_damaged_file_of_vectors_is_computed_anew(dataset: Dataset, tmp_path: Path, damage: str) -> None:
+    first, _ = computed(dataset, tmp_path / "vectors")
+    (path,) = (tmp_path / "vectors").rglob("*.npz")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes({"cut": content[:-30], "flipped": content, "nothing": b""}[damage])
+    again, encoded = computed(dataset, tmp_path / "vectors")
+    assert encoded == 4
+    np.testing.assert_array_equal(first.vectors, again.vectors)
+
+
+def test_it_goes_on_where_it_was_stopped(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mortal(Encoder):
+        """Stops at the third picture."""
+
+        left = 2
+
+        def vectors(self, pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+            if not self.left:
+                raise KeyboardInterrupt
+            self.left -= 1
+            return super().vectors(pictures)
+
+    monkeypatch.setattr("train.pictures.vectors._TOGETHER", 1)
+    with pytest.raises(KeyboardInterrupt):
+        computed(dataset, tmp_path / "vectors", Mortal(small_encoder().network))
+    found, encoded = computed(dataset, tmp_path / "vectors")
+    assert encoded == 2
+    np.testing.assert_array_equal(found.vectors, computed(dataset, tmp_path / "elsewhere")[0].vectors)
+
+
+def test_of_memes_only_those_that_are_learned_make_their_template(
+    tmp_path: Path, write_dataset: Callable[..., Any]
+) -> None:
+    rows = {"train": captions(3, 1), "validation": [("doge", ("wow",))]}
+    with_pictures(tmp_path / "dataset", write_dataset(tmp_path / "dataset", rows), images="meme")
+    dataset = open_dataset(tmp_path / "dataset")
+    found = picture_vectors(dataset, small_encoder(), tmp_path / "vectors", Silent())
+    unknown = [template.id for template in dataset.manifest.templates].index("doge")
+    np.testing.assert_allclose(found.templates[unknown], np.delete(found.templates, unknown, 0).mean(axis=0), rtol=1e-5)
+
+
+def test_a_dataset_without_pictures_is_refused(tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
+    write_dataset(tmp_path, {"train": captions(3, 1), "validation": captions(3, 2)})
+    with pytest.raises(MemeloomError, match=r"no pictures; build it with dataset\.images=template"):
+        picture_vectors(open_dataset(tmp_path), small_encoder(), tmp_path / "vectors", Silent())
+
+
+def test_a_picture_that_cannot_be_read_is_named(tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
+    rows = {"train": captions(3, 1), "validation": captions(3, 2)}
+    with_pictures(tmp_path, write_dataset(tmp_path, rows), broken=True)
+    with pytest.raises(MemeloomError, match=r"picture of toy:train0_0 cannot be read \(truncated.*build the dataset"):
+        picture_vectors(open_dataset(tmp_path), small_encoder(), tmp_path / "vectors", Silent())
+
+
+def test_a_shelf_gives_vectors_in_any_order(tmp_path: Path) -> None:
+    vectors = np.arange(12, dtype=np.float32).reshape(4, 3)
+    shelf = Shelf(tmp_path, "encoder", 3)
+    shelf.add(["a", "b"], vectors[:2])
+    shelf.add(["c", "d"], vectors[2:])
+    again = Shelf(tmp_path, "encoder", 3)
+    assert "c" in again
+    assert "e" not in again
+    np.testing.assert_array_equal(again.take(["d", "a", "c", "d"]), vectors[[3, 0, 2, 3]])
+
+
+def test_pixels_are_rgb_and_become_squares() -> None:
+    red = np.zeros((20, 40, 3), np.uint8)
+    red[..., 0] = 200
+    np.testing.assert_array_equal(rgb_pixels(png(red)), red)
+    for side in (9, 64):
+        square = squared(red, side)
+        assert square.shape == (side, side, 3)
+        assert (square == red[0, 0]).all()
+
+
+@pytest.mark.parametrize("content", [None, b"no weights"])
+def test_weights_that_cannot_be_read_are_said_plainly(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "inception.weights.h5"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(MemeloomError, match="no such file" if content is None else "not the weights of InceptionV3"):
+        open_encoder(str(path), 75, seed=1)
+
+
+def test_weights_that_cannot_be_downloaded_are_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keras.src.backend.config._KERAS_DIR", str(tmp_path))
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with pytest.raises(MemeloomError, match=r"cannot be had .*; set train\.show_and_tell\.weights to a file") as caught:
+        open_encoder("imagenet", 75, seed=1)
+    assert "\n" not in str(caught.value)

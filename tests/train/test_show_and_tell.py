@@ -1,0 +1,262 @@
+"""The captioner that looks at pictures: its words, its decoder, and what it learns."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from configs.load import load_config
+from configs.progress import Silent
+from configs.schema import Config
+from tests.train.picture_dataset import WORDS, captions, drawn, with_pictures
+from train.backend import keras
+from train.characters import Alphabet
+from train.contract import ALL_BOXES, Prompt
+from train.corpus import Captions
+from train.decoding.choose import greedily
+from train.decoding.write import write_captions
+from train.fit import train_model
+from train.model_folder import NotAModel, load_model
+from train.open_dataset import open_dataset
+from train.show_and_tell.lesson import Rows
+from train.show_and_tell.model import ShowAndTellCaptioner
+from train.show_and_tell.network import Decoder, build_decoder, fit_statistics
+from train.show_and_tell.sheet import PictureSheet, open_turns
+from train.show_and_tell.texts import Texts
+from train.show_and_tell.words import END, UNKNOWN, Words, spacing_nats, unusual_spaces
+
+# Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+SIZE = 12
+
+
+@pytest.fixture(scope="module")
+def words() -> Words:
+    texts = ["one does not simply|walk into mordor|", "wow|such doge, much wow!|", "one|does not|"]
+    return Words.of_texts(texts, 100, "|")
+
+
+@pytest.fixture(scope="module")
+def decoder(words: Words) -> Decoder:
+    made = build_decoder(len(words), size=SIZE, embedding=8, units=16, dropout=0.5, seed=1)
+    fit_statistics(made.network, vectors(20) * 3 + 5)
+    return made
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, write_dataset: Callable[..., Any]) -> Config:
+    """Settings of a training that has learned which words go with which picture; never change its folder."""
+    folder = tmp_path_factory.mktemp("pictures")
+    rows = {"train": captions(240, 1), "validation": captions(60, 2)}
+    with_pictures(folder / "dataset", write_dataset(folder / "dataset", rows))
+    own = {
+        "weights": "none", "picture_side": 75, "noise": 0.05, "embedding": 32, "units": 32, "dropout": 0,
+        "batch": 32, "learning_rate": 0.01, "longest": 8,
+    }  # fmt: skip
+    small = {
+        "model": "show-and-tell", "dataset": folder / "dataset", "output": folder / "model",
+        "vectors": folder / "vectors", "steps": 90, "steps_per_epoch": 90, "validation_batches": 2,
+        **{f"show_and_tell.{key}": value for key, value in own.items()},
+    }  # fmt: skip
+    config = load_config(None, [f"train.{key}={value}" for key, value in small.items()], {})
+    train_model(config, Silent())
+    return config
+
+
+@pytest.fixture(scope="module")
+def model(trained: Config) -> ShowAndTellCaptioner:
+    loaded = load_model(Path(trained.train.output))
+    assert isinstance(loaded, ShowAndTellCaptioner)
+    return loaded
+
+
+def vectors(count: int, seed: int = 1) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).standard_normal((count, SIZE), np.float32)
+
+
+def log_probabilities(logits: Any) -> NDArray[np.float32]:
+    found = np.array(keras.ops.convert_to_numpy(logits), np.float32)
+    found[..., UNKNOWN] = -np.inf
+    found -= np.log(np.exp(found).sum(axis=-1, keepdims=True))
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "one does not simply|walk into mordor|",
+        'she said "hello, you" and left|ok...|',
+        "don't *sigh* me: well-known and/or (maybe) #1 for $5!?|",
+        "|only below|",
+        '"open|"again"|',
+    ],
+)
+def test_words_become_the_same_text_again(text: str) -> None:
+    words = Words.of_texts([text], 100, "|")
+    assert UNKNOWN not in words.encode(text)
+    assert words.decode(words.encode(text)).strip() == text
+    assert unusual_spaces(text, "|")[0] == 0
+
+
+def test_a_text_goes_on_behind_its_start() -> None:
+    words = Words.of_texts(["one does not , simply|walk|"], 100, "|")
+    rest = words.encode(" simply|walk|")
+    assert "one does not" + words.decode(rest) == "one does not simply|walk|"
+    assert "one does not" + words.decode(words.encode(", simply")) == "one does not, simply"
+
+
+def test_spaces_that_are_not_as_usual_are_counted_and_cost_what_they_tell() -> None:
+    assert unusual_spaces("so , this|is it ...|", "|") == (2, 9)
+    # A code: all ways to space three places have probability 1 together.
+    ways = [spacing_nats(unusual, 3, 0.2) for unusual in (0, 1, 1, 1, 2, 2, 2, 3)]
+    assert math.fsum(math.exp(-nats) for nats in ways) == pytest.approx(1)
+
+
+def test_the_most_frequent_words_are_known_and_the_separator_always() -> None:
+    words = Words.of([("the", 9), ("a", 8), ("|", 1), ("dog", 1)], 3, "|")
+    assert words.words == ("|", "the", "a")
+    assert words.encode("the dog|") == [3, UNKNOWN, 2]
+    assert words.unknown_letters("the dog|") == [3]
+
+
+def test_a_sheet_says_what_the_network_says_of_whole_captions(decoder: Decoder, words: Words) -> None:
+    """Word by word with a state, among rows that move, as with all words at once."""
+    shown = vectors(3)
+    sheet = PictureSheet(open_turns(decoder.network), shown, words.start, [[], [], []])
+    written = np.array([[3, 4, 2], [5, 5, 5], [UNKNOWN, 2, 3]])
+    order = np.array([0, 1, 2])
+    for place in range(3):
+        read = np.concatenate([np.full((3, 1), words.start), written[order, :place]], axis=1).astype(np.int32)
+        expected = log_probabilities(decoder.trainee([shown[order], read]))[:, -1]
+        np.testing.assert_allclose(sheet.scores(), expected, atol=1e-4)
+        sheet.append(written[order, place])
+        moved = np.array([2, 0, 2])
+        sheet.keep(moved)
+        order = order[moved]
+
+
+def test_start_texts_of_different_lengths_are_read(decoder: Decoder, words: Words) -> None:
+    begun = [[3, 4, 2], [], [5]]
+    sheet = PictureSheet(open_turns(decoder.network), vectors(3), words.start, begun)
+    for row, read in enumerate(begun):
+        one = [vectors(3)[row : row + 1], np.array([[words.start, *read]], np.int32)]
+        np.testing.assert_allclose(sheet.scores()[row], log_probabilities(decoder.trainee(one))[0, -1], atol=1e-4)
+    assert (sheet.scores()[:, UNKNOWN] == -np.inf).all()
+
+
+def test_the_decoder_goes_on_from_a_state(decoder: Decoder, words: Words) -> None:
+    """What a serving system does with the exported network."""
+    shown, read = vectors(2), np.array([[words.start, 3, 4], [words.start, 5, 2]], np.int32)
+    whole = keras.ops.convert_to_numpy(decoder.trainee([shown, read]))
+    state = np.zeros((2, 16), np.float32)
+    for place in range(3):
+        logits, state = map(np.asarray, decoder.network([shown, read[:, place : place + 1], state]))
+        np.testing.assert_allclose(logits[:, 0], whole[:, place], atol=1e-5)
+
+
+def test_batches_are_whole_captions_of_all_in_turn(words: Words) -> None:
+    texts = Texts.of(["one|", "does not simply walk|into|", "wow|"], words)
+    rows = Rows(texts, vectors(2).astype(np.float16), np.array([0, 1, 1], np.int32), words.start, 3, 4, 7)
+    (shown, read), following, there = rows.batch(0, 0.0)
+    assert read.shape == following.shape == there.shape == (3, 4)
+    assert sorted(there.sum(axis=1)) == [3, 3, 4]
+    assert (read[:, 0] == words.start).all()
+    np.testing.assert_array_equal(read[:, 1:], following[:, :-1])
+    one = int(np.flatnonzero(following[:, 0] == words.encode("one")[0])[0])
+    assert following[one].tolist() == [*words.encode("one|"), END, END]
+    np.testing.assert_array_equal(shown[one], rows.vectors[0].astype(np.float32))
+    (same, _), *_ = rows.batch(0, 0.0)
+    np.testing.assert_array_equal(shown, same)
+
+
+def test_noise_is_a_share_of_the_spread_of_each_vector(words: Words) -> None:
+    texts = Texts.of(["wow|"] * 64, words)
+    loud = np.random.default_rng(1).standard_normal((64, 2048)) * np.arange(1, 65)[:, None] + 3
+    rows = Rows(texts, loud.astype(np.float16), np.arange(64, dtype=np.int32), words.start, 64, 4, 7)
+    (plain, _), *_ = rows.batch(0, 0.0)
+    (noisy, _), *_ = rows.batch(0, 0.2)
+    (again, _), *_ = rows.batch(0, 0.2)
+    np.testing.assert_array_equal(noisy, again)
+    np.testing.assert_allclose((noisy - plain).std(axis=1), 0.2 * plain.std(axis=1), rtol=0.1)
+    assert abs(np.corrcoef((noisy - plain)[0], (rows.batch(1, 0.2)[0][0] - rows.batch(1, 0.0)[0][0])[0])[0, 1]) < 0.1
+
+
+def test_it_learns_the_words_that_go_with_a_picture(model: ShowAndTellCaptioner) -> None:
+    """Greedily, for the pictures alone: the template is one that the model never heard of."""
+    for template in model.templates:
+        unheard = template.model_copy(update={"id": "unheard"})
+        prompt = Prompt(unheard, picture=drawn(template.id).repeat(2, axis=0))
+        (made,) = write_captions(model, [prompt], greedily, max_characters=60, rng=np.random.default_rng(1))
+        assert len(made.texts) == len(WORDS[template.id])
+        assert all(text in known for text, known in zip(made.texts, WORDS[template.id], strict=True))
+
+
+def test_the_right_picture_makes_captions_likelier(model: ShowAndTellCaptioner, trained: Config) -> None:
+    check = open_dataset(Path(trained.train.dataset)).check
+    right = model.judge(check, 0, len(check))
+    moved = (check.templates + 1) % len(model.templates)
+    wrong = model.judge(Captions(check.characters, check.boxes, check.starts, moved, check.prefixes), 0, len(check))
+    assert (right.log_likelihood > wrong.log_likelihood).all()
+    assert right.characters.sum() == check.examples
+    bits = -right.log_likelihood.sum() / right.characters.sum() / math.log(2)
+    # The language leaves about log2(2 * 2), log2(3) and log2(2 * 2) bits a caption of some 13 characters open.
+    assert bits < 0.35
+    np.testing.assert_allclose(model.judge(check, 7, 9).log_likelihood, right.log_likelihood[7:9], rtol=1e-4)
+
+
+def test_words_that_are_not_known_cost_their_letters(model: ShowAndTellCaptioner) -> None:
+    """So no caption is free, and longer unknown words cost more."""
+    alphabet = model.alphabet
+
+    def nats(text: str) -> float:
+        one = captions_of(alphabet, text)
+        return -float(model.judge(one, 0, 1).log_likelihood[0])
+
+    letter = math.log(len(alphabet) + 1)
+    assert nats("greed|grass|") - nats("gree|grass|") == pytest.approx(letter, rel=1e-4)
+    assert nats("gree|grass|") > nats("green|grass|") + 4 * letter
+
+
+def captions_of(alphabet: Alphabet, text: str) -> Captions:
+    numbers = alphabet.encode(text)
+    return Captions(
+        numbers,
+        np.zeros(len(numbers), np.uint8),
+        np.array([0, len(numbers)]),
+        np.zeros(1, np.int32),
+        alphabet.prefixes(["x"], 1),
+    )
+
+
+def test_tokens_close_boxes(model: ShowAndTellCaptioner) -> None:
+    assert model.closes[END] == ALL_BOXES
+    assert model.closes[model.words.encode("|")[0]] == 1
+    assert model.closes.sum() == ALL_BOXES + 1
+
+
+def test_encoder_and_decoder_stand_apart_in_the_folder(model: ShowAndTellCaptioner, trained: Config) -> None:
+    folder = Path(trained.train.output)
+    decoder = keras.saving.load_model(folder / "decoder.keras", compile=False)
+    vectors = np.load(folder / "pictures.npy", allow_pickle=False)
+    assert json.loads((folder / "model.json").read_text())["networks"] == ["encoder", "decoder"]
+    seen = model.encoder.vectors([drawn(template.id) for template in model.templates])
+    np.testing.assert_allclose(seen, vectors, rtol=5e-3, atol=5e-3)
+    start = np.full((len(vectors), 1), model.words.start, np.int32)
+    logits, _ = decoder([vectors, start, np.zeros((len(vectors), 32), np.float32)])
+    assert logits.shape == (3, 1, len(model.words))
+
+
+def test_damaged_vectors_are_refused(trained: Config, tmp_path: Path) -> None:
+    folder = Path(trained.train.output)
+    for path in folder.iterdir():
+        if path.is_file():
+            (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "pictures.npy").unlink()
+    (tmp_path / "pictures.npy").write_bytes((folder / "pictures.npy").read_bytes()[:-1])
+    with pytest.raises(NotAModel, match=r"pictures\.npy: damaged"):
+        load_model(tmp_path)

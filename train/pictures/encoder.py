@@ -1,0 +1,124 @@
+"""InceptionV3 without its classes, pooled to a vector: Szegedy et al. 2016, https://arxiv.org/abs/1512.00567."""
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.errors import MemeloomError
+from dataset.pixels import squared
+from train.backend import ACCELERATED, compiled, keras
+
+# Of what happens to pixels before and after the network; vectors of another version are computed anew.
+_VERSION = 1
+# Pictures that go through the network at once; less of a batch is filled up, so that it is compiled once.
+AT_ONCE = 16
+
+
+class Encoder:
+    """Makes vectors of pictures.
+
+    network: Keras; RGB pixels 0 to 255, (n, side, side, 3), to float32 (n, size). It is never trained here.
+    """
+
+    def __init__(self, network: Any) -> None:
+        self.network = network
+        self.side = int(network.input_shape[1])
+        self.size = int(network.output_shape[-1])
+        self._encode = compiled(
+            lambda pixels: network(pixels, training=False), variables=network.variables, xla=ACCELERATED
+        )
+
+    @cached_property
+    def identity(self) -> str:
+        """The same for encoders that make the same vectors: of the weights and the size of pictures, in hex."""
+        digest = hashlib.sha256(f"{_VERSION} {self.side} {self.size}".encode())
+        for weight in self.network.get_weights():
+            digest.update(weight.tobytes())
+        return digest.hexdigest()[:32]
+
+    def vectors(self, pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """The vectors of RGB pictures (height, width, 3), (pictures, size). Each is stretched to a square."""
+        found = np.zeros((len(pictures), self.size), np.float32)
+        pixels = np.zeros((AT_ONCE, self.side, self.side, 3), np.uint8)
+        for first in range(0, len(pictures), AT_ONCE):
+            part = pictures[first : first + AT_ONCE]
+            for row, picture in enumerate(part):
+                pixels[row] = squared(picture, self.side)
+            found[first : first + len(part)] = np.asarray(self._encode(pixels), np.float32)[: len(part)]
+        return found
+
+
+def open_encoder(weights: str, side: int, seed: int) -> Encoder:
+    """An encoder of 2048 numbers.
+
+    weights: ``imagenet`` (Keras downloads them once, 84 MB), a file that Keras wrote of InceptionV3 without its top,
+        or ``none``: random ones, fixed by `seed`, which tell pictures apart but know nothing of what they show.
+    side: pixels of the square that it looks at, 75 at least; 299 is what ImageNet's weights know.
+
+    Raises:
+        MemeloomError: the weights cannot be downloaded or read.
+    """
+    policy = keras.config.dtype_policy()
+    # Vectors are kept; they must not depend on what a training happens to compute in.
+    keras.config.set_dtype_policy("float32")
+    try:
+        return Encoder(_network(weights, side, seed))
+    finally:
+        keras.config.set_dtype_policy(policy)
+
+
+def _network(weights: str, side: int, seed: int) -> Any:
+    pixels = keras.Input((side, side, 3), dtype="uint8", name="pixels")
+    inception = _with_weights(weights, side, seed)
+    scaled = keras.layers.Rescaling(1 / 127.5, offset=-1)(pixels)
+    network = keras.Model(pixels, inception(scaled), name="encoder")
+    network.trainable = False
+    return network
+
+
+def _with_weights(weights: str, side: int, seed: int) -> Any:
+    def build(named: str | None) -> Any:
+        return keras.applications.InceptionV3(
+            include_top=False, weights=named, input_shape=(side, side, 3), pooling="avg", name="inception_v3"
+        )
+
+    if weights == "imagenet":
+        try:
+            return build("imagenet")
+        except Exception as error:  # Keras raises this very class when it cannot download
+            raise MemeloomError(
+                f"the ImageNet weights of InceptionV3 cannot be had ({str(error)[:200]}); set "
+                "train.show_and_tell.weights to a file of them, or to none"
+            ) from error
+    path = Path(weights)
+    if weights != "none" and not path.is_file():
+        raise MemeloomError(
+            f"{path}: no such file; train.show_and_tell.weights is imagenet, none, or a file of weights"
+        )
+    network = build(None)
+    if weights == "none":
+        _scatter(network, seed)
+        return network
+    try:
+        network.load_weights(path)
+    except (OSError, ValueError, KeyError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise MemeloomError(f"{path}: not the weights of InceptionV3 without its top ({first[:200]})") from error
+    return network
+
+
+def _scatter(network: Any, seed: int) -> None:
+    """Draw all kernels anew, so that signals keep their size from layer to layer (He et al. 2015)."""
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for weight in network.get_weights():
+        if weight.ndim == 4:
+            spread = np.sqrt(2 / np.prod(weight.shape[:-1]))
+            weight = rng.normal(0, spread, weight.shape).astype(np.float32)  # noqa: PLW2901
+        drawn.append(weight)
+    network.set_weights(drawn)

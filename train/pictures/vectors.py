@@ -1,0 +1,138 @@
+"""The pictures of a dataset as vectors: one for each that is different, however many captions it has."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.errors import MemeloomError
+from configs.progress import Progress
+from dataset.formats.registry import FORMATS
+from dataset.manifest import Manifest
+from dataset.pixels import rgb_pixels, squared
+from dataset.schema import DatasetRecord, Split
+from train.contract import Dataset
+from train.pictures.encoder import Encoder
+from train.pictures.shelf import Shelf
+
+# Pictures that are in memory at once, and whose vectors go into one file: what a kill loses.
+_TOGETHER = 256
+_DECODERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PictureVectors:
+    """What a dataset's pictures are to an encoder.
+
+    vectors: of each different picture, float16 (pictures, size).
+    learn, check: row of each training and validation caption's picture in `vectors`, int32 (captions,).
+    templates: the mean of each template's pictures, in order of the manifest, float32 (templates, size); where a
+        template has no picture, the mean of all templates that have.
+    """
+
+    vectors: NDArray[np.float16]
+    learn: NDArray[np.int32]
+    check: NDArray[np.int32]
+    templates: NDArray[np.float32]
+
+
+class _Row(NamedTuple):
+    template: int
+    picture: int
+
+
+def picture_vectors(dataset: Dataset, encoder: Encoder, folder: Path, progress: Progress) -> PictureVectors:
+    """The vectors of all pictures of `dataset` that training and validation need, and of its templates.
+
+    folder: vectors that were computed before are taken from there, and new ones kept; a run that is killed goes on
+        where it stopped.
+    Where pictures are the templates' own, those of templates that stand in the test split alone have vectors, too.
+
+    Raises:
+        MemeloomError: the dataset was built without pictures, or one of them cannot be decoded.
+        DamagedRecords: a shard is damaged.
+    """
+    manifest = dataset.manifest
+    if manifest.images == "none":
+        raise MemeloomError(
+            f"{dataset.folder}: the dataset has no pictures; build it with dataset.images=template, meme or inpainted"
+        )
+    splits: list[Split] = ["train", "validation"]
+    if manifest.images == "template":
+        splits.append("test")
+    shelf = Shelf(folder, encoder.identity, encoder.size)
+    gathering = _Gathering(dataset.folder, manifest, encoder, shelf)
+    progress.start("pictures", sum(manifest.splits[split] for split in splits), "captions")
+    rows = {split: gathering.split(split, progress) for split in splits}
+    gathering.encode_waiting(progress)
+    progress.finish()
+    vectors = shelf.take(list(gathering.rows))
+    # A held-out meme's own picture is nothing that its template is known by.
+    known = [row for split in splits if split != "validation" or manifest.images == "template" for row in rows[split]]
+    templates = _means(vectors, known, len(manifest.templates))
+    learn, check = (np.array([row.picture for row in rows[split]], np.int32) for split in ("train", "validation"))
+    return PictureVectors(vectors, learn, check, templates)
+
+
+class _Gathering:
+    """Sees to it that the vectors of pictures are on the shelf. rows: a number for each different picture."""
+
+    def __init__(self, folder: Path, manifest: Manifest, encoder: Encoder, shelf: Shelf) -> None:
+        self.rows: dict[str, int] = {}
+        self._folder, self._manifest, self._encoder, self._shelf = folder, manifest, encoder, shelf
+        self._templates = {template.id: row for row, template in enumerate(manifest.templates)}
+        self._waiting: dict[str, DatasetRecord] = {}
+
+    def split(self, split: Split, progress: Progress) -> list[_Row]:
+        """Template and picture of each caption of a split, in order."""
+        found: list[_Row] = []
+        for record in self._records(split):
+            if record.image is None:
+                raise MemeloomError(f"{self._folder}: {record.id} has no picture; build the dataset again")
+            row = self.rows.setdefault(record.image_key, len(self.rows))
+            found.append(_Row(self._templates[record.template], row))
+            if record.image_key not in self._shelf and record.image_key not in self._waiting:
+                self._waiting[record.image_key] = record
+                if len(self._waiting) == _TOGETHER:
+                    self.encode_waiting(progress)
+            progress.advance()
+        return found
+
+    def encode_waiting(self, progress: Progress) -> None:
+        """Put the vectors of the pictures that wait on the shelf."""
+        if not self._waiting:
+            return
+        with ThreadPoolExecutor(_DECODERS) as decoders:
+            pixels = list(decoders.map(self._decoded, self._waiting.values()))
+        self._shelf.add(list(self._waiting), self._encoder.vectors(pixels))
+        progress.advance(0, encoded=len(pixels))
+        self._waiting.clear()
+
+    def _records(self, split: Split) -> Iterator[DatasetRecord]:
+        read = FORMATS[self._manifest.format].read
+        for path in self._manifest.paths(self._folder, split):
+            yield from read(path)
+
+    def _decoded(self, record: DatasetRecord) -> NDArray[np.uint8]:
+        try:
+            return squared(rgb_pixels(record.image or b""), self._encoder.side)
+        except MemeloomError as error:
+            raise MemeloomError(
+                f"{self._folder}: the picture of {record.id} cannot be read ({error}); build the dataset again"
+            ) from error
+
+
+def _means(vectors: NDArray[np.float16], rows: Iterable[_Row], templates: int) -> NDArray[np.float32]:
+    """The mean vector of each template's different pictures."""
+    pairs = np.array(sorted(set(rows)), np.int64).reshape(-1, 2)
+    counts = np.bincount(pairs[:, 0], minlength=templates)
+    sums = np.zeros((templates, vectors.shape[1]), np.float32)
+    for template, picture in pairs:
+        sums[template] += vectors[picture]
+    means: NDArray[np.float32] = sums / np.maximum(counts, 1).astype(np.float32)[:, None]
+    means[counts == 0] = means[counts > 0].mean(axis=0)
+    return means

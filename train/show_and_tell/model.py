@@ -1,0 +1,224 @@
+"""Show and Tell as a kind of model: what it learns from, how it writes and how it judges."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.progress import Progress, Silent
+from configs.schema import ShowAndTell, Train, Training
+from dataset.manifest import DatasetTemplate
+from dataset.vocabulary import read_words
+from train.backend import ACCELERATED, compiled, keras
+from train.characters import Alphabet
+from train.contract import ALL_BOXES, Dataset, Judged, KindName, Lesson, Prompt
+from train.corpus import Captions
+from train.pictures.encoder import Encoder, open_encoder
+from train.pictures.vectors import picture_vectors
+from train.show_and_tell.lesson import Rows
+from train.show_and_tell.network import build_decoder, fit_statistics
+from train.show_and_tell.sheet import PictureSheet, open_turns
+from train.show_and_tell.texts import Texts
+from train.show_and_tell.words import UNKNOWN, Words, spacing_nats, unusual_spaces
+
+_ENCODER, _DECODER = "encoder", "decoder"
+_WORDS, _CHARACTERS, _PICTURES = "words.json", "vocabulary.json", "pictures.npy"
+_JUDGED_AT_ONCE = 64
+# Rows of captions that are judged are filled up to a multiple of this.
+_WIDTHS = 16
+_ASKED_FOR_SPACES = 20_000
+
+
+class ShowAndTellCaptioner:
+    """Writes a caption word by word for a picture, or for a template by the vector of its own picture.
+
+    vectors: of the pictures of `templates`, float32 (templates, size).
+    odd_spaces: share of the places between words that are not spaced as is usual, in the captions it learned.
+    """
+
+    kind: ClassVar[KindName] = "show-and-tell"
+    unit: ClassVar[str] = "word"
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        decoder: Any,
+        words: Words,
+        alphabet: Alphabet,
+        templates: tuple[DatasetTemplate, ...],
+        vectors: NDArray[np.float32],
+        odd_spaces: float,
+    ) -> None:
+        if vectors.shape != (len(templates), encoder.size) or decoder.output_shape[0][-1] != len(words):
+            raise ValueError("its parts do not fit together")
+        self.encoder, self.decoder, self.words, self.alphabet = encoder, decoder, words, alphabet
+        self.templates, self.vectors, self.separator = templates, vectors, words.separator
+        self.networks: Mapping[str, Any] = {_ENCODER: encoder.network, _DECODER: decoder}
+        self.settings: Mapping[str, Any] = {"separator": words.separator, "odd_spaces": odd_spaces}
+        self.files: Mapping[str, Any] = {
+            _WORDS: list(words.words), _CHARACTERS: list(alphabet.characters), _PICTURES: vectors,
+        }  # fmt: skip
+        self.closes = np.array([ALL_BOXES, 0, *(word == words.separator for word in words.words)], np.int64)
+        self._rows = {template.id: row for row, template in enumerate(templates)}
+        self._turns = open_turns(decoder)
+        self._judge = compiled(self._judged, variables=decoder.variables)
+
+    def fitting(self, start: str) -> str:
+        """As `Captioner`; the space behind the last word is the next word's."""
+        return self.alphabet.fitting(start).rstrip()
+
+    def open_sheet(self, prompts: Sequence[Prompt]) -> PictureSheet:
+        """As `Captioner`; a start text is read as whole words.
+
+        Without a picture a template that it never learned is taken for the mean of those that it did.
+        """
+        vectors = self._template_vectors(np.array([self._rows.get(prompt.template.id, -1) for prompt in prompts]))
+        seen = {id(prompt.picture): prompt.picture for prompt in prompts if prompt.picture is not None}
+        known = dict(zip(seen, self.encoder.vectors(list(seen.values())), strict=True)) if seen else {}
+        for row, prompt in enumerate(prompts):
+            if prompt.picture is not None:
+                vectors[row] = known[id(prompt.picture)]
+        begun = [self.words.encode(prompt.start) for prompt in prompts]
+        return PictureSheet(self._turns, vectors, self.words.start, begun)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """As `Captioner`; begins with a space if a word does, so that it may stand behind a start text."""
+        return self.words.decode(tokens)
+
+    def judge(self, captions: Captions, first: int, last: int) -> Judged:
+        """As `Captioner`, of captions for the pictures of their templates.
+
+        So that bits per character can be compared with those of models that write characters, it counts what words do
+        not say. A word that is not known is spelled in letters that are all equally likely, its end among them; and of
+        each place between two words it is told, with `odd_spaces`, whether the usual space, or none, stands there.
+        """
+        texts = list(islice(captions.texts(self.alphabet), first, last))
+        encoded = Texts.of(texts, self.words)
+        vectors = self._template_vectors(captions.templates[first:last])
+        likelihood, right = np.zeros(len(texts)), np.zeros(len(texts), np.int64)
+        for at in range(0, len(texts), _JUDGED_AT_ONCE):
+            count = min(_JUDGED_AT_ONCE, len(texts) - at)
+            # Always so many, so that few shapes are compiled.
+            rows = np.minimum(np.arange(at, at + _JUDGED_AT_ONCE), len(texts) - 1)
+            width = -(-int(encoded.lengths[rows].max()) // _WIDTHS) * _WIDTHS
+            chances, hits = self._judge(vectors[rows], *encoded.rows(rows, width, self.words.start))
+            likelihood[at : at + count] = np.asarray(chances)[:count]
+            right[at : at + count] = np.asarray(hits)[:count]
+        likelihood -= [self._unsaid(text) for text in texts]
+        return Judged(likelihood, encoded.lengths, right, captions.lengths[first:last])
+
+    def _judged(self, vectors: Any, read: Any, following: Any, there: Any) -> tuple[Any, Any]:
+        """Log-probability of each row's words, and how many of them were the first choice; both (rows,)."""
+        ops = keras.ops
+        state = ops.zeros((vectors.shape[0], self.decoder.output_shape[1][-1]))
+        logits = ops.cast(self.decoder([vectors, read, state], training=False)[0], "float32")
+        logs = ops.take_along_axis(ops.log_softmax(logits), following[..., None], axis=-1)[..., 0]
+        first = ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), following)
+        said = ops.logical_and(first, ops.not_equal(following, UNKNOWN))
+        return ops.sum(logs * there, axis=1), ops.sum(ops.cast(said, "float32") * there, axis=1)
+
+    def _unsaid(self, text: str) -> float:
+        """What the words of a caption leave open, in nats."""
+        letters = sum(count + 1 for count in self.words.unknown_letters(text)) * math.log(len(self.alphabet) + 1)
+        return letters + spacing_nats(*unusual_spaces(text, self.separator), self.settings["odd_spaces"])
+
+    def _template_vectors(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Of templates by row; a row that there is none of is the mean of all."""
+        known = (rows >= 0) & (rows < len(self.vectors))
+        found: NDArray[np.float32] = self.vectors[np.where(known, rows, 0)]
+        found[~known] = self.vectors.mean(axis=0)
+        return found
+
+
+class ShowAndTellKind:
+    """See `train.contract.Kind`."""
+
+    def course(self, settings: Train) -> Training:
+        """As `Kind`."""
+        return settings.show_and_tell
+
+    def lesson(self, settings: Train, dataset: Dataset, progress: Progress | None = None) -> Lesson:
+        """As `Kind`: whole captions. The vectors of pictures that were never seen are computed first."""
+        own = settings.show_and_tell
+        encoder = open_encoder(own.weights, own.picture_side, settings.seed)
+        pictures = picture_vectors(dataset, encoder, Path(settings.vectors), progress or Silent())
+        words = _words(own, dataset)
+        decoder = build_decoder(
+            len(words),
+            size=encoder.size,
+            embedding=own.embedding,
+            units=own.units,
+            dropout=own.dropout,
+            seed=settings.seed,
+        )
+        fit_statistics(decoder.network, pictures.vectors)
+        captioner = ShowAndTellCaptioner(
+            encoder,
+            decoder.network,
+            words,
+            dataset.alphabet,
+            dataset.manifest.templates,
+            pictures.templates,
+            _odd_spaces(dataset, words.separator),
+        )
+
+        def rows(captions: Captions, rows: NDArray[np.int32]) -> Rows:
+            texts = Texts.of(captions.texts(dataset.alphabet), words)
+            return Rows(texts, pictures.vectors, rows, words.start, own.batch, own.longest, settings.seed)
+
+        learn, check = rows(dataset.learn, pictures.learn), rows(dataset.check, pictures.check)
+        return Lesson(
+            captioner=captioner,
+            trainee=decoder.trainee,
+            checked=decoder.trainee,
+            batch=lambda step: learn.batch(step, own.noise),
+            check=check.one_pass,
+            checks=min(settings.validation_batches, -(-len(dataset.check) // own.batch)),
+            unit="captions",
+            units=own.batch,
+            logits=True,
+            optimizer=keras.optimizers.Adam,
+            compiled=ACCELERATED,
+        )
+
+    def load(
+        self,
+        networks: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        files: Mapping[str, Any],
+        templates: tuple[DatasetTemplate, ...],
+    ) -> ShowAndTellCaptioner:
+        """As `Kind`."""
+        return ShowAndTellCaptioner(
+            Encoder(networks[_ENCODER]),
+            networks[_DECODER],
+            Words(tuple(files[_WORDS]), settings["separator"]),
+            Alphabet(tuple(files[_CHARACTERS])),
+            templates,
+            files[_PICTURES],
+            settings["odd_spaces"],
+        )
+
+
+def _words(own: ShowAndTell, dataset: Dataset) -> Words:
+    """The dataset's own list, or where that is empty what its captions say."""
+    counted = read_words(dataset.folder)
+    if counted:
+        return Words.of(counted, own.max_words, dataset.manifest.separator)
+    return Words.of_texts(dataset.learn.texts(dataset.alphabet), own.max_words, dataset.manifest.separator)
+
+
+def _odd_spaces(dataset: Dataset, separator: str) -> float:
+    """Share of the places between words, in the first captions, that are not spaced as is usual; never 0 or 1."""
+    unusual = places = 0
+    for text in islice(dataset.learn.texts(dataset.alphabet), _ASKED_FOR_SPACES):
+        found, among = unusual_spaces(text, separator)
+        unusual, places = unusual + found, places + among
+    return (unusual + 1) / (places + 2)
+
+
+KIND = ShowAndTellKind()

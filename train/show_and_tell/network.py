@@ -1,0 +1,98 @@
+"""The decoder of Show and Tell with the picture joined to the words ("par-inject").
+
+Vinyals et al. 2015 (https://arxiv.org/abs/1411.4555) show the picture to the recurrent network as its first word. Here
+it stands beside every word instead, as Memefly has it: Tanti et al. 2017, https://arxiv.org/abs/1708.02043.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from train.backend import keras
+
+# A number that hardly differs between pictures would be noise once it is scaled.
+_LEAST_SPREAD = 0.1
+
+
+class Decoder(NamedTuple):
+    """Two networks of the same weights.
+
+    network: float32 vectors (n, size), int32 words (n, length) and float32 state (n, units), nought at the beginning;
+        to logits of the words that come next, float32 (n, length, words), and the state then, (n, units).
+    trainee: the same without state: (vectors, words) to logits.
+    """
+
+    network: Any
+    trainee: Any
+
+
+def build_decoder(words: int, *, size: int, embedding: int, units: int, dropout: float, seed: int) -> Decoder:
+    """The decoder: the next word from a picture's vector and the words before.
+
+    words: how many can be written; it reads one more, the start. size: numbers of a picture's vector.
+    Equal seeds give equal weights and equal dropout.
+    """
+    layers = keras.layers
+    seeds = iter(range(seed * 1000, (seed + 1) * 1000))
+
+    def glorot() -> Any:
+        return keras.initializers.GlorotUniform(seed=next(seeds))
+
+    vectors = keras.Input((size,), name="vectors")
+    numbers = keras.Input((None,), dtype="int32", name="words")
+    state = keras.Input((units,), name="state")
+    # Fixed statistics of the dataset's pictures, set once by `fit_statistics`: never trained.
+    scaled = layers.BatchNormalization(center=False, scale=False, epsilon=0.0, trainable=False, name="scaled")(vectors)
+    shown = layers.Dense(embedding, activation="tanh", kernel_initializer=glorot(), name="picture")(scaled)
+    uniform = keras.initializers.RandomUniform(seed=next(seeds))
+    read = layers.Embedding(words + 1, embedding, embeddings_initializer=uniform, name="embedding")(numbers)
+    beside = keras.ops.expand_dims(shown, 1) + keras.ops.zeros_like(read)
+    joined = layers.Concatenate(name="joined")([read, beside])
+    joined = layers.Dropout(dropout, seed=next(seeds), name="dropout")(joined)
+    memory = layers.GRU(
+        units,
+        return_sequences=True,
+        return_state=True,
+        kernel_initializer=glorot(),
+        recurrent_initializer=keras.initializers.Orthogonal(seed=next(seeds)),
+        name="memory",
+    )
+    forget = layers.Dropout(dropout, seed=next(seeds), name="dropout_of_memory")
+    tell = layers.Dense(words, dtype="float32", kernel_initializer=glorot(), name="next_word")
+    told, last = memory(joined, initial_state=state)
+    network = keras.Model([vectors, numbers, state], [tell(forget(told)), last], name="decoder")
+    trainee = keras.Model([vectors, numbers], tell(forget(memory(joined)[0])), name="trainee")
+    return Decoder(network, trainee)
+
+
+def fit_statistics(network: Any, vectors: NDArray[Any]) -> None:
+    """Let the decoder scale pictures as those of `vectors`, (pictures, size), want it."""
+    layer = network.get_layer("scaled")
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    variance = vectors.astype(np.float32).var(axis=0, dtype=np.float64)
+    typical = float(variance.mean()) or 1.0
+    layer.moving_mean.assign(mean.astype(np.float32))
+    layer.moving_variance.assign(np.maximum(variance, typical * _LEAST_SPREAD**2).astype(np.float32))
+
+
+def open_step(network: Any) -> tuple[Any, Any]:
+    """Two functions of the arrays of a decoder, not compiled yet.
+
+    The first makes vectors (n, size) into what the decoder sees of them, (n, embedding). The second takes that, a word
+    a row, int32 (n,), and the state (n, units) to logits (n, words) and the new state: one turn of `network`, without
+    what it would have to do again for a picture that it knows.
+    """
+    ops = keras.ops
+    scaled, picture, embedding, memory, next_word = (
+        network.get_layer(name) for name in ("scaled", "picture", "embedding", "memory", "next_word")
+    )
+
+    def show(vectors: Any) -> Any:
+        return picture(scaled(vectors, training=False))
+
+    def step(shown: Any, words: Any, state: Any) -> tuple[Any, Any]:
+        told, (state,) = memory.cell(ops.concatenate([embedding(words), shown], axis=-1), [state], training=False)
+        return next_word(told), state
+
+    return show, step

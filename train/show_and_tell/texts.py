@@ -1,0 +1,50 @@
+"""The captions of a split as words, and batches of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from train.show_and_tell.words import END, Words
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Numbers of words, end to end: int32 (words,); `starts` says where each caption begins, int64 (captions + 1,).
+
+    The end of each caption is one of its numbers, its start is not.
+    """
+
+    numbers: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, texts: Iterable[str], words: Words) -> "Texts":
+        """Captions in order."""
+        encoded = [np.array([*words.encode(text), END], np.int32) for text in texts]
+        starts = np.concatenate([[0], np.cumsum([len(each) for each in encoded], dtype=np.int64)])
+        return cls(np.concatenate(encoded), starts)
+
+    def __len__(self) -> int:
+        """How many captions."""
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Numbers of each caption, the end counted, (captions,)."""
+        return np.diff(self.starts)
+
+    def rows(
+        self, captions: NDArray[np.int64], longest: int, start: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+        """Words to read, words that come next, and 1 where there is one: all (captions, longest).
+
+        The first word read is `start`. Of a caption of more than `longest` numbers the rest is left out.
+        """
+        lengths = np.minimum(self.lengths[captions], longest)
+        there = np.arange(longest) < lengths[:, None]
+        places = self.starts[captions][:, None] + np.arange(longest)
+        following = np.where(there, self.numbers[np.minimum(places, len(self.numbers) - 1)], END).astype(np.int32)
+        begun = np.full((len(captions), 1), start, np.int32)
+        return np.concatenate([begun, following[:, :-1]], axis=1), following, there.astype(np.float32)

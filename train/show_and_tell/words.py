@@ -1,0 +1,101 @@
+"""Words as numbers, and how they stand beside each other in a text."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dataset.words import split_words
+
+END, UNKNOWN = 0, 1
+_SPECIAL = 2
+_NO_SPACE_BEFORE = frozenset(".,!?:;)]}%…-/'’_")
+_NO_SPACE_BEHIND = frozenset("([{#@$-/'’_")
+# The first opens, the second closes, and so on.
+_PAIRED = frozenset('"*')
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words that a model knows; `words[i]` is number i + 2.
+
+    0 ends a caption (Memefly's ``endseq``) and 1 stands for every word that is not known: it is read, never written.
+    The number behind the last word begins a caption (``startseq``): it is read only. The separator is a word.
+    """
+
+    words: tuple[str, ...]
+    separator: str
+
+    @classmethod
+    def of(cls, counted: Iterable[tuple[str, int]], most: int, separator: str) -> "Words":
+        """The first `most` of `counted` words, which come most frequent first; the separator is always among them."""
+        words = [word for word, _ in counted if word != separator]
+        return cls((separator, *words[: most - 1]), separator)
+
+    @classmethod
+    def of_texts(cls, texts: Iterable[str], most: int, separator: str) -> "Words":
+        """The `most` frequent words of `texts`; equally frequent ones by code point."""
+        tally = Counter(word for text in texts for word in split_words(text))
+        return cls.of(sorted(tally.items(), key=lambda item: (-item[1], item[0])), most, separator)
+
+    def __len__(self) -> int:
+        """How many numbers can be written or meant: the words, the end and the unknown."""
+        return len(self.words) + _SPECIAL
+
+    @property
+    def start(self) -> int:
+        """The number that begins a caption."""
+        return len(self)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words, start=_SPECIAL)}
+
+    def encode(self, text: str) -> list[int]:
+        """The numbers of the words of `text`, without start and end."""
+        known = self._numbers
+        return [known.get(word, UNKNOWN) for word in split_words(text)]
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        """What `numbers` say, spaced as is usual; the end is nothing. A text begins with a space if a word does."""
+        words = [self.words[number - _SPECIAL] for number in numbers if number >= _SPECIAL]
+        spaces = spaced(words, self.separator)
+        return "".join(f" {word}" if space else word for word, space in zip(words, spaces, strict=True))
+
+    def unknown_letters(self, text: str) -> list[int]:
+        """How many letters each word of `text` has that is not known."""
+        return [len(word) for word in split_words(text) if word not in self._numbers]
+
+
+def spaced(words: Sequence[str], separator: str) -> Iterator[bool]:
+    """Whether a space usually stands before each of `words`; also before the first, if it is an ordinary one."""
+    open_pairs: set[str] = set()
+    glued = False
+    for word in words:
+        if word == separator:
+            open_pairs.clear()
+            glued = True
+            yield False
+            continue
+        closes = word in open_pairs
+        yield not (glued or closes or word in _NO_SPACE_BEFORE)
+        glued = word in _NO_SPACE_BEHIND or (word in _PAIRED and not closes)
+        if word in _PAIRED:
+            open_pairs ^= {word}
+
+
+def unusual_spaces(text: str, separator: str) -> tuple[int, int]:
+    """How many places between two words of `text` are not spaced as is usual, and how many places there are."""
+    words = split_words(text)
+    at = unusual = 0
+    for place, (word, space) in enumerate(zip(words, spaced(words, separator), strict=True)):
+        found = text.index(word, at)
+        unusual += place > 0 and (found > at) != space
+        at = found + len(word)
+    return unusual, max(len(words) - 1, 0)
+
+
+def spacing_nats(unusual: int, places: int, share: float) -> float:
+    """What it costs to say which of `places` are `unusual`, in nats, where a `share` of all is; 0 < share < 1."""
+    return -unusual * math.log(share) - (places - unusual) * math.log1p(-share)
