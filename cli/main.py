@@ -20,6 +20,7 @@ _COMMANDS = {
     "train": "cli.train",
     "generate": "cli.generate",
     "evaluate": "cli.evaluate",
+    "export-model": "cli.export_model",
     "stats": "cli.stats",
     "export": "cli.export",
     "purge": "cli.purge",

@@ -15,9 +15,9 @@
 
 import json
 import tempfile
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeGuard, get_args
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from configs.outputs import atomic_file, write_json
 from configs.schema import Config
 from dataset.manifest import DatasetTemplate, file_sha256
 from train.backend import keras
-from train.contract import Captioner
+from train.contract import Captioner, KindName
 from train.kinds import open_kind
 
 CARD = "model.json"
@@ -74,7 +74,7 @@ def load_model(folder: Path) -> Captioner:
     Raises:
         NotAModel: there is none, it is of another version, or a file is missing or altered.
     """
-    card = _checked_card(folder)
+    card = read_card(folder)
     try:
         templates = json.loads((folder / _TEMPLATES).read_text(encoding="utf-8"))
         return open_kind(card["model"]).load(
@@ -87,7 +87,13 @@ def load_model(folder: Path) -> Captioner:
         raise NotAModel(f"{folder}: the model cannot be read ({error}); train again") from error
 
 
-def _checked_card(folder: Path) -> Mapping[str, Any]:
+def read_card(folder: Path) -> Mapping[str, Any]:
+    """The card of the model in `folder`, whose files are those that it lists, whole.
+
+    Raises:
+        NotAModel: there is none, it is of another version, a file is missing or altered, or the card lists too few
+            files, or some outside the folder.
+    """
     path = folder / CARD
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
@@ -99,8 +105,35 @@ def _checked_card(folder: Path) -> Mapping[str, Any]:
         raise NotAModel(f"{path}: not the card of a memeloom model")
     if card.get("version") != VERSION:
         raise NotAModel(f"{path}: version {card.get('version')}, expected {VERSION}; train again")
-    _check_files(folder, card.get("files", {}))
+    fault = _fault(card)
+    if fault:
+        raise NotAModel(f"{path}: {fault}; train again")
+    _check_files(folder, card["files"])
     return card
+
+
+def _fault(card: Mapping[str, Any]) -> str:
+    """What is wrong with what a card says; "" if nothing. It may come from anywhere."""
+    if card.get("model") not in get_args(KindName):
+        return f"unknown kind of model {card.get('model')!r}"
+    networks, content, files = (card.get(key) for key in ("networks", "content", "files"))
+    if not (_are_texts(networks) and _are_texts(content) and isinstance(files, dict) and _are_texts(files.values())):
+        return "networks, content or files are not what they should be"
+    if not isinstance(card.get("settings"), dict):
+        return "settings are not what they should be"
+    needed = {*(f"{name}.keras" for name in networks), *content, _TEMPLATES, _METRICS, _CONFIG}
+    for name in sorted(needed | set(files)):
+        if PurePosixPath(name).name != name or name in ("", "..") or "\0" in name:
+            return f"{name!r} is no file of this folder"
+    if not needed <= set(files):
+        return f"no sha256 of {min(needed - set(files))}"
+    return ""
+
+
+def _are_texts(values: Any) -> TypeGuard[Iterable[str]]:
+    return (
+        isinstance(values, Iterable) and not isinstance(values, str) and all(isinstance(value, str) for value in values)
+    )
 
 
 def _check_files(folder: Path, files: Mapping[str, str]) -> None:

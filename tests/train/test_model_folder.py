@@ -1,0 +1,148 @@
+"""A model's folder is taken only if it is whole, and only as what it says it is."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from configs.load import write_config
+from configs.progress import Silent
+from configs.schema import Config
+from dataset.manifest import file_sha256
+from train.fit import train_model
+from train.model_folder import CARD, NotAModel, load_model
+
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+Toy: TypeAlias = Callable[..., Config]
+ROOT = Path(__file__).parents[2]
+# Writes the model of a folder over itself and kills itself before the n-th change of a name in it.
+MORTAL = """
+import os, signal, sys
+from pathlib import Path
+from configs.load import load_config
+from train.model_folder import load_model, write_model
+
+folder, left = Path(sys.argv[1]), int(sys.argv[3])
+model, config = load_model(folder), load_config(Path(sys.argv[2]), (), {})
+replace, unlink = Path.replace, Path.unlink
+
+def dying(change):
+    def changed(self, *arguments, **options):
+        global left
+        if self.parent == folder:
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return change(self, *arguments, **options)
+    return changed
+
+Path.replace, Path.unlink = dying(replace), dying(unlink)
+write_model(folder, model, {"validation_loss": 0.5}, config)
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, toy: Toy) -> Config:
+    """A model; never change its folder."""
+    config = toy(tmp_path_factory.mktemp("trained"), steps=4)
+    train_model(config, Silent())
+    return config
+
+
+@pytest.fixture
+def folder(trained: Config, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained.train.output, tmp_path / "model"))
+
+
+def change_card(folder: Path, **changes: Any) -> None:
+    card = json.loads((folder / CARD).read_text())
+    (folder / CARD).write_text(json.dumps({**card, **changes}))
+
+
+@pytest.mark.parametrize("name", ["../secret.json", "/etc/hostname", "sub/vocabulary.json", "..", "", "a\0b"])
+@pytest.mark.parametrize("key", ["content", "files"])
+def test_a_card_that_names_what_is_not_in_the_folder_is_refused(folder: Path, name: str, key: str) -> None:
+    (folder.parent / "secret.json").write_text('["a"]')
+    card = json.loads((folder / CARD).read_text())
+    if key == "content":
+        change_card(folder, content=[*card["content"], name])
+    else:
+        change_card(folder, files={**card["files"], name: file_sha256(folder.parent / "secret.json")})
+    with pytest.raises(NotAModel, match=r"is no file of this folder; train again"):
+        load_model(folder)
+
+
+def test_a_network_outside_the_folder_is_refused(folder: Path) -> None:
+    shutil.copyfile(folder / "convnet.keras", folder.parent / "convnet.keras")
+    change_card(folder, networks=["../convnet"])
+    with pytest.raises(NotAModel, match=r"'\.\./convnet\.keras' is no file of this folder"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("name", ["convnet.keras", "vocabulary.json", "templates.json", "config.yaml"])
+def test_a_file_that_the_card_does_not_vouch_for_is_refused(folder: Path, name: str) -> None:
+    files = json.loads((folder / CARD).read_text())["files"]
+    del files[name]
+    change_card(folder, files=files)
+    with pytest.raises(NotAModel, match=rf"no sha256 of {name}; train again"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": "oracle"}, "unknown kind of model 'oracle'"),
+        ({"model": ["convnet"]}, "unknown kind of model"),
+        ({"networks": None}, "networks, content or files are not"),
+        ({"networks": [1]}, "networks, content or files are not"),
+        ({"files": []}, "networks, content or files are not"),
+        ({"files": {"a": 1}}, "networks, content or files are not"),
+        ({"settings": 5}, "settings are not"),
+        ({"settings": {}}, "the model cannot be read .*separator"),
+        ({"networks": []}, "the model cannot be read .*convnet"),
+        ({"version": 1}, "version 1, expected"),
+        ({"kind": "cake"}, "not the card of a memeloom model"),
+    ],
+)
+def test_a_card_that_makes_no_sense_is_refused(folder: Path, changes: dict[str, Any], said: str) -> None:
+    change_card(folder, **changes)
+    with pytest.raises(NotAModel, match=said):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("content", ["[]", "{", "null", '"model"'])
+def test_what_is_no_card_is_refused(folder: Path, content: str) -> None:
+    (folder / CARD).write_text(content)
+    with pytest.raises(NotAModel, match=CARD):
+        load_model(folder)
+
+
+def test_kill_9_between_any_two_writes_leaves_a_whole_model_or_none(trained: Config, folder: Path) -> None:
+    write_config(folder.parent / "config.yaml", trained)
+    metrics = (folder / "metrics.json").read_text()
+    states = []
+    # One change of a name each: the card goes, network, vocabulary, templates, metrics, settings, the card comes.
+    for changes in (0, 3, 6):
+        shutil.rmtree(folder)
+        shutil.copytree(trained.train.output, folder)
+        died = subprocess.run(
+            [sys.executable, "-c", MORTAL, str(folder), str(folder.parent / "config.yaml"), str(changes)],
+            cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=200, check=False, capture_output=True,
+        )  # fmt: skip
+        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        if (folder / CARD).exists():
+            load_model(folder)
+            assert (folder / "metrics.json").read_text() == metrics
+            states.append("old")
+        else:
+            with pytest.raises(NotAModel, match="no model here"):
+                load_model(folder)
+            states.append("none")
+    assert states == ["old", "none", "none"]

@@ -1,0 +1,82 @@
+"""What a serving system wants of the article's network: texts in, probabilities out, all inside the graph.
+
+The strings are taken apart by TensorFlow's own operations, so that a SavedModel needs nothing of ours.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from train.characters import CODE_DIGITS, MAX_BOXES, PREFIX_WIDTH, template_code
+from train.convnet.model import ConvnetCaptioner
+from train.export import Endpoint
+
+
+def endpoints(model: ConvnetCaptioner) -> Mapping[str, Mapping[str, Endpoint]]:
+    """`next_character`, beside the plain signature of the network.
+
+    Takes text, string (rows,): the caption so far, boxes ended by the separator. template, string (rows,): id, slug or
+    name of a template that the model learned, in any case, or any id that is a number. Gives probabilities, float32
+    (rows, characters), in the order of `vocabulary.json`, and likeliest, string (rows,): the character to go on with.
+    A template that is neither is an error (INVALID_ARGUMENT).
+    """
+    reader = _Reader(model)
+
+    def next_character(text: Any, template: Any) -> dict[str, Any]:
+        probabilities = model.network(reader(text, template), training=False)
+        likeliest = tf.gather(reader.characters, tf.argmax(probabilities, axis=1))
+        return {"probabilities": probabilities, "likeliest": likeliest}
+
+    strings = [tf.TensorSpec((None,), tf.string, name) for name in ("text", "template")]
+    return {"convnet": {"next_character": Endpoint(next_character, strings, (reader,))}}
+
+
+class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
+    """Texts and templates to what the network sees, as `ConvnetSheet` makes it: int32 (rows, sequence_length)."""
+
+    def __init__(self, model: ConvnetCaptioner) -> None:
+        super().__init__(name="reader")
+        self._length, self._separator = model.sequence_length, model.separator
+        self._lower = model.alphabet.fitting("A") == "a"
+        self.characters = tf.constant(list(model.alphabet.characters))
+        numbers = {character: number for number, character in enumerate(model.alphabet.characters, start=1)}
+        codes: dict[str, str] = {}
+        for known_as in ("name", "slug", "id"):
+            for template in reversed(model.templates):  # the most frequent one wins a name that several have
+                codes[getattr(template, known_as).casefold()] = template_code(template.id)
+        self._numbers, self._codes = _table(numbers, 0), _table(codes, "")
+
+    def __call__(self, text: Any, template: Any) -> Any:
+        text = tf.strings.lower(text, encoding="utf-8") if self._lower else text
+        characters = tf.strings.unicode_split(text, "UTF-8")
+        boxes = tf.reduce_sum(tf.cast(characters == self._separator, tf.int32), axis=1)
+        box = tf.strings.as_string(tf.minimum(boxes, MAX_BOXES - 1))
+        before = tf.strings.join([self._code(template), "  ", box, "  "])
+        # A text too long loses its beginning, never its prefix.
+        tails = self._known(characters)[:, -(self._length - PREFIX_WIDTH) :]
+        seen = tf.concat([self._known(tf.strings.unicode_split(before, "UTF-8")), tails], axis=1)
+        place = tf.range(self._length)[None] - (self._length - tf.cast(seen.row_lengths(), tf.int32))[:, None]
+        left = seen.to_tensor(shape=(None, self._length))
+        return tf.where(place >= 0, tf.gather(left, tf.maximum(place, 0), batch_dims=1), 0)
+
+    def _known(self, characters: Any) -> Any:
+        """Their numbers, without those that the network does not know."""
+        numbers = tf.ragged.map_flat_values(self._numbers.lookup, characters)
+        return tf.ragged.boolean_mask(numbers, numbers > 0)
+
+    def _code(self, template: Any) -> Any:
+        template = tf.strings.lower(template, encoding="utf-8")
+        known = self._codes.lookup(template)
+        number = tf.strings.regex_full_match(template, f"[0-9]{{1,{CODE_DIGITS}}}")
+        message = "a template is named by an id, slug or name that the model learned, or an id that is a number"
+        checked = tf.debugging.Assert(tf.reduce_all((known != "") | number), [message])
+        with tf.control_dependencies([checked]):
+            padded = tf.strings.substr(tf.strings.join(["0" * CODE_DIGITS, template]), -CODE_DIGITS, CODE_DIGITS)
+        return tf.where(known != "", known, padded)
+
+
+def _table(content: Mapping[str, Any], default: Any) -> Any:
+    values = tf.constant(list(content.values()), tf.string if isinstance(default, str) else tf.int32)
+    initial = tf.lookup.KeyValueTensorInitializer(tf.constant(list(content)), values)
+    return tf.lookup.StaticHashTable(initial, default)

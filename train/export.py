@@ -1,0 +1,200 @@
+"""The stage that writes a trained model for programs that are not memeloom's.
+
+| format | what is written for a network NAME | who reads it |
+| --- | --- | --- |
+| keras | `NAME.keras` | Keras 3 on any backend |
+| saved-model | `NAME/1/saved_model.pb` and its variables, as TensorFlow Serving wants its versions | TensorFlow |
+| onnx | `NAME.onnx` | ONNX Runtime |
+
+Beside them stand the vocabulary, the templates, the metrics and the settings of the model, as in its own folder, and
+`export.json`: what the networks take and give, and the sha256 of every file; written last.
+"""
+
+import fcntl
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+
+from configs.errors import ConfigError, MemeloomError
+from configs.outputs import fsync_folder, write_json
+from configs.progress import Progress
+from configs.runs import Summary
+from dataset.manifest import file_sha256
+from train.backend import BACKEND, keras
+from train.contract import Captioner, KindName
+from train.model_folder import CARD, load_model, read_card
+
+ExportFormat: TypeAlias = Literal["saved-model", "onnx", "keras"]
+EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+MANIFEST = "export.json"
+KIND = "memeloom export"
+VERSION = 1
+# TensorFlow Serving serves the highest number that it finds.
+_SERVED_VERSION = "1"
+
+
+class Endpoint(NamedTuple):
+    """A signature of a SavedModel beside the plain one of its network.
+
+    function: of tensors, to a dictionary of tensors by name. inputs: `tf.TensorSpec`s. resources: tables that it uses.
+    """
+
+    function: Callable[..., Mapping[str, Any]]
+    inputs: Sequence[Any]
+    resources: Sequence[Any]
+
+
+# Modules with a function `endpoints(model)`: for each network the endpoints that it has beside its own, by name.
+_ENDPOINTS: Final[Mapping[KindName, str]] = MappingProxyType({"convnet": "train.convnet.serving"})
+
+
+def export_model(model: Path, output: Path, format_name: ExportFormat, progress: Progress) -> Summary:
+    """Write the model in the folder `model` into the folder `output`, which is replaced as a whole.
+
+    Raises:
+        NotAModel: there is none, or a damaged one.
+        ConfigError: the format needs a package, or another backend.
+        MemeloomError: `output` holds something that is no export, another export is writing it, the format does not
+            know what the network is made of, or the disk refuses.
+    """
+    _check_can(format_name)
+    captioner, card = load_model(model), read_card(model)
+    progress.start("export", len(captioner.networks), "networks")
+    with _replaced(output) as folder:
+        for name, network in captioner.networks.items():
+            _WRITERS[format_name](folder, name, network, captioner)
+            progress.advance()
+        beside = [name for name in card["files"] if not name.endswith(".keras")]
+        for name in beside:
+            shutil.copyfile(model / name, folder / name)
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        about = {
+            "kind": KIND,
+            "version": VERSION,
+            "format": format_name,
+            "model": captioner.kind,
+            "model_sha256": file_sha256(model / CARD),
+            "settings": dict(captioner.settings),
+            "networks": {name: _interface(network) for name, network in captioner.networks.items()},
+            "files": {str(path.relative_to(folder)): file_sha256(path) for path in files},
+        }
+        write_json(folder / MANIFEST, about)
+    progress.finish()
+    size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+    return Summary(
+        "export-model",
+        counts={"networks": len(captioner.networks), "files": len(files) + 1, "bytes": size},
+        outputs={"export": str(output)},
+    )
+
+
+def _check_can(format_name: ExportFormat) -> None:
+    if format_name == "keras":
+        return
+    if BACKEND != "tensorflow":
+        raise ConfigError(f"{format_name} is written with TensorFlow; set KERAS_BACKEND=tensorflow (now {BACKEND})")
+    if format_name == "onnx" and find_spec("tf2onnx") is None:
+        raise ConfigError('onnx needs tf2onnx: pip install "memeloom[onnx]"')
+
+
+def _write_keras(folder: Path, name: str, network: Any, _: Captioner) -> None:
+    keras.saving.save_model(network, folder / f"{name}.keras", include_optimizer=False)
+
+
+def _write_saved_model(folder: Path, name: str, network: Any, captioner: Captioner) -> None:
+    archive = keras.export.ExportArchive()
+    archive.track(network)
+    # The first one is `serving_default`, too.
+    archive.add_endpoint("serve", lambda *inputs: network(*inputs, training=False), _signature(network))
+    if captioner.kind in _ENDPOINTS:
+        more: Mapping[str, Mapping[str, Endpoint]] = import_module(_ENDPOINTS[captioner.kind]).endpoints(captioner)
+        for called, endpoint in more.get(name, {}).items():
+            for resource in endpoint.resources:
+                archive.track(resource)
+            archive.add_endpoint(called, endpoint.function, list(endpoint.inputs))
+    archive.write_out(str(folder / name / _SERVED_VERSION), verbose=False)
+
+
+def _write_onnx(folder: Path, name: str, network: Any, _: Captioner) -> None:
+    try:
+        with warnings.catch_warnings():
+            # tf2onnx and Keras's bridge to it speak to older NumPys, too.
+            warnings.simplefilter("ignore")
+            network.export(
+                str(folder / f"{name}.onnx"), format="onnx", verbose=False, input_signature=_signature(network)
+            )
+    except (NotImplementedError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        raise MemeloomError(f"the network {name!r} cannot be written as ONNX ({error}); choose saved-model") from error
+
+
+_WRITERS: Final[Mapping[ExportFormat, Callable[[Path, str, Any, Captioner], None]]] = MappingProxyType(
+    {"keras": _write_keras, "saved-model": _write_saved_model, "onnx": _write_onnx}
+)
+
+
+def _signature(network: Any) -> list[Any]:
+    """What the network takes, with any number of rows."""
+    return [keras.tree.map_structure(_spec, network.input)]
+
+
+def _spec(tensor: Any) -> Any:
+    return keras.InputSpec(shape=(None, *tensor.shape[1:]), dtype=tensor.dtype, name=tensor.name)
+
+
+def _interface(network: Any) -> dict[str, Any]:
+    def told(tensors: Any) -> list[dict[str, Any]]:
+        return [
+            {"name": tensor.name, "shape": list(tensor.shape), "dtype": str(tensor.dtype)}
+            for tensor in keras.tree.flatten(tensors)
+        ]
+
+    return {"inputs": told(network.input), "outputs": told(network.output)}
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
+    """An empty folder that takes the place of `path`, which must be missing, empty or an export."""
+    path = path.resolve()
+    writing, former = (path.with_name(f".{path.name}.{what}") for what in ("writing", "former"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_name(f".{path.name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise MemeloomError(f"another export is writing {path}; wait until it has ended") from None
+            if path.exists() and not _may_be_replaced(path):
+                raise MemeloomError(f"{path} holds something that is no export; choose another folder")
+            if former.exists() and not path.exists():  # an export was killed between its two renames
+                former.rename(path)
+            for left in (writing, former):
+                shutil.rmtree(left, ignore_errors=True)
+            writing.mkdir()
+            try:
+                yield writing
+                fsync_folder(writing)
+                if path.exists():
+                    path.rename(former)
+                writing.rename(path)
+                fsync_folder(path.parent)
+            finally:
+                for left in (writing, former):
+                    shutil.rmtree(left, ignore_errors=True)
+    except OSError as error:
+        raise MemeloomError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _may_be_replaced(path: Path) -> bool:
+    if path.is_dir() and not any(path.iterdir()):
+        return True
+    try:
+        return bool(json.loads((path / MANIFEST).read_text(encoding="utf-8"))["kind"] == KIND)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
