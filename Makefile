@@ -100,7 +100,7 @@ clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (they need real data: DATA=folder)
-.PHONY: bench-import bench-crawl bench-truth bench-kill bench-ocr bench-templates bench-dataset bench-dataset-io bench-train
+.PHONY: bench-import bench-crawl bench-truth bench-kill bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train
 bench-import: setup  ## Import of 260,417 captions: rate, memory, resume
 	$(BIN)/python -m bench.import_dump --data $(DATA) $(ARGS)
 
@@ -124,6 +124,9 @@ bench-dataset: setup  ## Filters, the whole build up to 40 times the captions, c
 
 bench-dataset-io: setup $(PEERS)  ## Records written and read, beside tf.io, datasets, TFDS and webdataset
 	$(BIN)/python -m bench.dataset_io --data $(DATA) $(ARGS)
+
+bench-decode: setup  ## Captions written: token by token side by side, and searched for
+	$(BIN)/python -m bench.decode $(ARGS)
 
 bench-train: setup  ## Input pipeline, training step and decoding
 	$(BIN)/python -m bench.train $(ARGS)

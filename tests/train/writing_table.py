@@ -31,7 +31,7 @@ class TableCaptioner:
     """
 
     kind: ClassVar[KindName] = "causal"
-    unit: ClassVar[str] = "character"
+    unit: ClassVar[str] = "word"
     separator = SEPARATOR
     networks: Mapping[str, Any] = {}
     settings: Mapping[str, Any] = {}

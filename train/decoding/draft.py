@@ -67,7 +67,10 @@ class Draft:
     def extended(self, token: int, log_probability: float) -> "Draft":
         """The draft with one token more; without it, but stopped, if it says more than fits."""
         tokens = (*self.tokens, token)
-        text = self.prompt.start + self.model.text(tokens)
+        if self.model.unit == "character":  # spares reading the whole text again at every step
+            text = self.text + self.model.text((token,))
+        else:
+            text = self.prompt.start + self.model.text(tokens)
         if len(text) > self.most:
             return replace(self, stopped=True)
         # Some tokens say nothing by themselves, so they are counted too.
