@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 
 @contextmanager
-def _muted() -> Iterator[None]:
+def muted() -> Iterator[None]:
     """Keep what native code writes to standard error; show it only if the body fails.
 
     TensorFlow's loader logs before it reads TF_CPP_MIN_LOG_LEVEL, so the variable alone is not enough.
@@ -35,7 +35,7 @@ def _muted() -> Iterator[None]:
 
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-with _muted():
+with muted():
     import keras
 
     BACKEND: str = keras.backend.backend()
@@ -44,7 +44,7 @@ with _muted():
     else:
         import jax
 
-__all__ = ["ACCELERATED", "BACKEND", "compiled", "holds_short_integers", "is_out_of_memory", "keras"]
+__all__ = ["ACCELERATED", "BACKEND", "compiled", "holds_short_integers", "is_out_of_memory", "keras", "muted"]
 
 ACCELERATED: bool
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import MemeloomError
+from train.backend import muted
 
 TINY = "tiny"
 TINY_TOKENS = 2000
@@ -12,7 +13,9 @@ TINY_TOKENS = 2000
 
 def _imported() -> Any:
     try:
-        return import_module("keras_hub")
+        # It imports TensorFlow, even where the backend is another.
+        with muted():
+            return import_module("keras_hub")
     except ImportError as error:
         raise MemeloomError(f'the model gpt2 needs KerasHub ({error}): pip install "memeloom[hub]"') from error
 
