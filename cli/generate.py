@@ -42,6 +42,11 @@ _ONLY_FOR = {
 @click.option("--safe/--no-safe", default=None, help="Never write a word that the dataset's settings list as profane.")
 @click.option("--seed", type=int, help="Repeats the same captions.")
 @click.option(
+    "--image",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Caption this picture in place of templates; for models that look at pictures.",
+)
+@click.option(
     "--picture", type=click.Path(path_type=Path, dir_okay=False), help="Draw the memes into this PNG or JPEG."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a caption on standard output.")

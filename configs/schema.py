@@ -244,6 +244,7 @@ class Generate(Section):
     max_characters: Positive
     start: str
     seed: Count | None
+    image: str | None
     picture: str | None
 
 

@@ -9,6 +9,7 @@ import PIL.Image
 from catalog.blobs import open_blobs
 from catalog.documents import open_documents
 from catalog.errors import StoreError
+from catalog.images import load_picture
 from catalog.records import Template
 from catalog.standing import Standing
 from configs.errors import ConfigError
@@ -16,7 +17,7 @@ from configs.outputs import atomic_file
 from configs.schema import Config
 from serve.drawing import draw_caption
 from serve.sheet import draw_sheet
-from train.generate import GeneratedCaption
+from train.generate import IMAGE, GeneratedCaption
 
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 _COLUMNS = 3
@@ -36,7 +37,10 @@ def draw_memes(config: Config, captions: Sequence[GeneratedCaption], path: Path)
     if kind is None:
         raise ConfigError(f"generate.picture: {path}: name a .png or .jpg file")
     wanted = {caption.template_id for caption in captions}
-    pictures, templates = _pictures(config, wanted)
+    pictures, templates = _pictures(config, wanted - {IMAGE})
+    if config.generate.image is not None:
+        data = Path(config.generate.image).read_bytes()
+        pictures[IMAGE] = load_picture(data, max_pixels=config.crawl.max_image_pixels).convert("RGB")
     memes = []
     for caption in captions:
         template = templates.get(caption.template_id)

@@ -1,23 +1,28 @@
 """The stage that writes captions with a trained model."""
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from configs.errors import MemeloomError
+from configs.errors import ConfigError, MemeloomError
 from configs.progress import Progress
 from configs.schema import Config, Generate
 from dataset.manifest import DatasetTemplate
-from train.contract import Captioner, Prompt
+from dataset.pixels import rgb_pixels
+from train.contract import Captioner, KindName, Prompt
 from train.decoding.draft import Written
 from train.decoding.method import CERTAIN, Write, open_method
 from train.decoding.safe import Censor
 from train.model_folder import load_model
 
 MOST_FREQUENT = 3
+# The template's id of captions for a picture that is not a known template's.
+IMAGE = "image"
+_LOOKING: frozenset[KindName] = frozenset({"show-and-tell"})
 _ROUNDS = 4
 
 
@@ -39,18 +44,22 @@ class GeneratedCaption:
 def generate_captions(config: Config, progress: Progress) -> list[GeneratedCaption]:
     """Write `generate.captions` different captions for each of `generate.templates`; greedy writes one.
 
+    With `generate.image` they are for that picture instead, whatever it shows.
+
     Searched ones come best first. Captions that are empty, or that say what another on their template says, are drawn
     anew, a few times; the progress counts those left out as ``empty`` and ``repeated``, and with `generate.safe` as
     ``refused`` how often a word was.
 
     Raises:
         NotAModel: no model in `generate.model`, or a damaged one.
+        ConfigError: `generate.image` cannot be read, or is for a model that looks at no pictures.
         MemeloomError: an unknown template, a start text that leaves no box to fill or says what is refused, or only
             empty captions.
     """
     wishes = config.generate
     model = load_model(Path(wishes.model))
-    templates = _chosen(model.templates, wishes.templates)
+    looked_at = None if wishes.image is None else _looked_at(model, wishes)
+    templates = _chosen(model.templates, wishes.templates) if looked_at is None else [looked_at.template]
     start = _fitting_start(model, templates, wishes.start, wishes.max_characters)
     censor = Censor.of(config.dataset, model) if wishes.safe else None
     if censor is not None and not censor.passes(start):
@@ -60,7 +69,7 @@ def generate_captions(config: Config, progress: Progress) -> list[GeneratedCapti
     rounds = 1 if wishes.method in CERTAIN else _ROUNDS
     most = 1 if wishes.method == "greedy" else wishes.captions
     progress.start("generate", len(templates) * most, "captions")
-    prompts = [Prompt(template, start) for template in templates]
+    prompts = [Prompt(template, start, looked_at.picture if looked_at else None) for template in templates]
     found, empty = _different(
         open_method(model, wishes, np.random.default_rng(wishes.seed), censor), prompts, most, rounds
     )
@@ -101,6 +110,29 @@ def _why_empty(wishes: Generate, censor: Censor | None) -> str:
         return f"no caption was left, and {censor.refused} words were refused; set generate.safe=false or allow some"
     bolder = " or raise generate.min_score" if wishes.method in ("threshold", "sampled-beam") else ""
     return f"every caption came out empty; train longer{bolder}"
+
+
+def _looked_at(model: Captioner, wishes: Generate) -> Prompt:
+    """The picture that is wished for, as a template of its own with as many boxes as most captions have."""
+    path = Path(wishes.image or "")
+    if model.kind not in _LOOKING:
+        raise ConfigError(f"generate.image: {wishes.model} is a {model.kind}, which looks at no pictures")
+    if wishes.templates:
+        raise ConfigError("generate.image: a picture is captioned in place of templates; name one or the other")
+    try:
+        picture = rgb_pixels(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"generate.image: {path}: {error.strerror or error}") from error
+    except MemeloomError as error:
+        raise ConfigError(f"generate.image: {path}: {error}") from error
+    boxes: Counter[int] = Counter()
+    for template in model.templates:
+        boxes[template.boxes] += template.captions
+    template = DatasetTemplate(
+        id=IMAGE, name=path.name, slug=IMAGE, captions=0, box_count=None, geometry=(), image_key=None,
+        boxes=boxes.most_common(1)[0][0],
+    )  # fmt: skip
+    return Prompt(template, picture=picture)
 
 
 def _chosen(known: Sequence[DatasetTemplate], wishes: Sequence[str]) -> list[DatasetTemplate]:

@@ -89,7 +89,7 @@ def test_a_damaged_file_of_vectors_is_computed_anew(dataset: Dataset, tmp_path: 
     (path,) = (tmp_path / "vectors").rglob("*.npz")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    path.write_bytes({"cut": content[:-30], "flipped": content, "nothing": b""}[damage])
+    path.write_bytes({"cut": bytes(content[:-30]), "flipped": bytes(content), "nothing": b""}[damage])
     again, encoded = computed(dataset, tmp_path / "vectors")
     assert encoded == 4
     np.testing.assert_array_equal(first.vectors, again.vectors)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from configs.errors import ConfigError
 from configs.load import load_config
 from configs.progress import Silent
 from configs.schema import Config
-from tests.train.picture_dataset import WORDS, captions, drawn, with_pictures
+from tests.train.picture_dataset import WORDS, captions, drawn, png, with_pictures
 from train.backend import keras
 from train.characters import Alphabet
 from train.contract import ALL_BOXES, Prompt
@@ -21,6 +22,7 @@ from train.corpus import Captions
 from train.decoding.choose import greedily
 from train.decoding.write import write_captions
 from train.fit import train_model
+from train.generate import generate_captions
 from train.model_folder import NotAModel, load_model
 from train.open_dataset import open_dataset
 from train.show_and_tell.lesson import Rows
@@ -249,6 +251,20 @@ def test_encoder_and_decoder_stand_apart_in_the_folder(model: ShowAndTellCaption
     start = np.full((len(vectors), 1), model.words.start, np.int32)
     logits, _ = decoder([vectors, start, np.zeros((len(vectors), 32), np.float32)])
     assert logits.shape == (3, 1, len(model.words))
+
+
+def test_a_picture_in_a_file_is_captioned(trained: Config, tmp_path: Path) -> None:
+    path = tmp_path / "frog.png"
+    path.write_bytes(png(drawn("one-does-not-simply")))
+    wishes = trained.generate.model_copy(
+        update={"model": trained.train.output, "image": str(path), "captions": 2, "method": "beam"}
+    )
+    made = generate_captions(trained.model_copy(update={"generate": wishes}), Silent())
+    assert [caption.template_name for caption in made] == ["frog.png"] * 2
+    assert all(caption.boxes[0] == "green" and caption.boxes[1] in WORDS["one-does-not-simply"][1] for caption in made)
+    path.write_bytes(b"no picture")
+    with pytest.raises(ConfigError, match=r"generate\.image: .*frog\.png: not an image"):
+        generate_captions(trained.model_copy(update={"generate": wishes}), Silent())
 
 
 def test_damaged_vectors_are_refused(trained: Config, tmp_path: Path) -> None:
