@@ -25,6 +25,11 @@ class Trained:
     dataset: str | None
     commit: str | None
 
+    @property
+    def on(self) -> str:
+        """Device and backend, as far as they are known."""
+        return ", ".join(each for each in (self.device, self.backend) if each)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelFindings:

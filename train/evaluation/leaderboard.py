@@ -57,7 +57,7 @@ def _rows(findings: Findings) -> Iterator[tuple[str, ...]]:
                     f"{model.unit}s",
                     f"{found.perplexity_per_character:.3f}",
                     "–" if trained.seconds is None else _duration(trained.seconds),
-                    ", ".join(each for each in (trained.device, trained.backend) if each) or "–",
+                    trained.on or "–",
                     trained.commit or "–",
                     findings.digest,
                     findings.split,

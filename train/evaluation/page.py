@@ -17,10 +17,12 @@ from train.evaluation.tables import (
     HOW_JUDGED,
     HOW_WRITTEN,
     JUDGED,
+    MODELS,
     TEMPLATES,
     WRITTEN,
     by_heart_rows,
     judged_rows,
+    model_rows,
     template_rows,
     warnings,
     written_rows,
@@ -30,7 +32,7 @@ PAGE: Final = "report.html"
 _STYLE = f"""{CAPTIONS_STYLE}{PLOT_STYLE}
 .wide th, .wide td {{ white-space: nowrap; overflow-wrap: normal; }} .wide {{ margin: .6rem 0; }}
 .wide .n {{ padding-left: 1rem; }} .charts {{ display: grid; gap: 0 1.2rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }}
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }} .charts .chart text {{ font-size: 16px; }}
 .warned {{ border-left: 3px solid var(--warn); padding-left: .7rem; }}
 """
 
@@ -133,18 +135,8 @@ def _sample(title: str, found: SheafFigures, folded: bool) -> str:
 
 
 def _made(findings: Findings) -> str:
-    rows = [
-        (
-            model.name,
-            model.folder,
-            "" if model.trained.seconds is None else f"{model.trained.seconds:,.0f} s",
-            ", ".join(each for each in (model.trained.device, model.trained.backend) if each),
-            model.trained.commit or "",
-        )
-        for model in findings.models
-    ]
     return (
         f"<p>Dataset <code>{words(findings.dataset)}</code>, digest <code>{escape(findings.digest)}</code>, split "
         f"{findings.split}; seed {findings.seed}; code at commit <code>{escape(findings.commit)}</code>.</p>"
-        f'<div class="wide">{table(("model", "folder", "trained", "device", "commit"), rows, numbers_from=9)}</div>'
+        f'<div class="wide">{table(MODELS, model_rows(findings))}</div>'
     )

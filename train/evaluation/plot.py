@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 # Units of the SVG, which takes the width that it is given.
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 480, 230, 46, 12, 16, 42
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 480, 240, 64, 12, 16, 50
 _FLOOR = _HEIGHT - _BOTTOM
 _COLOURS = ("var(--link)", "var(--warn)", "var(--good)", "var(--bad)")
 _DASHES = ("", "7 4", "2 3", "10 3 2 3")
@@ -34,7 +34,7 @@ def shares_over(lines: Sequence[Mapping[float, float]], real: float | None, said
         f'<text class="value" x="{_LEFT - 6}" y="{y(share) + 4:.1f}">{100 * share:.0f} %</text>'
         for share in (0.0, 0.5, 1.0)
     ]
-    drawn += [f'<text x="{x(at):.1f}" y="{_FLOOR + 17}">{at:g}</text>' for at in temperatures]
+    drawn += [f'<text x="{x(at):.1f}" y="{_FLOOR + 20}">{at:g}</text>' for at in temperatures]
     drawn.append(f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 6}">temperature</text>')
     if real is not None:
         drawn.append(f'<path class="real" d="M{_LEFT} {y(real):.1f}H{_WIDTH - _RIGHT}"/>')

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from train.evaluation.findings import Findings, ModelFindings
+from train.evaluation.findings import Findings
 from train.evaluation.likelihood import Interval, TemplateFigures
 from train.evaluation.memory import RUN
 from train.evaluation.sweep import SheafFigures
@@ -11,8 +11,7 @@ from train.evaluation.sweep import SheafFigures
 Row: TypeAlias = tuple[str, ...]
 
 JUDGED: Final = (
-    "model", "kind", "parameters", "bits/char", "behind best", "accuracy", "perplexity/char", "token", "loss/token",
-    "perplexity/token", "captions/s",
+    "model", "bits/char", "behind best", "accuracy", "token", "perplexity/char", "perplexity/token", "loss/token",
 )  # fmt: skip
 WRITTEN: Final = (
     "captions of", "temperature", "recognised", "distinct 1", "distinct 2", "distinct 3", "self-BLEU", "repeated",
@@ -21,6 +20,7 @@ WRITTEN: Final = (
 BY_HEART: Final = (
     "captions of", "temperature", "verbatim", "on its template", f"with {RUN} known", f"all {RUN}s known", "longest",
 )  # fmt: skip
+MODELS: Final = ("model", "kind", "parameters", "trained", "device", "commit", "captions judged/s", "folder")
 TEMPLATES: Final = ("template", "captions", "bits/char", "accuracy")
 
 HOW_JUDGED: Final = (
@@ -51,16 +51,29 @@ def judged_rows(findings: Findings) -> Iterator[Row]:
         found = model.likelihood
         yield (
             model.name,
-            model.kind,
-            f"{model.parameters:,}",
             _interval(found.bits_per_character),
             "" if found.behind_best is None else _interval(found.behind_best),
-            accuracy(model),
-            f"{found.perplexity_per_character:.3f}",
+            _accuracy(found.accuracy),
             model.unit,
+            f"{found.perplexity_per_character:.3f}",
+            f"{found.perplexity_per_token:,.3f}",
             f"{found.loss_per_token:.4f}",
-            f"{found.perplexity_per_token:,.2f}",
+        )
+
+
+def model_rows(findings: Findings) -> Iterator[Row]:
+    """A row a model, under `MODELS`; what its folder does not tell is left blank."""
+    for model in findings.models:
+        trained, found = model.trained, model.likelihood
+        yield (
+            model.name,
+            model.kind,
+            f"{model.parameters:,}",
+            "" if trained.seconds is None else f"{trained.seconds:,.0f} s",
+            trained.on,
+            trained.commit or "",
             f"{found.captions / found.seconds:,.0f}",
+            model.folder,
         )
 
 
@@ -107,15 +120,13 @@ def warnings(findings: Findings) -> Iterator[str]:
             )
 
 
-def accuracy(model: ModelFindings) -> str:
-    """Share of tokens, with its interval."""
-    each = model.likelihood.accuracy
-    return f"{100 * each.value:.2f} % ({100 * each.low:.2f}–{100 * each.high:.2f})"
-
-
 def percent(share: float) -> str:
     """A share in per cent."""
     return f"{100 * share:.1f} %"
+
+
+def _accuracy(each: Interval) -> str:
+    return f"{100 * each.value:.2f} % ({100 * each.low:.2f}–{100 * each.high:.2f})"
 
 
 def _interval(each: Interval) -> str:

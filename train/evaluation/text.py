@@ -11,10 +11,12 @@ from train.evaluation.tables import (
     HOW_JUDGED,
     HOW_WRITTEN,
     JUDGED,
+    MODELS,
     TEMPLATES,
     WRITTEN,
     by_heart_rows,
     judged_rows,
+    model_rows,
     template_rows,
     warnings,
     written_rows,
@@ -43,6 +45,7 @@ def render_text(findings: Findings) -> str:
         parts += _templates(model)
     if findings.real is not None:
         parts += ["## Some captions", "\n".join(_samples(findings))]
+    parts += ["## How they were made", table(MODELS, model_rows(findings))]
     return "\n\n".join(parts) + "\n"
 
 
