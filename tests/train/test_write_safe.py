@@ -116,12 +116,19 @@ def test_a_wide_beam_finds_the_best_of_what_is_allowed(boxes: int) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_no_method_says_what_the_settings_of_the_dataset_list(method: str) -> None:
     config = load_config(
-        None, [f"generate.method={method}", "generate.min_score=0", "dataset.profanity_deny=[aa, b]"], {}
+        None,
+        [
+            f"generate.method={method}",
+            "generate.min_score=0",
+            "generate.max_characters=20",
+            "dataset.profanity_deny=[aa, b]",
+        ],
+        {},
     )
     model = TableCaptioner.drawn(("a", "b", " ", SEPARATOR), 5)
     censor = Censor.of(config.dataset, model)
     write = open_method(model, config.generate, np.random.default_rng(1), censor)
-    made = write([Prompt(template(2))] * 40, 3)
+    made = write([Prompt(template(2))] * 12, 3)
     said = {word for captions in made for caption in captions for text in caption.texts for word in text.split()}
     assert not said & {"aa", "b"}
     assert "a" in said
