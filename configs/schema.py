@@ -191,6 +191,19 @@ class Convnet(Training):
     dropout: Annotated[float, Field(ge=0, lt=1)]
 
 
+class Causal(Training):
+    length: Annotated[int, Field(ge=32)]
+    units: Positive
+    layers: Count
+    hidden: Positive
+    table_bits: Annotated[int, Field(ge=8, le=24)]
+    table_width: Positive
+    table_rate: Annotated[float, Field(gt=0)]
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    blank: Annotated[float, Field(ge=0, lt=1)]
+    unknown: Annotated[float, Field(ge=0, lt=1)]
+
+
 class Gpt2(Training):
     preset: Annotated[str, Field(min_length=1)]
     sequence_length: Annotated[int, Field(ge=32)]
@@ -212,8 +225,9 @@ class Train(Section):
     dataset: str
     output: str
     restart: bool
-    model: Literal["convnet", "gpt2", "show-and-tell"]
+    model: Literal["causal", "convnet", "gpt2", "show-and-tell"]
     vectors: str
+    causal: Causal
     convnet: Convnet
     gpt2: Gpt2
     show_and_tell: ShowAndTell

@@ -140,6 +140,8 @@ class Lesson:
     logits: whether the trainee gives logits; else probabilities. Labels are integers in any case.
     optimizer: given a learning rate or a schedule of it.
     compiled: whether the step is worth compiling with XLA on this device.
+    table: a large table of vectors of which a batch needs few, or None. Rows of it are the first of the inputs; the
+        trainee takes their vectors in place of them, and `checked` the rows. It is learned where a batch touches it.
     """
 
     captioner: Captioner
@@ -153,6 +155,25 @@ class Lesson:
     logits: bool
     optimizer: Callable[[Any], Any]
     compiled: bool
+    table: "Table | None" = None
+
+
+class Table(Protocol):
+    """A Keras layer, rows int32 (…) to their vectors side by side, learned by Adagrad with one sum of squares a row.
+
+    vectors, squares: its variables, float32 (rows, width) and (rows,). width: of a vector.
+    rate: what its learning rate is in units of the optimizer's. small: what is added to the sums of squares.
+    """
+
+    vectors: Any
+    squares: Any
+    width: int
+    rate: float
+    small: float
+
+    def __call__(self, rows: Any) -> Any:
+        """The vectors."""
+        ...
 
 
 class Kind(Protocol):

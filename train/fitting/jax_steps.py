@@ -6,7 +6,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from train.backend import keras
-from train.contract import Lesson
+from train.contract import Lesson, Table
 from train.fitting.whole import Whole, judged
 
 
@@ -27,7 +27,9 @@ class JaxSteps:
             first = PartitionSpec(mesh.axis_names[0])  # type: ignore[no-untyped-call]
             self._rows = NamedSharding(mesh, first)
         trainee = lesson.trainee
-        self._variables = (trainee.trainable_variables, trainee.non_trainable_variables, optimizer.variables)
+        table = lesson.table
+        held = [] if table is None else [table.vectors, table.squares]
+        self._variables = (trainee.trainable_variables, trainee.non_trainable_variables, optimizer.variables, held)
         self._state: list[list[Any]] | None = None
         self._learn = jax.jit(self._learned, donate_argnums=0)
         self._check = jax.jit(self._checked)
@@ -72,18 +74,43 @@ class JaxSteps:
         return Whole(inputs, labels, weights, batch.share)
 
     def _learned(self, state: list[list[Any]], inputs: Any, labels: Any, weights: Any, share: Any) -> Any:
-        weights_now, others, optimizer = state
+        weights_now, others, optimizer, held = state
+        table, rows = self._lesson.table, None
+        vectors: list[Any] = []
+        if table is not None:
+            rows, *inputs = inputs
+            vectors = [held[0][rows].reshape(*rows.shape[:-1], -1)]
 
-        def loss_of(trainable: list[Any]) -> tuple[Any, Any]:
-            predicted, after = self._lesson.trainee.stateless_call(trainable, others, inputs, training=True)
+        def loss_of(trainable: list[Any], vectors: list[Any]) -> tuple[Any, Any]:
+            given = (*vectors, *inputs) if vectors else inputs
+            predicted, after = self._lesson.trainee.stateless_call(trainable, others, given, training=True)
             loss, right = judged(self._lesson, predicted, labels, weights, share)
             with keras.StatelessScope(state_mapping=list(zip(self._optimizer.variables, optimizer, strict=True))):
                 scaled = self._optimizer.scale_loss(loss)
             return scaled, (loss, right, after)
 
-        (_, (loss, right, others)), gradients = jax.value_and_grad(loss_of, has_aux=True)(weights_now)
+        (_, (loss, right, others)), (gradients, slopes) = jax.value_and_grad(loss_of, (0, 1), has_aux=True)(
+            weights_now, vectors
+        )
+        if table is not None:
+            held = self._table_learned(table, held, optimizer, rows, slopes[0], share)
         weights_now, optimizer = self._optimizer.stateless_apply(optimizer, gradients, weights_now)
-        return [list(weights_now), list(others), list(optimizer)], loss, right
+        return [list(weights_now), list(others), list(optimizer), held], loss, right
+
+    def _table_learned(
+        self, table: Table, held: list[Any], optimizer: list[Any], rows: Any, slopes: Any, share: Any
+    ) -> list[Any]:
+        """The table's variables after a step. slopes: of the mean loss, as the optimizer scales it."""
+        with keras.StatelessScope(state_mapping=list(zip(self._optimizer.variables, optimizer, strict=True))):
+            slopes = slopes / self._optimizer.scale_loss(share)
+            rate = table.rate * self._optimizer.learning_rate
+        rows, slopes = rows.reshape(-1), slopes.reshape(-1, table.width)
+        # With 16-bit floats some are no numbers once in a while; the optimizer leaves such a step out, too.
+        slopes = jax.numpy.where(jax.numpy.isfinite(slopes).all(), slopes, 0.0)
+        vectors, squares = held
+        squares = squares.at[rows].add((slopes * slopes).mean(axis=1))
+        scale = rate * jax.lax.rsqrt(squares[rows] + table.small)
+        return [vectors.at[rows].add(-slopes * scale[:, None]), squares]
 
     def _checked(self, state: list[list[Any]], inputs: Any, labels: Any, weights: Any, share: Any) -> Any:
         predicted, _ = self._lesson.checked.stateless_call(*state, inputs, training=False)

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from train.backend import keras
-from train.contract import Lesson
+from train.contract import Lesson, Table
 from train.fitting.whole import Whole, judged
 
 
@@ -71,17 +71,38 @@ class TensorFlowSteps:
 
     def _learn_here(self, inputs: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
         variables = self._lesson.trainee.trainable_variables
+        table, rows, vectors = self._lesson.table, None, []
+        if table is not None:
+            rows, *others = inputs
+            vectors = [table(rows)]
+            inputs = (*vectors, *others)
         with tf.GradientTape() as tape:
+            tape.watch(vectors)
             predicted = self._lesson.trainee(inputs, training=True)
             loss, right = judged(self._lesson, predicted, labels, weights, share)
             scaled = self._optimizer.scale_loss(loss)
-        gradients = tape.gradient(scaled, variables)
+        gradients, slopes = tape.gradient(scaled, (variables, vectors))
+        if table is not None:
+            self._learn_table(table, rows, slopes[0] / (self._optimizer.scale_loss(share)))
         if self._sum_first:
             dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
             total = tf.distribute.get_replica_context().all_reduce("SUM", dense)
             gradients = [gradient / self._devices for gradient in total]
         self._optimizer.apply(gradients, variables)
         return loss, right
+
+    def _learn_table(self, table: Table, rows: Any, slopes: Any) -> None:
+        """Learn the vectors of `rows`. slopes: of the sum of the losses."""
+        rows, slopes = tf.reshape(rows, [-1]), tf.reshape(slopes, [-1, table.width])
+        if self._devices > 1:
+            replica = tf.distribute.get_replica_context()
+            rows, slopes = replica.all_gather(rows, 0), replica.all_gather(slopes, 0)
+        # With 16-bit floats some are no numbers once in a while; the optimizer leaves such a step out, too.
+        slopes = tf.where(tf.reduce_all(tf.math.is_finite(slopes)), slopes, 0.0)
+        table.squares.value.scatter_add(tf.IndexedSlices(tf.reduce_mean(slopes * slopes, axis=1), rows))
+        rate = table.rate * tf.cast(self._optimizer.learning_rate, tf.float32)
+        scale = rate * tf.math.rsqrt(tf.gather(table.squares.value, rows) + table.small)
+        table.vectors.value.scatter_sub(tf.IndexedSlices(slopes * scale[:, tf.newaxis], rows))
 
     def _check_here(self, inputs: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
         return judged(self._lesson, self._lesson.checked(inputs, training=False), labels, weights, share)

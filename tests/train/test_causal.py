@@ -1,0 +1,214 @@
+"""`causal`: the same contexts in training and in writing, no look ahead, no character lost, and it learns."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from configs.progress import Silent
+from configs.schema import Config
+from dataset.manifest import DatasetTemplate
+from train.backend import keras
+from train.causal.contexts import Reading, context_rows, read_all, table_rows
+from train.causal.letters import Letters
+from train.causal.network import Core, Table, join
+from train.causal.packing import Packing
+from train.characters import Alphabet
+from train.contract import Captioner, Prompt
+from train.corpus import Captions
+from train.decoding.choose import by_threshold
+from train.decoding.write import write_captions
+from train.fit import train_model
+from train.generate import generate_captions
+from train.model_folder import load_model
+from train.open_dataset import open_dataset
+
+# Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+Toy = Callable[..., Config]
+LETTERS = Letters(Alphabet.of("abcde |"), "|", 12)
+
+
+def captions(count: int = 60, seed: int = 1) -> Captions:
+    """Random captions; some are empty boxes, some are longer than a row of the tests."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 50, count)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return Captions(
+        characters=rng.integers(1, 8, starts[-1]).astype(np.uint16),
+        boxes=np.zeros(starts[-1], np.uint8),
+        starts=starts,
+        templates=rng.integers(0, 5, count).astype(np.int32),
+        prefixes=np.zeros((5, 1, 18), np.uint16),
+    )
+
+
+def rows_at_once(made: Captions) -> NDArray[np.int32]:
+    reading = read_all(
+        made.characters.astype(np.int64), made.starts[:-1], made.templates.astype(np.int64) + 1, LETTERS.spaces,
+        LETTERS.separator,
+    )  # fmt: skip
+    return context_rows(reading, LETTERS.bits, len(LETTERS.alphabet))
+
+
+def test_contexts_of_whole_captions_are_those_of_captions_that_grow() -> None:
+    made = captions()
+    expected = rows_at_once(made)
+    for number, (first, last) in enumerate(zip(made.starts[:-1], made.starts[1:], strict=True)):
+        reading = Reading.begin(made.templates[number : number + 1].astype(np.int64) + 1)
+        for at in range(first, last):
+            found = context_rows(reading, LETTERS.bits, len(LETTERS.alphabet))
+            np.testing.assert_array_equal(found[0], expected[at])
+            reading = reading.read(made.characters[at : at + 1].astype(np.int64), LETTERS.spaces, LETTERS.separator)
+    assert expected.min() >= 0
+    assert expected.max() < table_rows(LETTERS.bits, len(LETTERS.alphabet))
+
+
+def test_no_context_knows_the_character_to_come_or_another_caption() -> None:
+    made = captions()
+    before = rows_at_once(made)
+    for number, at in ((0, 0), (3, int(made.starts[3])), (7, int(made.starts[8]) - 1)):
+        changed = made.characters.copy()
+        changed[at] = changed[at] % 7 + 1
+        after = rows_at_once(Captions(changed, made.boxes, made.starts, made.templates, made.prefixes))
+        other = np.flatnonzero((before != after).any(axis=1))
+        assert ((other > at) & (other < made.starts[number + 1])).all()
+
+
+def packing(made: Captions, **changes: Any) -> Packing:
+    return Packing(made, LETTERS, **{"rows": 3, "length": 64, "seed": 5, "unknown": 0.0, **changes})
+
+
+def texts(batch: Any) -> Counter[tuple[int, ...]]:
+    """The captions in a batch."""
+    (_, begins), labels, weights = batch
+    found: Counter[tuple[int, ...]] = Counter()
+    for row in range(len(labels)):
+        there = weights[row] > 0
+        assert (np.diff(there.astype(int)) <= 0).all()
+        parts = np.split(labels[row][there] + 1, np.flatnonzero(begins[row][there])[1:])
+        found.update(tuple(part.tolist()) for part in parts if len(part))
+    return found
+
+
+def test_a_pass_holds_every_caption_once_and_the_next_in_another_order() -> None:
+    made = captions()
+    whole = Counter(
+        tuple(made.characters[first:last].tolist())
+        for first, last in zip(made.starts[:-1], made.starts[1:], strict=True)
+    )
+    packed = packing(made)
+    passes = [[texts(packed.batch(step)) for step in range(n * packed.steps, (n + 1) * packed.steps)] for n in (0,)]
+    assert sum(passes[0], Counter()) == whole
+    assert packed.steps * packed.characters <= made.examples
+    assert packed.batch(packed.steps)[1].tolist() != packed.batch(0)[1].tolist()
+
+
+def test_any_step_can_be_the_first_and_a_seed_is_an_order() -> None:
+    made = captions()
+    packed, again = packing(made, unknown=0.5), packing(made, unknown=0.5)
+    steps = [keras.tree.flatten(packed.batch(step)) for step in range(3 * packed.steps)]
+    for step in (2 * packed.steps + 1, 0, packed.steps):
+        for one, other in zip(keras.tree.flatten(again.batch(step)), steps[step], strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert packing(made, seed=6).batch(0)[1].tolist() != packed.batch(0)[1].tolist()
+
+
+def test_of_a_caption_longer_than_a_row_the_beginning_is_learned() -> None:
+    made = captions()
+    packed = packing(made, length=32)
+    found = sum((texts(packed.batch(step)) for step in range(packed.steps)), Counter())
+    assert sum(found.values()) == len(made)
+    assert max(map(len, found)) == 32
+
+
+@pytest.mark.parametrize("layers", [0, 2])
+def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int) -> None:
+    characters = len(LETTERS.alphabet)
+    core = Core(characters, units=8, layers=layers, hidden=12, dropout=0, blank=0, seed=1, name="core")
+    networks = join(Table(table_rows(12, characters), 4, living=characters + 1, rate=1, seed=1, name="table"), core)
+    networks.table.vectors.assign(np.random.default_rng(1).normal(size=networks.table.vectors.shape))
+    batch: Any = packing(captions(), rows=2, length=96).batch(0)
+    (contexts, begins), _, weights = batch
+    whole = keras.ops.log_softmax(networks.network([contexts, begins]))
+    uneven = keras.ops.log_softmax(networks.network([contexts[:, :93], begins[:, :93]]))
+    np.testing.assert_allclose(uneven, np.asarray(whole)[:, :93], atol=1e-4)
+    state = np.zeros((2, layers, 8), np.float32)
+    for at in range(int(weights.sum(axis=1).min())):
+        state = np.where(begins[:, at, None, None] > 0, 0, state)
+        found, state = (np.asarray(part) for part in networks.step([contexts[:, at], state]))
+        np.testing.assert_allclose(found, np.asarray(whole)[:, at], atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, toy: Toy) -> Config:
+    """Settings of a training that has learned the toy language; never change its folder."""
+    shape = {
+        "causal__units": 16, "causal__hidden": 16, "causal__table_bits": 10, "causal__table_width": 4,
+        "causal__batch": 4, "causal__length": 64, "causal__warmup_steps": 5,
+    }  # fmt: skip
+    config = toy(tmp_path_factory.mktemp("causal"), model="causal", steps=120, steps_per_epoch=60, **shape)
+    train_model(config, Silent())
+    return config
+
+
+@pytest.fixture(scope="module")
+def model(trained: Config) -> Captioner:
+    """It, from its folder."""
+    return load_model(Path(trained.train.output))
+
+
+def test_it_learns_the_toy_language(model: Captioner, trained: Config) -> None:
+    check = open_dataset(Path(trained.train.dataset)).check
+    judged = model.judge(check, 0, len(check))
+    # Three letters in four have no choice.
+    assert judged.right.sum() / judged.tokens.sum() > 0.75
+    assert -judged.log_likelihood.sum() / judged.characters.sum() / np.log(2) < 1
+
+
+def test_what_it_judges_is_what_it_would_write(model: Captioner, trained: Config) -> None:
+    check = open_dataset(Path(trained.train.dataset)).check
+    judged = model.judge(check, 3, 7)
+    for number in range(3, 7):
+        sheet = model.open_sheet([Prompt(model.templates[check.templates[number]])])
+        likelihood, right = 0.0, 0
+        for character in check.characters[check.starts[number] : check.starts[number + 1]].astype(np.int64) - 1:
+            scores = sheet.scores()[0]
+            likelihood += float(scores[character])
+            right += int(scores.argmax() == character)
+            sheet.append(np.array([character]))
+        assert likelihood == pytest.approx(judged.log_likelihood[number - 3], abs=1e-3)
+        assert right == judged.right[number - 3]
+
+
+def test_rows_that_are_kept_go_on_as_they_were(model: Captioner) -> None:
+    prompts = [Prompt(template, start) for template in model.templates[:2] for start in ("", "so ma", "c")]
+    sheet = model.open_sheet(prompts)
+    alone = [model.open_sheet([prompt]).scores()[0] for prompt in prompts]
+    np.testing.assert_allclose(sheet.scores(), np.stack(alone), atol=1e-5)
+    rows = np.array([4, 4, 0])
+    sheet.keep(rows)
+    np.testing.assert_allclose(sheet.scores(), np.stack(alone)[rows], atol=1e-5)
+
+
+def test_it_writes_for_templates_it_knows_and_for_one_it_never_saw(model: Captioner, trained: Config) -> None:
+    made = generate_captions(
+        trained.model_copy(update={"generate": trained.generate.model_copy(update={"seed": 1})}), Silent()
+    )
+    simply = [caption.boxes[0] for caption in made if caption.template_id == "one-does-not-simply"]
+    assert "one does not simply" in simply
+    stranger = DatasetTemplate(
+        id="never", name="Never", slug="never", captions=0, boxes=2, box_count=2, geometry=(), image_key=None
+    )
+    written = write_captions(
+        model, [Prompt(stranger)] * 4, by_threshold(0.8), max_characters=80, rng=np.random.default_rng(1)
+    )
+    known = {
+        "memes", "cats", "bugs", "tests", "all the", "so many", "why these", "one does not simply", "walk", "sleep",
+        "code", "eat", "wow", "such", "very", "much", "data", "loss", "doge",
+    }  # fmt: skip
+    assert sum(text in known for each in written for text in each.texts) >= 4

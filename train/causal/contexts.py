@@ -1,0 +1,185 @@
+"""What stands before a character, as rows of one table: the last few characters, words, the box, the template.
+
+Each of sixteen contexts is hashed to a row, and what the network learns about a context is the vector in its row
+(hashed n-gram features, as in Mikolov et al., "Strategies for Training Large Scale Neural Network Language Models",
+2011). Contexts of captions that lie end to end are computed for all characters at once; a caption that is being
+written carries what it needs in `Reading`. Both give the same rows, and none depends on the character to come.
+
+Hashes of texts are polynomial, mod 2^32: H(text + c) = (H(text) + r(c)) · B, with r a random number of the character.
+"""
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint32]
+_BASE = np.uint32(0x01000193)
+_INVERSE = np.uint32(pow(0x01000193, -1, 2**32))
+_SPREAD, _MIX, _LAST = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
+_ORDERS = 7
+_FARTHEST = 63
+# Templates that the model does not know have the first number; those that it learned follow.
+UNKNOWN_TEMPLATE = 0
+# Those that there are many of get `bits` of the table each; the bits of the others, by how many 166,723 captions had.
+_FEW = {
+    "characters 2": 12, "characters 3": 16, "characters 4": 17, "template": 12, "template, place": 14, "word": 17,
+}  # fmt: skip
+NAMES = (
+    "characters 1", "characters 2", "characters 3", "characters 4", "characters 5", "characters 6", "characters 7",
+    "template", "template, characters 3", "template, characters 5", "word", "2 words", "3 words", "template, box",
+    "template, word", "template, place",
+)  # fmt: skip
+_COLUMNS = np.arange(1, len(NAMES), dtype=np.uint32)[:, np.newaxis]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What captions say so far, one a row, uint32 (rows,) each.
+
+    last: the last seven characters, nearest first, (7, rows); 0 before the beginning. word, word_before,
+    word_before_that: hashes of the word so far and of those before it. box: of the box so far. place: characters in the
+    box so far. number: index of the box. template: 1 + row of the template, or `UNKNOWN_TEMPLATE`.
+    """
+
+    last: Hashes
+    word: Hashes
+    word_before: Hashes
+    word_before_that: Hashes
+    box: Hashes
+    place: Hashes
+    number: Hashes
+    template: Hashes
+
+    @classmethod
+    def begin(cls, templates: NDArray[np.int64]) -> "Reading":
+        """Of captions that say nothing yet. templates: (rows,)."""
+        rows = len(templates)
+        none = np.zeros(rows, np.uint32)
+        return cls(
+            np.zeros((_ORDERS, rows), np.uint32), none, none, none, none, none, none, templates.astype(np.uint32)
+        )
+
+    def read(self, characters: NDArray[np.int64], spaces: NDArray[np.bool_], separator: int) -> "Reading":
+        """After one more character each, (rows,). spaces: whether each character ends a word; the separator does."""
+        read = characters.astype(np.uint32)
+        ends, closes = spaces[characters], characters == separator
+        number = _random(read)
+        return Reading(
+            last=np.concatenate([read[None], self.last[:-1]]),
+            word=np.where(ends, 0, (self.word + number) * _BASE).astype(np.uint32),
+            word_before=np.where(ends, self.word, self.word_before),
+            word_before_that=np.where(ends, self.word_before, self.word_before_that),
+            box=np.where(closes, 0, (self.box + number) * _BASE).astype(np.uint32),
+            place=np.where(closes, 0, self.place + 1).astype(np.uint32),
+            number=self.number + closes.astype(np.uint32),
+            template=self.template,
+        )
+
+    def unless(self, there: NDArray[np.bool_], other: "Reading") -> "Reading":
+        """These rows, and where `there` those of `other`."""
+        return Reading(*(np.where(there, mine, its) for mine, its in zip(_columns(other), _columns(self), strict=True)))
+
+    def keep(self, rows: NDArray[np.int64]) -> "Reading":
+        """Those rows in that order."""
+        return Reading(*(column[..., rows] for column in _columns(self)))
+
+
+def _columns(reading: Reading) -> list[Hashes]:
+    return [getattr(reading, field.name) for field in fields(reading)]
+
+
+def read_all(
+    characters: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    templates: NDArray[np.int64],
+    spaces: NDArray[np.bool_],
+    separator: int,
+) -> Reading:
+    """What stands before each character of captions that lie end to end, (characters,).
+
+    starts: where each caption begins, ascending from 0, (captions,). templates: of each caption.
+    """
+    count = len(characters)
+    caption = np.zeros(count, np.int64)
+    caption[starts[1:]] = 1
+    caption = np.cumsum(caption)
+    begin = starts[caption]
+    at = np.arange(count)
+    read = characters.astype(np.uint32)
+    last = np.zeros((_ORDERS, count), np.uint32)
+    for back in range(1, _ORDERS + 1):
+        last[back - 1, back:] = read[:-back]
+        last[back - 1, at - begin < back] = 0
+    powers = np.multiply.accumulate(np.concatenate([[np.uint32(1)], np.full(count, _BASE)]), dtype=np.uint32)
+    inverse = np.multiply.accumulate(np.concatenate([[np.uint32(1)], np.full(count - 1, _INVERSE)]), dtype=np.uint32)
+    # Of everything before a place; what lies between two places is a difference.
+    sums = np.concatenate([[np.uint32(0)], np.cumsum(_random(read) * inverse, dtype=np.uint32)])[:-1]
+    ends, closes = spaces[characters], characters == separator
+    word_begin, box_begin = (np.maximum(begin, _after_last(found)) for found in (ends, closes))
+
+    def hashed(since: NDArray[np.int64]) -> Hashes:
+        values: Hashes = (sums - sums[since]) * powers[:-1]
+        return values
+
+    word = hashed(word_begin)
+    before = np.where(word_begin > begin, word[word_begin - 1], 0).astype(np.uint32)
+    boxes = np.concatenate([[0], np.cumsum(closes)])[:-1]
+    return Reading(
+        last=last,
+        word=word,
+        word_before=before,
+        word_before_that=np.where(word_begin > begin, before[word_begin - 1], 0).astype(np.uint32),
+        box=hashed(box_begin),
+        place=(at - box_begin).astype(np.uint32),
+        number=(boxes - boxes[begin]).astype(np.uint32),
+        template=templates[caption].astype(np.uint32),
+    )
+
+
+def table_rows(bits: int, characters: int) -> int:
+    """Rows of the table for contexts of `bits` each, and for so many characters, padding not counted."""
+    return characters + 1 + sum(1 << min(_FEW.get(name, bits), bits) for name in NAMES[1:])
+
+
+def context_rows(reading: Reading, bits: int, characters: int) -> NDArray[np.int32]:
+    """The row of every context, (rows, 16), each context in a part of the table of its own."""
+    last, chain = reading.last, [np.zeros_like(reading.word)]
+    for character in last:
+        chain.append(_mixed(chain[-1], character))
+    template = _mixed(reading.template, reading.number)
+    place = np.minimum(reading.place, _FARTHEST)
+    on_template = _mixed(np.stack([chain[3], chain[5], reading.box, reading.word, place]), template)
+    two = _mixed(reading.word, reading.word_before)
+    three = _mixed(two, reading.word_before_that)
+    contexts = np.stack([*chain[2:], template, *on_template[:2], reading.word, two, three, *on_template[2:]])
+    away, first = _parts(bits)
+    rows = (_mixed(contexts, _COLUMNS) * _LAST >> away).astype(np.int32) + first + np.int32(characters + 1)
+    # One character needs no hash.
+    return np.concatenate([last[:1].astype(np.int32), rows]).T
+
+
+@lru_cache
+def _parts(bits: int) -> tuple[Hashes, NDArray[np.int32]]:
+    """Bits to shift away for each hashed context, and where its part of the table begins behind the characters."""
+    own = np.array([min(_FEW.get(name, bits), bits) for name in NAMES[1:]])
+    first = np.concatenate([[0], np.cumsum(1 << own)[:-1]])
+    return (32 - own).astype(np.uint32)[:, np.newaxis], first.astype(np.int32)[:, np.newaxis]
+
+
+def _random(characters: Hashes) -> Hashes:
+    """A number for each character; that of 0 is not 0."""
+    return _mixed(characters, np.uint32(0x5BD1))
+
+
+def _mixed(one: Hashes, other: Hashes | np.uint32) -> Hashes:
+    value = (one * _SPREAD + other + np.uint32(1)) * _MIX
+    mixed: Hashes = value ^ (value >> np.uint32(15))
+    return mixed
+
+
+def _after_last(found: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Behind the last place before each one where `found` is, (places,); 0 if there is none."""
+    after = np.where(found, np.arange(1, len(found) + 1), 0)
+    return np.concatenate([[0], np.maximum.accumulate(after)[:-1]])

@@ -1,0 +1,148 @@
+"""`causal` as a kind of model: what it learns from, how it writes and how it judges."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from configs.schema import Train, Training
+from dataset.manifest import DatasetTemplate
+from train.backend import compiled, keras
+from train.causal.contexts import UNKNOWN_TEMPLATE, table_rows
+from train.causal.letters import Letters
+from train.causal.network import Core, Networks, Table, join
+from train.causal.packing import Packing, fill
+from train.causal.sheet import CausalSheet
+from train.characters import Alphabet
+from train.contract import Dataset, Judged, KindName, Lesson, Prompt
+from train.corpus import Captions
+
+ops = keras.ops
+_NETWORK = "causal"
+_VOCABULARY = "vocabulary.json"
+_JUDGED_AT_ONCE = 128
+# Lengths that the judging step is compiled for are multiples of that.
+_LENGTHS = 32
+
+
+class CausalCaptioner:
+    """Writes a caption character by character, with a state that grows by one character a step."""
+
+    kind: ClassVar[KindName] = "causal"
+    unit: ClassVar[str] = "character"
+
+    def __init__(self, networks: Networks, letters: Letters, templates: tuple[DatasetTemplate, ...]) -> None:
+        self.letters, self.alphabet, self.templates = letters, letters.alphabet, templates
+        self.separator = letters.end
+        self.networks: Mapping[str, Any] = {_NETWORK: networks.network}
+        self.settings: Mapping[str, Any] = {"separator": letters.end, "bits": letters.bits}
+        self.files: Mapping[str, Any] = {_VOCABULARY: list(letters.alphabet.characters)}
+        self.closes = np.array([character == letters.end for character in letters.alphabet.characters], np.int64)
+        self.state_shape = (networks.core.layers, networks.core.units)
+        self.step = compiled(lambda contexts, state: networks.step([contexts, state], training=False))
+        self._network = networks.network
+        self._judged = compiled(self._judge)
+        self._rows = {template.id: row for row, template in enumerate(templates, start=1)}
+
+    def fitting(self, start: str) -> str:
+        """As `Captioner`."""
+        return self.alphabet.fitting(start)
+
+    def open_sheet(self, prompts: Sequence[Prompt]) -> CausalSheet:
+        """As `Captioner`."""
+        rows = [self._rows.get(prompt.template.id, UNKNOWN_TEMPLATE) for prompt in prompts]
+        starts = [self.alphabet.encode(prompt.start).astype(np.int64) for prompt in prompts]
+        return CausalSheet(self.step, self.state_shape, self.letters, np.array(rows), starts)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """As `Captioner`."""
+        return self.alphabet.decode([token + 1 for token in tokens])
+
+    def judge(self, captions: Captions, first: int, last: int) -> Judged:
+        """As `Captioner`."""
+        likelihood, right = np.zeros(last - first), np.zeros(last - first, np.int64)
+        # Of like length together: less padding.
+        order = first + np.argsort(captions.lengths[first:last], kind="stable")
+        for at in range(0, len(order), _JUDGED_AT_ONCE):
+            chosen = order[at : at + _JUDGED_AT_ONCE]
+            templates = captions.templates[chosen].astype(np.int64) + 1
+            templates = np.where(templates > len(self.templates), UNKNOWN_TEMPLATE, templates)
+            length = -(-int(captions.lengths[chosen].max()) // _LENGTHS) * _LENGTHS
+            batch = fill(captions, chosen, np.arange(len(chosen)), templates, self.letters, (_JUDGED_AT_ONCE, length))
+            (contexts, begins), labels, weights = batch
+            found, hits = (np.asarray(part)[: len(chosen)] for part in self._judged(contexts, begins, labels, weights))
+            likelihood[chosen - first], right[chosen - first] = found, hits
+        lengths = captions.lengths[first:last]
+        return Judged(likelihood, lengths, right, lengths)
+
+    def _judge(self, contexts: Any, begins: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
+        logits = self._network([contexts, begins], training=False)
+        likely = ops.log_softmax(ops.cast(logits, "float32"))
+        own = ops.take_along_axis(likely, labels[..., None], axis=-1)[..., 0]
+        hits = ops.cast(ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), labels), "float32")
+        return ops.sum(own * weights, axis=1), ops.sum(hits * weights, axis=1)
+
+
+class CausalKind:
+    """See `train.contract.Kind`."""
+
+    def course(self, settings: Train) -> Training:
+        """As `Kind`."""
+        return settings.causal
+
+    def lesson(self, settings: Train, dataset: Dataset) -> Lesson:
+        """As `Kind`: rows of whole captions, each character of which is learned."""
+        own = settings.causal
+        characters = len(dataset.alphabet)
+        letters = Letters(dataset.alphabet, dataset.manifest.separator, own.table_bits)
+        table = Table(
+            table_rows(own.table_bits, characters),
+            own.table_width,
+            living=characters + 1,
+            rate=own.table_rate / own.learning_rate,
+            seed=settings.seed,
+            name="table",
+        )
+        core = Core(
+            characters,
+            units=own.units,
+            layers=own.layers,
+            hidden=own.hidden,
+            dropout=own.dropout,
+            blank=own.blank,
+            seed=settings.seed,
+            name="core",
+        )
+        networks = join(table, core)
+        shape = {"rows": own.batch, "length": own.length, "seed": settings.seed}
+        learn = Packing(dataset.learn, letters, **shape, unknown=own.unknown)
+        check = Packing(dataset.check, letters, **shape, unknown=0)
+        return Lesson(
+            captioner=CausalCaptioner(networks, letters, dataset.manifest.templates),
+            trainee=networks.trainee,
+            checked=networks.network,
+            batch=learn.batch,
+            check=check.batch,
+            checks=min(settings.validation_batches, check.steps),
+            unit="characters",
+            units=learn.characters,
+            logits=True,
+            optimizer=lambda rate: keras.optimizers.Adam(rate, beta_2=0.99),
+            compiled=True,
+            table=table,
+        )
+
+    def load(
+        self,
+        networks: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        files: Mapping[str, Any],
+        templates: tuple[DatasetTemplate, ...],
+    ) -> CausalCaptioner:
+        """As `Kind`."""
+        network = networks[_NETWORK]
+        letters = Letters(Alphabet(tuple(files[_VOCABULARY])), settings["separator"], settings["bits"])
+        return CausalCaptioner(join(network.get_layer("table"), network.get_layer("core")), letters, templates)
+
+
+KIND = CausalKind()

@@ -1,0 +1,237 @@
+"""The network behind the table: blocks of gated linear recurrence, and a short way from the contexts to the output.
+
+The recurrence is h = (1 - z) h' + z x with z and x from the input alone (Martin and Cundy, "Parallelizing Linear
+Recurrent Neural Nets Over Sequence Length", 2018; the minGRU of Feng et al., "Were RNNs All We Needed?", 2024): all
+products are made for all characters at once, and only a sum runs along the caption. Each is followed by a gated
+feed-forward part (Shazeer, "GLU Variants Improve Transformer", 2020).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from train.backend import keras
+from train.causal.contexts import NAMES
+
+ops = keras.ops
+_CONTEXTS = len(NAMES)
+# The gates begin so that some hold what they read for a few characters and others for a whole caption.
+_SHORTEST, _LONGEST = 1.5, -3.0
+_STRETCH = 16
+
+
+@keras.saving.register_keras_serializable("memeloom")
+class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
+    """A vector for each context: rows int32 (…, 16) to float32 (…, 16 · width).
+
+    See `train.contract.Table`; the method is Duchi et al., "Adaptive Subgradient Methods", 2011, with one sum a row.
+    """
+
+    small = 1e-4
+
+    def __init__(self, rows: int, width: int, living: int, rate: float, seed: int, **options: Any) -> None:
+        super().__init__(**{**options, "trainable": False, "dtype": "float32"})
+        self.rows, self.width, self.living, self.rate, self.seed = rows, width, living, rate, seed
+
+    def build(self, _shape: Any) -> None:
+        """The first `living` rows, of single characters, begin at random, the others at nought."""
+
+        def begin(shape: tuple[int, int], dtype: Any = None) -> Any:
+            drawn = keras.random.normal((self.living, shape[1]), stddev=0.5, dtype=dtype, seed=self.seed)
+            return ops.pad(drawn, ((0, shape[0] - self.living), (0, 0)))
+
+        self.vectors = self.add_weight((self.rows, self.width), begin, name="vectors", **_ALIKE)
+        self.squares = self.add_weight((self.rows,), "zeros", name="squares", **_ALIKE)
+
+    def call(self, rows: Any) -> Any:
+        """The vectors side by side."""
+        found = ops.take(self.vectors, rows, axis=0)
+        return ops.reshape(found, (*ops.shape(rows)[:-1], _CONTEXTS * self.width))
+
+    def get_config(self) -> dict[str, Any]:
+        """As Keras wants it."""
+        own = {name: getattr(self, name) for name in ("rows", "width", "living", "rate", "seed")}
+        return {**super().get_config(), **own}
+
+    def compute_output_spec(self, rows: Any) -> Any:
+        """As Keras wants it."""
+        return keras.KerasTensor((*rows.shape[:-1], _CONTEXTS * self.width), "float32")
+
+
+# On several devices all have the same table, and learn the same rows.
+_ALIKE: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica"}
+
+
+@keras.saving.register_keras_serializable("memeloom")
+class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
+    """Vectors of the contexts (rows, length, 16 · width) and where captions begin (rows, length) to logits.
+
+    Beside them it takes and gives the state of the recurrence, (rows, layers, units), so that a caption can be
+    written character by character. layers may be 0: then there is no state, and no recurrence.
+    """
+
+    def __init__(
+        self,
+        characters: int,
+        units: int,
+        layers: int,
+        hidden: int,
+        dropout: float,
+        blank: float,
+        seed: int,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.characters, self.units, self.layers, self.hidden = characters, units, layers, hidden
+        self.dropout, self.blank, self.seed = dropout, blank, seed
+
+    def build(self, vectors_shape: Any, begins_shape: Any, state_shape: Any = None) -> None:  # noqa: ARG002
+        """Make the parts; equal seeds give equal weights and equal dropout."""
+        layers, seeds = keras.layers, iter(range(self.seed * 1000, (self.seed + 1) * 1000))
+
+        def dense(inputs: int, outputs: int, scale: float = 1.0, **more: Any) -> Any:
+            normal = keras.initializers.RandomNormal(stddev=scale / math.sqrt(inputs), seed=next(seeds))
+            layer = layers.Dense(outputs, kernel_initializer=normal, **{"use_bias": False, **more})
+            layer.build((None, inputs))
+            return layer
+
+        def norm() -> Any:
+            layer = layers.RMSNormalization(epsilon=1e-6)
+            layer.build((None, self.units))
+            return layer
+
+        width, units = vectors_shape[-1], self.units
+        self.enter = dense(width, units)
+        self.blocks = []
+        for _ in range(self.layers):
+            gates = keras.initializers.Constant(ops.linspace(_LONGEST, _SHORTEST, units))
+            self.blocks.append({
+                "norm": norm(),
+                "take": dense(units, units, use_bias=True, bias_initializer=gates),
+                "new": dense(units, units), "show": dense(units, units), "out": dense(units, units, 0.5),
+                "norm 2": norm(),
+                "up": dense(units, self.hidden), "gate": dense(units, self.hidden),
+                "down": dense(self.hidden, units, 0.5),
+            })  # fmt: skip
+        self.last = norm()
+        self.leave = dense(units, self.characters, 0.1, use_bias=True, dtype="float32")
+        self.skip = dense(width, self.characters, 0.1, dtype="float32")
+        self.drop = layers.Dropout(self.dropout, seed=next(seeds))
+        # A context that is left out is left out whole.
+        self.forget = layers.Dropout(self.blank, noise_shape=(None, _CONTEXTS, 1), seed=next(seeds))
+
+    def call(self, vectors: Any, begins: Any, state: Any = None, training: bool = False) -> tuple[Any, Any]:
+        """Logits (rows, length, characters), and the state behind the last character."""
+        rows, length = ops.shape(begins)
+        # Two axes: with three, the backward products of XLA on a CPU are three times slower.
+        seen = ops.reshape(vectors, (rows * length, -1))
+        if self.blank:
+            apart = ops.reshape(seen, (rows * length, _CONTEXTS, -1))
+            seen = ops.reshape(self.forget(apart, training=training), (rows * length, -1))
+        x = self.enter(seen)
+        held = ops.reshape(1 - begins, (rows * length, 1))
+        states = []
+        for number, block in enumerate(self.blocks):
+            normed = block["norm"](x)
+            take = ops.sigmoid(ops.cast(block["take"](normed), "float32"))
+            new = ops.cast(block["new"](normed), "float32")
+            keep, add = (ops.reshape(values, (rows, length, self.units)) for values in ((1 - take) * held, take * new))
+            found = _along(keep, add, None if state is None else state[:, number])
+            states.append(found[:, -1])
+            found = ops.reshape(found, (rows * length, self.units))
+            shown = ops.cast(found, x.dtype) * ops.silu(block["show"](normed))
+            x = x + self.drop(block["out"](shown), training=training)
+            normed = block["norm 2"](x)
+            between = ops.silu(block["gate"](normed)) * block["up"](normed)
+            x = x + self.drop(block["down"](between), training=training)
+        logits = self.leave(self.last(x)) + self.skip(seen)
+        logits = ops.reshape(logits, (rows, length, self.characters))
+        return logits, ops.stack(states, axis=1) if states else ops.zeros((rows, 0, self.units), "float32")
+
+    def compute_output_spec(self, vectors: Any, begins: Any, state: Any = None, training: bool = False) -> Any:  # noqa: ARG002
+        """As Keras wants it."""
+        logits = keras.KerasTensor((*begins.shape, self.characters), "float32")
+        return logits, keras.KerasTensor((begins.shape[0], self.layers, self.units), "float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """As Keras wants it."""
+        own = ("characters", "units", "layers", "hidden", "dropout", "blank", "seed")
+        return {**super().get_config(), **{name: getattr(self, name) for name in own}}
+
+
+def _along(keep: Any, add: Any, state: Any) -> Any:
+    """Every h = keep · h + add along the second axis, from `state`; all (rows, length, units), state without length."""
+    length = keep.shape[1]
+    if length is None or (length % _STRETCH and length > _STRETCH):
+        return _one_by_one(keep, add, state)
+    kept, found = _joined(keep, add)
+    return found if state is None else kept * state[:, None] + found
+
+
+def _joined(keep: Any, add: Any) -> tuple[Any, Any]:
+    """What each place makes of an h before the first: kept · h + found.
+
+    Stretches are done side by side, then what came before each is put in front of it (Blelloch, "Prefix Sums and Their
+    Applications", 1990). Keras's own scans cannot be compiled by TensorFlow's XLA.
+    """
+    rows, length, units = ops.shape(keep)
+    if length <= _STRETCH:
+        kept, found = [keep[:, 0]], [add[:, 0]]
+        for at in range(1, length):
+            found.append(keep[:, at] * found[-1] + add[:, at])
+            kept.append(keep[:, at] * kept[-1])
+        return ops.stack(kept, axis=1), ops.stack(found, axis=1)
+    stretches = length // _STRETCH
+    apart = (ops.reshape(values, (rows * stretches, _STRETCH, units)) for values in (keep, add))
+    kept, found = (ops.reshape(values, (rows, stretches, _STRETCH, units)) for values in _joined(*apart))
+    kept_before, found_before = (
+        ops.pad(values[:, :-1], ((0, 0), (1, 0), (0, 0)), constant_values=fill)[:, :, None]
+        for values, fill in zip(_joined(kept[:, :, -1], found[:, :, -1]), (1.0, 0.0), strict=True)
+    )
+    whole = kept * kept_before, kept * found_before + found
+    return tuple(ops.reshape(values, (rows, length, units)) for values in whole)
+
+
+def _one_by_one(keep: Any, add: Any, state: Any) -> Any:
+    """The same for any length, slower."""
+
+    def step(before: Any, now: Any) -> tuple[Any, Any]:
+        after = now[0] * before + now[1]
+        return after, after
+
+    turned = tuple(ops.transpose(values, (1, 0, 2)) for values in (keep, add))
+    begin = ops.zeros_like(add[:, 0]) if state is None else state
+    return ops.transpose(ops.scan(step, begin, turned)[1], (1, 0, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """Three models of the same weights, for any number of rows.
+
+    network: contexts int32 (rows, length, 16) and begins (rows, length) to logits (rows, length, characters).
+    trainee: the same from the vectors of the contexts.
+    step: contexts int32 (rows, 16) and state (rows, layers, units) to log-probabilities (rows, characters) and state.
+    """
+
+    network: Any
+    trainee: Any
+    step: Any
+    table: Table
+    core: Core
+
+
+def join(table: Table, core: Core) -> Networks:
+    """Models around a table and a core, which may have learned already."""
+    contexts = keras.Input((None, _CONTEXTS), dtype="int32", name="contexts")
+    begins = keras.Input((None,), dtype="float32", name="begins")
+    vectors = keras.Input((None, _CONTEXTS * table.width), dtype="float32", name="vectors")
+    now = keras.Input((_CONTEXTS,), dtype="int32", name="now")
+    state = keras.Input((core.layers, core.units), dtype="float32", name="state")
+    written, after = core(table(now[:, None]), ops.zeros_like(now[:, :1], dtype="float32"), state)
+    return Networks(
+        network=keras.Model([contexts, begins], core(table(contexts), begins)[0], name="causal"),
+        trainee=keras.Model([vectors, begins], core(vectors, begins)[0], name="trainee"),
+        step=keras.Model([now, state], [ops.log_softmax(written[:, 0]), after], name="step"),
+        table=table,
+        core=core,
+    )

@@ -1,0 +1,112 @@
+"""Captions packed into rows of one length, so that almost nothing that is computed is padding.
+
+A pass takes the captions in an order of its own, puts them side by side into rows as they come, and rows into batches.
+What a step sees is a function of the seed and the step alone.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from train.causal.contexts import NAMES, UNKNOWN_TEMPLATE, context_rows, read_all
+from train.causal.letters import Letters
+from train.contract import Batch
+from train.corpus import Captions
+from train.shuffle import shuffled
+
+
+class Packing:
+    """The batches of captions.
+
+    rows, length: of a batch. Of captions that are longer than a row, the beginning is learned.
+    unknown: share of captions whose template is not told, so that the network learns to write on unknown ones, too.
+    """
+
+    def __init__(
+        self, captions: Captions, letters: Letters, *, rows: int, length: int, seed: int, unknown: float
+    ) -> None:
+        self._captions, self._letters = captions, letters
+        self._rows, self._length, self._seed, self._unknown = rows, length, seed, unknown
+        self._ends: list[int] = []
+        self._packed = lru_cache(2)(self._pack)
+
+    @property
+    def steps(self) -> int:
+        """Batches of the first pass; the others have nearly as many."""
+        return self._last_step(0)
+
+    @property
+    def characters(self) -> int:
+        """How many characters a batch has, on average."""
+        return int(np.minimum(self._captions.lengths, self._length).sum()) // self.steps
+
+    def batch(self, step: int) -> Batch:
+        """(contexts int32 (rows, length, 16), begins float32 (rows, length)), labels and weights (rows, length).
+
+        begins: 1 where a caption begins, and in the padding. labels: numbers of characters, the first is 0.
+        """
+        number = 0
+        while step >= self._last_step(number):
+            number += 1
+        first = step - (self._last_step(number - 1) if number else 0)
+        order, begins = self._packed(number)
+        row = slice(*(min(at, len(begins) - 1) for at in (first * self._rows, (first + 1) * self._rows)))
+        chosen = order[begins[row.start] : begins[row.stop]]
+        captions_a_row = np.diff(begins[row.start : row.stop + 1])
+        rows = np.repeat(np.arange(len(captions_a_row)), captions_a_row)
+        templates = self._captions.templates[chosen].astype(np.int64) + 1
+        if self._unknown:
+            hidden = np.random.default_rng([self._seed, step]).random(len(chosen)) < self._unknown
+            templates = np.where(hidden, UNKNOWN_TEMPLATE, templates)
+        return fill(self._captions, chosen, rows, templates, self._letters, (self._rows, self._length))
+
+    def _last_step(self, number: int) -> int:
+        """Steps of all passes up to this one."""
+        while len(self._ends) <= number:
+            rows = len(self._packed(len(self._ends))[1]) - 1
+            self._ends.append((self._ends[-1] if self._ends else 0) - (-rows // self._rows))
+        return self._ends[number]
+
+    def _pack(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The captions of a pass in its order, and which of them is the first of each row (and one behind the last)."""
+        count = len(self._captions)
+        order = shuffled(np.arange(number * count, (number + 1) * count), count, self._seed)
+        sizes = np.minimum(self._captions.lengths[order], self._length)
+        ends = np.cumsum(sizes)
+        begins = [0]
+        while begins[-1] < count:
+            before = ends[begins[-1]] - sizes[begins[-1]]
+            begins.append(int(np.searchsorted(ends, before + self._length, side="right")))
+        return order, np.array(begins)
+
+
+def fill(
+    captions: Captions,
+    chosen: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    templates: NDArray[np.int64],
+    letters: Letters,
+    shape: tuple[int, int],
+) -> tuple[tuple[NDArray[np.int32], NDArray[np.float32]], NDArray[np.int32], NDArray[np.float32]]:
+    """The batch of the captions `chosen`, each in its row of `rows`, behind those that are there before it.
+
+    rows: ascending. templates: 1 + row of the template of each, or `UNKNOWN_TEMPLATE`. shape: rows, length.
+    """
+    length = shape[1]
+    sizes = np.minimum(captions.lengths[chosen], length)
+    starts = np.cumsum(sizes) - sizes
+    inside = np.arange(sizes.sum()) - np.repeat(starts, sizes)
+    characters = captions.characters[np.repeat(captions.starts[:-1][chosen], sizes) + inside].astype(np.int64)
+    reading = read_all(characters, starts, templates, letters.spaces, letters.separator)
+    row_starts = starts - np.maximum.accumulate(np.where(np.diff(rows, prepend=-1) > 0, starts, 0))
+    at = np.repeat(rows * length + row_starts, sizes) + inside
+    contexts = np.zeros((shape[0] * length, len(NAMES)), np.int32)
+    contexts[at] = context_rows(reading, letters.bits, len(letters.alphabet))
+    begins = np.ones(shape[0] * length, np.float32)
+    begins[at] = inside == 0
+    labels = np.zeros(shape[0] * length, np.int32)
+    labels[at] = characters - 1
+    weights = np.zeros(shape[0] * length, np.float32)
+    weights[at] = 1
+    return (contexts.reshape(*shape, -1), begins.reshape(shape)), labels.reshape(shape), weights.reshape(shape)
