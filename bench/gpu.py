@@ -1,0 +1,204 @@
+"""The conv net and `causal` on one GPU, on JAX, each for some minutes: one table. `bench/gpu.sh` calls it.
+
+It trains as `memeloom train` does, and reads what that leaves in `history.jsonl`; the clock of "seconds until" is the
+time of training steps, without validation. Without a GPU, or with --small, it says so: the figures are of no use then
+but to see that everything runs.
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from configs.errors import MemeloomError
+from configs.load import load_config
+from configs.progress import Silent
+from train.backend import ACCELERATED, BACKEND, keras
+from train.convnet.network import build_convnet
+from train.fit import Interrupted, train_model
+
+# The validation accuracy of the Imgflip article after its four epochs.
+ARTICLE = 0.6055
+# Dense bf16 multiply-adds count twice; from NVIDIA's data sheets, in FLOP/s.
+_PEAKS = {"H200": 989e12, "H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12}
+_FILTERS, _SMALL_FILTERS, _LENGTH, _EMBEDDING = 1024, 32, 128, 16
+
+
+class Run(NamedTuple):
+    """What a training left: a row an epoch."""
+
+    rows: list[dict[str, Any]]
+    unit: str
+
+    @property
+    def rate(self) -> float:
+        """Units a second of the fastest epoch."""
+        return max((row[f"{self.unit}_per_second"] for row in self.rows), default=0.0)
+
+    @property
+    def best(self) -> float:
+        """The best validation accuracy."""
+        return max((row["validation_accuracy"] for row in self.rows), default=0.0)
+
+    def seconds_until(self, accuracy: float) -> float | None:
+        """Seconds of training until an epoch's validation passes `accuracy`; None if none does."""
+        seconds = 0.0
+        for row in self.rows:
+            seconds += float(row["seconds"])
+            if row["validation_accuracy"] > accuracy:
+                return seconds
+        return None
+
+
+class _Deadline(Silent):
+    """Ends a training as ctrl-C would, so many seconds after its first step."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._end = seconds, math.inf
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:  # noqa: ARG002  (as Progress)
+        """The clock starts when everything is compiled."""
+        if stage == "train":
+            self._end = time.monotonic() + self._seconds
+
+    def advance(self, n: int = 1, **counts: int) -> None:  # noqa: ARG002  (as Progress)
+        """Raises KeyboardInterrupt when the time is over."""
+        if time.monotonic() > self._end:
+            raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Train, measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", type=Path, default=Path(".gpu/dataset"), help="a dataset of captions")
+    parser.add_argument("--seconds", type=float, help="for each of the two models (210; small: 25)")
+    parser.add_argument("--batch", type=int, help="prefixes a step of the conv net (2,048; small: 64)")
+    parser.add_argument("--small", action="store_true", help="32 filters and short epochs, for a CPU")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting: train.causal.units=512"
+    )
+    options = parser.parse_args()
+    seconds = options.seconds or (25 if options.small else 210)
+    console = Console(width=120)
+    card = _card()
+    console.print(f"device: {card}; Keras {keras.__version__} on {BACKEND}; {seconds:.0f} s for each model")
+    if options.small or not ACCELERATED:
+        console.print("NOT a measurement of a GPU: small models" if options.small else "NOT a measurement: no GPU here")
+    runs: dict[str, Run] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for model, settings in _settings(options).items():
+            try:
+                runs[model] = _trained(model, settings, options, Path(scratch) / model, seconds)
+            except (MemeloomError, ModuleNotFoundError) as error:
+                console.print(f"{model}: left out: {error}")
+    filters = _SMALL_FILTERS if options.small else _FILTERS
+    table = Table(title="one device, JAX", title_justify="left", show_header=False)
+    for what, figure in _figures(runs, card, filters):
+        table.add_row(what, figure)
+    console.print(table)
+    for model, run in runs.items():
+        for sample in run.rows[-1]["samples"] if run.rows else ():
+            console.print(f"{model}: {sample}", markup=False, highlight=False)
+
+
+def _card() -> str:
+    import jax
+
+    return str(jax.devices()[0].device_kind)
+
+
+def _settings(options: argparse.Namespace) -> dict[str, list[str]]:
+    """What differs from the defaults, by the name of the model. Epochs are short, so that much is seen."""
+    precision = ["train.precision=mixed_bfloat16"] if ACCELERATED else []
+    convnet_epoch, causal_epoch = (10, 20) if options.small else (500, 200)
+    return {
+        "convnet": [
+            f"train.convnet.filters={_SMALL_FILTERS if options.small else _FILTERS}",
+            f"train.convnet.batch={options.batch or (64 if options.small else 2048)}",
+            f"train.convnet.sequence_length={_LENGTH}",
+            f"train.convnet.embedding={_EMBEDDING}",
+            f"train.steps_per_epoch={convnet_epoch}",
+            *precision,
+        ],
+        "causal": [f"train.steps_per_epoch={causal_epoch}", *precision],
+    }
+
+
+def _trained(model: str, settings: list[str], options: argparse.Namespace, output: Path, seconds: float) -> Run:
+    more = [
+        f"train.model={model}",
+        f"train.dataset={options.dataset}",
+        f"train.output={output}",
+        "train.steps=1000000",
+        f"train.validation_batches={2 if options.small else 20}",
+        f"train.samples_per_epoch={1 if options.small else 3}",
+        *(f"train.{model}.{key}" for key in ("schedule=constant", "warmup_steps=50")),
+    ]
+    config = load_config(None, [*more, *settings, *options.set], {})
+    with contextlib.suppress(Interrupted):
+        train_model(config, _Deadline(seconds))
+    lines = output / "history.jsonl"
+    rows = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
+    unit = (
+        next((key.removesuffix("_per_second") for key in rows[-1] if key.endswith("_per_second")), "") if rows else ""
+    )
+    return Run(rows, unit)
+
+
+def _figures(runs: Mapping[str, Run], card: str, filters: int) -> Iterator[tuple[str, str]]:
+    for model, run in runs.items():
+        yield f"{model}, {run.unit or 'no epoch was completed'} a second", f"{run.rate:,.0f}"
+        yield f"{model}, share of time without a batch", f"{_waiting(run):.1%}"
+        yield f"{model}, best validation accuracy", f"{run.best:.4f} after {len(run.rows)} epochs"
+    if convnet := runs.get("convnet"):
+        flops = training_flops(build_convnet(70, filters=filters, embedding=_EMBEDDING, sequence_length=_LENGTH,
+                                             dropout=0.25, seed=1))  # fmt: skip
+        peak = next((figure for name, figure in _PEAKS.items() if name in card), None)
+        share = (
+            f"{convnet.rate * flops / peak:.1%} of {peak / 1e12:,.0f} TFLOP/s" if peak else "its peak is not known here"
+        )
+        yield f"convnet, {filters} filters, GFLOP an example", f"{flops / 1e9:.3f}"
+        yield "convnet, TFLOP/s, and share of the card's bf16 peak", f"{convnet.rate * flops / 1e12:.2f}, {share}"
+    if causal := runs.get("causal"):
+        goals = {f"{ARTICLE}": ARTICLE}
+        if convnet and convnet.rows:
+            goals[f"the conv net's best, {convnet.best:.4f}"] = convnet.best
+        for name, goal in goals.items():
+            reached = causal.seconds_until(goal)
+            yield f"causal, seconds until it passes {name}", "not reached" if reached is None else f"{reached:.1f}"
+
+
+def _waiting(run: Run) -> float:
+    seconds = sum(row["seconds"] for row in run.rows)
+    return sum(row["waiting"] * row["seconds"] for row in run.rows) / seconds if seconds else 0.0
+
+
+def training_flops(network: Any) -> int:
+    """Floating-point operations of one example's training step in the products of `network`.
+
+    A multiply-add counts twice. Each product is done three times: forward, for the gradient of the weights and for that
+    of its input, which the first one does not need.
+    """
+    products = [layer for layer in network.layers if isinstance(layer, (keras.layers.Dense, keras.layers.Conv1D))]
+    counts = []
+    for layer in products:
+        kernel, positions = layer.kernel.shape, 1
+        for size in layer.output.shape[1:-1]:
+            positions *= size
+        macs = positions
+        for size in kernel:
+            macs *= size
+        counts.append(2 * macs)
+    return 3 * sum(counts) - counts[0]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The trainers on one GPU, with JAX, in less than nine minutes and without a network.
+#
+#   bench/gpu.sh --prepare DATASET [PYTHON]  beforehand, where there is a network: gathers what the machine with the GPU
+#                                            will lack in .gpu/: packages for its PYTHON (3.12), and the dataset
+#   bench/gpu.sh                             there: needs this repository with .gpu/, and a Python with JAX
+#   bench/gpu.sh --small [--dataset DIR]     the same on any machine, small, in less than two minutes
+#
+# More options: python -m bench.gpu --help. PYTHON_BIN names the interpreter.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "${1:-}" = --prepare ]; then
+  dataset=${2:?name the folder of a dataset} version=${3:-3.12}
+  rm -rf .gpu
+  mkdir -p .gpu
+  # All but JAX and NumPy, which belong to the GPU's driver and stay as they are there.
+  names='absl-py annotated-types google-crc32c h5py keras markdown-it-py mdurl ml-dtypes namex optree orjson packaging
+    pyahocorasick pydantic pydantic-core pygments pyyaml rich typing-extensions typing-inspection zstandard'
+  # shellcheck disable=SC2086
+  "${UV:-uv}" pip install -q --target .gpu/site --python-version "$version" --python-platform x86_64-manylinux_2_28 \
+    --only-binary :all: --no-deps --no-build -c <(grep -E '^[a-z0-9-]+==' requirements.lock | sed 's/ *\\$//') $names
+  mkdir .gpu/dataset
+  find "$dataset" -maxdepth 1 -type f ! -name 'test-*' -exec cp {} .gpu/dataset/ \;
+  du -sh .gpu/site .gpu/dataset
+  exit
+fi
+[ ! -d .gpu/site ] || [[ " $* " == *" --small "* ]] || export PYTHONPATH="$PWD/.gpu/site"
+export KERAS_BACKEND=jax XLA_PYTHON_CLIENT_PREALLOCATE=false
+exec "${PYTHON_BIN:-python3}" -m bench.gpu "$@"
