@@ -13,12 +13,13 @@ if [ "${1:-}" = --prepare ]; then
   dataset=${2:?name the folder of a dataset} version=${3:-3.12}
   rm -rf .gpu
   mkdir -p .gpu
-  # All but JAX and NumPy, which belong to the GPU's driver and stay as they are there.
-  names='absl-py annotated-types google-crc32c h5py keras markdown-it-py mdurl ml-dtypes namex optree orjson packaging
+  # All but JAX, NumPy and ml_dtypes, which belong to the GPU's driver and stay as they are there.
+  names='absl-py annotated-types google-crc32c h5py keras markdown-it-py mdurl namex optree orjson packaging
     pyahocorasick pydantic pydantic-core pygments pyyaml rich typing-extensions typing-inspection zstandard'
   # shellcheck disable=SC2086
   "${UV:-uv}" pip install -q --target .gpu/site --python-version "$version" --python-platform x86_64-manylinux_2_28 \
-    --only-binary :all: --no-deps --no-build -c <(grep -E '^[a-z0-9-]+==' requirements.lock | sed 's/ *\\$//') $names
+    --only-binary :all: --no-deps -c <(grep -E '^[a-z0-9-]+==' requirements.lock | sed 's/ *\\$//') $names
+  find .gpu/site -type d \( -name tests -o -name __pycache__ -o -name bin \) -prune -exec rm -rf {} +
   mkdir .gpu/dataset
   find "$dataset" -maxdepth 1 -type f ! -name 'test-*' -exec cp {} .gpu/dataset/ \;
   du -sh .gpu/site .gpu/dataset
