@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from configs.errors import MemeloomError
 from train.contract import Lesson
 from train.fitting.devices import Devices, Steps
 from train.fitting.feed import Feed
@@ -88,7 +89,14 @@ class Learner:
             self._advance(landed.step)
 
         for step in steps:
-            batch = whole(self._feed.take(), 0, self._devices.count)
+            given = self._feed.take()
+            if len(given[1]) % self._devices.count:
+                # Rows that fill it up would count in batch normalisation: another course than on one device.
+                raise MemeloomError(
+                    f"a batch of {len(given[1])} rows cannot be divided among {self._devices.count} devices; "
+                    "change the batch of the model, or train.devices"
+                )
+            batch = whole(given, 0, self._devices.count)
             flying.append(_Flying(step + 1, *self._steps.learn(batch)))
             if step == steps.start:
                 land()
