@@ -1,7 +1,7 @@
 """A training that is killed again and again, beside one that nobody touched: `python -m bench.resume`.
 
-Both train the conv net (or what `--set` says) on one dataset; one of them is killed (kill -9) at random moments and started
-again. What is printed is how far apart they come out: rows of the history, and everything that a checkpoint holds.
+Both train the conv net (or what `--set` says) on one dataset; one of them is killed (kill -9) at random moments and
+started again. What is printed is how far apart they come out: rows of the history, and all that a checkpoint holds.
 """
 
 import argparse
