@@ -1,154 +1,161 @@
-"""How fast captions are read, examples made, networks trained and captions written: one table.
+"""`causal` beside the article's conv net: how well each tells captions it never saw, over the time it trained.
 
-python -m bench.train [--dataset data/dataset] [--seconds 10]
+python -m bench.train --dataset data/dataset [--minutes 15] [--only causal] [-s train.causal.layers=0]
 
-Without a dataset the captions are invented; only reading needs one. Rates stand by the second and by the
-second of processor time, which is what counts on a machine that others use too.
+Both learn from the same split, one after the other, on the same processors, for the same time; what is judged is not
+counted into it. At each mark they judge the same validation captions, and at the end all test captions. A schedule
+that ends with the training needs its number of steps, which follows from the speed of the first ones.
 """
 
 import argparse
-import itertools
+import csv
+import math
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from dataset.manifest import DatasetTemplate, read_manifest
-from dataset.vocabulary import read_vocabulary
-from train.backend import ACCELERATED, keras
-from train.characters import Alphabet
-from train.contract import Prompt
-from train.convnet.examples import Cut, examples_of
-from train.convnet.model import ConvnetCaptioner
-from train.convnet.network import build_convnet
+from bench.plot import Line, plot
+from configs.load import load_config
+from configs.schema import Train
+from train.backend import ACCELERATED, BACKEND
+from train.contract import Captioner, Dataset, KindName
 from train.corpus import Captions, read_captions
-from train.decoding.choose import by_threshold
-from train.decoding.write import write_captions
+from train.fitting.devices import open_devices
+from train.fitting.feed import Feed
+from train.fitting.learn import Learner
+from train.fitting.schedule import learning_rate
+from train.kinds import open_kind
+from train.open_dataset import open_dataset
 
-# Filters, sequence length, batch: the default, the demo's, and the article's network.
-_SHAPES = ((128, 128, 256), (64, 48, 64), (1024, 128, 16))
-_CAPTIONS, _MEAN_CHARACTERS = 50_000, 48
-_WRITTEN = 60
-_LETTERS = "e toanishrlduymwgfcpkb|v,'.x!jz?q0123456789-:;\"()/$%&*+#@_=[]<>^~`{}\\"
+_GOALS = {120.0: 0.6055, 900.0: 0.655}
+_MARKS = (15, 30, 60, 90, 120, 180, 300, 450, 600, 750, 900)
+_PROBE_SECONDS = 12
+_KINDS: tuple[KindName, ...] = ("causal", "convnet")
+
+
+class Mark(NamedTuple):
+    """What a model was at a moment of its training. waiting: share of the time that it waited for batches."""
+
+    kind: str
+    seconds: float
+    steps: int
+    units: int
+    accuracy: float
+    bits: float
+    waiting: float
 
 
 def main() -> None:
-    """Measure and print."""
+    """Train, judge, and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", type=Path, help="a dataset of `memeloom build-dataset`")
-    parser.add_argument("--seconds", type=float, default=10, help="how long each row is measured")
+    parser.add_argument("--dataset", type=Path, required=True, help="a dataset of `memeloom build-dataset`")
+    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--only", choices=_KINDS, nargs="+", default=_KINDS)
+    parser.add_argument("--captions", type=int, default=1000, help="validation captions judged at each mark")
+    parser.add_argument("--csv", type=Path, help="the marks as a table")
+    parser.add_argument("--plot", type=Path, help="an SVG of accuracy over time")
+    parser.add_argument("-s", "--set", action="append", default=[], help="a setting, such as train.causal.layers=0")
     options = parser.parse_args()
-    table = Table(title=f"train/ with XLA {'on' if ACCELERATED else 'off'}", title_justify="left")
-    for column in ("what", "unit", "a second", "a second of CPU"):
-        table.add_column(column, justify="left" if column in ("what", "unit") else "right")
-    for what, unit, wall, cpu in _rows(options.dataset, options.seconds):
-        table.add_row(what, unit, f"{wall:,.0f}", f"{cpu:,.0f}")
-    Console().print(table)
+    console = Console(width=130)
+    dataset = open_dataset(options.dataset)
+    test = read_captions(options.dataset, dataset.manifest, "test", dataset.alphabet)
+    console.print(
+        f"{BACKEND}, {'with' if ACCELERATED else 'without'} a GPU, {len(os.sched_getaffinity(0))} processors, load "
+        f"{os.getloadavg()[0]:.1f}; {len(dataset.learn):,} captions to learn from, {options.captions:,} of "
+        f"{len(dataset.check):,} judged at each mark, {len(test):,} at the end"
+    )
+    table = Table(title="accuracy and bits a character over time", box=SIMPLE)
+    for column in ("model", "seconds", "steps", "seen", "a second", "accuracy", "bits/char", "waiting", "goal"):
+        table.add_column(column, justify="left" if column in ("model", "goal") else "right")
+    marks: list[Mark] = []
+    for kind in options.only:
+        settings = load_config(None, [f"train.model={kind}", *options.set], {}).train
+        for mark in _trained(settings, dataset, test, options.minutes * 60, options.captions):
+            marks.append(mark)
+            row = _row(mark)
+            table.add_row(*row)
+            console.print("  ".join(row))
+    console.print(table)
+    if options.csv:
+        with options.csv.open("w", newline="") as stream:
+            csv.writer(stream).writerows([Mark._fields, *marks])
+    if options.plot:
+        lines = [(kind, [mark for mark in marks if mark.kind == kind]) for kind in options.only]
+        plot(options.plot, "minutes", [_line(kind, rows) for kind, rows in lines])
 
 
-def _rows(folder: Path | None, seconds: float) -> Iterator[tuple[str, str, float, float]]:
-    alphabet = Alphabet.of(_LETTERS)
-    captions = _invented(alphabet)
-    if folder is not None:
-        alphabet = Alphabet.of(read_vocabulary(folder).characters)
-        manifest = read_manifest(folder)
-        began, cpu = time.perf_counter(), time.process_time()
-        captions = read_captions(folder, manifest, "train", alphabet)
-        count = len(captions.templates)
-        yield "read shards", "captions", count / (time.perf_counter() - began), count / (time.process_time() - cpu)
-    steps = itertools.count()
-    yield (
-        "examples made, batch 256", "examples",
-        *_rate(lambda: len(examples_of(captions, next(steps), batch=256, seed=1)[1]), seconds),
+def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, captions: int) -> Iterator[Mark]:
+    devices = open_devices("one", settings.seed)
+    kind = open_kind(settings.model)
+    course = kind.course(settings)
+    steps = _steps_in(settings, dataset, budget)
+    settings = settings.model_copy(update={"steps": steps})
+    lesson = kind.lesson(settings, dataset)
+    optimizer = lesson.optimizer(learning_rate(course, steps))
+    optimizer.build(lesson.trainee.trainable_variables)
+    made = devices.steps(lesson, optimizer, course.clip_norm)
+    done, seconds, waited = 0, 0.0, 0.0
+    pace = budget / steps
+    with Feed(lesson.batch, 0, steps) as feed:
+        learner = Learner(made, feed, devices, lambda _: None, may_overflow=False)
+        learner.learn(range(1))  # compiles
+        done = 1
+        for moment in [*(moment for moment in _MARKS if moment < budget), budget]:
+            # A little at a time, for the pace may change.
+            while done < steps and (seconds < moment or moment == budget):
+                stop = min(done + max(round(5 / pace), 1), steps)
+                learned = learner.learn(range(done, stop))
+                done, seconds, waited = stop, seconds + learned.seconds, waited + learned.waited
+                pace = seconds / done
+                if moment == budget and seconds >= 1.05 * budget:
+                    break
+            accuracy, bits = _judge(lesson.captioner, dataset.check, min(captions, len(dataset.check)))
+            yield Mark(settings.model, seconds, done, done * lesson.units, accuracy, bits, waited / seconds)
+    accuracy, bits = _judge(lesson.captioner, test, len(test))
+    yield Mark(f"{settings.model}, test", seconds, done, done * lesson.units, accuracy, bits, waited / seconds)
+
+
+def _steps_in(settings: Train, dataset: Dataset, budget: float) -> int:
+    """How many steps fit into `budget` seconds, by a few that are thrown away."""
+    kind, devices = open_kind(settings.model), open_devices("one", settings.seed)
+    lesson = kind.lesson(settings, dataset)
+    optimizer = lesson.optimizer(0.0)
+    optimizer.build(lesson.trainee.trainable_variables)
+    made = devices.steps(lesson, optimizer, None)
+    with Feed(lesson.batch, 0, 10**9) as feed:
+        learner = Learner(made, feed, devices, lambda _: None, may_overflow=False)
+        learner.learn(range(3))
+        began, done = time.perf_counter(), 3
+        while time.perf_counter() - began < _PROBE_SECONDS:
+            learner.learn(range(done, done + 3))
+            done += 3
+        return max(math.floor(budget * (done - 3) / (time.perf_counter() - began)), 2)
+
+
+def _judge(model: Captioner, captions: Captions, count: int) -> tuple[float, float]:
+    """Share of next characters that were the first choice, and bits a character."""
+    judged = model.judge(captions, 0, count)
+    bits = -judged.log_likelihood.sum() / judged.characters.sum() / math.log(2)
+    return float(judged.right.sum() / judged.tokens.sum()), float(bits)
+
+
+def _row(mark: Mark) -> Sequence[str]:
+    goals = [(limit, goal) for limit, goal in _GOALS.items() if mark.kind == "causal" and mark.seconds <= limit * 1.05]
+    said = "; ".join(f"≥ {goal} by {limit:.0f} s" for limit, goal in goals if mark.accuracy >= goal)
+    return (
+        mark.kind, f"{mark.seconds:.0f}", f"{mark.steps:,}", f"{mark.units:,}", f"{mark.units / mark.seconds:,.0f}",
+        f"{mark.accuracy:.4f}", f"{mark.bits:.3f}", f"{mark.waiting:.1%}", said,
     )  # fmt: skip
-    for filters, length, batch in _SHAPES:
-        network = _network(len(alphabet), filters, length)
-        yield (
-            f"training step, {filters} filters, length {length}, batch {batch}",
-            "examples",
-            *_training(network, captions, length, batch, seconds),
-        )
-        for rows in (1, 64) if filters < 1024 else ():
-            write = _writer(ConvnetCaptioner(network, alphabet, (), "|"), rows)
-            yield f"writing, {filters} filters, length {length}, {rows} at once", "characters", *_rate(write, seconds)
-        if filters == 128:
-            predict = _predictor(network, length)
-            yield "the same with model.predict a character", "characters", *_rate(predict, seconds)
 
 
-def _rate(work: Callable[[], int], seconds: float) -> tuple[float, float]:
-    """Units a second and a second of CPU; `work` does some and says how many. The first call is not counted."""
-    work()
-    began, cpu, done = time.perf_counter(), time.process_time(), 0
-    while time.perf_counter() - began < seconds:
-        done += work()
-    return done / (time.perf_counter() - began), done / (time.process_time() - cpu)
-
-
-def _training(network: Any, captions: Captions, length: int, batch: int, seconds: float) -> tuple[float, float]:
-    """As `train_model` trains: one `fit` over many steps."""
-    places = keras.Input((), dtype="int32")
-    trainee = keras.Model(places, network(Cut(captions, length)(places)))
-    trainee.compile(
-        optimizer=keras.optimizers.RMSprop(1e-3),
-        loss="sparse_categorical_crossentropy",
-        metrics=["accuracy"],
-        jit_compile=ACCELERATED,
-    )
-    steps = 0
-
-    def work() -> int:
-        nonlocal steps
-        trainee.train_on_batch(*examples_of(captions, steps, batch=batch, seed=1))
-        steps += 1
-        return batch
-
-    return _rate(work, seconds)
-
-
-def _network(characters: int, filters: int, length: int) -> Any:
-    return build_convnet(characters, filters=filters, embedding=16, sequence_length=length, dropout=0.25, seed=1)
-
-
-def _writer(model: ConvnetCaptioner, rows: int) -> Callable[[], int]:
-    endless = DatasetTemplate(
-        id="1", name="1", slug="1", captions=1, boxes=99, box_count=None, geometry=(), image_key=None
-    )
-    rng = np.random.default_rng(1)
-
-    def write() -> int:
-        write_captions(model, [Prompt(endless)] * rows, by_threshold(0.9), max_characters=_WRITTEN, rng=rng)
-        return rows * _WRITTEN
-
-    return write
-
-
-def _predictor(network: Any, length: int) -> Callable[[], int]:
-    inputs = np.zeros((1, length), np.int32)
-
-    def predict() -> int:
-        network.predict(inputs, verbose=0)
-        return 1
-
-    return predict
-
-
-def _invented(alphabet: Alphabet) -> Captions:
-    """Captions of random letters; how fast they are learned from does not depend on what they say."""
-    rng = np.random.default_rng(1)
-    lengths = rng.poisson(_MEAN_CHARACTERS, _CAPTIONS)
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return Captions(
-        characters=rng.integers(1, len(alphabet) + 1, starts[-1]).astype(np.uint16),
-        boxes=np.zeros(starts[-1], np.uint8),
-        starts=starts,
-        templates=rng.integers(0, 50, _CAPTIONS).astype(np.int32),
-        prefixes=alphabet.prefixes([str(number) for number in range(50)], 1),
-    )
+def _line(kind: str, marks: Sequence[Mark]) -> Line:
+    return Line(f"{kind}: accuracy in %", [m.seconds / 60 for m in marks], [100 * m.accuracy for m in marks])
 
 
 if __name__ == "__main__":
