@@ -100,7 +100,7 @@ clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (they need real data: DATA=folder)
-.PHONY: bench-import bench-crawl bench-truth bench-kill bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train
+.PHONY: bench-import bench-crawl bench-truth bench-kill bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train bench-resume bench-gpu
 bench-import: setup  ## Import of 260,417 captions: rate, memory, resume
 	$(BIN)/python -m bench.import_dump --data $(DATA) $(ARGS)
 
@@ -128,8 +128,14 @@ bench-dataset-io: setup $(PEERS)  ## Records written and read, beside tf.io, dat
 bench-decode: setup  ## Captions written: token by token side by side, and searched for
 	$(BIN)/python -m bench.decode $(ARGS)
 
-bench-train: setup  ## Input pipeline, training step and decoding
+bench-train: setup  ## causal beside the conv net, 15 minutes each: make bench-train ARGS='--dataset data/dataset'
 	$(BIN)/python -m bench.train $(ARGS)
+
+bench-resume: setup  ## Trainings killed at random moments: how far from one that was not
+	$(BIN)/python -m bench.resume $(ARGS)
+
+bench-gpu: setup  ## The conv net and causal on one GPU, on JAX (ARGS=--small for any machine)
+	PYTHON_BIN=$(BIN)/python bench/gpu.sh $(ARGS)
 
 # What the targets above rely on.
 .PHONY: tesseract browser package-lists

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from bench.rows import Row
 from configs.load import load_config
+from configs.progress import Silent
 from configs.schema import Train
 from dataset.manifest import DatasetTemplate, Manifest
 from train.backend import BACKEND, keras
@@ -92,7 +93,7 @@ def _causal(settings: Train, seconds: float) -> Iterator[Row]:
     captions = _invented(alphabet)
     said: dict[str, Any] = {"templates": templates, "separator": "|"}
     dataset = Dataset(Path(), Manifest.model_construct(**said), alphabet, captions, captions)
-    model = open_kind("causal").lesson(settings, dataset).captioner
+    model = open_kind("causal").lesson(settings, dataset, Silent()).captioner
     alone = _timed(_writer(model, 1, by_sampling()), seconds)
     yield Row("causal", "sampling, one caption", _spread(alone), "p50 ≤ 60 ms", _p50(alone) <= 60)
     together = _timed(_writer(model, _BATCH, by_sampling()), seconds)

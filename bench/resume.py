@@ -42,6 +42,7 @@ def main() -> None:
             f"train.steps={options.steps}",
             f"train.steps_per_epoch={max(options.steps // 10, 1)}",
             "train.validation_batches=4",
+            "train.model=convnet",
             "train.convnet.filters=64",
             "train.convnet.batch=64",
             "train.convnet.schedule=cosine",

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from bench.plot import Line, plot
 from configs.load import load_config
+from configs.progress import Silent
 from configs.schema import Train
 from train.backend import ACCELERATED, BACKEND
 from train.contract import Captioner, Dataset, KindName
@@ -96,7 +97,7 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
     course = kind.course(settings)
     steps = _steps_in(settings, dataset, budget)
     settings = settings.model_copy(update={"steps": steps})
-    lesson = kind.lesson(settings, dataset)
+    lesson = kind.lesson(settings, dataset, Silent())
     optimizer = lesson.optimizer(learning_rate(course, steps))
     optimizer.build(lesson.trainee.trainable_variables)
     made = devices.steps(lesson, optimizer, course.clip_norm)
@@ -124,7 +125,7 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
 def _steps_in(settings: Train, dataset: Dataset, budget: float) -> int:
     """How many steps fit into `budget` seconds, by a few that are thrown away."""
     kind, devices = open_kind(settings.model), open_devices("one", settings.seed)
-    lesson = kind.lesson(settings, dataset)
+    lesson = kind.lesson(settings, dataset, Silent())
     optimizer = lesson.optimizer(0.0)
     optimizer.build(lesson.trainee.trainable_variables)
     made = devices.steps(lesson, optimizer, None)

@@ -83,8 +83,7 @@ def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla
     xla: False leaves it to TensorFlow's own kernels; JAX knows nothing but XLA.
     """
     if BACKEND == "tensorflow":
-        step: Callable[..., Any] = tf.function(function, jit_compile=xla)
-        return step
+        return _traced(tf.function(function, jit_compile=xla))
 
     def of_values(values: Sequence[Any], *arguments: Any) -> Any:
         with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
@@ -92,6 +91,21 @@ def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla
 
     traced = jax.jit(of_values)
     return lambda *arguments: traced([variable.value for variable in variables], *arguments)
+
+
+def _traced(function: Any) -> Callable[..., Any]:
+    """The trace that fits the arguments: TensorFlow itself takes twice as long to find it as a small step takes."""
+    traces: dict[Any, Callable[..., Any]] = {}
+
+    def call(*arguments: Any) -> Any:
+        tensors = keras.tree.map_structure(tf.convert_to_tensor, arguments)
+        shape = tuple((tensor.shape, tensor.dtype) for tensor in keras.tree.flatten(tensors))
+        trace = traces.get(shape)
+        if trace is None:
+            trace = traces[shape] = function.get_concrete_function(*tensors)
+        return trace(*tensors)
+
+    return call
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from configs.progress import Progress
 from configs.schema import Train, Training
 from dataset.manifest import DatasetTemplate, Manifest
 from train.characters import Alphabet
@@ -183,8 +184,8 @@ class Kind(Protocol):
         """The section of its settings: what shapes it and how it is fitted."""
         ...
 
-    def lesson(self, settings: Train, dataset: Dataset) -> Lesson:
-        """A new model and what it learns from `dataset`. Raises MemeloomError."""
+    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:
+        """A new model and what it learns from `dataset`. progress: of what takes long. Raises MemeloomError."""
         ...
 
     def load(

@@ -86,7 +86,7 @@ class _Training:
         self._dataset = open_dataset(Path(config.train.dataset))
         self._seconds = {"read": time.perf_counter() - self._began, "compile": 0.0, "train": 0.0, "validate": 0.0}
         with devices.scope():
-            self._lesson = open_kind(self._settings.model).lesson(self._settings, self._dataset)
+            self._lesson = open_kind(self._settings.model).lesson(self._settings, self._dataset, progress)
             self._optimizer = _optimizer(self._lesson, course, self._settings)
         self._variables = _kept(self._lesson, self._optimizer)
         self._position = self._restored()
@@ -285,8 +285,14 @@ def _kept(lesson: Lesson, optimizer: Any) -> list[Any]:
 
     What the trainee holds besides is data.
     """
-    networks = [variable for network in lesson.captioner.networks.values() for variable in network.variables]
-    known = set(map(id, networks))
+    networks = [
+        variable
+        for network in lesson.captioner.networks.values()
+        # One that learns nothing, such as an encoder of pictures, is made anew as it was.
+        if network.trainable_variables
+        for variable in network.variables
+    ]
+    known = {id(variable) for network in lesson.captioner.networks.values() for variable in network.variables}
     beside = [
         variable
         for variable in lesson.trainee.variables

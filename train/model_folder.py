@@ -14,6 +14,7 @@
 """
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -23,7 +24,7 @@ import numpy as np
 
 from configs.errors import MemeloomError
 from configs.load import write_config
-from configs.outputs import atomic_file, write_json
+from configs.outputs import atomic_file, fsync_folder, write_json
 from configs.schema import Config
 from dataset.manifest import DatasetTemplate, file_sha256
 from train.backend import keras
@@ -37,6 +38,7 @@ _TEMPLATES = "templates.json"
 _METRICS = "metrics.json"
 _CONFIG = "config.yaml"
 _ARRAY = ".npy"
+_NEW = ".new"
 
 
 class NotAModel(MemeloomError):
@@ -44,8 +46,24 @@ class NotAModel(MemeloomError):
 
 
 def write_model(folder: Path, model: Captioner, metrics: Mapping[str, Any], config: Config) -> None:
-    """Write `model` into `folder`. A reader sees the old model, none, or the new one, never a mixture."""
-    (folder / CARD).unlink(missing_ok=True)
+    """Write `model` into `folder`. A reader sees the old model, none, or the new one, never a mixture.
+
+    Everything is written before the old model goes, so that a full disk costs nothing.
+    """
+    new = folder / _NEW
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        names = _write_files(new, model, metrics, config)
+        (folder / CARD).unlink(missing_ok=True)
+        for name in (*names, CARD):
+            (new / name).replace(folder / name)
+        fsync_folder(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _write_files(folder: Path, model: Captioner, metrics: Mapping[str, Any], config: Config) -> list[str]:
+    """All files of a model, durably; their names, without the card."""
     for name, network in model.networks.items():
         with atomic_file(folder / f"{name}.keras") as stream:
             stream.write(_network_bytes(network))
@@ -66,6 +84,7 @@ def write_model(folder: Path, model: Captioner, metrics: Mapping[str, Any], conf
         "files": {name: file_sha256(folder / name) for name in names},
     }
     write_json(folder / CARD, card)
+    return names
 
 
 def load_model(folder: Path) -> Captioner:

@@ -10,7 +10,7 @@ from PIL import Image
 ROOT = Path(__file__).parents[2]
 SMALL = (
     "crawl.sources=[imgflip, reddit]", "crawl.reddit.posts_per_subreddit=20", "ocr.engine=rapidocr",
-    "train.convnet.filters=8", "train.convnet.sequence_length=32", "train.steps=6", "train.steps_per_epoch=3",
+    "train.causal.table_bits=10", "train.causal.units=8", "train.steps=6", "train.steps_per_epoch=3",
     "train.validation_batches=1", "generate.captions=1", "generate.max_characters=30",
 )  # fmt: skip
 

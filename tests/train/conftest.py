@@ -100,6 +100,7 @@ def _settings(folder: Path, **changes: Any) -> Config:
     small: dict[str, Any] = {
         "dataset": str(folder / "dataset"),
         "output": str(folder / "model"),
+        "model": "convnet",
         "convnet.filters": 16,
         "convnet.sequence_length": 48,
         "convnet.dropout": 0.1,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from configs.errors import MemeloomError
+from configs.progress import Silent
 from configs.schema import Config
 from train.gpt2 import hub
 from train.gpt2.model import KIND
@@ -42,7 +43,7 @@ def preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lesson(config: Config) -> Any:
-    return KIND.lesson(config.train, open_dataset(Path(config.train.dataset)))
+    return KIND.lesson(config.train, open_dataset(Path(config.train.dataset)), Silent())
 
 
 def test_weights_and_vocabulary_come_from_a_folder(toy: Toy, tmp_path: Path, preset: Path) -> None:

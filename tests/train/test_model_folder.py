@@ -36,7 +36,7 @@ replace, unlink = Path.replace, Path.unlink
 def dying(change):
     def changed(self, *arguments, **options):
         global left
-        if self.parent == folder:
+        if (arguments[0] if arguments else self).parent == folder:
             left -= 1
             if left < 0:
                 os.kill(os.getpid(), signal.SIGKILL)

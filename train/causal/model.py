@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from configs.progress import Progress
 from configs.schema import Train, Training
 from dataset.manifest import DatasetTemplate
 from train.backend import compiled, keras
@@ -39,9 +40,9 @@ class CausalCaptioner:
         self.files: Mapping[str, Any] = {_VOCABULARY: list(letters.alphabet.characters)}
         self.closes = np.array([character == letters.end for character in letters.alphabet.characters], np.int64)
         self.state_shape = (networks.core.layers, networks.core.units)
-        self.step = compiled(lambda contexts, state: networks.step([contexts, state], training=False))
-        self._network = networks.network
-        self._judged = compiled(self._judge)
+        self._network, variables = networks.network, networks.network.variables
+        self.step = compiled(lambda now, state: networks.step([now, state], training=False), variables=variables)
+        self._judged = compiled(self._judge, variables=variables)
         self._rows = {template.id: row for row, template in enumerate(templates, start=1)}
 
     def fitting(self, start: str) -> str:
@@ -90,7 +91,7 @@ class CausalKind:
         """As `Kind`."""
         return settings.causal
 
-    def lesson(self, settings: Train, dataset: Dataset) -> Lesson:
+    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:  # noqa: ARG002
         """As `Kind`: rows of whole captions, each character of which is learned."""
         own = settings.causal
         characters = len(dataset.alphabet)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from configs.progress import Progress
 from configs.schema import Train, Training
 from dataset.manifest import DatasetTemplate
 from train.backend import ACCELERATED, compiled, keras
@@ -36,9 +37,12 @@ class ConvnetCaptioner:
         self.files: Mapping[str, Any] = {_VOCABULARY: list(alphabet.characters)}
         self.closes = np.array([character == separator for character in alphabet.characters], np.int64)
         # XLA's convolutions are 7 times slower on a CPU than TensorFlow's own (`make bench-train`).
-        self.probabilities = compiled(lambda inputs: network(inputs, training=False), xla=ACCELERATED)
+        self.probabilities = compiled(
+            lambda inputs: network(inputs, training=False), variables=network.variables, xla=ACCELERATED
+        )
         self.following = compiled(
             lambda *parts: keras.ops.log(keras.ops.maximum(network(compose(*parts), training=False), _LEAST)),
+            variables=network.variables,
             xla=ACCELERATED,
         )
 
@@ -128,7 +132,7 @@ class ConvnetKind:
         """As `Kind`."""
         return settings.convnet
 
-    def lesson(self, settings: Train, dataset: Dataset) -> Lesson:
+    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:  # noqa: ARG002
         """As `Kind`: one example a prefix, in an order that the seed fixes."""
         own = settings.convnet
         network = build_convnet(

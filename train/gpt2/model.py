@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from configs.progress import Progress
 from configs.schema import Train, Training
 from dataset.manifest import DatasetTemplate
 from train.backend import ACCELERATED, keras
@@ -103,7 +104,7 @@ class Gpt2Kind:
         """As `Kind`."""
         return settings.gpt2
 
-    def lesson(self, settings: Train, dataset: Dataset) -> Lesson:
+    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:  # noqa: ARG002
         """As `Kind`: rows of captions, in an order that the seed fixes; only the captions are learned."""
         own = settings.gpt2
         # Dropout draws from generators that Keras seeds with its own.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.progress import Progress, Silent
+from configs.progress import Progress
 from configs.schema import ShowAndTell, Train, Training
 from dataset.manifest import DatasetTemplate
 from dataset.vocabulary import read_words
@@ -141,11 +141,11 @@ class ShowAndTellKind:
         """As `Kind`."""
         return settings.show_and_tell
 
-    def lesson(self, settings: Train, dataset: Dataset, progress: Progress | None = None) -> Lesson:
+    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:
         """As `Kind`: whole captions. The vectors of pictures that were never seen are computed first."""
         own = settings.show_and_tell
         encoder = open_encoder(own.weights, own.picture_side, settings.seed)
-        pictures = picture_vectors(dataset, encoder, Path(settings.vectors), progress or Silent())
+        pictures = picture_vectors(dataset, encoder, Path(settings.vectors), progress)
         words = _words(own, dataset)
         decoder = build_decoder(
             len(words),
