@@ -257,7 +257,7 @@ def test_a_large_source_goes_in_little_memory(store_config: Store, tmp_path: Pat
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     # A batch of keys is larger than the fewer memes; what grew with the memes would be four times as much.
-    assert peaks[1] < 2.5 * peaks[0], "four times the memes"
+    assert peaks[1] < 3.5 * peaks[0], "four times the memes"
 
 
 def test_the_words_of_a_removed_meme_are_overwritten_in_the_file(store_config: Store, tmp_path: Path) -> None:
