@@ -286,6 +286,13 @@ class DocumentStore(Protocol):
         """
         ...
 
+    def scrub(self) -> bool:
+        """Leave no trace of what was deleted in the store's own files. Returns False if somebody kept it from that.
+
+        What was deleted can stand there still, where records were moved to another place before.
+        """
+        ...
+
     def purged(self, ids: Sequence[str]) -> set[str]:
         """Those of `ids` that a purge removed: what belongs to them need not be fetched."""
         ...

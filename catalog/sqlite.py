@@ -267,21 +267,26 @@ class SqliteDocuments:
             ).rowcount  # fmt: skip
 
     def purge(self, where: Where) -> int:
-        """Delete matching memes in transactions of 5,000, and overwrite them in the file, as far as nobody reads it."""
+        """Delete matching memes in transactions of 5,000."""
         deleted = 0
         for condition, values in conditions(where):
             last: str | None = ""
             while last is not None:
                 with self._file.write() as connection:
-                    connection.execute("PRAGMA secure_delete = ON")
                     query = f"SELECT id FROM memes WHERE {condition} AND id > ? ORDER BY id LIMIT ?"
                     ids = [meme_id for (meme_id,) in connection.execute(query, (*values, last, CHUNK))]
                     remove(connection, ids)
                 deleted += len(ids)
                 last = ids[-1] if ids else None
-        # The log holds pages as they were.
-        self._file.read("PRAGMA wal_checkpoint(TRUNCATE)")
         return deleted
+
+    def scrub(self) -> bool:
+        """Write the whole file anew, which takes its size twice on the disk for a while.
+
+        `secure_delete` is not enough: it overwrites a record where it stands, not where it stood before its page
+        was split.
+        """
+        return self._file.rewrite()
 
     def purged(self, ids: Sequence[str]) -> set[str]:
         """Those of `ids` that a purge removed."""

@@ -100,6 +100,14 @@ class SqliteFile:
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
+    def rewrite(self) -> bool:
+        """Write the file anew without what was deleted. Returns False if another process's reading kept the log."""
+        with self._mapped():
+            connection = self._connection()
+            connection.execute("VACUUM")
+            # The log holds pages as they were.
+            return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+
     def close(self) -> None:
         """Close this process's connections; a later call opens new ones."""
         for connection in list(self._open):

@@ -15,6 +15,7 @@ import click
 
 from catalog.blobs import open_blobs
 from catalog.documents import Where, open_documents
+from catalog.errors import StoreUnavailable
 from catalog.removal import Choice, Plan, finish, remove, sweep
 from catalog.traces import pages_showing
 from cli.progress import open_progress
@@ -60,6 +61,7 @@ class Purged:
     orphans, young: stored pictures that nothing refers to, and those too young to tell; None if nobody asked.
     alike: memes that stay and whose pictures look much the same: bits and ids.
     pages: of runs, that name a removed meme.
+    scrubbed: whether the catalog's file was written anew without what was removed; None of a plan.
     """
 
     planned: bool
@@ -72,6 +74,7 @@ class Purged:
     alike: Sequence[tuple[int, str]]
     datasets: Sequence[Dataset] = ()
     pages: Sequence[Path] = ()
+    scrubbed: bool | None = None
 
     @property
     def anything(self) -> bool:
@@ -80,7 +83,7 @@ class Purged:
 
     def as_json(self) -> dict[str, Any]:
         """Plain lists, dicts and numbers."""
-        facts = {name: getattr(self, name) for name in ("planned", "memes", "blobs", "orphans", "young")}
+        facts = {name: getattr(self, name) for name in ("planned", "memes", "blobs", "orphans", "young", "scrubbed")}
         return {
             **facts,
             "absent": list(self.absent),
@@ -157,11 +160,18 @@ class Purge:
             for holding in self._holdings(documents.purged, documents.gone, progress):
                 work = self._remove_work(holding.folder) if memes or holding.memes else None
                 datasets.append(self._told(holding, work))
-        return replace(counted, datasets=datasets, pages=self._pages(documents.purged))
+            scrubbed = self._scrub()
+        return replace(counted, datasets=datasets, pages=self._pages(documents.purged), scrubbed=scrubbed)
 
     def close(self) -> None:
         """Give the stores back."""
         self._open.close()
+
+    def _scrub(self) -> bool:
+        try:
+            return self._documents.scrub()
+        except StoreUnavailable:
+            return False
 
     def _absent(self) -> list[str]:
         ids = (self._choice.where.ids if self._choice else None) or ()
@@ -237,6 +247,10 @@ def show_purge(purged: Purged) -> None:
         click.echo(f"looks much the same and stays: {shown}, {bits} of 256 bits differ (--near {bits} takes it, too)")
     for dataset in purged.datasets:
         _show_dataset(dataset, purged.planned)
+    if purged.scrubbed is False:
+        click.echo(
+            "the catalog is in use: what was removed can stand in its file; run this again when nothing else runs"
+        )
     for page in purged.pages:
         what = "would be" if purged.planned else "was"
         click.echo(f"a page of an earlier run names a meme that {what} removed; delete it: {page}")

@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -167,7 +168,8 @@ def test_each_way_to_name_memes(
     planned = json.loads(run("purge", *how, "--dry-run", "--json"))
     assert {each.id for each in documents.scan()} == before
     done = json.loads(run("purge", *how, "--yes", "--json"))
-    assert planned == {**done, "planned": True}
+    assert planned == {**done, "planned": True, "scrubbed": None}
+    assert done["scrubbed"]
     assert done["memes"] == len(removed)
     assert before - {each.id for each in documents.scan()} == {f"imgflip:{number}" for number in removed}
 
@@ -265,6 +267,20 @@ def test_stored_pictures_that_nothing_refers_to_are_swept(
     assert "of them, what nothing referred to: 1; too young to tell: 1" in said
     assert (old in blobs_of(store), young in blobs_of(store)) == (False, True)
     assert documents.count() == 60
+
+
+def test_a_catalog_in_use_is_named_for_what_can_still_stand_in_its_file(
+    run: Run, documents: DocumentStore, tmp_path: Path
+) -> None:
+    assert documents.count() == 60
+    said = "the catalog is in use: what was removed can stand in its file"
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM memes").fetchone()
+        assert said in run("purge", "imgflip:1", "--yes", settings=("store.timeout_seconds=0.1",))
+    told = run("purge", "imgflip:1", "--yes")
+    assert said not in told
+    assert "nothing to remove" in told
 
 
 @pytest.mark.parametrize(
