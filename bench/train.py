@@ -64,12 +64,16 @@ def main() -> None:
     parser.add_argument("-s", "--set", action="append", default=[], help="a setting, such as train.causal.layers=0")
     options = parser.parse_args()
     console = Console(width=130)
+    open_dataset(options.dataset)  # so that the files are in memory
+    began = time.perf_counter()
     dataset = open_dataset(options.dataset)
+    reading = (len(dataset.learn) + len(dataset.check)) / (time.perf_counter() - began)
     test = read_captions(options.dataset, dataset.manifest, "test", dataset.alphabet)
     console.print(
         f"{BACKEND}, {'with' if ACCELERATED else 'without'} a GPU, {len(os.sched_getaffinity(0))} processors, load "
         f"{os.getloadavg()[0]:.1f}; {len(dataset.learn):,} captions to learn from, {options.captions:,} of "
-        f"{len(dataset.check):,} judged at each mark, {len(test):,} at the end"
+        f"{len(dataset.check):,} judged at each mark, {len(test):,} at the end; read at {reading:,.0f} "
+        "captions a second"
     )
     table = Table(title="accuracy and bits a character over time", box=SIMPLE)
     for column in ("model", "seconds", "steps", "seen", "a second", "accuracy", "bits/char", "waiting", "goal"):

@@ -17,7 +17,7 @@ from dataset.formats.contract import FormatName
 from dataset.formats.packed import DamagedRecords
 from dataset.formats.registry import FORMATS
 from dataset.schema import DatasetRecord, decode_record
-from dataset.tfrecord import FRAME_BYTES, read_records
+from dataset.tfrecord import FRAME_BYTES, read_many_records
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def read_texts(path: Path, format_name: FormatName) -> Iterator[Texts]:
         yield from map(_of_records, _some_at_once(FORMATS[format_name].read(path)))
         return
     number, offset = 1, 0
-    for payloads in _some_at_once(read_records(path)):
+    for payloads in _together(read_many_records(path)):
         yield _of_payloads(payloads, path, number, offset)
         number += len(payloads)
         offset += sum(map(len, payloads)) + FRAME_BYTES * len(payloads)
@@ -65,6 +65,18 @@ def _some_at_once(values: Iterable[T]) -> Iterator[list[T]]:
     left = iter(values)
     while part := list(islice(left, _AT_ONCE)):
         yield part
+
+
+def _together(parts: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
+    """The same in lists that are worth taking apart by NumPy."""
+    waiting: list[bytes] = []
+    for part in parts:
+        waiting += part
+        if len(waiting) >= _AT_ONCE:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
 
 
 def _of_records(records: list[DatasetRecord]) -> Texts:
@@ -150,16 +162,18 @@ class _Examples:
 
         Raises UnicodeDecodeError if one is no text.
         """
-        lengths = ends - begins
+        data, lengths = self._data, ends - begins
+        together = b"".join([data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
+        if together.isascii():
+            return together.decode(), lengths
         stops = np.cumsum(lengths)
-        which = np.arange(lengths.sum()) + np.repeat(ends - stops, lengths)
-        said = np.frombuffer(self._data, np.uint8)[which]
+        said = np.frombuffer(together, np.uint8)
         first = (said & _TOP_BITS) != _INSIDE
         # A text that begins within a character would be mended by the one before it.
         if not first[(stops - lengths)[lengths > 0]].all():
             raise UnicodeDecodeError("utf-8", self._data, 0, 0, "a text begins within a character")
         before = np.concatenate([[0], np.cumsum(first)])
-        return said.tobytes().decode(), before[stops] - before[stops - lengths]
+        return together.decode(), before[stops] - before[stops - lengths]
 
     def _entry(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Of the features that are next: where their values begin and end, and whether they have that name."""

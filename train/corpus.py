@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,7 +103,7 @@ def _encoded(texts: Texts, rows: Mapping[str, int], alphabet: Alphabet, separato
         caption = np.repeat(np.arange(len(lengths)), lengths)
         characters, lengths = characters[known], np.bincount(caption[known], minlength=len(lengths))
     boxes = _box_indices(characters, lengths, int(alphabet.encode(separator)[0]))
-    templates = np.array([rows.get(template, -1) for template in texts.templates], np.int32)
+    templates = np.fromiter(map(rows.get, texts.templates, repeat(-1)), np.int32, len(lengths))
     return _Part(characters, boxes, lengths, templates)
 
 
