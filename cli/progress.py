@@ -139,13 +139,15 @@ class JsonLines:
         now = time.monotonic()
         self._written = now
         seconds = now - self._started
+        rate = self._done / seconds if seconds > 0.1 else None
         line = {
             "stage": self._stage,
             "done": self._done,
             "total": self._total,
             "unit": self._unit,
             "seconds": round(seconds, 1),
-            "per_second": round(self._done / seconds, 1) if seconds > 0.1 else None,
+            "per_second": None if rate is None else round(rate, 1),
+            "remaining_seconds": round((self._total - self._done) / rate) if self._total is not None and rate else None,
             **self._counts,
             **(as_json(self._now) if self._now is not None else {}),
         }

@@ -109,9 +109,13 @@ def test_completion_script_names_the_command(shell: str) -> None:
     assert "_MEMELOOM_COMPLETE" in shown.output
 
 
-def test_json_lines_tell_start_and_end_of_a_stage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lines_tell_start_and_end_of_a_stage(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from cli.progress import JsonLines
 
+    clock = iter([0.0, 0.0, 1.0, 8.0])
+    monkeypatch.setattr("cli.progress.time.monotonic", lambda: next(clock))
     progress = JsonLines()
     progress.start("ocr", 10, "memes")
     progress.advance(4, kept=3, dropped=1)
@@ -119,3 +123,4 @@ def test_json_lines_tell_start_and_end_of_a_stage(capsys: pytest.CaptureFixture[
     first, last = (json.loads(line) for line in capsys.readouterr().err.splitlines())
     assert (first["stage"], first["done"], first["total"]) == ("ocr", 0, 10)
     assert (last["done"], last["kept"], last["dropped"]) == (4, 3, 1)
+    assert (first["remaining_seconds"], last["per_second"], last["remaining_seconds"]) == (None, 0.5, 12)
