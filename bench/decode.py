@@ -33,6 +33,7 @@ from train.decoding.choose import by_sampling, by_threshold
 from train.decoding.write import write_captions
 from train.kinds import open_kind
 from train.pictures.encoder import Encoder
+from train.pictures.gallery import Gallery
 from train.show_and_tell.model import ShowAndTellCaptioner
 from train.show_and_tell.network import build_decoder
 from train.show_and_tell.words import Words
@@ -116,7 +117,8 @@ def _pictures(settings: Train, seconds: float) -> Row:
     encoder = Encoder(keras.Model(pixels, keras.layers.Dense(_PICTURE)(keras.layers.GlobalAveragePooling2D()(pixels))))
     templates = (_template("1", boxes=_ENDLESS),)
     vectors = rng.normal(size=(1, _PICTURE)).astype(np.float32)
-    model = ShowAndTellCaptioner(encoder, decoder, words, Alphabet.of(_LETTERS), templates, vectors, 0.01)
+    gallery = Gallery(encoder, templates, vectors)
+    model = ShowAndTellCaptioner(gallery, decoder, words, Alphabet.of(_LETTERS), templates, 0.01)
     lengths: list[int] = []
 
     def search() -> None:

@@ -202,6 +202,7 @@ class Causal(Training):
     dropout: Annotated[float, Field(ge=0, lt=1)]
     blank: Annotated[float, Field(ge=0, lt=1)]
     unknown: Annotated[float, Field(ge=0, lt=1)]
+    pictures: bool
 
 
 class Gpt2(Training):
@@ -211,8 +212,6 @@ class Gpt2(Training):
 
 
 class ShowAndTell(Training):
-    weights: Annotated[str, Field(min_length=1)]
-    picture_side: Annotated[int, Field(ge=75)]
     noise: Fraction
     max_words: Positive
     longest: Annotated[int, Field(ge=2)]
@@ -221,12 +220,18 @@ class ShowAndTell(Training):
     dropout: Annotated[float, Field(ge=0, lt=1)]
 
 
+class Pictures(Section):
+    weights: Annotated[str, Field(min_length=1)]
+    side: Annotated[int, Field(ge=75)]
+    vectors: str
+
+
 class Train(Section):
     dataset: str
     output: str
     restart: bool
     model: Literal["causal", "convnet", "gpt2", "show-and-tell"]
-    vectors: str
+    pictures: Pictures
     causal: Causal
     convnet: Convnet
     gpt2: Gpt2

@@ -84,6 +84,7 @@ class Captioner(Protocol):
     templates: those it learned, most captions first. separator: ends a text box.
     alphabet: what the numbers of the captions that it judges stand for, whatever its own tokens are.
     unit: what one of its tokens is, in a word, such as ``character``.
+    looks: whether it looks at the pictures of prompts.
     closes: how many boxes each token closes, (tokens,); a token that ends the whole caption closes `ALL_BOXES`.
     networks: Keras models by name; together with `settings` and `files` all that is needed to load it.
     settings: plain numbers and words. files: what is written beside, by the file's name: an array if that ends in
@@ -96,6 +97,7 @@ class Captioner(Protocol):
     alphabet: Alphabet
     templates: tuple[DatasetTemplate, ...]
     separator: str
+    looks: bool
     closes: NDArray[np.int64]
     networks: Mapping[str, Any]
     settings: Mapping[str, Any]
@@ -164,6 +166,7 @@ class Table(Protocol):
 
     vectors, squares: its variables, float32 (rows, width) and (rows,). width: of a vector.
     rate: what its learning rate is in units of the optimizer's. small: what is added to the sums of squares.
+    nothing: the row whose vector is never learned.
     """
 
     vectors: Any
@@ -171,6 +174,7 @@ class Table(Protocol):
     width: int
     rate: float
     small: float
+    nothing: int
 
     def __call__(self, rows: Any) -> Any:
         """The vectors."""

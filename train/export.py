@@ -52,7 +52,9 @@ class Endpoint(NamedTuple):
 
 
 # Modules with a function `endpoints(model)`: for each network the endpoints that it has beside its own, by name.
-_ENDPOINTS: Final[Mapping[KindName, str]] = MappingProxyType({"convnet": "train.convnet.serving"})
+_ENDPOINTS: Final[Mapping[KindName, str]] = MappingProxyType(
+    {"causal": "train.causal.serving", "convnet": "train.convnet.serving"}
+)
 
 
 def export_model(model: Path, output: Path, format_name: ExportFormat, progress: Progress) -> Summary:

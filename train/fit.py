@@ -112,7 +112,7 @@ class _Training:
         return position.step >= self._settings.steps or (patience is not None and position.vain >= patience)
 
     def _restored(self) -> Position:
-        identity = _identity(self._settings, self._course, self._dataset)
+        identity = _identity(self._settings, self._course, self._dataset, looks=self._lesson.captioner.looks)
         if not self._settings.restart:
             return restore_checkpoint(self._folder, self._variables, identity)
         if self._devices.chief:
@@ -301,14 +301,18 @@ def _kept(lesson: Lesson, optimizer: Any) -> list[Any]:
     return [*networks, *beside, *optimizer.variables]
 
 
-def _identity(settings: Train, course: Training, dataset: Dataset) -> dict[str, Any]:
-    """What the course of a training depends on; the other settings may change when it goes on."""
+def _identity(settings: Train, course: Training, dataset: Dataset, *, looks: bool) -> dict[str, Any]:
+    """What the course of a training depends on; the other settings may change when it goes on.
+
+    looks: whether the model looks at pictures.
+    """
     return {
         "model": settings.model,
         "backend": BACKEND,
         "precision": settings.precision,
         "seed": settings.seed,
         **course.model_dump(mode="json"),
+        **({"pictures": settings.pictures.model_dump(exclude={"vectors"})} if looks else {}),
         # The cosine ends at the last step.
         **({"steps": settings.steps} if course.schedule == "cosine" else {}),
         "dataset": [shard.sha256 for shard in dataset.manifest.shards],

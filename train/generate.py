@@ -13,7 +13,7 @@ from configs.progress import Progress
 from configs.schema import Config, Generate
 from dataset.manifest import DatasetTemplate
 from dataset.pixels import rgb_pixels
-from train.contract import Captioner, KindName, Prompt
+from train.contract import Captioner, Prompt
 from train.decoding.draft import Written
 from train.decoding.method import CERTAIN, Write, open_method
 from train.decoding.safe import Censor
@@ -22,7 +22,6 @@ from train.model_folder import load_model
 MOST_FREQUENT = 3
 # The template's id of captions for a picture that is not a known template's.
 IMAGE = "image"
-_LOOKING: frozenset[KindName] = frozenset({"show-and-tell"})
 _ROUNDS = 4
 
 
@@ -115,8 +114,8 @@ def _why_empty(wishes: Generate, censor: Censor | None) -> str:
 def _looked_at(model: Captioner, wishes: Generate) -> Prompt:
     """The picture that is wished for, as a template of its own with as many boxes as most captions have."""
     path = Path(wishes.image or "")
-    if model.kind not in _LOOKING:
-        raise ConfigError(f"generate.image: {wishes.model} is a {model.kind}, which looks at no pictures")
+    if not model.looks:
+        raise ConfigError(f"generate.image: {wishes.model} is a {model.kind} that looks at no pictures")
     if wishes.templates:
         raise ConfigError("generate.image: a picture is captioned in place of templates; name one or the other")
     try:

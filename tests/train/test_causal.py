@@ -13,7 +13,7 @@ from configs.progress import Silent
 from configs.schema import Config
 from dataset.manifest import DatasetTemplate
 from train.backend import keras
-from train.causal.contexts import Reading, context_rows, read_all, table_rows
+from train.causal.contexts import NOTHING, Reading, context_rows, read_all, table_rows
 from train.causal.letters import Letters
 from train.causal.network import Core, Table, join
 from train.causal.packing import Packing
@@ -64,7 +64,7 @@ def test_contexts_of_whole_captions_are_those_of_captions_that_grow() -> None:
             found = context_rows(reading, LETTERS.bits, len(LETTERS.alphabet))
             np.testing.assert_array_equal(found[0], expected[at])
             reading = reading.read(made.characters[at : at + 1].astype(np.int64), LETTERS.spaces, LETTERS.separator)
-    assert expected.min() >= 0
+    assert expected.min() > NOTHING
     assert expected.max() < table_rows(LETTERS.bits, len(LETTERS.alphabet))
 
 
@@ -126,14 +126,32 @@ def test_of_a_caption_longer_than_a_row_the_beginning_is_learned() -> None:
     assert max(map(len, found)) == 32
 
 
+def test_from_the_second_pass_on_seldom_contexts_are_left_out() -> None:
+    made = captions()
+    packed = packing(made)
+    counts = np.bincount(rows_at_once(made).ravel())
+    assert counts.max() > 100
+    (contexts, _), _, weights = packed.batch(0)
+    assert (contexts[weights > 0] > NOTHING).all()
+    kept = Counter[int]()
+    for step in range(packed.steps, 2 * packed.steps):
+        (contexts, _), _, weights = packed.batch(step)
+        kept.update(contexts[weights > 0].ravel().tolist())
+        np.testing.assert_array_equal(packed.batch(step)[0][0], contexts)
+    assert kept.pop(NOTHING) > 0
+    assert counts[list(kept)].min() > 8, "no more than 8 times in the captions"
+    often = np.flatnonzero(counts > 100)
+    share = sum(kept[int(row)] for row in often) / counts[often].sum()
+    assert share == pytest.approx(1 - 8 * len(often) / counts[often].sum(), abs=0.02)
+
+
 @pytest.mark.parametrize("layers", [0, 2])
 def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int) -> None:
     characters = len(LETTERS.alphabet)
     core = Core(characters, units=8, layers=layers, hidden=12, dropout=0, blank=0, seed=1, name="core")
     networks = join(Table(table_rows(12, characters), 4, living=characters + 1, rate=1, seed=1, name="table"), core)
     networks.table.vectors.assign(np.random.default_rng(1).normal(size=networks.table.vectors.shape))
-    batch: Any = packing(captions(), rows=2, length=96).batch(0)
-    (contexts, begins), _, weights = batch
+    (contexts, begins), _, weights = packing(captions(), rows=2, length=96).batch(0)
     whole = keras.ops.log_softmax(networks.network([contexts, begins]))
     uneven = keras.ops.log_softmax(networks.network([contexts[:, :93], begins[:, :93]]))
     np.testing.assert_allclose(uneven, np.asarray(whole)[:, :93], atol=1e-4)
@@ -168,6 +186,12 @@ def test_it_learns_the_toy_language(model: Captioner, trained: Config) -> None:
     # Three letters in four have no choice.
     assert judged.right.sum() / judged.tokens.sum() > 0.75
     assert -judged.log_likelihood.sum() / judged.characters.sum() / np.log(2) < 1
+
+
+def test_what_is_left_out_stays_nought(model: Captioner) -> None:
+    vectors = np.asarray(model.networks["causal"].get_layer("table").vectors)
+    assert not vectors[NOTHING].any()
+    assert vectors[NOTHING + 1 :].any()
 
 
 def test_what_it_judges_is_what_it_would_write(model: Captioner, trained: Config) -> None:

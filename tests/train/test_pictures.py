@@ -175,6 +175,6 @@ def test_weights_that_cannot_be_downloaded_are_said_plainly(tmp_path: Path, monk
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     # urllib keeps the proxies of its first request for the whole process.
     monkeypatch.setattr("urllib.request._opener", None)
-    with pytest.raises(MemeloomError, match=r"cannot be had .*; set train\.show_and_tell\.weights to a file") as caught:
+    with pytest.raises(MemeloomError, match=r"cannot be had .*; set train\.pictures\.weights to a file") as caught:
         open_encoder("imagenet", 75, seed=1)
     assert "\n" not in str(caught.value)

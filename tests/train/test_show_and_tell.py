@@ -57,12 +57,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory, write_dataset: Callable[..
     rows = {"train": captions(240, 1), "validation": captions(60, 2)}
     with_pictures(folder / "dataset", write_dataset(folder / "dataset", rows))
     own = {
-        "weights": "none", "picture_side": 75, "noise": 0.05, "embedding": 32, "units": 32, "dropout": 0,
-        "batch": 32, "learning_rate": 0.01, "longest": 8,
+        "noise": 0.05, "embedding": 32, "units": 32, "dropout": 0, "batch": 32, "learning_rate": 0.01, "longest": 8,
     }  # fmt: skip
     small = {
         "model": "show-and-tell", "dataset": folder / "dataset", "output": folder / "model",
-        "vectors": folder / "vectors", "steps": 90, "steps_per_epoch": 90, "validation_batches": 2,
+        "pictures.weights": "none", "pictures.side": 75, "pictures.vectors": folder / "vectors",
+        "steps": 90, "steps_per_epoch": 90, "validation_batches": 2,
         **{f"show_and_tell.{key}": value for key, value in own.items()},
     }  # fmt: skip
     config = load_config(None, [f"train.{key}={value}" for key, value in small.items()], {})
@@ -246,7 +246,7 @@ def test_encoder_and_decoder_stand_apart_in_the_folder(model: ShowAndTellCaption
     decoder = keras.saving.load_model(folder / "decoder.keras", compile=False)
     vectors = np.load(folder / "pictures.npy", allow_pickle=False)
     assert json.loads((folder / "model.json").read_text())["networks"] == ["encoder", "decoder"]
-    seen = model.encoder.vectors([drawn(template.id) for template in model.templates])
+    seen = model.gallery.encoder.vectors([drawn(template.id) for template in model.templates])
     np.testing.assert_allclose(seen, vectors, rtol=5e-3, atol=5e-3)
     start = np.full((len(vectors), 1), model.words.start, np.int32)
     logits, _ = decoder([vectors, start, np.zeros((len(vectors), 32), np.float32)])

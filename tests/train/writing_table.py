@@ -32,6 +32,7 @@ class TableCaptioner:
 
     kind: ClassVar[KindName] = "causal"
     unit: ClassVar[str] = "word"
+    looks = False
     separator = SEPARATOR
     networks: Mapping[str, Any] = {}
     settings: Mapping[str, Any] = {}

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Hashes = NDArray[np.uint32]
-_BASE = np.uint32(0x01000193)
+BASE = np.uint32(0x01000193)
 _INVERSE = np.uint32(pow(0x01000193, -1, 2**32))
-_SPREAD, _MIX, _LAST = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
-_ORDERS = 7
-_FARTHEST = 63
+SPREAD, MIX, LAST = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
+ORDERS = 7
+FARTHEST = 63
 # Templates that the model does not know have the first number; those that it learned follow.
 UNKNOWN_TEMPLATE = 0
+# The row of a context that is left out. Its vector stays nought, as one that was never learned.
+NOTHING = 0
 # Those that there are many of get `bits` of the table each; the bits of the others, by how many 166,723 captions had.
 _FEW = {
     "characters 2": 12, "characters 3": 16, "characters 4": 17, "template": 12, "template, place": 14, "word": 17,
@@ -57,21 +59,19 @@ class Reading:
         """Of captions that say nothing yet. templates: (rows,)."""
         rows = len(templates)
         none = np.zeros(rows, np.uint32)
-        return cls(
-            np.zeros((_ORDERS, rows), np.uint32), none, none, none, none, none, none, templates.astype(np.uint32)
-        )
+        return cls(np.zeros((ORDERS, rows), np.uint32), none, none, none, none, none, none, templates.astype(np.uint32))
 
     def read(self, characters: NDArray[np.int64], spaces: NDArray[np.bool_], separator: int) -> "Reading":
         """After one more character each, (rows,). spaces: whether each character ends a word; the separator does."""
         read = characters.astype(np.uint32)
         ends, closes = spaces[characters], characters == separator
-        number = _random(read)
+        number = random_numbers(read)
         return Reading(
             last=np.concatenate([read[None], self.last[:-1]]),
-            word=np.where(ends, 0, (self.word + number) * _BASE).astype(np.uint32),
+            word=np.where(ends, 0, (self.word + number) * BASE).astype(np.uint32),
             word_before=np.where(ends, self.word, self.word_before),
             word_before_that=np.where(ends, self.word_before, self.word_before_that),
-            box=np.where(closes, 0, (self.box + number) * _BASE).astype(np.uint32),
+            box=np.where(closes, 0, (self.box + number) * BASE).astype(np.uint32),
             place=np.where(closes, 0, self.place + 1).astype(np.uint32),
             number=self.number + closes.astype(np.uint32),
             template=self.template,
@@ -108,14 +108,14 @@ def read_all(
     begin = starts[caption]
     at = np.arange(count)
     read = characters.astype(np.uint32)
-    last = np.zeros((_ORDERS, count), np.uint32)
-    for back in range(1, _ORDERS + 1):
+    last = np.zeros((ORDERS, count), np.uint32)
+    for back in range(1, ORDERS + 1):
         last[back - 1, back:] = read[:-back]
         last[back - 1, at - begin < back] = 0
-    powers = np.multiply.accumulate(np.concatenate([[np.uint32(1)], np.full(count, _BASE)]), dtype=np.uint32)
+    powers = np.multiply.accumulate(np.concatenate([[np.uint32(1)], np.full(count, BASE)]), dtype=np.uint32)
     inverse = np.multiply.accumulate(np.concatenate([[np.uint32(1)], np.full(count - 1, _INVERSE)]), dtype=np.uint32)
     # Of everything before a place; what lies between two places is a difference.
-    sums = np.concatenate([[np.uint32(0)], np.cumsum(_random(read) * inverse, dtype=np.uint32)])[:-1]
+    sums = np.concatenate([[np.uint32(0)], np.cumsum(random_numbers(read) * inverse, dtype=np.uint32)])[:-1]
     ends, closes = spaces[characters], characters == separator
     word_begin, box_begin = (np.maximum(begin, _after_last(found)) for found in (ends, closes))
 
@@ -140,7 +140,7 @@ def read_all(
 
 def table_rows(bits: int, characters: int) -> int:
     """Rows of the table for contexts of `bits` each, and for so many characters, padding not counted."""
-    return characters + 1 + sum(1 << min(_FEW.get(name, bits), bits) for name in NAMES[1:])
+    return characters + 2 + sum(1 << min(_FEW.get(name, bits), bits) for name in NAMES[1:])
 
 
 def context_rows(reading: Reading, bits: int, characters: int) -> NDArray[np.int32]:
@@ -149,32 +149,32 @@ def context_rows(reading: Reading, bits: int, characters: int) -> NDArray[np.int
     for character in last:
         chain.append(_mixed(chain[-1], character))
     template = _mixed(reading.template, reading.number)
-    place = np.minimum(reading.place, _FARTHEST)
+    place = np.minimum(reading.place, FARTHEST)
     on_template = _mixed(np.stack([chain[3], chain[5], reading.box, reading.word, place]), template)
     two = _mixed(reading.word, reading.word_before)
     three = _mixed(two, reading.word_before_that)
     contexts = np.stack([*chain[2:], template, *on_template[:2], reading.word, two, three, *on_template[2:]])
-    away, first = _parts(bits)
-    rows = (_mixed(contexts, _COLUMNS) * _LAST >> away).astype(np.int32) + first + np.int32(characters + 1)
+    away, first = parts(bits)
+    rows = (_mixed(contexts, _COLUMNS) * LAST >> away).astype(np.int32) + first + np.int32(characters + 2)
     # One character needs no hash.
-    return np.concatenate([last[:1].astype(np.int32), rows]).T
+    return np.concatenate([last[:1].astype(np.int32) + 1, rows]).T
 
 
 @lru_cache
-def _parts(bits: int) -> tuple[Hashes, NDArray[np.int32]]:
+def parts(bits: int) -> tuple[Hashes, NDArray[np.int32]]:
     """Bits to shift away for each hashed context, and where its part of the table begins behind the characters."""
     own = np.array([min(_FEW.get(name, bits), bits) for name in NAMES[1:]])
     first = np.concatenate([[0], np.cumsum(1 << own)[:-1]])
     return (32 - own).astype(np.uint32)[:, np.newaxis], first.astype(np.int32)[:, np.newaxis]
 
 
-def _random(characters: Hashes) -> Hashes:
+def random_numbers(characters: Hashes) -> Hashes:
     """A number for each character; that of 0 is not 0."""
     return _mixed(characters, np.uint32(0x5BD1))
 
 
 def _mixed(one: Hashes, other: Hashes | np.uint32) -> Hashes:
-    value = (one * _SPREAD + other + np.uint32(1)) * _MIX
+    value = (one * SPREAD + other + np.uint32(1)) * MIX
     mixed: Hashes = value ^ (value >> np.uint32(15))
     return mixed
 

@@ -1,9 +1,11 @@
 """`causal` as a kind of model: what it learns from, how it writes and how it judges."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from configs.progress import Progress
 from configs.schema import Train, Training
@@ -11,37 +13,49 @@ from dataset.manifest import DatasetTemplate
 from train.backend import compiled, keras
 from train.causal.contexts import UNKNOWN_TEMPLATE, table_rows
 from train.causal.letters import Letters
-from train.causal.network import Core, Networks, Table, join
-from train.causal.packing import Packing, fill
+from train.causal.network import Core, Networks, Sight, Table, join
+from train.causal.packing import Packing, Shown, fill
 from train.causal.sheet import CausalSheet
 from train.characters import Alphabet
 from train.contract import Dataset, Judged, KindName, Lesson, Prompt
 from train.corpus import Captions
+from train.pictures.encoder import Encoder, open_encoder
+from train.pictures.gallery import Gallery
+from train.pictures.vectors import picture_vectors
 
 ops = keras.ops
-_NETWORK = "causal"
-_VOCABULARY = "vocabulary.json"
+_NETWORK, _ENCODER = "causal", "encoder"
+_VOCABULARY, _PICTURES = "vocabulary.json", "pictures.npy"
 _JUDGED_AT_ONCE = 128
 # Lengths that the judging step is compiled for are multiples of that.
 _LENGTHS = 32
 
 
 class CausalCaptioner:
-    """Writes a caption character by character, with a state that grows by one character a step."""
+    """Writes a caption character by character, with a state that grows by one character a step.
+
+    gallery: of a model that looks at pictures.
+    """
 
     kind: ClassVar[KindName] = "causal"
     unit: ClassVar[str] = "character"
 
-    def __init__(self, networks: Networks, letters: Letters, templates: tuple[DatasetTemplate, ...]) -> None:
+    def __init__(
+        self, networks: Networks, letters: Letters, templates: tuple[DatasetTemplate, ...], gallery: Gallery | None
+    ) -> None:
         self.letters, self.alphabet, self.templates = letters, letters.alphabet, templates
-        self.separator = letters.end
+        self.separator, self.looks = letters.end, gallery is not None
         self.networks: Mapping[str, Any] = {_NETWORK: networks.network}
         self.settings: Mapping[str, Any] = {"separator": letters.end, "bits": letters.bits}
         self.files: Mapping[str, Any] = {_VOCABULARY: list(letters.alphabet.characters)}
+        if gallery is not None:
+            self.networks = {**self.networks, _ENCODER: gallery.encoder.network}
+            self.files = {**self.files, _PICTURES: gallery.vectors}
         self.closes = np.array([character == letters.end for character in letters.alphabet.characters], np.int64)
         self.state_shape = (networks.core.layers, networks.core.units)
         self._network, variables = networks.network, networks.network.variables
-        self.step = compiled(lambda now, state: networks.step([now, state], training=False), variables=variables)
+        self._gallery, self.parts = gallery, networks
+        self.step = compiled(lambda *now: networks.step(list(now), training=False), variables=variables)
         self._judged = compiled(self._judge, variables=variables)
         self._rows = {template.id: row for row, template in enumerate(templates, start=1)}
 
@@ -53,7 +67,12 @@ class CausalCaptioner:
         """As `Captioner`."""
         rows = [self._rows.get(prompt.template.id, UNKNOWN_TEMPLATE) for prompt in prompts]
         starts = [self.alphabet.encode(prompt.start).astype(np.int64) for prompt in prompts]
-        return CausalSheet(self.step, self.state_shape, self.letters, np.array(rows), starts)
+        seen = None if self._gallery is None else self._seen(self._gallery.of_prompts(prompts))
+        return CausalSheet(self.step, self.state_shape, self.letters, np.array(rows), starts, seen)
+
+    def seen_templates(self) -> NDArray[np.float32] | None:
+        """What is seen of the picture of an unknown template and of all known ones, (1 + templates, units)."""
+        return None if self._gallery is None else self._seen(self._gallery.of_templates(np.arange(-1, len(self._rows))))
 
     def text(self, tokens: Sequence[int]) -> str:
         """As `Captioner`."""
@@ -70,14 +89,23 @@ class CausalCaptioner:
             templates = np.where(templates > len(self.templates), UNKNOWN_TEMPLATE, templates)
             length = -(-int(captions.lengths[chosen].max()) // _LENGTHS) * _LENGTHS
             batch = fill(captions, chosen, np.arange(len(chosen)), templates, self.letters, (_JUDGED_AT_ONCE, length))
-            (contexts, begins), labels, weights = batch
-            found, hits = (np.asarray(part)[: len(chosen)] for part in self._judged(contexts, begins, labels, weights))
+            inputs: tuple[NDArray[Any], ...]
+            inputs, labels, weights = batch
+            if self._gallery is not None:
+                shown = self._gallery.of_templates(captions.templates[chosen])
+                missing = _JUDGED_AT_ONCE - len(shown)
+                inputs = (*inputs, np.pad(shown, ((0, missing), (0, 0)))[:, None])
+            found, hits = (np.asarray(part)[: len(chosen)] for part in self._judged(labels, weights, *inputs))
             likelihood[chosen - first], right[chosen - first] = found, hits
         lengths = captions.lengths[first:last]
         return Judged(likelihood, lengths, right, lengths)
 
-    def _judge(self, contexts: Any, begins: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-        logits = self._network([contexts, begins], training=False)
+    def _seen(self, vectors: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        sight = self.parts.sight
+        return None if sight is None else np.asarray(ops.convert_to_numpy(sight.shown(vectors)), np.float32)
+
+    def _judge(self, labels: Any, weights: Any, *inputs: Any) -> tuple[Any, Any]:
+        logits = self._network(list(inputs), training=False)
         likely = ops.log_softmax(ops.cast(logits, "float32"))
         own = ops.take_along_axis(likely, labels[..., None], axis=-1)[..., 0]
         hits = ops.cast(ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), labels), "float32")
@@ -91,7 +119,7 @@ class CausalKind:
         """As `Kind`."""
         return settings.causal
 
-    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:  # noqa: ARG002
+    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:
         """As `Kind`: rows of whole captions, each character of which is learned."""
         own = settings.causal
         characters = len(dataset.alphabet)
@@ -114,12 +142,22 @@ class CausalKind:
             seed=settings.seed,
             name="core",
         )
-        networks = join(table, core)
+        templates = dataset.manifest.templates
+        gallery, learned, checked, sight, size = None, None, None, None, 0
+        if own.pictures:
+            encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
+            pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
+            gallery, size = Gallery(encoder, templates, pictures.templates), encoder.size
+            learned, checked = (Shown(pictures.vectors, rows) for rows in (pictures.learn, pictures.check))
+            sight = Sight(own.units, settings.seed, name="sight")
+        networks = join(table, core, sight, size)
+        if sight is not None and learned is not None:
+            sight.fit_statistics(learned.vectors)
         shape = {"rows": own.batch, "length": own.length, "seed": settings.seed}
-        learn = Packing(dataset.learn, letters, **shape, unknown=own.unknown)
-        check = Packing(dataset.check, letters, **shape, unknown=0)
+        learn = Packing(dataset.learn, letters, **shape, unknown=own.unknown, shown=learned)
+        check = Packing(dataset.check, letters, **shape, unknown=0, shown=checked)
         return Lesson(
-            captioner=CausalCaptioner(networks, letters, dataset.manifest.templates),
+            captioner=CausalCaptioner(networks, letters, templates, gallery),
             trainee=networks.trainee,
             checked=networks.network,
             batch=learn.batch,
@@ -141,9 +179,13 @@ class CausalKind:
         templates: tuple[DatasetTemplate, ...],
     ) -> CausalCaptioner:
         """As `Kind`."""
-        network = networks[_NETWORK]
+        table, core = (networks[_NETWORK].get_layer(name) for name in ("table", "core"))
         letters = Letters(Alphabet(tuple(files[_VOCABULARY])), settings["separator"], settings["bits"])
-        return CausalCaptioner(join(network.get_layer("table"), network.get_layer("core")), letters, templates)
+        if _ENCODER not in networks:
+            return CausalCaptioner(join(table, core), letters, templates, None)
+        encoder = Encoder(networks[_ENCODER])
+        joined = join(table, core, networks[_NETWORK].get_layer("sight"), encoder.size)
+        return CausalCaptioner(joined, letters, templates, Gallery(encoder, templates, files[_PICTURES]))
 
 
 KIND = CausalKind()

@@ -10,8 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from numpy.typing import NDArray
+
 from train.backend import keras
-from train.causal.contexts import NAMES
+from train.causal.contexts import NAMES, NOTHING
+from train.pictures.gallery import statistics
 
 ops = keras.ops
 _CONTEXTS = len(NAMES)
@@ -28,17 +31,18 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """
 
     small = 1e-4
+    nothing = NOTHING
 
     def __init__(self, rows: int, width: int, living: int, rate: float, seed: int, **options: Any) -> None:
         super().__init__(**{**options, "trainable": False, "dtype": "float32"})
         self.rows, self.width, self.living, self.rate, self.seed = rows, width, living, rate, seed
 
     def build(self, _shape: Any) -> None:
-        """The first `living` rows, of single characters, begin at random, the others at nought."""
+        """The `living` rows behind the first, of single characters, begin at random, the others at nought."""
 
         def begin(shape: tuple[int, int], dtype: Any = None) -> Any:
             drawn = keras.random.normal((self.living, shape[1]), stddev=0.5, dtype=dtype, seed=self.seed)
-            return ops.pad(drawn, ((0, shape[0] - self.living), (0, 0)))
+            return ops.pad(drawn, ((1, shape[0] - self.living - 1), (0, 0)))
 
         self.vectors = self.add_weight((self.rows, self.width), begin, name="vectors", **_ALIKE)
         self.squares = self.add_weight((self.rows,), "zeros", name="squares", **_ALIKE)
@@ -58,6 +62,52 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         return keras.KerasTensor((*rows.shape[:-1], _CONTEXTS * self.width), "float32")
 
 
+@keras.saving.register_keras_serializable("memeloom")
+class Sight(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
+    """What the core sees of pictures: vectors (rows, captions of a row, size) to (rows, length, units).
+
+    Each place of a row gets the picture of its caption; begins (rows, length) is 1 where one begins.
+    """
+
+    def __init__(self, units: int, seed: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.units, self.seed = units, seed
+
+    def build(self, pictures_shape: Any, begins_shape: Any = None) -> None:  # noqa: ARG002
+        """Make the parts; mean and variance are of the pictures, set once by `fit_statistics` and never trained."""
+        size = pictures_shape[-1]
+        fixed = {"trainable": False, "dtype": "float32"}
+        self.mean = self.add_weight((size,), "zeros", name="mean", **fixed)
+        self.variance = self.add_weight((size,), "ones", name="variance", **fixed)
+        normal = keras.initializers.RandomNormal(stddev=1 / math.sqrt(size), seed=self.seed)
+        self.project = keras.layers.Dense(self.units, use_bias=False, kernel_initializer=normal)
+        self.project.build((None, size))
+
+    def fit_statistics(self, vectors: NDArray[Any]) -> None:
+        """Scale pictures as those of `vectors`, (pictures, size), want it."""
+        for weight, values in zip((self.mean, self.variance), statistics(vectors), strict=True):
+            weight.assign(values)
+
+    def shown(self, vectors: Any) -> Any:
+        """Of vectors (…, size), (…, units)."""
+        return self.project((vectors - self.mean) / ops.sqrt(self.variance))
+
+    def call(self, pictures: Any, begins: Any) -> Any:
+        """What each place sees, (rows, length, units)."""
+        shown = self.shown(pictures)
+        # In the padding there is none.
+        caption = ops.cast(ops.cumsum(begins, axis=1), "int32") - 1
+        return ops.matmul(ops.one_hot(caption, ops.shape(pictures)[1], dtype=shown.dtype), shown)
+
+    def compute_output_spec(self, pictures: Any, begins: Any) -> Any:  # noqa: ARG002
+        """As Keras wants it."""
+        return keras.KerasTensor((*begins.shape, self.units), self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """As Keras wants it."""
+        return {**super().get_config(), "units": self.units, "seed": self.seed}
+
+
 # On several devices all have the same table, and learn the same rows.
 _ALIKE: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica"}
 
@@ -67,7 +117,8 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """Vectors of the contexts (rows, length, 16 · width) and where captions begin (rows, length) to logits.
 
     Beside them it takes and gives the state of the recurrence, (rows, layers, units), so that a caption can be
-    written character by character. layers may be 0: then there is no state, and no recurrence.
+    written character by character, and takes what is seen of pictures, (rows, length, units).
+    layers may be 0: then there is no state, and no recurrence.
     """
 
     def __init__(
@@ -85,7 +136,7 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         self.characters, self.units, self.layers, self.hidden = characters, units, layers, hidden
         self.dropout, self.blank, self.seed = dropout, blank, seed
 
-    def build(self, vectors_shape: Any, begins_shape: Any, state_shape: Any = None) -> None:  # noqa: ARG002
+    def build(self, vectors_shape: Any, begins_shape: Any, state_shape: Any = None, sight_shape: Any = None) -> None:  # noqa: ARG002
         """Make the parts; equal seeds give equal weights and equal dropout."""
         layers, seeds = keras.layers, iter(range(self.seed * 1000, (self.seed + 1) * 1000))
 
@@ -120,7 +171,9 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         # A context that is left out is left out whole.
         self.forget = layers.Dropout(self.blank, noise_shape=(None, _CONTEXTS, 1), seed=next(seeds))
 
-    def call(self, vectors: Any, begins: Any, state: Any = None, training: bool = False) -> tuple[Any, Any]:
+    def call(
+        self, vectors: Any, begins: Any, state: Any = None, sight: Any = None, training: bool = False
+    ) -> tuple[Any, Any]:
         """Logits (rows, length, characters), and the state behind the last character."""
         rows, length = ops.shape(begins)
         # Two axes: with three, the backward products of XLA on a CPU are three times slower.
@@ -129,6 +182,8 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
             apart = ops.reshape(seen, (rows * length, _CONTEXTS, -1))
             seen = ops.reshape(self.forget(apart, training=training), (rows * length, -1))
         x = self.enter(seen)
+        if sight is not None:
+            x = x + ops.reshape(sight, (rows * length, -1))
         held = ops.reshape(1 - begins, (rows * length, 1))
         states = []
         for number, block in enumerate(self.blocks):
@@ -148,8 +203,9 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         logits = ops.reshape(logits, (rows, length, self.characters))
         return logits, ops.stack(states, axis=1) if states else ops.zeros((rows, 0, self.units), "float32")
 
-    def compute_output_spec(self, vectors: Any, begins: Any, state: Any = None, training: bool = False) -> Any:  # noqa: ARG002
+    def compute_output_spec(self, *inputs: Any, **_: Any) -> Any:
         """As Keras wants it."""
+        begins = inputs[1]
         logits = keras.KerasTensor((*begins.shape, self.characters), "float32")
         return logits, keras.KerasTensor((begins.shape[0], self.layers, self.units), "float32")
 
@@ -163,7 +219,7 @@ def _along(keep: Any, add: Any, state: Any) -> Any:
     """Every h = keep · h + add along the second axis, from `state`; all (rows, length, units), state without length."""
     length = keep.shape[1]
     if length is None or (length % _STRETCH and length > _STRETCH):
-        return _one_by_one(keep, add, state)
+        return _by_doubling(keep, add, state)
     kept, found = _joined(keep, add)
     return found if state is None else kept * state[:, None] + found
 
@@ -192,16 +248,26 @@ def _joined(keep: Any, add: Any) -> tuple[Any, Any]:
     return tuple(ops.reshape(values, (rows, length, units)) for values in whole)
 
 
-def _one_by_one(keep: Any, add: Any, state: Any) -> Any:
-    """The same for any length, slower."""
+def _by_doubling(keep: Any, add: Any, state: Any) -> Any:
+    """The same for any length, slower (Hillis and Steele, "Data Parallel Algorithms", 1986)."""
+    length = ops.shape(keep)[1]
+    place = ops.arange(length)[None, :, None]
 
-    def step(before: Any, now: Any) -> tuple[Any, Any]:
-        after = now[0] * before + now[1]
-        return after, after
+    def doubled(shift: Any, kept: Any, found: Any) -> tuple[Any, Any, Any]:
+        kept_before, found_before = (
+            ops.where(place >= shift, ops.roll(values, shift, axis=1), fill)
+            for values, fill in ((kept, 1.0), (found, 0.0))
+        )
+        return shift * 2, kept * kept_before, kept * found_before + found
 
-    turned = tuple(ops.transpose(values, (1, 0, 2)) for values in (keep, add))
-    begin = ops.zeros_like(add[:, 0]) if state is None else state
-    return ops.transpose(ops.scan(step, begin, turned)[1], (1, 0, 2))
+    if keep.shape[1] is None:
+        shift = ops.convert_to_tensor(1, "int32")
+        _, kept, found = ops.while_loop(lambda shift, *_: shift < length, doubled, (shift, keep, add))
+    else:
+        shift, kept, found = 1, keep, add
+        while shift < length:
+            shift, kept, found = doubled(shift, kept, found)
+    return found if state is None else kept * state[:, None] + found
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +277,9 @@ class Networks:
     network: contexts int32 (rows, length, 16) and begins (rows, length) to logits (rows, length, characters).
     trainee: the same from the vectors of the contexts.
     step: contexts int32 (rows, 16) and state (rows, layers, units) to log-probabilities (rows, characters) and state.
+
+    Those that look at pictures take something more: network and trainee the vectors of each row's captions, in their
+    order, float32 (rows, captions of a row, size); step what is seen of each row's picture, (rows, units).
     """
 
     network: Any
@@ -218,20 +287,29 @@ class Networks:
     step: Any
     table: Table
     core: Core
+    sight: Sight | None
 
 
-def join(table: Table, core: Core) -> Networks:
-    """Models around a table and a core, which may have learned already."""
+def join(table: Table, core: Core, sight: Sight | None = None, size: int = 0) -> Networks:
+    """Models around parts that may have learned already. size: numbers of a picture's vector, if there is a sight."""
     contexts = keras.Input((None, _CONTEXTS), dtype="int32", name="contexts")
     begins = keras.Input((None,), dtype="float32", name="begins")
     vectors = keras.Input((None, _CONTEXTS * table.width), dtype="float32", name="vectors")
     now = keras.Input((_CONTEXTS,), dtype="int32", name="now")
     state = keras.Input((core.layers, core.units), dtype="float32", name="state")
-    written, after = core(table(now[:, None]), ops.zeros_like(now[:, :1], dtype="float32"), state)
+    pictures, seen, placed, shown = [], [], None, None
+    if sight is not None:
+        pictures = [keras.Input((None, size), dtype="float32", name="pictures")]
+        seen = [keras.Input((core.units,), dtype="float32", name="seen")]
+        placed, shown = sight(pictures[0], begins), seen[0][:, None]
+    written, after = core(table(now[:, None]), ops.zeros_like(now[:, :1], dtype="float32"), state, shown)
     return Networks(
-        network=keras.Model([contexts, begins], core(table(contexts), begins)[0], name="causal"),
-        trainee=keras.Model([vectors, begins], core(vectors, begins)[0], name="trainee"),
-        step=keras.Model([now, state], [ops.log_softmax(written[:, 0]), after], name="step"),
+        network=keras.Model(
+            [contexts, begins, *pictures], core(table(contexts), begins, sight=placed)[0], name="causal"
+        ),
+        trainee=keras.Model([vectors, begins, *pictures], core(vectors, begins, sight=placed)[0], name="trainee"),
+        step=keras.Model([now, state, *seen], [ops.log_softmax(written[:, 0]), after], name="step"),
         table=table,
         core=core,
+        sight=sight,
     )

@@ -4,16 +4,34 @@ A pass takes the captions in an order of its own, puts them side by side into ro
 What a step sees is a function of the seed and the step alone.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from train.causal.contexts import NAMES, UNKNOWN_TEMPLATE, context_rows, read_all
+from train.causal.contexts import NAMES, NOTHING, UNKNOWN_TEMPLATE, context_rows, read_all, table_rows
 from train.causal.letters import Letters
-from train.contract import Batch
 from train.corpus import Captions
 from train.shuffle import shuffled
+
+# From the second pass on, a context that stands n times in the captions is left out with a probability of this over n.
+# Else the network learns to trust what the table has learned from the very caption that it reads again, and what it
+# tells of others gets worse with every pass.
+_SELDOM = 8
+_COUNTED_AT_ONCE = 2000
+# Where pictures are looked at, a row has so many captions at most, for it has that many vectors whatever it holds.
+_CAPTIONS_A_ROW = 16
+
+# Inputs, labels and their weights; see `Packing.batch`.
+Packed: TypeAlias = tuple[tuple[NDArray[Any], ...], NDArray[np.int32], NDArray[np.float32]]
+
+
+class Shown(NamedTuple):
+    """The pictures of captions. vectors: (pictures, size). rows: of each caption, int32 (captions,)."""
+
+    vectors: NDArray[np.float16]
+    rows: NDArray[np.int32]
 
 
 class Packing:
@@ -21,13 +39,23 @@ class Packing:
 
     rows, length: of a batch. Of captions that are longer than a row, the beginning is learned.
     unknown: share of captions whose template is not told, so that the network learns to write on unknown ones, too.
+    shown: the pictures of the captions, for a network that looks at them.
     """
 
     def __init__(
-        self, captions: Captions, letters: Letters, *, rows: int, length: int, seed: int, unknown: float
+        self,
+        captions: Captions,
+        letters: Letters,
+        *,
+        rows: int,
+        length: int,
+        seed: int,
+        unknown: float,
+        shown: Shown | None = None,
     ) -> None:
         self._captions, self._letters = captions, letters
         self._rows, self._length, self._seed, self._unknown = rows, length, seed, unknown
+        self._shown, self._most = shown, len(captions) if shown is None else _CAPTIONS_A_ROW
         self._ends: list[int] = []
         self._packed = lru_cache(2)(self._pack)
 
@@ -41,10 +69,11 @@ class Packing:
         """How many characters a batch has, on average."""
         return int(np.minimum(self._captions.lengths, self._length).sum()) // self.steps
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int) -> Packed:
         """(contexts int32 (rows, length, 16), begins float32 (rows, length)), labels and weights (rows, length).
 
         begins: 1 where a caption begins, and in the padding. labels: numbers of characters, the first is 0.
+        With pictures, a third input: the vectors of each row's captions, in their order, float32 (rows, 16, size).
         """
         number = 0
         while step >= self._last_step(number):
@@ -59,7 +88,36 @@ class Packing:
         if self._unknown:
             hidden = np.random.default_rng([self._seed, step]).random(len(chosen)) < self._unknown
             templates = np.where(hidden, UNKNOWN_TEMPLATE, templates)
-        return fill(self._captions, chosen, rows, templates, self._letters, (self._rows, self._length))
+        shape = self._rows, self._length
+        inputs, labels, weights = fill(self._captions, chosen, rows, templates, self._letters, shape)
+        contexts = self._without_seldom(inputs[0], step) if number else inputs[0]
+        pictures = [] if self._shown is None else [self._pictures(self._shown, chosen, rows)]
+        return (contexts, inputs[1], *pictures), labels, weights
+
+    def _without_seldom(self, contexts: NDArray[np.int32], step: int) -> NDArray[np.int32]:
+        """Without those of which the table knows little but this very batch, read a pass ago."""
+        drawn = np.random.default_rng([self._seed, step, 1]).random(contexts.shape, np.float32)
+        return np.where(drawn * self._counts[contexts] < _SELDOM, np.int32(NOTHING), contexts)
+
+    def _pictures(self, shown: Shown, chosen: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        vectors = np.zeros((self._rows, _CAPTIONS_A_ROW, shown.vectors.shape[1]), np.float32)
+        vectors[rows, np.arange(len(rows)) - np.searchsorted(rows, rows)] = shown.vectors[shown.rows[chosen]]
+        return vectors
+
+    @cached_property
+    def _counts(self) -> NDArray[np.int32]:
+        """How often each row of the table is a context of the captions."""
+        captions, letters = self._captions, self._letters
+        counts = np.zeros(table_rows(letters.bits, len(letters.alphabet)), np.int32)
+        for first in range(0, len(captions), _COUNTED_AT_ONCE):
+            last = min(first + _COUNTED_AT_ONCE, len(captions))
+            starts = captions.starts[first : last + 1]
+            characters = captions.characters[starts[0] : starts[-1]].astype(np.int64)
+            templates = captions.templates[first:last].astype(np.int64) + 1
+            reading = read_all(characters, starts[:-1] - starts[0], templates, letters.spaces, letters.separator)
+            rows = context_rows(reading, letters.bits, len(letters.alphabet))
+            counts += np.bincount(rows.ravel(), minlength=len(counts)).astype(np.int32)
+        return counts
 
     def _last_step(self, number: int) -> int:
         """Steps of all passes up to this one."""
@@ -77,7 +135,8 @@ class Packing:
         begins = [0]
         while begins[-1] < count:
             before = ends[begins[-1]] - sizes[begins[-1]]
-            begins.append(int(np.searchsorted(ends, before + self._length, side="right")))
+            fitting = int(np.searchsorted(ends, before + self._length, side="right"))
+            begins.append(min(fitting, begins[-1] + self._most))
         return order, np.array(begins)
 
 

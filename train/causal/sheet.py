@@ -13,8 +13,10 @@ from train.causal.letters import Letters
 class CausalSheet:
     """See `train.contract.Sheet`. One compiled call a character, whatever the number of rows.
 
-    step: (contexts (rows, 16), state (rows, layers, units)) to (log-probabilities (rows, characters), state).
+    step: (contexts (rows, 16), state (rows, layers, units)) to (log-probabilities (rows, characters), state); with
+        pictures also what is seen of them.
     templates: 1 + row of the template of each row, or 0. starts: numbers of the characters that each begins with.
+    seen: of the picture of each row, (rows, units), where pictures are looked at.
     """
 
     def __init__(
@@ -24,8 +26,9 @@ class CausalSheet:
         letters: Letters,
         templates: NDArray[np.int64],
         starts: Sequence[NDArray[np.int64]],
+        seen: NDArray[np.float32] | None = None,
     ) -> None:
-        self._step, self._letters = step, letters
+        self._step, self._letters, self._seen = step, letters, seen
         self._reading = Reading.begin(templates)
         self._state = np.zeros((len(templates), *state_shape), np.float32)
         self._after: NDArray[np.float32] | None = None
@@ -39,7 +42,8 @@ class CausalSheet:
         # Padded to a power of two, so that the step is compiled a few times only.
         padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
         contexts = context_rows(self._reading, self._letters.bits, len(self._letters.alphabet))
-        found, after = self._step(contexts[padded], self._state[padded])
+        seen = [] if self._seen is None else [self._seen[padded]]
+        found, after = self._step(contexts[padded], self._state[padded], *seen)
         self._after = np.asarray(after)[:rows]
         return np.asarray(found)[:rows]
 
@@ -51,6 +55,7 @@ class CausalSheet:
         """As `Sheet`."""
         self._reading, self._state = self._reading.keep(rows), self._state[rows]
         self._after = None if self._after is None else self._after[rows]
+        self._seen = None if self._seen is None else self._seen[rows]
 
     def _read(self, characters: NDArray[np.int64], there: NDArray[np.bool_]) -> None:
         """Read one character in the rows that are `there`."""

@@ -27,6 +27,7 @@ class ConvnetCaptioner:
 
     kind: ClassVar[KindName] = "convnet"
     unit: ClassVar[str] = "character"
+    looks = False
 
     def __init__(
         self, network: Any, alphabet: Alphabet, templates: tuple[DatasetTemplate, ...], separator: str

@@ -11,6 +11,7 @@ import tensorflow as tf
 from train.characters import CODE_DIGITS, MAX_BOXES, PREFIX_WIDTH, template_code
 from train.convnet.model import ConvnetCaptioner
 from train.export import Endpoint
+from train.serving import lookup, template_names
 
 
 def endpoints(model: ConvnetCaptioner) -> Mapping[str, Mapping[str, Endpoint]]:
@@ -41,11 +42,8 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         self._lower = model.alphabet.fitting("A") == "a"
         self.characters = tf.constant(list(model.alphabet.characters))
         numbers = {character: number for number, character in enumerate(model.alphabet.characters, start=1)}
-        codes: dict[str, str] = {}
-        for known_as in ("name", "slug", "id"):
-            for template in reversed(model.templates):  # the most frequent one wins a name that several have
-                codes[getattr(template, known_as).casefold()] = template_code(template.id)
-        self._numbers, self._codes = _table(numbers, 0), _table(codes, "")
+        codes = {name: template_code(known) for name, known in template_names(model.templates).items()}
+        self._numbers, self._codes = lookup(numbers, 0), lookup(codes, "")
 
     def __call__(self, text: Any, template: Any) -> Any:
         text = tf.strings.lower(text, encoding="utf-8") if self._lower else text
@@ -74,9 +72,3 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         with tf.control_dependencies([checked]):
             padded = tf.strings.substr(tf.strings.join(["0" * CODE_DIGITS, template]), -CODE_DIGITS, CODE_DIGITS)
         return tf.where(known != "", known, padded)
-
-
-def _table(content: Mapping[str, Any], default: Any) -> Any:
-    values = tf.constant(list(content.values()), tf.string if isinstance(default, str) else tf.int32)
-    initial = tf.lookup.KeyValueTensorInitializer(tf.constant(list(content)), values)
-    return tf.lookup.StaticHashTable(initial, default)

@@ -106,7 +106,8 @@ class JaxSteps:
             rate = table.rate * self._optimizer.learning_rate
         rows, slopes = rows.reshape(-1), slopes.reshape(-1, table.width)
         # With 16-bit floats some are no numbers once in a while; the optimizer leaves such a step out, too.
-        slopes = jax.numpy.where(jax.numpy.isfinite(slopes).all(), slopes, 0.0)
+        learned = jax.numpy.isfinite(slopes).all() & (rows != table.nothing)
+        slopes = jax.numpy.where(learned[:, None], slopes, 0.0)
         vectors, squares = held
         squares = squares.at[rows].add((slopes * slopes).mean(axis=1))
         scale = rate * jax.lax.rsqrt(squares[rows] + table.small)

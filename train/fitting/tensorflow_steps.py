@@ -98,7 +98,8 @@ class TensorFlowSteps:
             replica = tf.distribute.get_replica_context()
             rows, slopes = replica.all_gather(rows, 0), replica.all_gather(slopes, 0)
         # With 16-bit floats some are no numbers once in a while; the optimizer leaves such a step out, too.
-        slopes = tf.where(tf.reduce_all(tf.math.is_finite(slopes)), slopes, 0.0)
+        learned = tf.reduce_all(tf.math.is_finite(slopes)) & (rows != table.nothing)
+        slopes = tf.where(learned[:, tf.newaxis], slopes, 0.0)
         table.squares.value.scatter_add(tf.IndexedSlices(tf.reduce_mean(slopes * slopes, axis=1), rows))
         rate = table.rate * tf.cast(self._optimizer.learning_rate, tf.float32)
         scale = rate * tf.math.rsqrt(tf.gather(table.squares.value, rows) + table.small)

@@ -39,6 +39,7 @@ class Gpt2Captioner:
 
     kind: ClassVar[KindName] = "gpt2"
     unit: ClassVar[str] = "token"
+    looks = False
 
     def __init__(self, network: Any, tokens: Tokens, templates: tuple[DatasetTemplate, ...], window: int) -> None:
         self.network, self.tokens, self.templates, self.window = network, tokens, templates, window

@@ -93,13 +93,11 @@ def _with_weights(weights: str, side: int, seed: int) -> Any:
         except Exception as error:  # Keras raises this very class when it cannot download
             raise MemeloomError(
                 f"the ImageNet weights of InceptionV3 cannot be had ({str(error)[:200]}); set "
-                "train.show_and_tell.weights to a file of them, or to none"
+                "train.pictures.weights to a file of them, or to none"
             ) from error
     path = Path(weights)
     if weights != "none" and not path.is_file():
-        raise MemeloomError(
-            f"{path}: no such file; train.show_and_tell.weights is imagenet, none, or a file of weights"
-        )
+        raise MemeloomError(f"{path}: no such file; train.pictures.weights is imagenet, none, or a file of weights")
     network = build(None)
     if weights == "none":
         _scatter(network, seed)

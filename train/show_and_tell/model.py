@@ -18,6 +18,7 @@ from train.characters import Alphabet
 from train.contract import ALL_BOXES, Dataset, Judged, KindName, Lesson, Prompt
 from train.corpus import Captions
 from train.pictures.encoder import Encoder, open_encoder
+from train.pictures.gallery import Gallery
 from train.pictures.vectors import picture_vectors
 from train.show_and_tell.lesson import Rows
 from train.show_and_tell.network import build_decoder, fit_statistics
@@ -36,34 +37,32 @@ _ASKED_FOR_SPACES = 20_000
 class ShowAndTellCaptioner:
     """Writes a caption word by word for a picture, or for a template by the vector of its own picture.
 
-    vectors: of the pictures of `templates`, float32 (templates, size).
     odd_spaces: share of the places between words that are not spaced as is usual, in the captions it learned.
     """
 
     kind: ClassVar[KindName] = "show-and-tell"
     unit: ClassVar[str] = "word"
+    looks = True
 
     def __init__(
         self,
-        encoder: Encoder,
+        gallery: Gallery,
         decoder: Any,
         words: Words,
         alphabet: Alphabet,
         templates: tuple[DatasetTemplate, ...],
-        vectors: NDArray[np.float32],
         odd_spaces: float,
     ) -> None:
-        if vectors.shape != (len(templates), encoder.size) or decoder.output_shape[0][-1] != len(words):
+        if decoder.output_shape[0][-1] != len(words):
             raise ValueError("its parts do not fit together")
-        self.encoder, self.decoder, self.words, self.alphabet = encoder, decoder, words, alphabet
-        self.templates, self.vectors, self.separator = templates, vectors, words.separator
-        self.networks: Mapping[str, Any] = {_ENCODER: encoder.network, _DECODER: decoder}
+        self.gallery, self.decoder, self.words, self.alphabet = gallery, decoder, words, alphabet
+        self.templates, self.separator = templates, words.separator
+        self.networks: Mapping[str, Any] = {_ENCODER: gallery.encoder.network, _DECODER: decoder}
         self.settings: Mapping[str, Any] = {"separator": words.separator, "odd_spaces": odd_spaces}
         self.files: Mapping[str, Any] = {
-            _WORDS: list(words.words), _CHARACTERS: list(alphabet.characters), _PICTURES: vectors,
+            _WORDS: list(words.words), _CHARACTERS: list(alphabet.characters), _PICTURES: gallery.vectors,
         }  # fmt: skip
         self.closes = np.array([ALL_BOXES, 0, *(word == words.separator for word in words.words)], np.int64)
-        self._rows = {template.id: row for row, template in enumerate(templates)}
         self._turns = open_turns(decoder)
         self._judge = compiled(self._judged, variables=decoder.variables)
 
@@ -76,14 +75,8 @@ class ShowAndTellCaptioner:
 
         Without a picture a template that it never learned is taken for the mean of those that it did.
         """
-        vectors = self._template_vectors(np.array([self._rows.get(prompt.template.id, -1) for prompt in prompts]))
-        seen = {id(prompt.picture): prompt.picture for prompt in prompts if prompt.picture is not None}
-        known = dict(zip(seen, self.encoder.vectors(list(seen.values())), strict=True)) if seen else {}
-        for row, prompt in enumerate(prompts):
-            if prompt.picture is not None:
-                vectors[row] = known[id(prompt.picture)]
         begun = [self.words.encode(prompt.start) for prompt in prompts]
-        return PictureSheet(self._turns, vectors, self.words.start, begun)
+        return PictureSheet(self._turns, self.gallery.of_prompts(prompts), self.words.start, begun)
 
     def text(self, tokens: Sequence[int]) -> str:
         """As `Captioner`; begins with a space if a word does, so that it may stand behind a start text."""
@@ -98,7 +91,7 @@ class ShowAndTellCaptioner:
         """
         texts = list(islice(captions.texts(self.alphabet), first, last))
         encoded = Texts.of(texts, self.words)
-        vectors = self._template_vectors(captions.templates[first:last])
+        vectors = self.gallery.of_templates(captions.templates[first:last])
         likelihood, right = np.zeros(len(texts)), np.zeros(len(texts), np.int64)
         for at in range(0, len(texts), _JUDGED_AT_ONCE):
             count = min(_JUDGED_AT_ONCE, len(texts) - at)
@@ -126,13 +119,6 @@ class ShowAndTellCaptioner:
         letters = sum(count + 1 for count in self.words.unknown_letters(text)) * math.log(len(self.alphabet) + 1)
         return letters + spacing_nats(*unusual_spaces(text, self.separator), self.settings["odd_spaces"])
 
-    def _template_vectors(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Of templates by row; a row that there is none of is the mean of all."""
-        known = (rows >= 0) & (rows < len(self.vectors))
-        found: NDArray[np.float32] = self.vectors[np.where(known, rows, 0)]
-        found[~known] = self.vectors.mean(axis=0)
-        return found
-
 
 class ShowAndTellKind:
     """See `train.contract.Kind`."""
@@ -144,8 +130,8 @@ class ShowAndTellKind:
     def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:
         """As `Kind`: whole captions. The vectors of pictures that were never seen are computed first."""
         own = settings.show_and_tell
-        encoder = open_encoder(own.weights, own.picture_side, settings.seed)
-        pictures = picture_vectors(dataset, encoder, Path(settings.vectors), progress)
+        encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
+        pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
         words = _words(own, dataset)
         decoder = build_decoder(
             len(words),
@@ -156,15 +142,9 @@ class ShowAndTellKind:
             seed=settings.seed,
         )
         fit_statistics(decoder.network, pictures.vectors)
-        captioner = ShowAndTellCaptioner(
-            encoder,
-            decoder.network,
-            words,
-            dataset.alphabet,
-            dataset.manifest.templates,
-            pictures.templates,
-            _odd_spaces(dataset, words.separator),
-        )
+        templates = dataset.manifest.templates
+        gallery, odd = Gallery(encoder, templates, pictures.templates), _odd_spaces(dataset, words.separator)
+        captioner = ShowAndTellCaptioner(gallery, decoder.network, words, dataset.alphabet, templates, odd)
 
         def rows(captions: Captions, rows: NDArray[np.int32]) -> Rows:
             texts = Texts.of(captions.texts(dataset.alphabet), words)
@@ -194,12 +174,11 @@ class ShowAndTellKind:
     ) -> ShowAndTellCaptioner:
         """As `Kind`."""
         return ShowAndTellCaptioner(
-            Encoder(networks[_ENCODER]),
+            Gallery(Encoder(networks[_ENCODER]), templates, files[_PICTURES]),
             networks[_DECODER],
             Words(tuple(files[_WORDS]), settings["separator"]),
             Alphabet(tuple(files[_CHARACTERS])),
             templates,
-            files[_PICTURES],
             settings["odd_spaces"],
         )
 

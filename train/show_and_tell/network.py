@@ -6,13 +6,10 @@ it stands beside every word instead, as Memefly has it: Tanti et al. 2017, https
 
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from train.backend import keras
-
-# A number that hardly differs between pictures would be noise once it is scaled.
-_LEAST_SPREAD = 0.1
+from train.pictures.gallery import statistics
 
 
 class Decoder(NamedTuple):
@@ -69,11 +66,9 @@ def build_decoder(words: int, *, size: int, embedding: int, units: int, dropout:
 def fit_statistics(network: Any, vectors: NDArray[Any]) -> None:
     """Let the decoder scale pictures as those of `vectors`, (pictures, size), want it."""
     layer = network.get_layer("scaled")
-    mean = vectors.mean(axis=0, dtype=np.float64)
-    variance = vectors.astype(np.float32).var(axis=0, dtype=np.float64)
-    typical = float(variance.mean()) or 1.0
-    layer.moving_mean.assign(mean.astype(np.float32))
-    layer.moving_variance.assign(np.maximum(variance, typical * _LEAST_SPREAD**2).astype(np.float32))
+    mean, variance = statistics(vectors)
+    layer.moving_mean.assign(mean)
+    layer.moving_variance.assign(variance)
 
 
 def open_step(network: Any) -> tuple[Any, Any]:

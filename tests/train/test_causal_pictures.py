@@ -1,0 +1,154 @@
+"""The causal captioner that looks at pictures, too: what it packs, and what it learns from them alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from configs.load import load_config
+from configs.progress import Silent
+from configs.schema import Config
+from tests.train.picture_dataset import WORDS, captions, drawn, png, with_pictures
+from train.backend import keras
+from train.causal.contexts import table_rows
+from train.causal.letters import Letters
+from train.causal.network import Core, Sight, Table, join
+from train.causal.packing import Packing, Shown
+from train.characters import Alphabet
+from train.contract import Captioner, Prompt
+from train.corpus import Captions
+from train.decoding.choose import greedily
+from train.decoding.write import write_captions
+from train.fit import train_model
+from train.generate import generate_captions
+from train.model_folder import load_model
+from train.open_dataset import open_dataset
+
+# Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+LETTERS = Letters(Alphabet.of("|abc def"), "|", 12)
+SIZE = 6
+
+
+def some(count: int = 40) -> tuple[Captions, Shown]:
+    """Captions at random, some of two characters, and the picture of each."""
+    rng = np.random.default_rng(1)
+    lengths = np.where(np.arange(count) < 30, 2, rng.integers(2, 30, count))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    made = Captions(
+        characters=rng.integers(1, 8, starts[-1]).astype(np.uint16),
+        boxes=np.zeros(starts[-1], np.uint8),
+        starts=starts,
+        templates=rng.integers(0, 5, count).astype(np.int32),
+        prefixes=np.zeros((5, 1, 18), np.uint16),
+    )
+    vectors = rng.standard_normal((count, SIZE)).astype(np.float16)
+    return made, Shown(vectors, rng.permutation(count).astype(np.int32))
+
+
+def packing(made: Captions, shown: Shown) -> Packing:
+    return Packing(made, LETTERS, rows=2, length=64, seed=5, unknown=0.0, shown=shown)
+
+
+def test_each_caption_lies_beside_its_own_picture() -> None:
+    made, shown = some()
+    packed, found = packing(made, shown), 0
+    by_text: dict[bytes, list[NDArray[np.float16]]] = {}
+    for number, (first, last) in enumerate(zip(made.starts[:-1], made.starts[1:], strict=True)):
+        by_text.setdefault(made.characters[first:last].tobytes(), []).append(shown.vectors[shown.rows[number]])
+    for step in range(packed.steps):
+        (_, begins, pictures), labels, weights = packed.batch(step)
+        assert pictures.shape == (2, 16, SIZE)
+        for row in range(2):
+            there = int(weights[row].sum())
+            places = np.flatnonzero(begins[row, :there])
+            assert len(places) <= 16
+            for number, (first, last) in enumerate(zip(places, [*places[1:], there], strict=True)):
+                text = (labels[row, first:last] + 1).astype(np.uint16).tobytes()
+                assert any((pictures[row, number] == vector).all() for vector in by_text[text])
+                found += 1
+            assert not pictures[row, len(places) :].any()
+    assert found == len(made)
+
+
+@pytest.mark.parametrize("layers", [0, 1])
+def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int) -> None:
+    characters = len(LETTERS.alphabet)
+    core = Core(characters, units=8, layers=layers, hidden=12, dropout=0, blank=0, seed=1, name="core")
+    table = Table(table_rows(12, characters), 4, living=characters + 1, rate=1, seed=1, name="table")
+    sight = Sight(8, 1, name="sight")
+    networks = join(table, core, sight, SIZE)
+    networks.table.vectors.assign(np.random.default_rng(1).normal(size=networks.table.vectors.shape))
+    made, shown = some()
+    sight.fit_statistics(shown.vectors)
+    (contexts, begins, pictures), _, weights = packing(made, shown).batch(1)
+    whole = np.asarray(keras.ops.log_softmax(networks.network([contexts, begins, pictures])))
+    other = np.asarray(keras.ops.log_softmax(networks.network([contexts, begins, pictures[:, ::-1]])))
+    assert np.abs(whole - other).max() > 0.01
+    state, caption = np.zeros((2, layers, 8), np.float32), np.full(2, -1)
+    for at in range(int(weights.sum(axis=1).min())):
+        caption += begins[:, at] > 0
+        state = np.where(begins[:, at, None, None] > 0, 0, state)
+        seen = keras.ops.convert_to_numpy(sight.shown(pictures[np.arange(2), caption]))
+        found, state = (np.asarray(part) for part in networks.step([contexts[:, at], state, seen]))
+        np.testing.assert_allclose(found, whole[:, at], atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, write_dataset: Callable[..., Any]) -> Config:
+    """Settings of a training that was told of no template, only shown pictures; never change its folder."""
+    folder = tmp_path_factory.mktemp("seen")
+    rows = {"train": captions(300, 1), "validation": captions(60, 2)}
+    with_pictures(folder / "dataset", write_dataset(folder / "dataset", rows))
+    own = {
+        "pictures": "true", "unknown": 0.99, "units": 32, "hidden": 32, "table_bits": 10, "table_width": 4,
+        "batch": 4, "length": 64, "warmup_steps": 5, "learning_rate": 0.01,
+    }  # fmt: skip
+    small = {
+        "model": "causal", "dataset": folder / "dataset", "output": folder / "model",
+        "pictures.weights": "none", "pictures.side": 75, "pictures.vectors": folder / "vectors",
+        "steps": 150, "steps_per_epoch": 75, "validation_batches": 2,
+        **{f"causal.{key}": value for key, value in own.items()},
+    }  # fmt: skip
+    config = load_config(None, [f"train.{key}={value}" for key, value in small.items()], {})
+    train_model(config, Silent())
+    return config
+
+
+@pytest.fixture(scope="module")
+def model(trained: Config) -> Captioner:
+    return load_model(Path(trained.train.output))
+
+
+def test_it_learns_the_words_that_go_with_a_picture(model: Captioner) -> None:
+    """Greedily, for the pictures alone: the template is one that the model never heard of."""
+    assert model.looks
+    for template in model.templates:
+        unheard = template.model_copy(update={"id": "unheard"})
+        prompt = Prompt(unheard, picture=drawn(template.id).repeat(2, axis=0))
+        (made,) = write_captions(model, [prompt], greedily, max_characters=60, rng=np.random.default_rng(1))
+        assert len(made.texts) == len(WORDS[template.id])
+        assert all(text in known for text, known in zip(made.texts, WORDS[template.id], strict=True))
+
+
+def test_the_right_picture_makes_captions_likelier(model: Captioner, trained: Config) -> None:
+    check = open_dataset(Path(trained.train.dataset)).check
+    right = model.judge(check, 0, len(check))
+    moved = (check.templates + 1) % len(model.templates)
+    wrong = model.judge(Captions(check.characters, check.boxes, check.starts, moved, check.prefixes), 0, len(check))
+    assert (right.log_likelihood > wrong.log_likelihood).all()
+    np.testing.assert_allclose(model.judge(check, 7, 9).log_likelihood, right.log_likelihood[7:9], rtol=1e-4)
+
+
+def test_a_picture_in_a_file_is_captioned(trained: Config, tmp_path: Path) -> None:
+    path = tmp_path / "frog.png"
+    path.write_bytes(png(drawn("one-does-not-simply")))
+    wishes = trained.generate.model_copy(
+        update={"model": trained.train.output, "image": str(path), "captions": 2, "method": "beam"}
+    )
+    made = generate_captions(trained.model_copy(update={"generate": wishes}), Silent())
+    assert [caption.template_name for caption in made] == ["frog.png"] * 2
+    assert all(caption.boxes[0] == "green" for caption in made)

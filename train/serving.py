@@ -1,0 +1,24 @@
+"""Parts of SavedModels that take texts, made of TensorFlow's own operations."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from dataset.manifest import DatasetTemplate
+
+
+def lookup(content: Mapping[str, Any], default: Any) -> Any:
+    """A table that finds texts or numbers by texts."""
+    values = tf.constant(list(content.values()), tf.string if isinstance(default, str) else tf.int32)
+    initial = tf.lookup.KeyValueTensorInitializer(tf.constant(list(content)), values)
+    return tf.lookup.StaticHashTable(initial, default)
+
+
+def template_names(templates: Sequence[DatasetTemplate]) -> dict[str, str]:
+    """The ids of templates by id, slug and name, case folded; the most frequent one wins a name that several have."""
+    return {
+        getattr(template, known_as).casefold(): template.id
+        for known_as in ("name", "slug", "id")
+        for template in reversed(templates)
+    }
