@@ -112,7 +112,7 @@ def _write_keras(folder: Path, name: str, network: Any, _: Captioner) -> None:
 
 def _write_saved_model(folder: Path, name: str, network: Any, captioner: Captioner) -> None:
     archive = keras.export.ExportArchive()
-    archive.track(network)
+    # The variables of what endpoints call are found by themselves; tracked, they would be written twice.
     # The first one is `serving_default`, too.
     archive.add_endpoint("serve", lambda *inputs: network(*inputs, training=False), _signature(network))
     if captioner.kind in _ENDPOINTS:

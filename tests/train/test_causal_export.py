@@ -66,6 +66,39 @@ def trained(
     return config
 
 
+def probabilities(logits: Any) -> Any:
+    raised = np.exp(np.asarray(logits, np.float64))
+    return raised / raised.sum(axis=-1, keepdims=True)
+
+
+def test_onnx_runtime_gets_the_same_probabilities_for_any_number_and_length_of_rows(
+    trained: Config, tmp_path: Path
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    folder = Path(trained.train.output)
+    export_model(folder, tmp_path / "served", "onnx", Silent())
+    session = onnxruntime.InferenceSession(tmp_path / "served" / "causal.onnx", providers=["CPUExecutionProvider"])
+    model = load_model(folder)
+    assert isinstance(model, CausalCaptioner)
+    for rows, length in ((1, 37), (3, 64)):
+        inputs = questions_of(trained, model, rows, length)
+        (found,) = session.run(None, inputs)
+        plain = model.networks["causal"](list(inputs.values()), training=False)
+        np.testing.assert_allclose(probabilities(found), probabilities(plain), atol=1e-4)
+
+
+def questions_of(trained: Config, model: CausalCaptioner, rows: int, length: int) -> dict[str, Any]:
+    """What the network takes, made of captions."""
+    learn = open_dataset(Path(trained.train.dataset)).learn
+    packed = Packing(learn, model.letters, rows=rows, length=length, seed=1, unknown=0)
+    (contexts, begins), _, _ = packed.batch(0)
+    inputs = {"contexts": contexts, "begins": begins}
+    if model.looks:
+        size = model.networks["encoder"].output_shape[-1]
+        inputs["pictures"] = np.random.default_rng(1).random((rows, 9, size), np.float32)
+    return inputs
+
+
 def test_tensorflow_alone_gets_the_same_probabilities_from_contexts_and_from_texts(
     trained: Config, tmp_path: Path
 ) -> None:
@@ -73,13 +106,7 @@ def test_tensorflow_alone_gets_the_same_probabilities_from_contexts_and_from_tex
     export_model(folder, tmp_path / "served", "saved-model", Silent())
     model = load_model(folder)
     assert isinstance(model, CausalCaptioner)
-    learn = open_dataset(Path(trained.train.dataset)).learn
-    packed = Packing(learn, model.letters, rows=2, length=60, seed=1, unknown=0)
-    (contexts, begins), _, _ = packed.batch(0)
-    inputs = {"contexts": contexts, "begins": begins}
-    if model.looks:
-        size = model.networks["encoder"].output_shape[-1]
-        inputs["pictures"] = np.random.default_rng(1).random((2, 9, size), np.float32)
+    inputs = questions_of(trained, model, rows=2, length=60)
     known = model.templates
     asked = [
         (known[0].id, "", known[0]), (known[1].name.upper(), "ONE does ☃not", known[1]),
@@ -90,6 +117,8 @@ def test_tensorflow_alone_gets_the_same_probabilities_from_contexts_and_from_tex
     words = {"templates": [name for name, _, _ in asked], "texts": [text for _, text, _ in asked]}
     questions.write_text(json.dumps({**{name: values.tolist() for name, values in inputs.items()}, **words}))
     served = tmp_path / "served" / "causal" / "1"
+    written = sum(path.stat().st_size for path in (served / "variables").iterdir())
+    assert written < 1.2 * (folder / "causal.keras").stat().st_size, "each variable once"
     command = [sys.executable, "-I", "-c", SERVER, str(served), str(questions), str(answers)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
