@@ -20,7 +20,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from bench.plot import Line, plot
+from bench.plot import Line, plot_together
 from configs.load import load_config
 from configs.progress import Silent
 from configs.schema import Train
@@ -92,7 +92,9 @@ def main() -> None:
             csv.writer(stream).writerows([Mark._fields, *marks])
     if options.plot:
         lines = [(kind, [mark for mark in marks if mark.kind == kind]) for kind in options.only]
-        plot(options.plot, "minutes", [_line(kind, rows) for kind, rows in lines])
+        labels = "minutes of training", "next characters of unseen captions foretold, %"
+        goals = [100 * goal for goal in _GOALS.values()]
+        plot_together(options.plot, labels, [_line(kind, rows) for kind, rows in lines], (3, 10), goals)
 
 
 def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, captions: int) -> Iterator[Mark]:
@@ -160,7 +162,7 @@ def _row(mark: Mark) -> Sequence[str]:
 
 
 def _line(kind: str, marks: Sequence[Mark]) -> Line:
-    return Line(f"{kind}: accuracy in %", [m.seconds / 60 for m in marks], [100 * m.accuracy for m in marks])
+    return Line(kind, [m.seconds / 60 for m in marks], [100 * m.accuracy for m in marks])
 
 
 if __name__ == "__main__":
