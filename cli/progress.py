@@ -140,6 +140,7 @@ class JsonLines:
         self._written = now
         seconds = now - self._started
         rate = self._done / seconds if seconds > 0.1 else None
+        left = None if self._total is None else max(self._total - self._done, 0)
         line = {
             "stage": self._stage,
             "done": self._done,
@@ -147,7 +148,7 @@ class JsonLines:
             "unit": self._unit,
             "seconds": round(seconds, 1),
             "per_second": None if rate is None else round(rate, 1),
-            "remaining_seconds": round((self._total - self._done) / rate) if self._total is not None and rate else None,
+            "remaining_seconds": round(left / rate) if left is not None and rate else None,
             **self._counts,
             **(as_json(self._now) if self._now is not None else {}),
         }

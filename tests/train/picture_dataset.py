@@ -1,4 +1,4 @@
-"""A dataset with pictures: each template has its own, and words that go with it."""
+"""A dataset with pictures: each template has its own, and words that go with it; and what a model learns of it."""
 
 import io
 import random
@@ -9,9 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from configs.progress import Silent
+from configs.schema import Config
 from dataset.manifest import Manifest, file_sha256
 from dataset.schema import decode_record, encode_record
 from dataset.tfrecord import RecordWriter, read_records
+from train.contract import Captioner, Judged, Prompt
+from train.corpus import Captions
+from train.decoding.choose import greedily
+from train.decoding.write import write_captions
+from train.generate import GeneratedCaption, generate_captions
 
 WORDS = {
     "61533": (("red", "scarlet"), ("roses", "fire")),
@@ -39,6 +46,33 @@ def captions(count: int, seed: int) -> list[tuple[str, tuple[str, ...]]]:
     rng = random.Random(seed)
     ids = list(WORDS)
     return [(ids[at % 3], tuple(map(rng.choice, WORDS[ids[at % 3]]))) for at in range(count)]
+
+
+def check_words_of_pictures(model: Captioner) -> None:
+    """Greedily, for the pictures alone: the template is one that the model never heard of."""
+    for template in model.templates:
+        unheard = template.model_copy(update={"id": "unheard"})
+        prompt = Prompt(unheard, picture=drawn(template.id).repeat(2, axis=0))
+        (made,) = write_captions(model, [prompt], greedily, max_characters=60, rng=np.random.default_rng(1))
+        assert len(made.texts) == len(WORDS[template.id])
+        assert all(text in known for text, known in zip(made.texts, WORDS[template.id], strict=True))
+
+
+def check_likelihood_by_pictures(model: Captioner, check: Captions) -> Judged:
+    """Captions are likelier for their own pictures than for others, alone as together; what was found for their own."""
+    right = model.judge(check, 0, len(check))
+    moved = (check.templates + 1) % len(model.templates)
+    wrong = model.judge(Captions(check.characters, check.boxes, check.starts, moved, check.prefixes), 0, len(check))
+    assert (right.log_likelihood > wrong.log_likelihood).all()
+    np.testing.assert_allclose(model.judge(check, 7, 9).log_likelihood, right.log_likelihood[7:9], rtol=1e-4)
+    return right
+
+
+def captions_for_file(config: Config, path: Path) -> list[GeneratedCaption]:
+    """Two captions of the trained model for the picture in a file."""
+    wishes = {"model": config.train.output, "image": str(path), "captions": 2, "method": "beam"}
+    generate = config.generate.model_copy(update=wishes)
+    return generate_captions(config.model_copy(update={"generate": generate}), Silent())
 
 
 def with_pictures(folder: Path, manifest: Manifest, images: str = "template", broken: bool = False) -> Manifest:

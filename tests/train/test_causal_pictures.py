@@ -11,19 +11,24 @@ from numpy.typing import NDArray
 from configs.load import load_config
 from configs.progress import Silent
 from configs.schema import Config
-from tests.train.picture_dataset import WORDS, captions, drawn, png, with_pictures
+from tests.train.picture_dataset import (
+    captions,
+    captions_for_file,
+    check_likelihood_by_pictures,
+    check_words_of_pictures,
+    drawn,
+    png,
+    with_pictures,
+)
 from train.backend import keras
 from train.causal.contexts import table_rows
 from train.causal.letters import Letters
 from train.causal.network import Core, Sight, Table, join
 from train.causal.packing import Packing, Shown
 from train.characters import Alphabet
-from train.contract import Captioner, Prompt
+from train.contract import Captioner
 from train.corpus import Captions
-from train.decoding.choose import greedily
-from train.decoding.write import write_captions
 from train.fit import train_model
-from train.generate import generate_captions
 from train.model_folder import load_model
 from train.open_dataset import open_dataset
 
@@ -124,31 +129,18 @@ def model(trained: Config) -> Captioner:
 
 
 def test_it_learns_the_words_that_go_with_a_picture(model: Captioner) -> None:
-    """Greedily, for the pictures alone: the template is one that the model never heard of."""
     assert model.looks
-    for template in model.templates:
-        unheard = template.model_copy(update={"id": "unheard"})
-        prompt = Prompt(unheard, picture=drawn(template.id).repeat(2, axis=0))
-        (made,) = write_captions(model, [prompt], greedily, max_characters=60, rng=np.random.default_rng(1))
-        assert len(made.texts) == len(WORDS[template.id])
-        assert all(text in known for text, known in zip(made.texts, WORDS[template.id], strict=True))
+    check_words_of_pictures(model)
 
 
 def test_the_right_picture_makes_captions_likelier(model: Captioner, trained: Config) -> None:
     check = open_dataset(Path(trained.train.dataset)).check
-    right = model.judge(check, 0, len(check))
-    moved = (check.templates + 1) % len(model.templates)
-    wrong = model.judge(Captions(check.characters, check.boxes, check.starts, moved, check.prefixes), 0, len(check))
-    assert (right.log_likelihood > wrong.log_likelihood).all()
-    np.testing.assert_allclose(model.judge(check, 7, 9).log_likelihood, right.log_likelihood[7:9], rtol=1e-4)
+    check_likelihood_by_pictures(model, check)
 
 
 def test_a_picture_in_a_file_is_captioned(trained: Config, tmp_path: Path) -> None:
     path = tmp_path / "frog.png"
     path.write_bytes(png(drawn("one-does-not-simply")))
-    wishes = trained.generate.model_copy(
-        update={"model": trained.train.output, "image": str(path), "captions": 2, "method": "beam"}
-    )
-    made = generate_captions(trained.model_copy(update={"generate": wishes}), Silent())
+    made = captions_for_file(trained, path)
     assert [caption.template_name for caption in made] == ["frog.png"] * 2
     assert all(caption.boxes[0] == "green" for caption in made)

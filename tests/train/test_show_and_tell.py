@@ -14,15 +14,21 @@ from configs.errors import ConfigError
 from configs.load import load_config
 from configs.progress import Silent
 from configs.schema import Config
-from tests.train.picture_dataset import WORDS, captions, drawn, png, with_pictures
+from tests.train.picture_dataset import (
+    WORDS,
+    captions,
+    captions_for_file,
+    check_likelihood_by_pictures,
+    check_words_of_pictures,
+    drawn,
+    png,
+    with_pictures,
+)
 from train.backend import keras
 from train.characters import Alphabet
-from train.contract import ALL_BOXES, Prompt
+from train.contract import ALL_BOXES
 from train.corpus import Captions
-from train.decoding.choose import greedily
-from train.decoding.write import write_captions
 from train.fit import train_model
-from train.generate import generate_captions
 from train.model_folder import NotAModel, load_model
 from train.open_dataset import open_dataset
 from train.show_and_tell.lesson import Rows
@@ -189,26 +195,16 @@ def test_noise_is_a_share_of_the_spread_of_each_vector(words: Words) -> None:
 
 
 def test_it_learns_the_words_that_go_with_a_picture(model: ShowAndTellCaptioner) -> None:
-    """Greedily, for the pictures alone: the template is one that the model never heard of."""
-    for template in model.templates:
-        unheard = template.model_copy(update={"id": "unheard"})
-        prompt = Prompt(unheard, picture=drawn(template.id).repeat(2, axis=0))
-        (made,) = write_captions(model, [prompt], greedily, max_characters=60, rng=np.random.default_rng(1))
-        assert len(made.texts) == len(WORDS[template.id])
-        assert all(text in known for text, known in zip(made.texts, WORDS[template.id], strict=True))
+    check_words_of_pictures(model)
 
 
 def test_the_right_picture_makes_captions_likelier(model: ShowAndTellCaptioner, trained: Config) -> None:
     check = open_dataset(Path(trained.train.dataset)).check
-    right = model.judge(check, 0, len(check))
-    moved = (check.templates + 1) % len(model.templates)
-    wrong = model.judge(Captions(check.characters, check.boxes, check.starts, moved, check.prefixes), 0, len(check))
-    assert (right.log_likelihood > wrong.log_likelihood).all()
+    right = check_likelihood_by_pictures(model, check)
     assert right.characters.sum() == check.examples
     bits = -right.log_likelihood.sum() / right.characters.sum() / math.log(2)
     # The language leaves about log2(2 * 2), log2(3) and log2(2 * 2) bits a caption of some 13 characters open.
     assert bits < 0.35
-    np.testing.assert_allclose(model.judge(check, 7, 9).log_likelihood, right.log_likelihood[7:9], rtol=1e-4)
 
 
 def test_words_that_are_not_known_cost_their_letters(model: ShowAndTellCaptioner) -> None:
@@ -256,15 +252,12 @@ def test_encoder_and_decoder_stand_apart_in_the_folder(model: ShowAndTellCaption
 def test_a_picture_in_a_file_is_captioned(trained: Config, tmp_path: Path) -> None:
     path = tmp_path / "frog.png"
     path.write_bytes(png(drawn("one-does-not-simply")))
-    wishes = trained.generate.model_copy(
-        update={"model": trained.train.output, "image": str(path), "captions": 2, "method": "beam"}
-    )
-    made = generate_captions(trained.model_copy(update={"generate": wishes}), Silent())
+    made = captions_for_file(trained, path)
     assert [caption.template_name for caption in made] == ["frog.png"] * 2
     assert all(caption.boxes[0] == "green" and caption.boxes[1] in WORDS["one-does-not-simply"][1] for caption in made)
     path.write_bytes(b"no picture")
     with pytest.raises(ConfigError, match=r"generate\.image: .*frog\.png: not an image"):
-        generate_captions(trained.model_copy(update={"generate": wishes}), Silent())
+        captions_for_file(trained, path)
 
 
 def test_damaged_vectors_are_refused(trained: Config, tmp_path: Path) -> None:
