@@ -136,6 +136,16 @@ class Manifest(_Part):
         return path
 
 
+def check_file(folder: Path, file: File) -> None:
+    """See that a file is what its manifest says, down to the last byte.
+
+    Raises:
+        NotADataset: its sha256 is another.
+    """
+    if file_sha256(folder / file.name) != file.sha256:
+        raise NotADataset(f"{folder / file.name}: its sha256 is not the manifest's; build the dataset again")
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of the dataset in `folder` and check that every file is there in its size.
 

@@ -7,7 +7,7 @@ time of `decode_record`. Whatever looks otherwise goes through that.
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,11 @@ from dataset.examples import NotAnExample
 from dataset.formats.contract import FormatName
 from dataset.formats.packed import DamagedRecords
 from dataset.formats.registry import FORMATS
-from dataset.schema import DatasetRecord, decode_record
+from dataset.manifest import Manifest, check_file
+from dataset.schema import DatasetRecord, Split, decode_record
 from dataset.tfrecord import FRAME_BYTES, read_many_records
 
-T = TypeVar("T")
-
-_AT_ONCE = 4096
+_AT_ONCE, _BYTES_AT_ONCE = 4096, 16 << 20
 # Protobuf's tag of a message that is field 1 of another, and of one that is field 2.
 _FIRST, _SECOND = 0x0A, 0x12
 # Of each byte of a number 7 bits count, the eighth says that it goes on. Longer ones are those of a record that is
@@ -44,6 +43,21 @@ class Texts(NamedTuple):
     templates: list[str]
 
 
+def texts_of(folder: Path, manifest: Manifest, split: Split) -> Iterator[Texts]:
+    """The texts of a split of the dataset in `folder`, in order, some thousands in memory.
+
+    Raises:
+        DamagedRecords: names the first record that cannot be read, and its place.
+        NotADataset: a file is not what the manifest says, and it may be fatal to look inside.
+        MemeloomError: a file cannot be read.
+    """
+    for shard in manifest.shards:
+        if shard.split == split:
+            if FORMATS[manifest.format].trusting:
+                check_file(folder, shard)
+            yield from read_texts(folder / shard.name, manifest.format)
+
+
 def read_texts(path: Path, format_name: FormatName) -> Iterator[Texts]:
     """The texts of a file of records, in order, some thousands in memory.
 
@@ -52,7 +66,7 @@ def read_texts(path: Path, format_name: FormatName) -> Iterator[Texts]:
         MemeloomError: the file cannot be read.
     """
     if format_name != "tfrecord":
-        yield from map(_of_records, _some_at_once(FORMATS[format_name].read(path)))
+        yield from _some_at_once(FORMATS[format_name].read(path))
         return
     number, offset = 1, 0
     for payloads in _together(read_many_records(path)):
@@ -61,27 +75,31 @@ def read_texts(path: Path, format_name: FormatName) -> Iterator[Texts]:
         offset += sum(map(len, payloads)) + FRAME_BYTES * len(payloads)
 
 
-def _some_at_once(values: Iterable[T]) -> Iterator[list[T]]:
-    left = iter(values)
-    while part := list(islice(left, _AT_ONCE)):
-        yield part
+def _some_at_once(records: Iterable[DatasetRecord]) -> Iterator[Texts]:
+    left = iter(records)
+    # Without their pictures.
+    while part := [(record.text, record.template) for record in islice(left, _AT_ONCE)]:
+        yield _of_pairs(part)
 
 
 def _together(parts: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
     """The same in lists that are worth taking apart by NumPy."""
     waiting: list[bytes] = []
+    size = 0
     for part in parts:
         waiting += part
-        if len(waiting) >= _AT_ONCE:
+        size += sum(map(len, part))
+        if len(waiting) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
             yield waiting
-            waiting = []
+            waiting, size = [], 0
     if waiting:
         yield waiting
 
 
-def _of_records(records: list[DatasetRecord]) -> Texts:
-    lengths = np.array([len(record.text) for record in records], np.int64)
-    return Texts("".join([record.text for record in records]), lengths, [record.template for record in records])
+def _of_pairs(said: list[tuple[str, str]]) -> Texts:
+    """said: text and template of each record."""
+    lengths = np.array([len(text) for text, _ in said], np.int64)
+    return Texts("".join([text for text, _ in said]), lengths, [template for _, template in said])
 
 
 def _of_payloads(payloads: list[bytes], path: Path, number: int, offset: int) -> Texts:
@@ -105,14 +123,15 @@ def _of_payloads(payloads: list[bytes], path: Path, number: int, offset: int) ->
 
 
 def _one_by_one(payloads: list[bytes], path: Path, number: int, offset: int) -> Texts:
-    records = []
+    said = []
     for at, payload in enumerate(payloads, start=number):
         try:
-            records.append(decode_record(payload))
+            record = decode_record(payload)
         except NotAnExample as error:
             raise DamagedRecords(path, str(error), offset=offset, record=at) from error
+        said.append((record.text, record.template))
         offset += FRAME_BYTES + len(payload)
-    return _of_records(records)
+    return _of_pairs(said)
 
 
 class _Examples:

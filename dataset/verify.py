@@ -10,7 +10,7 @@ from configs.errors import MemeloomError
 from configs.progress import Progress, Silent
 from dataset.formats.contract import Check
 from dataset.formats.registry import FORMATS, check_readable
-from dataset.manifest import File, Manifest, NotADataset, Shard, file_sha256, read_manifest
+from dataset.manifest import Manifest, NotADataset, Shard, check_file, read_manifest
 from dataset.schema import DatasetRecord
 from dataset.sides import KEYS, Overlap, Sides
 from dataset.vocabulary import read_vocabulary, read_words
@@ -42,9 +42,9 @@ def verify_dataset(folder: Path, progress: Progress | None = None) -> Manifest:
             for shard in manifest.shards:
                 _check_records(folder, manifest, shard, counted, sides, progress)
                 if not FORMATS[manifest.format].trusting:
-                    _check_hash(folder, shard)
-        _check_hash(folder, manifest.vocabulary)
-        _check_hash(folder, manifest.word_list)
+                    check_file(folder, shard)
+        check_file(folder, manifest.vocabulary)
+        check_file(folder, manifest.word_list)
         if FORMATS[manifest.format].counted:
             counted.check(folder, manifest)
             if overlap := sides.overlap():
@@ -61,7 +61,7 @@ def records_of(folder: Path, manifest: Manifest, shard: Shard, check: Check | No
         NotADataset: the file is not what the manifest says, and it may be fatal to look inside.
     """
     if FORMATS[manifest.format].trusting:
-        _check_hash(folder, shard)
+        check_file(folder, shard)
     return FORMATS[manifest.format].read(folder / shard.name, check)
 
 
@@ -80,11 +80,6 @@ def _check_records(
         raise NotADataset(
             f"{folder / shard.name}: {found:,} records, expected {shard.records:,}; build the dataset again"
         )
-
-
-def _check_hash(folder: Path, file: File) -> None:
-    if file_sha256(folder / file.name) != file.sha256:
-        raise NotADataset(f"{folder / file.name}: its sha256 is not the manifest's; build the dataset again")
 
 
 def _told(folder: Path, manifest: Manifest, overlap: Overlap) -> str:

@@ -13,7 +13,7 @@ from configs.errors import MemeloomError
 from dataset.formats.registry import check_readable
 from dataset.manifest import Manifest
 from dataset.schema import Split
-from dataset.texts import Texts, read_texts
+from dataset.texts import Texts, texts_of
 from train.characters import MAX_BOXES, Alphabet
 
 
@@ -47,6 +47,11 @@ class Captions:
         """Characters of each caption, separators counted, (captions,)."""
         return np.diff(self.starts)
 
+    def lengths_of(self, rows: slice | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Characters of the captions `rows`, without looking at all of them."""
+        lengths: NDArray[np.int64] = self.starts[1:][rows] - self.starts[:-1][rows]
+        return lengths
+
     def texts(self, alphabet: Alphabet) -> Iterator[str]:
         """What the captions say, every box followed by the separator."""
         for first, last in zip(self.starts[:-1], self.starts[1:], strict=True):
@@ -74,11 +79,7 @@ def read_captions(folder: Path, manifest: Manifest, split: Split, alphabet: Alph
     """
     check_readable(manifest.format)
     rows = {template.id: row for row, template in enumerate(manifest.templates)}
-    parts = [
-        _encoded(texts, rows, alphabet, manifest.separator)
-        for path in manifest.paths(folder, split)
-        for texts in read_texts(path, manifest.format)
-    ]
+    parts = [_encoded(texts, rows, alphabet, manifest.separator) for texts in texts_of(folder, manifest, split)]
     records = sum(len(part.lengths) for part in parts)
     if records != manifest.splits[split] and manifest.format != "dummy":
         raise MemeloomError(

@@ -1,5 +1,6 @@
 """The stage that trains a captioning model, of whichever kind."""
 
+import hashlib
 import math
 import shutil
 import time
@@ -17,7 +18,7 @@ from configs.runs import Summary, commit
 from configs.schema import Config, Train, Training
 from train.backend import BACKEND, is_out_of_memory, keras
 from train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
-from train.contract import Dataset, Lesson
+from train.contract import Captioner, Dataset, Lesson
 from train.fitting.devices import Devices, open_devices
 from train.fitting.feed import Feed
 from train.fitting.history import TABLE, write_history
@@ -112,7 +113,7 @@ class _Training:
         return position.step >= self._settings.steps or (patience is not None and position.vain >= patience)
 
     def _restored(self) -> Position:
-        identity = _identity(self._settings, self._course, self._dataset, looks=self._lesson.captioner.looks)
+        identity = _identity(self._settings, self._course, self._dataset, self._lesson.captioner)
         if not self._settings.restart:
             return restore_checkpoint(self._folder, self._variables, identity)
         if self._devices.chief:
@@ -222,7 +223,8 @@ class _Training:
             "dataset": self._dataset.manifest.digest,
             "commit": commit(),
         }
-        if better:
+        # A kill, or ctrl-C, between two models leaves none; the same epoch need not be better on the same device.
+        if better or not (self._folder / CARD).exists():
             write_model(self._folder, lesson.captioner, metrics, self._config)
         if every is not None and row["epoch"] % every == 0:
             write_model(self._folder / EPOCHS / f"{row['epoch']:04}", lesson.captioner, metrics, self._config)
@@ -301,20 +303,26 @@ def _kept(lesson: Lesson, optimizer: Any) -> list[Any]:
     return [*networks, *beside, *optimizer.variables]
 
 
-def _identity(settings: Train, course: Training, dataset: Dataset, *, looks: bool) -> dict[str, Any]:
-    """What the course of a training depends on; the other settings may change when it goes on.
-
-    looks: whether the model looks at pictures.
-    """
+def _identity(settings: Train, course: Training, dataset: Dataset, model: Captioner) -> dict[str, Any]:
+    """What the course of a training depends on; the other settings may change when it goes on."""
     return {
         "model": settings.model,
         "backend": BACKEND,
         "precision": settings.precision,
         "seed": settings.seed,
         **course.model_dump(mode="json"),
-        **({"pictures": settings.pictures.model_dump(exclude={"vectors"})} if looks else {}),
+        **({"pictures": settings.pictures.model_dump(exclude={"vectors"})} if model.looks else {}),
+        # Whatever the settings call them, other weights see something else.
+        **{name: _digest(network) for name, network in model.networks.items() if not network.trainable_variables},
         # The cosine ends at the last step.
         **({"steps": settings.steps} if course.schedule == "cosine" else {}),
-        "dataset": [shard.sha256 for shard in dataset.manifest.shards],
-        "vocabulary": list(dataset.alphabet.characters),
+        "dataset": [file.sha256 for file in dataset.manifest.files],
     }
+
+
+def _digest(network: Any) -> str:
+    """Of the weights, in hex."""
+    digest = hashlib.sha256()
+    for weight in network.get_weights():
+        digest.update(weight.tobytes())
+    return digest.hexdigest()[:16]

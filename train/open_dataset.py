@@ -16,12 +16,12 @@ def open_dataset(folder: Path) -> Dataset:
     Raises:
         NotADataset: no dataset, one of another version, or it lacks a file.
         DamagedRecords: a shard is damaged; the line names file and place.
-        MemeloomError: a split is empty, the vocabulary is of another dataset, or the folder changed meanwhile.
+        MemeloomError: a split is empty, vocabulary or words are of another dataset, or the folder changed meanwhile.
     """
     manifest = read_manifest(folder)
-    vocabulary = folder / manifest.vocabulary.name
-    if file_sha256(vocabulary) != manifest.vocabulary.sha256:
-        raise MemeloomError(f"{vocabulary}: not the vocabulary of this dataset; build the dataset again")
+    for file in (manifest.vocabulary, manifest.word_list):
+        if file_sha256(folder / file.name) != file.sha256:
+            raise MemeloomError(f"{folder / file.name}: not of this dataset; build the dataset again")
     alphabet = Alphabet.of(read_vocabulary(folder).characters)
     learn, check = (read_captions(folder, manifest, split, alphabet) for split in ("train", "validation"))
     if read_manifest(folder) != manifest:

@@ -22,8 +22,9 @@ from dataset.formats.contract import Compression, FormatName
 from dataset.formats.packed import DamagedRecords
 from dataset.formats.registry import FORMATS, check_format, check_readable, tensorflow_reads
 from dataset.formats.webdataset import picture_suffix
-from dataset.manifest import read_manifest
+from dataset.manifest import NotADataset, read_manifest
 from dataset.schema import SPLITS, DatasetRecord
+from dataset.texts import texts_of
 from dataset.verify import verify_dataset
 
 MakeConfig = Callable[..., Config]
@@ -275,6 +276,24 @@ def test_a_build_in_each_format_is_verified_and_repeats(
     if FORMATS[name].counted:
         kept = [r.id for shard in manifest.shards for r in FORMATS[name].read(folder / shard.name)]
         assert len(set(kept)) == 300
+
+
+def test_what_a_fragile_reader_must_not_see_is_refused_by_its_sha256(
+    config: MakeConfig, fill: Fill, english: MakeMemes
+) -> None:
+    pytest.importorskip("pyarrow")
+    settings = config(format="parquet")
+    fill(settings, english(90))
+    build_dataset(settings, Silent())
+    folder = Path(settings.dataset.output)
+    manifest = read_manifest(folder)
+    assert sum(len(texts.templates) for texts in texts_of(folder, manifest, "train")) == manifest.splits["train"]
+    shard = folder / next(shard.name for shard in manifest.shards if shard.split == "train")
+    content = bytearray(shard.read_bytes())
+    content[-20] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(NotADataset, match=r"parquet: its sha256 is not the manifest's"):
+        next(texts_of(folder, manifest, "train"))
 
 
 def test_a_dummy_never_replaces_a_dataset(config: MakeConfig, fill: Fill, english: MakeMemes) -> None:

@@ -79,6 +79,17 @@ def test_our_own_records_are_read_side_by_side(tmp_path: Path, slow: list[int], 
     assert slow == []
 
 
+def test_records_with_pictures_are_taken_apart_some_bytes_at_a_time(
+    tmp_path: Path, slow: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = records(800, pictures=True)
+    path = write(tmp_path / "a.tfrecord", [encode_record(record) for record in made])
+    monkeypatch.setattr(module, "_BYTES_AT_ONCE", 1 << 20)
+    assert len(list(read_texts(path, "tfrecord"))) > 2
+    assert read(path) == said(made)
+    assert slow == []
+
+
 def in_another_order(payload: bytes) -> bytes:
     """The same Example with its features the other way round, as another writer may do."""
     parts = [encode_example({name: values}) for name, values in decode_example(payload).items()]

@@ -95,20 +95,29 @@ def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", 
     return manifest
 
 
+# A network of each kind that learns in seconds.
+SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "convnet": {
+        "convnet.filters": 16, "convnet.sequence_length": 48, "convnet.dropout": 0.1, "convnet.batch": 32,
+        "convnet.learning_rate": 0.01,
+    },
+    "causal": {
+        "causal.units": 16, "causal.hidden": 16, "causal.table_bits": 10, "causal.table_width": 4, "causal.batch": 4,
+        "causal.length": 64, "causal.warmup_steps": 5,
+    },
+}  # fmt: skip
+
+
 def _settings(folder: Path, **changes: Any) -> Config:
     """Settings of a training of seconds on `folder`/dataset; changes are of the train section, `__` for a dot."""
     small: dict[str, Any] = {
         "dataset": str(folder / "dataset"),
         "output": str(folder / "model"),
         "model": "convnet",
-        "convnet.filters": 16,
-        "convnet.sequence_length": 48,
-        "convnet.dropout": 0.1,
-        "convnet.batch": 32,
-        "convnet.learning_rate": 0.01,
         "steps": 12,
         "steps_per_epoch": 4,
         "validation_batches": 4,
+        **{key: value for shape in SHAPES.values() for key, value in shape.items()},
     }
     named = {key.replace("__", "."): value for key, value in changes.items()}
     chosen = [f"train.{key}={value}" for key, value in {**small, **named}.items()]

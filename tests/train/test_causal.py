@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def test_no_context_knows_the_character_to_come_or_another_caption() -> None:
 
 
 def packing(made: Captions, **changes: Any) -> Packing:
-    return Packing(made, LETTERS, **{"rows": 3, "length": 64, "seed": 5, "unknown": 0.0, **changes})
+    return Packing(made, LETTERS, **{"rows": 3, "length": 64, "seed": 5, "known": range(5), "unknown": 0.0, **changes})
 
 
 def texts(batch: Any) -> Counter[tuple[int, ...]]:
@@ -145,16 +146,27 @@ def test_from_the_second_pass_on_seldom_contexts_are_left_out() -> None:
     assert share == pytest.approx(1 - 8 * len(often) / counts[often].sum(), abs=0.02)
 
 
-@pytest.mark.parametrize("layers", [0, 2])
-def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int) -> None:
+def test_what_is_told_of_unknown_templates_counts_as_often_as_it_was_read() -> None:
+    made = captions(200)
+    packed, strangers = packing(made, unknown=0.5), packing(made, known=())
+    read = [strangers.batch(step)[0][0] for step in range(strangers.steps)]
+    unknown = np.setdiff1d(np.concatenate([rows.ravel() for rows in read]), rows_at_once(made))
+    kept = Counter[int]()
+    for step in range(packed.steps, 2 * packed.steps):
+        kept.update(packed.batch(step)[0][0].ravel().tolist())
+    assert sum(kept[int(row)] for row in unknown) > 100
+
+
+@pytest.mark.parametrize(("layers", "length"), [(0, 96), (2, 96), (2, 272)])
+def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int, length: int) -> None:
     characters = len(LETTERS.alphabet)
     core = Core(characters, units=8, layers=layers, hidden=12, dropout=0, blank=0, seed=1, name="core")
     networks = join(Table(table_rows(12, characters), 4, living=characters + 1, rate=1, seed=1, name="table"), core)
     networks.table.vectors.assign(np.random.default_rng(1).normal(size=networks.table.vectors.shape))
-    (contexts, begins), _, weights = packing(captions(), rows=2, length=96).batch(0)
+    (contexts, begins), _, weights = packing(captions(), rows=2, length=length).batch(0)
     whole = keras.ops.log_softmax(networks.network([contexts, begins]))
-    uneven = keras.ops.log_softmax(networks.network([contexts[:, :93], begins[:, :93]]))
-    np.testing.assert_allclose(uneven, np.asarray(whole)[:, :93], atol=1e-4)
+    uneven = keras.ops.log_softmax(networks.network([contexts[:, :-3], begins[:, :-3]]))
+    np.testing.assert_allclose(uneven, np.asarray(whole)[:, :-3], atol=1e-4)
     state = np.zeros((2, layers, 8), np.float32)
     for at in range(int(weights.sum(axis=1).min())):
         state = np.where(begins[:, at, None, None] > 0, 0, state)
@@ -165,11 +177,7 @@ def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int) ->
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, toy: Toy) -> Config:
     """Settings of a training that has learned the toy language; never change its folder."""
-    shape = {
-        "causal__units": 16, "causal__hidden": 16, "causal__table_bits": 10, "causal__table_width": 4,
-        "causal__batch": 4, "causal__length": 64, "causal__warmup_steps": 5,
-    }  # fmt: skip
-    config = toy(tmp_path_factory.mktemp("causal"), model="causal", steps=120, steps_per_epoch=60, **shape)
+    config = toy(tmp_path_factory.mktemp("causal"), model="causal", steps=120, steps_per_epoch=60)
     train_model(config, Silent())
     return config
 
@@ -186,6 +194,26 @@ def test_it_learns_the_toy_language(model: Captioner, trained: Config) -> None:
     # Three letters in four have no choice.
     assert judged.right.sum() / judged.tokens.sum() > 0.75
     assert -judged.log_likelihood.sum() / judged.characters.sum() / np.log(2) < 1
+
+
+def test_a_template_that_there_was_nothing_to_learn_of_is_unknown(
+    tmp_path: Path, toy: Toy, write_dataset: Callable[..., Any]
+) -> None:
+    learned = [("61533", ("cats", "all the")), ("61533", ("bugs", "so many"))] * 8
+    held_out = [("one-does-not-simply", ("one does not simply", "walk"))]
+    write_dataset(tmp_path / "dataset", {"train": learned, "validation": held_out, "test": held_out})
+    config = toy(tmp_path, model="causal", steps=4, steps_per_epoch=4)
+    train_model(config, Silent())
+    model = load_model(Path(config.train.output))
+    held = model.templates[1]
+    assert held.id == "one-does-not-simply"
+    stranger = held.model_copy(update={"id": "never"})
+    known, unseen, strange = model.open_sheet([Prompt(each) for each in (model.templates[0], held, stranger)]).scores()
+    np.testing.assert_array_equal(unseen, strange)
+    assert not np.array_equal(known, unseen)
+    check = open_dataset(Path(config.train.dataset)).check
+    far = replace(check, templates=check.templates + 5)
+    np.testing.assert_allclose(model.judge(check, 0, 1).log_likelihood, model.judge(far, 0, 1).log_likelihood)
 
 
 def test_what_is_left_out_stays_nought(model: Captioner) -> None:

@@ -54,6 +54,10 @@ def trained(
     """Settings of a small training; never change its folder."""
     folder = tmp_path_factory.mktemp("causal")
     more: dict[str, Any] = {}
+    # One template that there is nothing to learn of, and more captions of the first, so that their order is certain.
+    learned = [("61533", ("cats", "all the")), ("one-does-not-simply", ("one does not simply", "walk"))] * 30
+    held_out = [("61533", ("bugs", "so many")), ("8072285", ("wow", "such", "doge"))] * 4
+    write_dataset(folder / "dataset", {"train": learned, "validation": held_out})
     if request.param == "with pictures":
         rows = {"train": captions(60, 1), "validation": captions(30, 2)}
         with_pictures(folder / "seen", write_dataset(folder / "seen", rows))
@@ -90,7 +94,7 @@ def test_onnx_runtime_gets_the_same_probabilities_for_any_number_and_length_of_r
 def questions_of(trained: Config, model: CausalCaptioner, rows: int, length: int) -> dict[str, Any]:
     """What the network takes, made of captions."""
     learn = open_dataset(Path(trained.train.dataset)).learn
-    packed = Packing(learn, model.letters, rows=rows, length=length, seed=1, unknown=0)
+    packed = Packing(learn, model.letters, rows=rows, length=length, seed=1, known=range(3), unknown=0)
     (contexts, begins), _, _ = packed.batch(0)
     inputs = {"contexts": contexts, "begins": begins}
     if model.looks:

@@ -1,5 +1,6 @@
 """The causal captioner that looks at pictures, too: what it packs, and what it learns from them alone."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def some(count: int = 40) -> tuple[Captions, Shown]:
 
 
 def packing(made: Captions, shown: Shown) -> Packing:
-    return Packing(made, LETTERS, rows=2, length=64, seed=5, unknown=0.0, shown=shown)
+    return Packing(made, LETTERS, rows=2, length=64, seed=5, known=range(5), unknown=0.0, shown=shown)
 
 
 def test_each_caption_lies_beside_its_own_picture() -> None:
@@ -121,6 +122,22 @@ def trained(tmp_path_factory: pytest.TempPathFactory, write_dataset: Callable[..
     config = load_config(None, [f"train.{key}={value}" for key, value in small.items()], {})
     train_model(config, Silent())
     return config
+
+
+def test_after_each_epoch_it_writes_for_held_out_memes(tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
+    rows = {"train": captions(60, 1), "validation": captions(30, 2)}
+    with_pictures(tmp_path / "dataset", write_dataset(tmp_path / "dataset", rows), images="meme")
+    small = {
+        "model": "causal", "dataset": tmp_path / "dataset", "output": tmp_path / "model", "causal.pictures": "true",
+        "causal.units": 8, "causal.table_bits": 8, "causal.batch": 2, "causal.length": 64, "steps": 1,
+        "steps_per_epoch": 1, "validation_batches": 1, "pictures.weights": "none", "pictures.side": 75,
+        "pictures.vectors": tmp_path / "vectors", "samples_per_epoch": 2,
+    }  # fmt: skip
+    train_model(load_config(None, [f"train.{key}={value}" for key, value in small.items()], {}), Silent())
+    (row,) = map(json.loads, (tmp_path / "model" / "history.jsonl").read_text().splitlines())
+    assert row["unseen_by"] == "picture"
+    # Two pictures, and so the memes of two templates.
+    assert [sample.split(":")[0] for sample in row["unseen"]] == ["X All The Y", "One Does Not Simply"]
 
 
 @pytest.fixture(scope="module")

@@ -73,6 +73,12 @@ def test_a_model_is_kept_every_so_many_epochs_with_captions_for_what_was_never_s
     assert (tmp_path / "model" / "tensorboard").is_dir()
 
 
+def test_without_samples_there_are_none(toy: Toy, tmp_path: Path) -> None:
+    config = toy(tmp_path, steps=1, steps_per_epoch=1, samples_per_epoch=0)
+    train_model(config, Silent())
+    assert rows(config)[0]["samples"] == rows(config)[0]["unseen"] == []
+
+
 def test_templates_without_captions_to_learn_from_are_sampled_where_there_are_any(
     toy: Toy, tmp_path: Path, write_dataset: Callable[..., Any]
 ) -> None:
@@ -87,9 +93,13 @@ def test_templates_without_captions_to_learn_from_are_sampled_where_there_are_an
     assert [sample.split(":")[0] for sample in row["unseen"]] == ["One Does Not Simply"]
 
 
+@pytest.mark.parametrize("kind", ["convnet", "causal"])
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
-def test_it_learns_in_16_bits_and_goes_on_exactly(toy: Toy, tmp_path: Path, precision: str) -> None:
-    sizes: dict[str, Any] = {"steps_per_epoch": 10, "precision": precision, "convnet__clip_norm": 1.0}
+def test_it_learns_in_16_bits_and_goes_on_exactly(toy: Toy, tmp_path: Path, precision: str, kind: str) -> None:
+    sizes: dict[str, Any] = {
+        "model": kind, "steps_per_epoch": 10, "precision": precision, "convnet__clip_norm": 1.0,
+        "causal__schedule": "constant",
+    }  # fmt: skip
     config = toy(tmp_path, steps=20, **sizes)
     train_model(config, Silent())
     losses = [row["loss"] for row in rows(config)]
@@ -143,9 +153,12 @@ def test_another_schedule_or_precision_is_another_training(toy: Toy, tmp_path: P
             train_model(toy(tmp_path, steps=2, **changes), Silent())
 
 
-def test_it_trains_and_goes_on_exactly_on_jax(toy: Toy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["convnet", "causal"])
+def test_it_trains_and_goes_on_exactly_on_jax(toy: Toy, tmp_path: Path, kind: str) -> None:
     pytest.importorskip("jax")
-    sizes: dict[str, Any] = {"steps_per_epoch": 2, "samples_per_epoch": 1, "convnet__schedule": "cosine"}
+    sizes: dict[str, Any] = {
+        "model": kind, "steps_per_epoch": 2, "samples_per_epoch": 1, "convnet__schedule": "cosine",
+    }  # fmt: skip
     paths = []
     for name in ("once", "twice"):
         config = toy(tmp_path, steps=4, output=str(tmp_path / name), **sizes)

@@ -14,7 +14,7 @@ from train.backend import compiled, keras
 from train.causal.contexts import UNKNOWN_TEMPLATE, table_rows
 from train.causal.letters import Letters
 from train.causal.network import Core, Networks, Sight, Table, join
-from train.causal.packing import Packing, Shown, fill
+from train.causal.packing import Packing, Shown, fill, template_numbers
 from train.causal.sheet import CausalSheet
 from train.characters import Alphabet
 from train.contract import Dataset, Judged, KindName, Lesson, Prompt
@@ -34,19 +34,28 @@ _LENGTHS = 32
 class CausalCaptioner:
     """Writes a caption character by character, with a state that grows by one character a step.
 
-    gallery: of a model that looks at pictures.
+    gallery: of a model that looks at pictures. learned: rows of the templates that it has learned captions of; to the
+        network all others are one, `UNKNOWN_TEMPLATE`.
+    template_numbers: what the network knows templates by, (1 + templates,); the first is any that is not among them.
     """
 
     kind: ClassVar[KindName] = "causal"
     unit: ClassVar[str] = "character"
 
     def __init__(
-        self, networks: Networks, letters: Letters, templates: tuple[DatasetTemplate, ...], gallery: Gallery | None
+        self,
+        networks: Networks,
+        letters: Letters,
+        templates: tuple[DatasetTemplate, ...],
+        gallery: Gallery | None,
+        learned: Sequence[int],
     ) -> None:
         self.letters, self.alphabet, self.templates = letters, letters.alphabet, templates
         self.separator, self.looks = letters.end, gallery is not None
         self.networks: Mapping[str, Any] = {_NETWORK: networks.network}
-        self.settings: Mapping[str, Any] = {"separator": letters.end, "bits": letters.bits}
+        self.settings: Mapping[str, Any] = {
+            "separator": letters.end, "bits": letters.bits, "learned": list(learned),
+        }  # fmt: skip
         self.files: Mapping[str, Any] = {_VOCABULARY: list(letters.alphabet.characters)}
         if gallery is not None:
             self.networks = {**self.networks, _ENCODER: gallery.encoder.network}
@@ -58,6 +67,8 @@ class CausalCaptioner:
         self.step = compiled(lambda *now: networks.step(list(now), training=False), variables=variables)
         self._judged = compiled(self._judge, variables=variables)
         self._rows = {template.id: row for row, template in enumerate(templates, start=1)}
+        rows = np.arange(len(templates))
+        self.template_numbers = np.concatenate([[UNKNOWN_TEMPLATE], template_numbers(rows, learned)])
 
     def fitting(self, start: str) -> str:
         """As `Captioner`."""
@@ -65,10 +76,10 @@ class CausalCaptioner:
 
     def open_sheet(self, prompts: Sequence[Prompt]) -> CausalSheet:
         """As `Captioner`."""
-        rows = [self._rows.get(prompt.template.id, UNKNOWN_TEMPLATE) for prompt in prompts]
+        templates = self.template_numbers[[self._rows.get(prompt.template.id, 0) for prompt in prompts]]
         starts = [self.alphabet.encode(prompt.start).astype(np.int64) for prompt in prompts]
         seen = None if self._gallery is None else self._seen(self._gallery.of_prompts(prompts))
-        return CausalSheet(self.step, self.state_shape, self.letters, np.array(rows), starts, seen)
+        return CausalSheet(self.step, self.state_shape, self.letters, templates, starts, seen)
 
     def seen_templates(self) -> NDArray[np.float32] | None:
         """What is seen of the picture of an unknown template and of all known ones, (1 + templates, units)."""
@@ -81,13 +92,13 @@ class CausalCaptioner:
     def judge(self, captions: Captions, first: int, last: int) -> Judged:
         """As `Captioner`."""
         likelihood, right = np.zeros(last - first), np.zeros(last - first, np.int64)
+        lengths = captions.lengths_of(slice(first, last))
         # Of like length together: less padding.
-        order = first + np.argsort(captions.lengths[first:last], kind="stable")
+        order = first + np.argsort(lengths, kind="stable")
         for at in range(0, len(order), _JUDGED_AT_ONCE):
             chosen = order[at : at + _JUDGED_AT_ONCE]
-            templates = captions.templates[chosen].astype(np.int64) + 1
-            templates = np.where(templates > len(self.templates), UNKNOWN_TEMPLATE, templates)
-            length = -(-int(captions.lengths[chosen].max()) // _LENGTHS) * _LENGTHS
+            templates = template_numbers(captions.templates[chosen], self.settings["learned"])
+            length = -(-int(lengths[chosen - first].max()) // _LENGTHS) * _LENGTHS
             batch = fill(captions, chosen, np.arange(len(chosen)), templates, self.letters, (_JUDGED_AT_ONCE, length))
             inputs: tuple[NDArray[Any], ...]
             inputs, labels, weights = batch
@@ -97,7 +108,6 @@ class CausalCaptioner:
                 inputs = (*inputs, np.pad(shown, ((0, missing), (0, 0)))[:, None])
             found, hits = (np.asarray(part)[: len(chosen)] for part in self._judged(labels, weights, *inputs))
             likelihood[chosen - first], right[chosen - first] = found, hits
-        lengths = captions.lengths[first:last]
         return Judged(likelihood, lengths, right, lengths)
 
     def _seen(self, vectors: NDArray[np.float32]) -> NDArray[np.float32] | None:
@@ -154,10 +164,11 @@ class CausalKind:
         if sight is not None and learned is not None:
             sight.fit_statistics(learned.vectors)
         shape = {"rows": own.batch, "length": own.length, "seed": settings.seed}
-        learn = Packing(dataset.learn, letters, **shape, unknown=own.unknown, shown=learned)
-        check = Packing(dataset.check, letters, **shape, unknown=0, shown=checked)
+        known = np.unique(dataset.learn.templates)
+        learn = Packing(dataset.learn, letters, **shape, known=known, unknown=own.unknown, shown=learned)
+        check = Packing(dataset.check, letters, **shape, known=known, unknown=0, shown=checked)
         return Lesson(
-            captioner=CausalCaptioner(networks, letters, templates, gallery),
+            captioner=CausalCaptioner(networks, letters, templates, gallery, known.tolist()),
             trainee=networks.trainee,
             checked=networks.network,
             batch=learn.batch,
@@ -182,10 +193,11 @@ class CausalKind:
         table, core = (networks[_NETWORK].get_layer(name) for name in ("table", "core"))
         letters = Letters(Alphabet(tuple(files[_VOCABULARY])), settings["separator"], settings["bits"])
         if _ENCODER not in networks:
-            return CausalCaptioner(join(table, core), letters, templates, None)
+            return CausalCaptioner(join(table, core), letters, templates, None, settings["learned"])
         encoder = Encoder(networks[_ENCODER])
         joined = join(table, core, networks[_NETWORK].get_layer("sight"), encoder.size)
-        return CausalCaptioner(joined, letters, templates, Gallery(encoder, templates, files[_PICTURES]))
+        gallery = Gallery(encoder, templates, files[_PICTURES])
+        return CausalCaptioner(joined, letters, templates, gallery, settings["learned"])
 
 
 KIND = CausalKind()

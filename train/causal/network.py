@@ -70,7 +70,7 @@ class Sight(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """
 
     def __init__(self, units: int, seed: int, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**{**options, "autocast": False})
         self.units, self.seed = units, seed
 
     def build(self, pictures_shape: Any, begins_shape: Any = None) -> None:  # noqa: ARG002
@@ -132,7 +132,8 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         seed: int,
         **options: Any,
     ) -> None:
-        super().__init__(**options)
+        # The state and the vectors stay 32 bits wide; the layers inside cast what they multiply.
+        super().__init__(**{**options, "autocast": False})
         self.characters, self.units, self.layers, self.hidden = characters, units, layers, hidden
         self.dropout, self.blank, self.seed = dropout, blank, seed
 
@@ -217,10 +218,7 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
 
 def _along(keep: Any, add: Any, state: Any) -> Any:
     """Every h = keep · h + add along the second axis, from `state`; all (rows, length, units), state without length."""
-    length = keep.shape[1]
-    if length is None or (length % _STRETCH and length > _STRETCH):
-        return _by_doubling(keep, add, state)
-    kept, found = _joined(keep, add)
+    kept, found = _by_doubling(keep, add) if keep.shape[1] is None else _joined(keep, add)
     return found if state is None else kept * state[:, None] + found
 
 
@@ -237,6 +235,14 @@ def _joined(keep: Any, add: Any) -> tuple[Any, Any]:
             found.append(keep[:, at] * found[-1] + add[:, at])
             kept.append(keep[:, at] * kept[-1])
         return ops.stack(kept, axis=1), ops.stack(found, axis=1)
+    if lacking := -length % _STRETCH:
+        # Places that leave everything as it is.
+        full = (
+            ops.pad(values, ((0, 0), (0, lacking), (0, 0)), constant_values=fill)
+            for values, fill in ((keep, 1.0), (add, 0.0))
+        )
+        kept, found = _joined(*full)
+        return kept[:, :length], found[:, :length]
     stretches = length // _STRETCH
     apart = (ops.reshape(values, (rows * stretches, _STRETCH, units)) for values in (keep, add))
     kept, found = (ops.reshape(values, (rows, stretches, _STRETCH, units)) for values in _joined(*apart))
@@ -248,8 +254,8 @@ def _joined(keep: Any, add: Any) -> tuple[Any, Any]:
     return tuple(ops.reshape(values, (rows, length, units)) for values in whole)
 
 
-def _by_doubling(keep: Any, add: Any, state: Any) -> Any:
-    """The same for any length, slower (Hillis and Steele, "Data Parallel Algorithms", 1986)."""
+def _by_doubling(keep: Any, add: Any) -> tuple[Any, Any]:
+    """The same for a length that nobody knows yet, slower (Hillis and Steele, "Data Parallel Algorithms", 1986)."""
     length = ops.shape(keep)[1]
     place = ops.arange(length)[None, :, None]
 
@@ -260,14 +266,9 @@ def _by_doubling(keep: Any, add: Any, state: Any) -> Any:
         )
         return shift * 2, kept * kept_before, kept * found_before + found
 
-    if keep.shape[1] is None:
-        shift = ops.convert_to_tensor(1, "int32")
-        _, kept, found = ops.while_loop(lambda shift, *_: shift < length, doubled, (shift, keep, add))
-    else:
-        shift, kept, found = 1, keep, add
-        while shift < length:
-            shift, kept, found = doubled(shift, kept, found)
-    return found if state is None else kept * state[:, None] + found
+    one = ops.convert_to_tensor(1, "int32")
+    _, kept, found = ops.while_loop(lambda shift, *_: shift < length, doubled, (one, keep, add))
+    return kept, found
 
 
 @dataclass(frozen=True, slots=True)

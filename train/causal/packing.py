@@ -4,7 +4,8 @@ A pass takes the captions in an order of its own, puts them side by side into ro
 What a step sees is a function of the seed and the step alone.
 """
 
-from functools import cached_property, lru_cache
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,7 +20,6 @@ from train.shuffle import shuffled
 # Else the network learns to trust what the table has learned from the very caption that it reads again, and what it
 # tells of others gets worse with every pass.
 _SELDOM = 8
-_COUNTED_AT_ONCE = 2000
 # Where pictures are looked at, a row has so many captions at most, for it has that many vectors whatever it holds.
 _CAPTIONS_A_ROW = 16
 
@@ -38,6 +38,7 @@ class Packing:
     """The batches of captions.
 
     rows, length: of a batch. Of captions that are longer than a row, the beginning is learned.
+    known: rows of the templates that there are captions to learn of.
     unknown: share of captions whose template is not told, so that the network learns to write on unknown ones, too.
     shown: the pictures of the captions, for a network that looks at them.
     """
@@ -50,14 +51,19 @@ class Packing:
         rows: int,
         length: int,
         seed: int,
+        known: Sequence[int] | NDArray[Any],
         unknown: float,
         shown: Shown | None = None,
     ) -> None:
         self._captions, self._letters = captions, letters
         self._rows, self._length, self._seed, self._unknown = rows, length, seed, unknown
+        self._templates = template_numbers(captions.templates, known)
         self._shown, self._most = shown, len(captions) if shown is None else _CAPTIONS_A_ROW
         self._ends: list[int] = []
         self._packed = lru_cache(2)(self._pack)
+        # How often each row of the table was a context, in so many steps of the first pass.
+        self._counts = np.zeros(table_rows(letters.bits, len(letters.alphabet)), np.int32)
+        self._counted = 0
 
     @property
     def steps(self) -> int:
@@ -78,21 +84,37 @@ class Packing:
         number = 0
         while step >= self._last_step(number):
             number += 1
+        inputs, labels, weights = self._read(step, number)
+        if number:
+            for earlier in range(self._counted, self._last_step(0)):
+                self._count(self._read(earlier, 0)[0][0])
+            inputs = (self._without_seldom(inputs[0], step), *inputs[1:])
+        elif step == self._counted:
+            self._count(inputs[0])
+        return inputs, labels, weights
+
+    def _read(self, step: int, number: int) -> Packed:
+        """The batch of `step`, which belongs to pass `number`, with all contexts."""
         first = step - (self._last_step(number - 1) if number else 0)
         order, begins = self._packed(number)
         row = slice(*(min(at, len(begins) - 1) for at in (first * self._rows, (first + 1) * self._rows)))
         chosen = order[begins[row.start] : begins[row.stop]]
         captions_a_row = np.diff(begins[row.start : row.stop + 1])
         rows = np.repeat(np.arange(len(captions_a_row)), captions_a_row)
-        templates = self._captions.templates[chosen].astype(np.int64) + 1
+        templates = self._templates[chosen]
         if self._unknown:
             hidden = np.random.default_rng([self._seed, step]).random(len(chosen)) < self._unknown
             templates = np.where(hidden, UNKNOWN_TEMPLATE, templates)
         shape = self._rows, self._length
         inputs, labels, weights = fill(self._captions, chosen, rows, templates, self._letters, shape)
-        contexts = self._without_seldom(inputs[0], step) if number else inputs[0]
         pictures = [] if self._shown is None else [self._pictures(self._shown, chosen, rows)]
-        return (contexts, inputs[1], *pictures), labels, weights
+        return (*inputs, *pictures), labels, weights
+
+    def _count(self, contexts: NDArray[np.int32]) -> None:
+        """Count those of the next step of the first pass."""
+        rows, times = np.unique(contexts, return_counts=True)
+        self._counts[rows] += times.astype(np.int32)
+        self._counted += 1
 
     def _without_seldom(self, contexts: NDArray[np.int32], step: int) -> NDArray[np.int32]:
         """Without those of which the table knows little but this very batch, read a pass ago."""
@@ -103,21 +125,6 @@ class Packing:
         vectors = np.zeros((self._rows, _CAPTIONS_A_ROW, shown.vectors.shape[1]), np.float32)
         vectors[rows, np.arange(len(rows)) - np.searchsorted(rows, rows)] = shown.vectors[shown.rows[chosen]]
         return vectors
-
-    @cached_property
-    def _counts(self) -> NDArray[np.int32]:
-        """How often each row of the table is a context of the captions."""
-        captions, letters = self._captions, self._letters
-        counts = np.zeros(table_rows(letters.bits, len(letters.alphabet)), np.int32)
-        for first in range(0, len(captions), _COUNTED_AT_ONCE):
-            last = min(first + _COUNTED_AT_ONCE, len(captions))
-            starts = captions.starts[first : last + 1]
-            characters = captions.characters[starts[0] : starts[-1]].astype(np.int64)
-            templates = captions.templates[first:last].astype(np.int64) + 1
-            reading = read_all(characters, starts[:-1] - starts[0], templates, letters.spaces, letters.separator)
-            rows = context_rows(reading, letters.bits, len(letters.alphabet))
-            counts += np.bincount(rows.ravel(), minlength=len(counts)).astype(np.int32)
-        return counts
 
     def _last_step(self, number: int) -> int:
         """Steps of all passes up to this one."""
@@ -140,6 +147,11 @@ class Packing:
         return order, np.array(begins)
 
 
+def template_numbers(rows: NDArray[Any], known: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
+    """What the network knows the templates of `rows` by: 1 + row, or `UNKNOWN_TEMPLATE` for those that it does not."""
+    return np.where(np.isin(rows, known), rows.astype(np.int64) + 1, UNKNOWN_TEMPLATE)
+
+
 def fill(
     captions: Captions,
     chosen: NDArray[np.int64],
@@ -150,10 +162,10 @@ def fill(
 ) -> tuple[tuple[NDArray[np.int32], NDArray[np.float32]], NDArray[np.int32], NDArray[np.float32]]:
     """The batch of the captions `chosen`, each in its row of `rows`, behind those that are there before it.
 
-    rows: ascending. templates: 1 + row of the template of each, or `UNKNOWN_TEMPLATE`. shape: rows, length.
+    rows: ascending. templates: the number of the template of each. shape: rows, length.
     """
     length = shape[1]
-    sizes = np.minimum(captions.lengths[chosen], length)
+    sizes = np.minimum(captions.lengths_of(chosen), length)
     starts = np.cumsum(sizes) - sizes
     inside = np.arange(sizes.sum()) - np.repeat(starts, sizes)
     characters = captions.characters[np.repeat(captions.starts[:-1][chosen], sizes) + inside].astype(np.int64)

@@ -47,7 +47,8 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         self._numbers = lookup({character: number for number, character in enumerate(characters, start=1)}, 0)
         rows = {template.id: row for row, template in enumerate(model.templates, start=1)}
         names = {name: rows[known] for name, known in template_names(model.templates).items()}
-        self._templates = lookup(names, own.UNKNOWN_TEMPLATE)
+        self._templates = lookup(names, 0)
+        self._numbers_of_templates = tf.constant(model.template_numbers)
         self._step, self._state_shape = model.parts.step, model.state_shape
         self._separator, self._characters = letters.separator, len(characters)
         self._ends = tf.constant(letters.spaces)
@@ -65,7 +66,7 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         last = tf.zeros((own.ORDERS, tf.shape(lengths)[0]), tf.int64)
         # Word, the two before it, box, place in it, and number of the box.
         said = (last, none, none, none, none, none, none)
-        template = tf.cast(template, tf.int64)
+        template = tf.gather(self._numbers_of_templates, template)
 
         def read(at: Any, said: Any, state: Any) -> Any:
             character = characters[:, at]

@@ -15,7 +15,8 @@ class CausalSheet:
 
     step: (contexts (rows, 16), state (rows, layers, units)) to (log-probabilities (rows, characters), state); with
         pictures also what is seen of them.
-    templates: 1 + row of the template of each row, or 0. starts: numbers of the characters that each begins with.
+    templates: what the network knows the template of each row by. starts: numbers of the characters that each begins
+        with.
     seen: of the picture of each row, (rows, units), where pictures are looked at.
     """
 

@@ -79,7 +79,7 @@ class ConvnetCaptioner:
             likelihood[at - begin : at - begin + len(labels)] = np.log(np.maximum(chosen, _LEAST))
             right[at - begin : at - begin + len(labels)] = scores.argmax(axis=1) == labels
         starts = captions.starts[first:last] - begin
-        lengths = captions.lengths[first:last]
+        lengths = captions.lengths_of(slice(first, last))
         return Judged(np.add.reduceat(likelihood, starts), lengths, np.add.reduceat(right, starts), lengths)
 
 

@@ -37,13 +37,23 @@ class HeldOut:
         """What the captions of these rows say, every box followed by the separator."""
         return list(rows_of(self.captions, rows).texts(self.alphabet))
 
+    def check_unchanged(self) -> None:
+        """See that the folder still holds this dataset, for what else is read there.
+
+        Raises:
+            NotADataset: it holds none any more.
+            MemeloomError: it holds another one.
+        """
+        if read_manifest(self.folder) != self.manifest:
+            raise MemeloomError(f"{self.folder}: another dataset was written there while it was read; evaluate again")
+
 
 def read_held_out(folder: Path, split: Split, most: int | None, seed: int) -> HeldOut:
     """The captions of `split`, or `most` of them drawn by `seed`, in the order of the dataset.
 
     Raises:
         NotADataset, DamagedRecords: no dataset, or a damaged one.
-        MemeloomError: the split is empty.
+        MemeloomError: the split is empty, or the folder changed meanwhile.
     """
     manifest = read_manifest(folder)
     if not manifest.splits[split]:
@@ -55,7 +65,9 @@ def read_held_out(folder: Path, split: Split, most: int | None, seed: int) -> He
     if most is not None and most < len(captions):
         drawn = np.random.default_rng(seed).choice(len(captions), most, replace=False)
         captions = rows_of(captions, np.sort(drawn))
-    return HeldOut(folder, manifest, split, alphabet, captions)
+    held = HeldOut(folder, manifest, split, alphabet, captions)
+    held.check_unchanged()
+    return held
 
 
 def rows_of(captions: Captions, rows: NDArray[np.int64]) -> Captions:

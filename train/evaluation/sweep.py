@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 
 from dataset.manifest import DatasetTemplate
-from dataset.texts import Texts, read_texts
+from dataset.texts import Texts, texts_of
 from train.contract import Captioner, Prompt
 from train.decoding.choose import by_sampling
 from train.decoding.write import write_captions
@@ -110,14 +110,24 @@ def written_captions(
 
 
 def measured(held: HeldOut, sheaves: Sequence[Sheaf], done: Callable[[int], None]) -> list[SheafFigures]:
-    """The figures of each sheaf; the training captions pass by once for all of them, and `done` is told how many."""
+    """The figures of each sheaf; the training captions pass by once for all of them, and `done` is told how many.
+
+    Raises:
+        DamagedRecords: a shard of the training captions is damaged.
+        NotADataset, MemeloomError: the dataset is gone, or another one stands in its place.
+    """
     captions = [caption for sheaf in sheaves for caption in sheaf.captions]
     memory = Memory(
         [normal(caption.boxes) for caption in captions],
         [held.templates[caption.template].id for caption in captions],
     )
     guesser = TemplateGuesser(len(held.templates))
-    _pass_by(held, memory, guesser, done)
+    try:
+        _pass_by(held, memory, guesser, done)
+    finally:
+        # Hours may lie between the held-out captions and these. If it is another dataset now, that is what went wrong,
+        # whatever else did.
+        held.check_unchanged()
     found = iter(memory.found())
     return [_figures(held, sheaf, list(islice(found, len(sheaf.captions))), guesser) for sheaf in sheaves]
 
@@ -127,14 +137,13 @@ def _pass_by(held: HeldOut, memory: Memory, guesser: TemplateGuesser, done: Call
     rows = {template.id: row for row, template in enumerate(held.templates)}
     every = -(-held.manifest.splits["train"] // _LEARNED)
     place = 0
-    for path in held.manifest.paths(held.folder, "train"):
-        for texts in read_texts(path, held.manifest.format):
-            boxes = list(_boxes(texts, held.manifest.separator))
-            memory.look([normal(each) for each in boxes], texts.templates)
-            for at in range(-place % every, len(boxes), every):
-                guesser.learn(rows[texts.templates[at]], words_of(boxes[at]))
-            place += len(boxes)
-            done(len(boxes))
+    for texts in texts_of(held.folder, held.manifest, "train"):
+        boxes = list(_boxes(texts, held.manifest.separator))
+        memory.look([normal(each) for each in boxes], texts.templates)
+        for at in range(-place % every, len(boxes), every):
+            guesser.learn(rows[texts.templates[at]], words_of(boxes[at]))
+        place += len(boxes)
+        done(len(boxes))
 
 
 def _boxes(texts: Texts, separator: str) -> Iterator[list[str]]:

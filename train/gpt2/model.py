@@ -92,7 +92,7 @@ class Gpt2Captioner:
                 np.add.at(likelihood, owner, likely[said].astype(np.float64))
                 np.add.at(tokens, owner, 1)
                 np.add.at(right, owner, chosen[said].astype(np.int64))
-        return Judged(likelihood, tokens, right, captions.lengths[first:last])
+        return Judged(likelihood, tokens, right, captions.lengths_of(slice(first, last)))
 
     def _head(self, name: str | None) -> list[int]:
         return self.tokens.head(name, self.window // 2)

@@ -1,5 +1,6 @@
 """The pictures of a dataset as vectors: one for each that is different, however many captions it has."""
 
+from array import array
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from numpy.typing import NDArray
 
 from configs.errors import MemeloomError
 from configs.progress import Progress
-from dataset.formats.registry import FORMATS
-from dataset.manifest import Manifest
+from dataset.manifest import Manifest, read_manifest
 from dataset.pixels import rgb_pixels, squared
 from dataset.schema import DatasetRecord, Split
+from dataset.verify import records_of
 from train.contract import Dataset
 from train.pictures.encoder import Encoder
 from train.pictures.shelf import Shelf
@@ -38,11 +39,6 @@ class PictureVectors:
     learn: NDArray[np.int32]
     check: NDArray[np.int32]
     templates: NDArray[np.float32]
-
-
-class _Row(NamedTuple):
-    template: int
-    picture: int
 
 
 def picture_vectors(dataset: Dataset, encoder: Encoder, folder: Path, progress: Progress) -> PictureVectors:
@@ -69,13 +65,21 @@ def picture_vectors(dataset: Dataset, encoder: Encoder, folder: Path, progress: 
     progress.start("pictures", sum(manifest.splits[split] for split in splits), "captions")
     rows = {split: gathering.split(split, progress) for split in splits}
     gathering.encode_waiting(progress)
+    if read_manifest(dataset.folder) != manifest:
+        raise MemeloomError(f"{dataset.folder}: another dataset was written there while it was read; train again")
     progress.finish()
     vectors = shelf.take(list(gathering.rows))
     # A held-out meme's own picture is nothing that its template is known by.
-    known = [row for split in splits if split != "validation" or manifest.images == "template" for row in rows[split]]
+    known = [rows[split] for split in splits if split != "validation" or manifest.images == "template"]
     templates = _means(vectors, known, len(manifest.templates))
-    learn, check = (np.array([row.picture for row in rows[split]], np.int32) for split in ("train", "validation"))
-    return PictureVectors(vectors, learn, check, templates)
+    return PictureVectors(vectors, rows["train"].pictures, rows["validation"].pictures, templates)
+
+
+class _Rows(NamedTuple):
+    """Template and picture of each caption of a split, both int32 (captions,)."""
+
+    templates: NDArray[np.int32]
+    pictures: NDArray[np.int32]
 
 
 class _Gathering:
@@ -87,20 +91,20 @@ class _Gathering:
         self._templates = {template.id: row for row, template in enumerate(manifest.templates)}
         self._waiting: dict[str, DatasetRecord] = {}
 
-    def split(self, split: Split, progress: Progress) -> list[_Row]:
-        """Template and picture of each caption of a split, in order."""
-        found: list[_Row] = []
+    def split(self, split: Split, progress: Progress) -> _Rows:
+        """Of each caption of a split, in order."""
+        templates, pictures = array("i"), array("i")
         for record in self._records(split):
             if record.image is None:
                 raise MemeloomError(f"{self._folder}: {record.id} has no picture; build the dataset again")
-            row = self.rows.setdefault(record.image_key, len(self.rows))
-            found.append(_Row(self._templates[record.template], row))
+            templates.append(self._templates[record.template])
+            pictures.append(self.rows.setdefault(record.image_key, len(self.rows)))
             if record.image_key not in self._shelf and record.image_key not in self._waiting:
                 self._waiting[record.image_key] = record
                 if len(self._waiting) == _TOGETHER:
                     self.encode_waiting(progress)
             progress.advance()
-        return found
+        return _Rows(np.array(templates, np.int32), np.array(pictures, np.int32))
 
     def encode_waiting(self, progress: Progress) -> None:
         """Put the vectors of the pictures that wait on the shelf."""
@@ -113,9 +117,9 @@ class _Gathering:
         self._waiting.clear()
 
     def _records(self, split: Split) -> Iterator[DatasetRecord]:
-        read = FORMATS[self._manifest.format].read
-        for path in self._manifest.paths(self._folder, split):
-            yield from read(path)
+        for shard in self._manifest.shards:
+            if shard.split == split:
+                yield from records_of(self._folder, self._manifest, shard)
 
     def _decoded(self, record: DatasetRecord) -> NDArray[np.uint8]:
         try:
@@ -126,12 +130,13 @@ class _Gathering:
             ) from error
 
 
-def _means(vectors: NDArray[np.float16], rows: Iterable[_Row], templates: int) -> NDArray[np.float32]:
+def _means(vectors: NDArray[np.float16], rows: Iterable[_Rows], templates: int) -> NDArray[np.float32]:
     """The mean vector of each template's different pictures."""
-    pairs = np.array(sorted(set(rows)), np.int64).reshape(-1, 2)
-    counts = np.bincount(pairs[:, 0], minlength=templates)
+    pairs = np.unique(np.concatenate([some.templates * np.int64(len(vectors)) + some.pictures for some in rows]))
+    of, pictures = np.divmod(pairs, len(vectors))
+    counts = np.bincount(of, minlength=templates)
     sums = np.zeros((templates, vectors.shape[1]), np.float32)
-    for template, picture in pairs:
+    for template, picture in zip(of, pictures, strict=True):
         sums[template] += vectors[picture]
     means: NDArray[np.float32] = sums / np.maximum(counts, 1).astype(np.float32)[:, None]
     means[counts == 0] = means[counts > 0].mean(axis=0)

@@ -102,7 +102,7 @@ class ShowAndTellCaptioner:
             likelihood[at : at + count] = np.asarray(chances)[:count]
             right[at : at + count] = np.asarray(hits)[:count]
         likelihood -= [self._unsaid(text) for text in texts]
-        return Judged(likelihood, encoded.lengths, right, captions.lengths[first:last])
+        return Judged(likelihood, encoded.lengths, right, captions.lengths_of(slice(first, last)))
 
     def _judged(self, vectors: Any, read: Any, following: Any, there: Any) -> tuple[Any, Any]:
         """Log-probability of each row's words, and how many of them were the first choice; both (rows,)."""

@@ -1,5 +1,6 @@
 """The captions of a split as words, and batches of them."""
 
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,9 +23,12 @@ class Texts:
     @classmethod
     def of(cls, texts: Iterable[str], words: Words) -> "Texts":
         """Captions in order."""
-        encoded = [np.array([*words.encode(text), END], np.int32) for text in texts]
-        starts = np.concatenate([[0], np.cumsum([len(each) for each in encoded], dtype=np.int64)])
-        return cls(np.concatenate(encoded), starts)
+        numbers, starts = array("i"), array("q", [0])
+        for text in texts:
+            numbers.extend(words.encode(text))
+            numbers.append(END)
+            starts.append(len(numbers))
+        return cls(np.array(numbers, np.int32), np.array(starts, np.int64))
 
     def __len__(self) -> int:
         """How many captions."""
@@ -42,9 +46,10 @@ class Texts:
 
         The first word read is `start`. Of a caption of more than `longest` numbers the rest is left out.
         """
-        lengths = np.minimum(self.lengths[captions], longest)
+        starts = self.starts[captions]
+        lengths = np.minimum(self.starts[captions + 1] - starts, longest)
         there = np.arange(longest) < lengths[:, None]
-        places = self.starts[captions][:, None] + np.arange(longest)
+        places = starts[:, None] + np.arange(longest)
         following = np.where(there, self.numbers[np.minimum(places, len(self.numbers) - 1)], END).astype(np.int32)
         begun = np.full((len(captions), 1), start, np.int32)
         return np.concatenate([begun, following[:, :-1]], axis=1), following, there.astype(np.float32)
