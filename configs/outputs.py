@@ -3,13 +3,17 @@
 import errno
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from configs.errors import MemeloomError
+
+# What `tempfile` puts between a prefix and a suffix is eight of these.
+_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 
 @contextmanager
@@ -41,6 +45,17 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what `atomic_file` left in `folder` where its process was killed; not in the folders within.
+
+    Nobody may be writing there: whoever calls holds the folder's lock. What cannot be removed stays.
+    """
+    for path in folder.glob(".*.tmp"):
+        if _TEMPORARY.fullmatch(path.name):
+            with suppress(OSError):
+                path.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

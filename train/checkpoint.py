@@ -1,6 +1,7 @@
 """The state of a training, in one file: weights, optimizer, random state, position and history."""
 
 import json
+import tokenize
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,11 @@ from configs.outputs import atomic_file
 
 CHECKPOINT = "checkpoint.npz"
 _VERSION = 2
+# What NumPy and zipfile raise over files with some bits turned round, cut short or empty.
+_DAMAGED = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError, SyntaxError,
+    tokenize.TokenError, zipfile.BadZipFile,
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -68,8 +74,8 @@ def restore_checkpoint(folder: Path, variables: Sequence[Any], identity: Mapping
             for number, variable in enumerate(variables, start=1):
                 variable.assign(arrays[f"arr_{number}"])
             return Position(identity, about["step"], about["history"], about["best"], about["vain"])
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise MemeloomError(f"{path}: damaged ({error}); {remedy}") from error
+    except _DAMAGED as error:
+        raise MemeloomError(f"{path}: damaged ({str(error) or type(error).__name__}); {remedy}") from error
 
 
 def _first_difference(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:

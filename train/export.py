@@ -29,7 +29,7 @@ from configs.runs import Summary
 from dataset.manifest import file_sha256
 from train.backend import BACKEND, keras
 from train.contract import Captioner, KindName
-from train.model_folder import CARD, load_model, read_card
+from train.model_folder import CARD, NotAModel, load_model, read_card
 
 ExportFormat: TypeAlias = Literal["saved-model", "onnx", "keras"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
@@ -64,25 +64,24 @@ def export_model(model: Path, output: Path, format_name: ExportFormat, progress:
         NotAModel: there is none, or a damaged one.
         ConfigError: the format needs a package, or another backend.
         MemeloomError: `output` holds something that is no export, another export is writing it, the format does not
-            know what the network is made of, or the disk refuses.
+            know what the network is made of, a training wrote a model into `model` meanwhile, or the disk refuses.
     """
     _check_can(format_name)
-    captioner, card = load_model(model), read_card(model)
+    card = read_card(model)
+    captioner = load_model(model)
     progress.start("export", len(captioner.networks), "networks")
     with _replaced(output) as folder:
         for name, network in captioner.networks.items():
             _WRITERS[format_name](folder, name, network, captioner)
             progress.advance()
-        beside = [name for name in card["files"] if not name.endswith(".keras")]
-        for name in beside:
-            shutil.copyfile(model / name, folder / name)
+        card_sha256 = _take_along(model, card, folder)
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         about = {
             "kind": KIND,
             "version": VERSION,
             "format": format_name,
             "model": captioner.kind,
-            "model_sha256": file_sha256(model / CARD),
+            "model_sha256": card_sha256,
             "settings": dict(captioner.settings),
             "networks": {name: _interface(network) for name, network in captioner.networks.items()},
             "files": {str(path.relative_to(folder)): file_sha256(path) for path in files},
@@ -95,6 +94,27 @@ def export_model(model: Path, output: Path, format_name: ExportFormat, progress:
         counts={"networks": len(captioner.networks), "files": len(files) + 1, "bytes": size},
         outputs={"export": str(output)},
     )
+
+
+def _take_along(model: Path, card: Mapping[str, Any], folder: Path) -> str:
+    """Copy what the model has beside its networks; the sha256 of its card.
+
+    The card goes before another model comes: while it is still `card`, all that was read is of one model.
+
+    Raises:
+        MemeloomError: it is another, or gone.
+    """
+    beside = [name for name in card["files"] if not name.endswith(".keras")]
+    try:
+        for name in beside:
+            shutil.copyfile(model / name, folder / name)
+        sha256 = file_sha256(model / CARD)
+        changed = read_card(model) != card
+    except (FileNotFoundError, NotAModel):
+        changed = True
+    if changed:
+        raise MemeloomError(f"{model}: the model changed while it was exported; export it again")
+    return sha256
 
 
 def _check_can(format_name: ExportFormat) -> None:
@@ -164,6 +184,8 @@ def _interface(network: Any) -> dict[str, Any]:
 def _replaced(path: Path) -> Iterator[Path]:
     """An empty folder that takes the place of `path`, which must be missing, empty or an export."""
     path = path.resolve()
+    if not path.name:
+        raise MemeloomError(f"{path} holds something that is no export; choose another folder")
     writing, former = (path.with_name(f".{path.name}.{what}") for what in ("writing", "former"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -187,6 +209,8 @@ def _replaced(path: Path) -> Iterator[Path]:
                 writing.rename(path)
                 fsync_folder(path.parent)
             finally:
+                if former.exists() and not path.exists():  # the new one did not come to stand there
+                    former.rename(path)
                 for left in (writing, former):
                     shutil.rmtree(left, ignore_errors=True)
     except OSError as error:

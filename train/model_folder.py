@@ -27,7 +27,7 @@ from configs.load import write_config
 from configs.outputs import atomic_file, fsync_folder, write_json
 from configs.schema import Config
 from dataset.manifest import DatasetTemplate, file_sha256
-from train.backend import keras
+from train.backend import is_out_of_memory, keras
 from train.contract import Captioner, KindName
 from train.kinds import open_kind
 
@@ -49,21 +49,40 @@ def write_model(folder: Path, model: Captioner, metrics: Mapping[str, Any], conf
     """Write `model` into `folder`. A reader sees the old model, none, or the new one, never a mixture.
 
     Everything is written before the old model goes, so that a full disk costs nothing.
+
+    Raises:
+        MemeloomError: the disk is full, or the folder cannot be written.
     """
     new = folder / _NEW
     shutil.rmtree(new, ignore_errors=True)
     try:
-        names = _write_files(new, model, metrics, config)
-        (folder / CARD).unlink(missing_ok=True)
-        for name in (*names, CARD):
-            (new / name).replace(folder / name)
-        fsync_folder(folder)
-    finally:
+        _write_files(new, model, metrics, config)
+    except BaseException:
         shutil.rmtree(new, ignore_errors=True)
+        raise
+    # The old model goes with its card, and then `new` is the only one: ctrl-C waits until that is in its place, and
+    # where a file cannot be renamed all that is left of it stays where it is.
+    try:
+        _put_in_place(new, folder)
+    except KeyboardInterrupt:
+        _put_in_place(new, folder)
+        raise
+    except OSError as error:
+        raise MemeloomError(f"cannot write {folder}: {error.strerror or error}; see {new}") from error
 
 
-def _write_files(folder: Path, model: Captioner, metrics: Mapping[str, Any], config: Config) -> list[str]:
-    """All files of a model, durably; their names, without the card."""
+def _put_in_place(new: Path, folder: Path) -> None:
+    """Let the model in `new` take the place of the one in `folder`; goes on where it was interrupted."""
+    if (new / CARD).exists():
+        (folder / CARD).unlink(missing_ok=True)
+        for path in sorted(new.iterdir(), key=lambda path: path.name == CARD):
+            path.replace(folder / path.name)
+    fsync_folder(folder)
+    shutil.rmtree(new, ignore_errors=True)
+
+
+def _write_files(folder: Path, model: Captioner, metrics: Mapping[str, Any], config: Config) -> None:
+    """All files of a model, durably."""
     for name, network in model.networks.items():
         with atomic_file(folder / f"{name}.keras") as stream:
             stream.write(_network_bytes(network))
@@ -84,7 +103,6 @@ def _write_files(folder: Path, model: Captioner, metrics: Mapping[str, Any], con
         "files": {name: file_sha256(folder / name) for name in names},
     }
     write_json(folder / CARD, card)
-    return names
 
 
 def load_model(folder: Path) -> Captioner:
@@ -94,16 +112,22 @@ def load_model(folder: Path) -> Captioner:
         NotAModel: there is none, it is of another version, or a file is missing or altered.
     """
     card = read_card(folder)
+    kind = open_kind(card["model"])
     try:
         templates = json.loads((folder / _TEMPLATES).read_text(encoding="utf-8"))
-        return open_kind(card["model"]).load(
+        return kind.load(
             {name: keras.saving.load_model(folder / f"{name}.keras", compile=False) for name in card["networks"]},
             card["settings"],
             {name: _read_content(folder / name) for name in card["content"]},
             tuple(DatasetTemplate.model_validate(template) for template in templates),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise NotAModel(f"{folder}: the model cannot be read ({error}); train again") from error
+    except Exception as error:
+        # That the device is full says nothing against the model.
+        if is_out_of_memory(error) and not isinstance(error, MemoryError):
+            raise
+        # A folder may be made by anyone, and what Keras, NumPy and the kinds raise over its files knows no bounds.
+        said = str(error) or type(error).__name__
+        raise NotAModel(f"{folder}: the model cannot be read ({said}); train again") from error
 
 
 def read_card(folder: Path) -> Mapping[str, Any]:
@@ -118,7 +142,7 @@ def read_card(folder: Path) -> Mapping[str, Any]:
         card = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise NotAModel(f"{folder}: no model here (no {CARD}); train one with `memeloom train`") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise NotAModel(f"{path}: cannot be read ({error}); train again") from error
     if not isinstance(card, dict) or card.get("kind") != KIND:
         raise NotAModel(f"{path}: not the card of a memeloom model")
@@ -176,7 +200,9 @@ def _write_content(path: Path, content: Any) -> None:
 def _read_content(path: Path) -> Any:
     if path.suffix != _ARRAY:
         return json.loads(path.read_text(encoding="utf-8"))
-    return np.load(path, allow_pickle=False)
+    # Not `np.load`, to which an archive of arrays is as good as an array.
+    with path.open("rb") as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _network_bytes(network: Any) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 
 from configs.errors import MemeloomError
 from configs.load import load_config, masked
-from configs.outputs import atomic_file, write_json, write_text
+from configs.outputs import atomic_file, remove_leftovers, write_json, write_text
 from configs.runs import Summary, write_run
 
 
@@ -39,6 +39,24 @@ def test_kill_9_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
     victim.join(30)
     assert victim.exitcode == -signal.SIGKILL
     assert path.read_text() == "old"
+    # Half of the new one lies beside it until somebody who alone writes there clears up.
+    assert len(list(tmp_path.iterdir())) == 2
+    remove_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_only_looks_like_a_leftover_stays(tmp_path: Path) -> None:
+    names = [".notes.tmp", "out.txt.abcdefgh.tmp", ".out.txt.abcdefgh.tmp.gz", ".out.txt.ABCDEFGH.tmp"]
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    (tmp_path / ".folder.abcdefgh.tmp").mkdir()
+    (tmp_path / "within").mkdir()
+    (tmp_path / "within" / ".out.txt.abcdefgh.tmp").write_text("another's")
+    remove_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.rglob("*")} == {
+        *names, ".folder.abcdefgh.tmp", "within", ".out.txt.abcdefgh.tmp",
+    }  # fmt: skip
+    remove_leftovers(tmp_path / "missing")
 
 
 def test_a_full_disk_is_one_clear_line_and_leaves_the_old_file(small_disk: Path) -> None:

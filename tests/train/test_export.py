@@ -19,7 +19,7 @@ from train.contract import Prompt
 from train.convnet.model import ConvnetCaptioner
 from train.export import MANIFEST, ExportFormat, export_model
 from train.fit import train_model
-from train.model_folder import load_model
+from train.model_folder import CARD, load_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
@@ -142,3 +142,53 @@ def test_an_export_killed_between_its_renames_leaves_the_former_one_to_the_next(
     with pytest.raises(MemeloomError, match=r"cannot write .*served: No space left"):
         export_model(folder, tmp_path / "served", "keras", Silent())
     assert (tmp_path / "served" / "convnet.keras").exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "Input/output error")])
+def test_an_export_that_stops_between_its_renames_leaves_the_former_one(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    export_model(folder, tmp_path / "served", "keras", Silent())
+    before = (tmp_path / "served" / MANIFEST).read_bytes()
+    rename = Path.rename
+
+    def failing(path: Path, target: Path) -> Path:
+        if path.name == ".served.writing":
+            raise error
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else MemeloomError):
+        export_model(folder, tmp_path / "served", "keras", Silent())
+    assert (tmp_path / "served" / MANIFEST).read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".served.lock", "served"]
+
+
+def epoch(model: Path) -> None:
+    """Write the model of the next epoch, as far as a reader can tell."""
+    (model / "metrics.json").write_text("{}")
+    card = json.loads((model / CARD).read_text())
+    card["files"]["metrics.json"] = file_sha256(model / "metrics.json")
+    (model / CARD).write_text(json.dumps(card))
+
+
+@pytest.mark.parametrize("change", [epoch, lambda model: (model / CARD).unlink(), shutil.rmtree])
+def test_a_model_that_is_trained_further_meanwhile_is_not_mixed(
+    folder: Path, tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    model = Path(shutil.copytree(folder, tmp_path / "model"))
+
+    class Training(Silent):
+        """Changes the model when its network is written."""
+
+        def advance(self, n: int = 1, **counts: int) -> None:
+            change(model)
+
+    with pytest.raises(MemeloomError, match=r"/model: the model changed while it was exported; export it again"):
+        export_model(model, tmp_path / "served", "keras", Training())
+    assert not (tmp_path / "served").exists()
+
+
+def test_the_root_is_never_replaced(folder: Path) -> None:
+    with pytest.raises(MemeloomError, match="/ holds something that is no export; choose another folder"):
+        export_model(folder, Path("/"), "keras", Silent())

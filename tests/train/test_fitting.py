@@ -1,9 +1,14 @@
 """The parts of fitting, one by one: batches in time, schedules, weights of rows, overflows, and what is told."""
 
+import errno
+import fcntl
 import json
 import math
+import os
+import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -12,9 +17,11 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from configs.errors import MemeloomError
+from configs.errors import ConfigError, MemeloomError
+from configs.outputs import atomic_file
 from configs.schema import Config, Training
 from dataset.tfrecord import read_records
+from train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
 from train.contract import Batch
 from train.fitting.devices import Devices
 from train.fitting.feed import Feed
@@ -22,7 +29,7 @@ from train.fitting.history import PLOT, TABLE, write_history
 from train.fitting.learn import Learner, NotANumber
 from train.fitting.lock import locked
 from train.fitting.schedule import learning_rate, rate_at
-from train.fitting.tensorboard import Events
+from train.fitting.tensorboard import FOLDER, Events
 from train.fitting.whole import Whole, whole
 from train.open_dataset import open_dataset
 
@@ -211,6 +218,108 @@ def test_two_trainings_in_one_folder_are_one_too_many(tmp_path: Path) -> None:
         pass
 
 
+def test_a_folder_and_a_link_to_it_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "link").symlink_to("model")
+    monkeypatch.chdir(tmp_path / "model")
+    for same in (tmp_path / "link", Path(), Path("../link/")):
+        with locked(tmp_path / "model"), pytest.raises(MemeloomError, match="another training writes"), locked(same):
+            pass
+        with locked(same):
+            pass
+
+
+def test_the_root_is_no_place_for_a_training(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match=r"cannot have / for its folder; choose another train\.output"),
+        locked(Path("/")),
+    ):
+        pass
+
+
+def test_where_nothing_can_be_locked_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lockless(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", lockless)
+    with pytest.raises(MemeloomError, match=r"cannot lock .*\.model\.lock: No locks"), locked(tmp_path / "model"):
+        pass
+
+
+@pytest.fixture
+def unwritable(tmp_path: Path) -> Iterator[Path]:
+    """A folder that cannot be written, by root either; skips where the user may not mount one."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=4k", "tmpfs", folder], check=False)
+    if mount.returncode:
+        pytest.skip("mounting needs root")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_computed(unwritable: Path) -> None:
+    with (
+        pytest.raises(
+            MemeloomError, match=r"cannot write .*model: Read-only file system; choose another train\.output"
+        ),
+        locked(unwritable),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(("place", "said"), [("file", "it is no folder"), ("file/model", "Not a directory")])
+def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path, place: str, said: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(MemeloomError, match=rf"cannot write .*{place}: {said}; choose"), locked(tmp_path / place):
+        pass
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
+    (tmp_path / "model").symlink_to("model")
+    with pytest.raises(MemeloomError, match=r"cannot write .*model: .*; choose"), locked(tmp_path / "model"):
+        pass
+
+
+def test_what_a_killed_training_left_half_written_is_removed_by_the_next(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    lefts = [folder / f".{CHECKPOINT}.k3_x9q2a.tmp", folder / FOLDER / ".events.out.tfevents.memeloom.abcdefgh.tmp"]
+    for left in lefts:
+        left.parent.mkdir(parents=True, exist_ok=True)
+        left.write_bytes(b"half")
+    with locked(folder):
+        assert not any(left.exists() for left in lefts)
+        with atomic_file(folder / CHECKPOINT) as stream:
+            # Who finds the folder taken leaves alone what is being written.
+            with pytest.raises(MemeloomError, match="another training"), locked(folder):
+                pass
+            stream.write(b"whole")
+    assert (folder / CHECKPOINT).read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x05\x06", b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8', "])
+def test_a_checkpoint_that_is_none_is_said_plainly(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / CHECKPOINT).write_bytes(content)
+    with pytest.raises(MemeloomError, match=r"checkpoint\.npz: damaged \(.+\); choose another"):
+        restore_checkpoint(tmp_path, [], {})
+
+
+def test_a_bit_turned_round_in_what_describes_a_checkpoint_is_said_plainly(tmp_path: Path) -> None:
+    # Longer than what zipfile reads at once, so that NumPy sees the header before anyone has summed it up.
+    save_checkpoint(tmp_path, [np.zeros(5000)], Position({"a": 1}))
+    content = (tmp_path / CHECKPOINT).read_bytes()
+    header, listing = content.index(b"arr_1.npy"), content.index(b"PK\x01\x02")
+    variable = SimpleNamespace(assign=lambda _: None)
+    for at in [*range(header - 30, header + 140), *range(listing, listing + 8)]:
+        for bit in range(8):
+            changed = bytearray(content)
+            changed[at] ^= 1 << bit
+            (tmp_path / CHECKPOINT).write_bytes(changed)
+            with suppress(MemeloomError):
+                restore_checkpoint(tmp_path, [variable], {"a": 1})
+
+
 def test_the_vocabulary_of_another_dataset_is_refused(toy: Toy, tmp_path: Path) -> None:
     toy(tmp_path)
     path = tmp_path / "dataset" / "vocabulary.json"
@@ -218,7 +327,7 @@ def test_the_vocabulary_of_another_dataset_is_refused(toy: Toy, tmp_path: Path) 
     content["characters"][0], content["characters"][1] = content["characters"][1], content["characters"][0]
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     path.write_text(text)
-    with pytest.raises(MemeloomError, match=r"vocabulary\.json: not the vocabulary of this dataset; build"):
+    with pytest.raises(MemeloomError, match=r"vocabulary\.json: not of this dataset; build"):
         open_dataset(tmp_path / "dataset")
 
 

@@ -1,23 +1,27 @@
 """A model's folder is taken only if it is whole, and only as what it says it is."""
 
+import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pytest
 
+from configs.errors import MemeloomError
 from configs.load import write_config
 from configs.progress import Silent
 from configs.schema import Config
 from dataset.manifest import file_sha256
 from train.fit import train_model
-from train.model_folder import CARD, NotAModel, load_model
+from train.model_folder import CARD, NotAModel, load_model, write_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
@@ -117,11 +121,132 @@ def test_a_card_that_makes_no_sense_is_refused(folder: Path, changes: dict[str, 
         load_model(folder)
 
 
-@pytest.mark.parametrize("content", ["[]", "{", "null", '"model"'])
+@pytest.mark.parametrize("content", ["[]", "{", "null", '"model"', "[" * 100_000])
 def test_what_is_no_card_is_refused(folder: Path, content: str) -> None:
     (folder / CARD).write_text(content)
     with pytest.raises(NotAModel, match=CARD):
         load_model(folder)
+
+
+def of_arrays(*arrays: Any) -> bytes:
+    """The bytes of an archive of arrays."""
+    stream = io.BytesIO()
+    np.savez(stream, *arrays, allow_pickle=False)
+    return stream.getvalue()
+
+
+def of_shape(*shape: int) -> bytes:
+    """The bytes of a file that promises an array of that shape, and ends."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
+def of_files(**files: str) -> bytes:
+    """The bytes of a ZIP archive; `__` for a dot."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name.replace("__", "."), content)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("pictures.npy", b""),
+        ("pictures.npy", b"PK\x03\x04"),
+        ("pictures.npy", of_arrays(np.zeros((3, 2)))),
+        ("pictures.npy", of_shape(10**15)),
+        ("pictures.npy", of_shape(10**30)),
+        ("pictures.npy", of_shape(3, 2)[:40]),
+        ("convnet.keras", b"PK\x03\x04"),
+        ("convnet.keras", of_files()),
+        ("convnet.keras", of_files(config__json="[" * 100_000, metadata__json="{}")),
+        ("convnet.keras", of_files(config__json='{"module": 5, "class_name": "x", "config": {}}', metadata__json="{}")),
+        ("templates.json", b"[" * 100_000),
+        ("vocabulary.json", b"5"),
+    ],
+)
+def test_a_folder_made_by_hand_is_refused_in_one_manner(folder: Path, name: str, content: bytes) -> None:
+    (folder / name).write_bytes(content)
+    card = json.loads((folder / CARD).read_text())
+    files = {**card["files"], name: file_sha256(folder / name)}
+    beside = [*card["content"], name] if name.endswith(".npy") else card["content"]
+    change_card(folder, files=files, content=beside)
+    with pytest.raises(NotAModel, match=r"the model cannot be read \(.+\); train again"):
+        load_model(folder)
+
+
+def test_a_device_that_is_full_is_no_fault_of_the_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = pytest.importorskip("tensorflow").errors
+
+    def full(*_: Any, **__: Any) -> None:
+        raise errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    monkeypatch.setattr("train.model_folder.keras.saving.load_model", full)
+    with pytest.raises(errors.ResourceExhaustedError):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", [0, 1, 3, 6])
+def test_ctrl_c_between_two_writes_leaves_the_new_model(
+    trained: Config, folder: Path, monkeypatch: pytest.MonkeyPatch, at: int, after: bool
+) -> None:
+    """The card goes, six files come, the card among them; at each of these changes of a name, before it or after."""
+    model, changes = load_model(folder), 0
+
+    def interrupted(change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(path: Path, *arguments: Any, **options: Any) -> Any:
+            nonlocal changes
+            mine = (arguments[0] if arguments else path).parent == folder
+            changes += mine
+            if mine and changes == at + 1 and not after:
+                raise KeyboardInterrupt
+            done = change(path, *arguments, **options)
+            if mine and changes == at + 1 and after:
+                raise KeyboardInterrupt
+            return done
+
+        return changed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", interrupted(Path.replace))
+        patched.setattr(Path, "unlink", interrupted(Path.unlink))
+        with pytest.raises(KeyboardInterrupt):
+            write_model(folder, model, {"validation_loss": 0.5}, trained)
+    load_model(folder)
+    assert json.loads((folder / "metrics.json").read_text()) == {"validation_loss": 0.5}
+    assert not (folder / ".new").exists()
+
+
+def test_ctrl_c_while_a_model_is_written_leaves_the_old_one(
+    trained: Config, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, metrics = load_model(folder), (folder / "metrics.json").read_text()
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("train.model_folder.write_config", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_model(folder, model, {"validation_loss": 0.5}, trained)
+    load_model(folder)
+    assert (folder / "metrics.json").read_text() == metrics
+    assert not (folder / ".new").exists()
+
+
+def test_a_model_whose_files_cannot_take_their_places_is_not_thrown_away(trained: Config, folder: Path) -> None:
+    model = load_model(folder)
+    (folder / "vocabulary.json").unlink()
+    (folder / "vocabulary.json").mkdir()
+    with pytest.raises(MemeloomError, match=r"cannot write .*model: Is a directory; see .*\.new"):
+        write_model(folder, model, {"validation_loss": 0.5}, trained)
+    assert {CARD, "vocabulary.json"} <= {path.name for path in (folder / ".new").iterdir()}
+    (folder / "vocabulary.json").rmdir()
+    write_model(folder, model, {"validation_loss": 0.5}, trained)
+    load_model(folder)
 
 
 def test_kill_9_between_any_two_writes_leaves_a_whole_model_or_none(trained: Config, folder: Path) -> None:

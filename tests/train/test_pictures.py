@@ -1,6 +1,9 @@
 """Pictures become vectors once, and a cache that was hurt heals."""
 
+import errno
+import os
 from collections.abc import Callable, Sequence
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +153,58 @@ def test_a_shelf_gives_vectors_in_any_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.take(["d", "a", "c", "d"]), vectors[[3, 0, 2, 3]])
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
+def test_a_shelf_keeps_what_cannot_be_read_for_the_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    Shelf(tmp_path, "encoder", 3).add(["a"], np.ones((1, 3), np.float32))
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", failing)
+        patched.setattr("io.open", failing)
+        assert "a" not in Shelf(tmp_path, "encoder", 3)
+    np.testing.assert_array_equal(Shelf(tmp_path, "encoder", 3).take(["a"]), np.ones((1, 3)))
+
+
+def test_a_disk_that_fails_within_a_file_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Shelf(tmp_path, "encoder", 3).add(["a"], np.ones((1, 3), np.float32))
+
+    class Failing(FileIO):
+        def readall(self) -> bytes:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        def readinto(self, buffer: Any) -> int:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", lambda path, *_, **__: BufferedReader(Failing(path)))
+        assert "a" not in Shelf(tmp_path, "encoder", 3)
+    assert "a" in Shelf(tmp_path, "encoder", 3)
+
+
+def test_a_shelf_with_a_damaged_file_is_opened_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Shelf(tmp_path, "encoder", 3)
+    for key in ("a", "b"):
+        shelf.add([key], np.ones((1, 3), np.float32))
+    damaged = min((tmp_path / "encoder").iterdir())
+    damaged.write_bytes(b"PK")
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", refused)
+        opened = Shelf(tmp_path, "encoder", 3)
+    assert ["a" in opened, "b" in opened].count(True) == 1
+    Shelf(tmp_path, "encoder", 3)
+    assert not damaged.exists()
+
+
 def test_pixels_are_rgb_and_become_squares() -> None:
     red = np.zeros((20, 40, 3), np.uint8)
     red[..., 0] = 200
@@ -167,6 +222,15 @@ def test_weights_that_cannot_be_read_are_said_plainly(tmp_path: Path, content: b
         path.write_bytes(content)
     with pytest.raises(MemeloomError, match="no such file" if content is None else "not the weights of InceptionV3"):
         open_encoder(str(path), 75, seed=1)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+def test_weights_in_a_file_make_the_same_vectors(tmp_path: Path) -> None:
+    path = tmp_path / "inception.weights.h5"
+    known = open_encoder("none", 75, 1)
+    known.network.get_layer("inception_v3").save_weights(path)
+    again, other = open_encoder(str(path), 75, 2), open_encoder("none", 75, 2)
+    assert again.identity == known.identity != other.identity
 
 
 def test_weights_that_cannot_be_downloaded_are_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,12 @@ to a few hundred pictures: NumPy's ``.npz`` of `keys` and `vectors`, whose parts
 """
 
 import hashlib
+import tokenize
 import zipfile
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +18,17 @@ from numpy.typing import NDArray
 
 from configs.outputs import atomic_file
 
-_BROKEN = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+# What a file raises that will never be read again.
+_BROKEN = (ValueError, KeyError, EOFError, zipfile.BadZipFile)
+# What may pass, such as too many open files, or is too seldom to delete anything for: a bit turned round in a header.
+_UNREADABLE = (OSError, RuntimeError, SyntaxError, TypeError, tokenize.TokenError)
 
 
 class Shelf:
     """The vectors of one encoder. size: numbers of each vector.
 
-    A file that is damaged is removed when the shelf is opened, and its pictures are as if they had never been there.
+    A file that is damaged is removed when the shelf is opened. Its pictures, and those of a file that cannot be read
+    for another reason and stays, are as if they had never been there.
     """
 
     def __init__(self, folder: Path, identity: str, size: int) -> None:
@@ -31,7 +38,10 @@ class Shelf:
             try:
                 keys, _ = self._read(path)
             except _BROKEN:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # in a folder that cannot be written it does no harm
+                    path.unlink()
+                continue
+            except _UNREADABLE:
                 continue
             self._place(path, keys)
 
@@ -63,7 +73,8 @@ class Shelf:
         self._places |= {key: (path, row) for row, key in enumerate(keys)}
 
     def _read(self, path: Path) -> tuple[list[str], NDArray[np.float16]]:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as held:
+        # All at once: to zipfile, a disk that does not answer is a file that is no archive.
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as held:
             keys, vectors = held["keys"].tolist(), held["vectors"]
         if vectors.shape != (len(keys), self._size) or vectors.dtype != np.float16:
             raise ValueError("not vectors of this encoder")
