@@ -15,7 +15,7 @@ from cli.session import Session
 @click.option(
     "--compression",
     type=click.Choice(["none", "gzip", "zstd"]),
-    help="TensorFlow, and so `memeloom train`, cannot read zstd. [default: dataset.compression]",
+    help="TensorFlow itself cannot read zstd; `memeloom train` can. [default: dataset.compression]",
 )
 @click.option("--engine", type=click.Choice(["local", "ray"]), help="Where workers run. [default: engine.kind]")
 @click.option("--workers", type=click.IntRange(min=1), help="So many processes. [default: engine.workers]")

@@ -28,9 +28,8 @@ def command(session: Session, /, models: tuple[Path, ...], **options: Path | int
     """
     from train.evaluation.stage import METRICS, evaluate_models
 
-    more = [f"evaluate.{key}={json.dumps(_plain(value))}" for key, value in options.items() if value is not None]
-    more += [f"evaluate.models={json.dumps([str(model) for model in models])}"] if models else []
-    config = session.config(*more)
+    given = {**options, "models": [str(model) for model in models] or None}
+    config = session.config(options={f"evaluate.{key}": value for key, value in given.items()})
     session.run("evaluate", config, evaluate_models)
     _show(Path(config.evaluate.output) / METRICS)
 
@@ -52,7 +51,3 @@ def _show(path: Path) -> None:
             printable(model["name"]), model["kind"], f"{bits:.3f}", f"{100 * right:.1f} %", f"{model['unit']}s"
         )
     console().print(table)
-
-
-def _plain(value: Path | int) -> str | int:
-    return str(value) if isinstance(value, Path) else value

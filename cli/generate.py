@@ -30,6 +30,7 @@ _ONLY_FOR = {
 @click.argument("templates", nargs=-1)
 @click.option("-n", "--captions", type=click.IntRange(min=1), help="Captions a template.")
 @click.option("--model", type=click.Path(path_type=Path), help="Model folder.")
+@click.option("--boxes", type=click.IntRange(min=1), help="Text boxes a caption; lets templates be new to the model.")
 @click.option("--start", help="The captions begin with this text.")
 @click.option("--method", type=click.Choice(_METHODS), help="How the captions are written.")
 @click.option("--min-score", type=click.FloatRange(0, 1), help="threshold, sampled-beam: the lower, the bolder.")
@@ -60,9 +61,8 @@ def command(
 ) -> None:
     """Write captions for TEMPLATES (ids, slugs or names; default: the dataset's most frequent)."""
     chosen = {key: value for key, value in options.items() if value is not None}
-    more = [f"generate.{key}={json.dumps(_plain(value))}" for key, value in chosen.items()]
-    more += [f"generate.templates={json.dumps(templates)}"] if templates else []
-    config = session.config(*more)
+    given = {**chosen, "templates": templates or None}
+    config = session.config(options={f"generate.{key}": value for key, value in given.items()})
     for key, methods in _ONLY_FOR.items():
         if key in chosen and config.generate.method not in methods:
             name = key.replace("_", "-")
@@ -89,10 +89,6 @@ def show_and_draw(config: Config, *, as_json: bool = False) -> None:
 
         path = draw_memes(config, written, Path(config.generate.picture))
         click.echo(f"picture: {path}", err=True)
-
-
-def _plain(value: Path | str | float) -> str | float:
-    return str(value) if isinstance(value, Path) else value
 
 
 def _show(written: list[GeneratedCaption]) -> None:

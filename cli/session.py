@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from configs.errors import MemeloomError
 
 if TYPE_CHECKING:  # `memeloom --help` must not wait for pydantic
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from configs.progress import Progress
     from configs.runs import Summary
@@ -26,11 +26,20 @@ class Session:
         self.overrides = overrides
         self.debug = debug
 
-    def config(self, *more: str) -> Config:
-        """The resolved settings; `more` are overrides that a command's own options stand for."""
+    def config(self, *more: str, options: Mapping[str, object] | None = None) -> Config:
+        """The resolved settings.
+
+        more: overrides that a command's own options stand for. options: values of such options by ``section.key``,
+        just as they were typed; None is of an option that was not.
+        """
         from configs.load import load_config
 
-        return load_config(self.path, [*self.overrides, *more])
+        typed = {
+            key: str(value) if isinstance(value, Path) else value
+            for key, value in (options or {}).items()
+            if value is not None
+        }
+        return load_config(self.path, [*self.overrides, *more], options=typed)
 
     def run(self, stage: str, config: Config, work: Callable[[Config, Progress], Summary]) -> Summary:
         """Run one stage: show its progress and its summary, and leave its run folder behind.

@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,18 +30,22 @@ def load_config(
     path: Path | None = None,
     overrides: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Config:
     """Read the settings.
 
     path: the user's YAML file, or the name of one of `PRESETS`; it names only what differs from `default.yaml`.
     overrides: ``section.key=value`` from the command line; the value is read as YAML.
     environment: variables; ``MEMELOOM_CRAWL__MAX_MEMES=9`` sets ``crawl.max_memes``. Default: the process's.
+    options: values by ``section.key``, which go before all others and are taken as they are: no YAML is read from
+        their text, and ``${NAME}`` stays what it is.
 
     Raises:
         ConfigError: unreadable file, not YAML, unknown key, wrong type, missing variable.
             The line names the place, the key and the nearest known key.
     """
     environment = os.environ if environment is None else environment
+    options = options or {}
     tree = _read_yaml(DEFAULTS)
     origins: dict[str, str] = {}
     if path is not None:
@@ -55,7 +59,9 @@ def load_config(
         if not equals or not key:
             raise ConfigError(f"--set {override!r}: write section.key=value")
         _merge(tree, _nest(key, _parse_value(value, f"--set {key}")), f"--set {key}", origins)
-    tree = _fill_references(tree, environment)
+    for key, value in options.items():
+        _merge(tree, _nest(key, value), "command line", origins)
+    tree = _fill_references(tree, environment, options)
     try:
         return Config.model_validate(tree)
     except ValidationError as error:
@@ -151,11 +157,14 @@ def _merge(base: Tree, extra: Tree, origin: str, origins: dict[str, str], prefix
             origins[dotted] = origin
 
 
-def _fill_references(value: Any, environment: Mapping[str, str], key: str = "") -> Any:
+def _fill_references(value: Any, environment: Mapping[str, str], literal: Container[str], key: str = "") -> Any:
+    """`value`, which stands at `key`, with what its references name; the keys in `literal` have none."""
+    if key in literal:
+        return value
     if isinstance(value, dict):
-        return {k: _fill_references(v, environment, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
+        return {k: _fill_references(v, environment, literal, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
     if isinstance(value, list):
-        return [_fill_references(item, environment, key) for item in value]
+        return [_fill_references(item, environment, literal, key) for item in value]
     if not isinstance(value, str):
         return value
 

@@ -261,6 +261,7 @@ class Generate(Section):
     length_penalty: Annotated[float, Field(ge=0)]
     safe: bool
     max_characters: Positive
+    boxes: Positive | None
     start: str
     seed: Count | None
     image: str | None

@@ -43,7 +43,8 @@ class GeneratedCaption:
 def generate_captions(config: Config, progress: Progress) -> list[GeneratedCaption]:
     """Write `generate.captions` different captions for each of `generate.templates`; greedy writes one.
 
-    With `generate.image` they are for that picture instead, whatever it shows.
+    With `generate.image` they are for that picture instead, whatever it shows. With `generate.boxes` a template may be
+    one that the model never learned; kinds that read its name make something of that, others write for any.
 
     Searched ones come best first. Captions that are empty, or that say what another on their template says, are drawn
     anew, a few times; the progress counts those left out as ``empty`` and ``repeated``, and with `generate.safe` as
@@ -58,7 +59,7 @@ def generate_captions(config: Config, progress: Progress) -> list[GeneratedCapti
     wishes = config.generate
     model = load_model(Path(wishes.model))
     looked_at = None if wishes.image is None else _looked_at(model, wishes)
-    templates = _chosen(model.templates, wishes.templates) if looked_at is None else [looked_at.template]
+    templates = _chosen(model.templates, wishes) if looked_at is None else [looked_at.template]
     start = _fitting_start(model, templates, wishes.start, wishes.max_characters)
     censor = Censor.of(config.dataset, model) if wishes.safe else None
     if censor is not None and not censor.passes(start):
@@ -127,27 +128,41 @@ def _looked_at(model: Captioner, wishes: Generate) -> Prompt:
     boxes: Counter[int] = Counter()
     for template in model.templates:
         boxes[template.boxes] += template.captions
-    template = DatasetTemplate(
-        id=IMAGE, name=path.name, slug=IMAGE, captions=0, box_count=None, geometry=(), image_key=None,
-        boxes=boxes.most_common(1)[0][0],
+    return Prompt(_stranger(IMAGE, path.name, wishes.boxes or boxes.most_common(1)[0][0]), picture=picture)
+
+
+def _stranger(template_id: str, name: str, boxes: int) -> DatasetTemplate:
+    """A template that no model knows."""
+    return DatasetTemplate(
+        id=template_id, name=name, slug=template_id, captions=0, boxes=boxes, box_count=None, geometry=(),
+        image_key=None,
     )  # fmt: skip
-    return Prompt(template, picture=picture)
 
 
-def _chosen(known: Sequence[DatasetTemplate], wishes: Sequence[str]) -> list[DatasetTemplate]:
-    """The templates that are wished for by id, slug or name; the most frequent ones if none is."""
-    if not wishes:
-        return list(known[:MOST_FREQUENT])
+def _chosen(known: Sequence[DatasetTemplate], wishes: Generate) -> list[DatasetTemplate]:
+    """The templates that are wished for by id, slug or name, each once; the most frequent ones if none is."""
+    chosen = _named(known, wishes) if wishes.templates else list(known[:MOST_FREQUENT])
+    if wishes.boxes is not None:
+        chosen = [template.model_copy(update={"boxes": wishes.boxes}) for template in chosen]
+    return list({template.id: template for template in chosen}.values())
+
+
+def _named(known: Sequence[DatasetTemplate], wishes: Generate) -> list[DatasetTemplate]:
     by_text: dict[str, DatasetTemplate] = {}
     for kind in ("name", "slug", "id"):
         for template in reversed(known):  # the most frequent one wins a name that several have
             by_text[getattr(template, kind).casefold()] = template
-    unknown = [wish for wish in wishes if wish.casefold() not in by_text]
-    if unknown:
+    unknown = [wish for wish in wishes.templates if wish.casefold() not in by_text]
+    if wishes.boxes is not None:
+        by_text |= {wish.casefold(): _stranger(wish, wish, wishes.boxes) for wish in unknown}
+    elif unknown:
         near = difflib.get_close_matches(unknown[0].casefold(), by_text, n=9, cutoff=0.4) or list(by_text)
         names = list(dict.fromkeys(by_text[text].name for text in near))[:3]
-        raise MemeloomError(f"unknown template {unknown[0]!r}; the nearest that the model knows: {', '.join(names)}")
-    return [by_text[wish.casefold()] for wish in wishes]
+        raise MemeloomError(
+            f"unknown template {unknown[0]!r}; the nearest that the model knows: {', '.join(names)}; "
+            "to write for a new one all the same, set generate.boxes"
+        )
+    return [by_text[wish.casefold()] for wish in wishes.templates]
 
 
 def _fitting_start(model: Captioner, templates: Sequence[DatasetTemplate], start: str, most: int) -> str:

@@ -31,7 +31,7 @@ from train.model_folder import CARD, NotAModel, load_model
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
 ROOT = Path(__file__).parents[2]
-# Kills itself when it has trained on so many examples.
+# Kills itself after so many steps.
 MORTAL = """
 import os, signal, sys
 from pathlib import Path
@@ -39,11 +39,11 @@ from configs.load import load_config
 from train.fit import train_model
 
 class Doom:
-    def __init__(self, examples): self.left = examples
+    def __init__(self, steps): self.left = steps
     def start(self, stage, total, unit): pass
     def finish(self): pass
     def advance(self, n=1, **counts):
-        self.left -= n
+        self.left -= 1
         if self.left <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -165,16 +165,17 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
-def test_kill_9_at_a_random_moment_changes_nothing(toy: Toy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["convnet", "causal"])
+def test_kill_9_at_a_random_moment_changes_nothing(toy: Toy, tmp_path: Path, kind: str) -> None:
     # Equal to 1e-4: the sums of a convolution run over threads, whose number the machine may change under us.
-    sizes: dict[str, Any] = {"steps": 24, "steps_per_epoch": 6}
+    sizes: dict[str, Any] = {"model": kind, "steps": 36, "steps_per_epoch": 6}
     undisturbed = toy(tmp_path, output=str(tmp_path / "undisturbed"), **sizes)
     train_model(undisturbed, Silent())
     killed = toy(tmp_path, output=str(tmp_path / "killed"), **sizes)
     write_config(tmp_path / "killed.yaml", killed)
-    examples = random.randint(1, 23) * killed.train.convnet.batch
+    steps = random.randint(1, 35)
     died = subprocess.run(
-        [sys.executable, "-c", MORTAL, str(tmp_path / "killed.yaml"), str(examples)],
+        [sys.executable, "-c", MORTAL, str(tmp_path / "killed.yaml"), str(steps)],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=250, check=False, capture_output=True,
     )  # fmt: skip
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()
@@ -185,7 +186,7 @@ def test_kill_9_at_a_random_moment_changes_nothing(toy: Toy, tmp_path: Path) -> 
         for name in ("loss", "accuracy", "validation_loss", "validation_accuracy"):
             assert row[name] == pytest.approx(other[name], rel=1e-4)
     weights, others = (
-        load_model(Path(config.train.output)).networks["convnet"].get_weights() for config in (killed, undisturbed)
+        load_model(Path(config.train.output)).networks[kind].get_weights() for config in (killed, undisturbed)
     )
     for weight, other in zip(weights, others, strict=True):
         np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-5)
@@ -284,8 +285,20 @@ def test_a_template_goes_by_id_slug_or_name(trained: Config, name: str) -> None:
 
 
 def test_an_unknown_template_is_answered_with_the_nearest(trained: Config) -> None:
-    with pytest.raises(MemeloomError, match=r"unknown template 'one-dos-not-simpl'; .*: One Does Not Simply"):
+    with pytest.raises(
+        MemeloomError, match=r"unknown template 'one-dos-not-simpl'; .*: One Does Not Simply; .* generate\.boxes"
+    ):
         generate_captions(generating(trained, templates=("doge", "one-dos-not-simpl")), Silent())
+
+
+def test_a_template_that_is_named_twice_is_written_for_once(trained: Config) -> None:
+    made = generate_captions(generating(trained, templates=("doge", "8072285"), method="greedy"), Silent())
+    assert [caption.template_id for caption in made] == ["8072285"]
+
+
+def test_told_how_many_boxes_it_writes_for_a_template_that_it_never_learned(trained: Config) -> None:
+    made = generate_captions(generating(trained, templates=("New One", "doge"), boxes=4, captions=1), Silent())
+    assert [(caption.template_name, len(caption.boxes)) for caption in made] == [("New One", 4), ("Doge", 4)]
 
 
 def test_captions_begin_with_the_start_text(trained: Config) -> None:

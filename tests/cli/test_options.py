@@ -1,0 +1,51 @@
+"""What is typed as a command's option is a value, and no YAML; what stands behind --set is YAML."""
+
+import pytest
+from click.testing import CliRunner
+
+from cli.main import cli
+from configs.errors import ConfigError
+from configs.load import load_config
+from configs.schema import Config, Generate
+
+STRANGE = ["😀 hi", "pay ${me}", "pay ${NAMED}", "null", "[a, b", "12", "a: b #c", '"', "\\u0041", "\x7f\x85\ufeff"]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Generate]:
+    """What the calls of `memeloom generate` asked for."""
+    wishes: list[Generate] = []
+
+    def show(config: Config, *, as_json: bool) -> None:
+        wishes.append(config.generate)
+
+    monkeypatch.setattr("cli.generate.show_and_draw", show)
+    monkeypatch.setenv("NAMED", "a secret")
+    return wishes
+
+
+@pytest.mark.parametrize("text", STRANGE)
+def test_texts_arrive_as_they_were_typed(asked: list[Generate], text: str) -> None:
+    arguments = ["generate", text, "more", "--start", text, "--model", f"models/{text}"]
+    assert CliRunner().invoke(cli, arguments, catch_exceptions=False).exit_code == 0
+    assert asked[0].templates == (text, "more")
+    assert (asked[0].start, asked[0].model) == (text, f"models/{text}")
+
+
+def test_options_go_before_set_and_what_is_not_typed_is_left_to_it(asked: list[Generate]) -> None:
+    settings = ["-s", "generate.start=${NAMED}", "-s", "generate.captions=7", "-s", "generate.templates=[doge]"]
+    CliRunner().invoke(cli, [*settings, "generate", "--captions", "2", "--no-safe"], catch_exceptions=False)
+    assert (asked[0].captions, asked[0].safe) == (2, False)
+    assert (asked[0].start, asked[0].templates) == ("a secret", ("doge",))
+
+
+def test_a_reference_that_an_option_replaces_need_not_be_set() -> None:
+    config = load_config(None, ["generate.start=${me}"], {}, {"generate.start": "${you}"})
+    assert config.generate.start == "${you}"
+
+
+def test_an_option_that_cannot_be_is_said_in_a_line() -> None:
+    with pytest.raises(ConfigError, match=r"^command line: generate\.captions: Input should be greater than 0$"):
+        load_config(None, [], {}, {"generate.captions": 0})
+    with pytest.raises(ConfigError, match=r"^command line: unknown key generate\.capshun; did you mean"):
+        load_config(None, [], {}, {"generate.capshun": 1})
