@@ -292,8 +292,10 @@ class _Build:
         """What one should know who chose these files."""
         if tensorflow_reads(self._settings.format, self._settings.compression):
             return {}
+        if not FORMATS[self._settings.format].counted:
+            return {"mind": "records were counted and not written: there is nothing to train on"}
         packed = f" packed with {self._settings.compression}" if self._settings.format == "tfrecord" else ""
-        return {"mind": f"TensorFlow, and so `memeloom train`, cannot read {self._settings.format}{packed}"}
+        return {"mind": f"TensorFlow itself cannot read {self._settings.format}{packed}; `memeloom train` can"}
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:

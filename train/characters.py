@@ -75,7 +75,8 @@ class Alphabet:
 
     def fitting(self, text: str) -> str:
         """`text` in lower case, if there are no other letters."""
-        return text if any(character.isupper() for character in self.characters) else text.lower()
+        # Some capitals, such as mathematical ones, are in no lower case: they say nothing about the others.
+        return text if any(character != character.lower() for character in self.characters) else text.lower()
 
     def prefixes(self, template_ids: Sequence[str], boxes: int) -> NDArray[np.uint16]:
         """The prefix of every template and box: shape (templates, boxes, PREFIX_WIDTH), padded on the left."""

@@ -16,9 +16,14 @@ def lookup(content: Mapping[str, Any], default: Any) -> Any:
 
 
 def template_names(templates: Sequence[DatasetTemplate]) -> dict[str, str]:
-    """The ids of templates by id, slug and name, case folded; the most frequent one wins a name that several have."""
+    """The ids of templates by id, slug and name, in lower case; the most frequent one wins a name that several have.
+
+    Graphs look up what `tf.strings.lower` makes of a name, which leaves ß as it is. The case folded name is there, too,
+    for STRASSE is Straße.
+    """
     return {
-        getattr(template, known_as).casefold(): template.id
+        fold(getattr(template, known_as)): template.id
         for known_as in ("name", "slug", "id")
+        for fold in (str.casefold, str.lower)
         for template in reversed(templates)
     }

@@ -68,5 +68,5 @@ def check_readable(name: FormatName) -> None:
 
 
 def tensorflow_reads(format_name: FormatName, compression: str) -> bool:
-    """Whether TensorFlow, and so `memeloom train`, can read such files."""
+    """Whether TensorFlow can read such files."""
     return format_name == "tfrecord" and compression in ("none", "gzip")

@@ -46,3 +46,16 @@ def test_prefixes_end_at_the_same_place_whatever_their_length() -> None:
     assert Alphabet.of("a").decode(table[1, 11]) == prefix("doge", 11)
     assert table[0, 3, 0] == 0
     assert table[1, 11].all()
+
+
+@pytest.mark.parametrize(
+    ("characters", "fitting"),
+    [
+        ("hi 𝐀", "hi 𝐀"),  # a capital that has no lower case
+        ("hi H", "HI 𝐀"),
+        ("hi ǅ", "HI 𝐀"),  # neither upper nor lower case, but there is a lower one
+        ("hi ß2", "hi 𝐀"),
+    ],
+)
+def test_texts_become_lower_case_if_no_character_known_has_another(characters: str, fitting: str) -> None:
+    assert Alphabet.of(characters).fitting("HI 𝐀") == fitting

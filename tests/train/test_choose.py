@@ -45,8 +45,9 @@ def test_a_temperature_is_a_power_of_the_probabilities(temperature: float) -> No
     assert shares(by_sampling(temperature)) == pytest.approx((powers / powers.sum()).tolist(), abs=0.005)
 
 
-def test_a_temperature_near_nought_takes_the_best() -> None:
-    assert shares(by_sampling(1e-3)) == [0, 1, 0, 0]
+@pytest.mark.parametrize("temperature", [1e-3, 1e-307, 1e-310, 5e-324])
+def test_a_temperature_near_nought_takes_the_best(temperature: float) -> None:
+    assert shares(by_sampling(temperature)) == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize(("k", "expected"), [(1, [0, 1, 0, 0]), (2, [0, 5 / 8, 0, 3 / 8]), (9, SCORES.tolist())])

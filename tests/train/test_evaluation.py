@@ -1,9 +1,12 @@
 """Models are judged by captions that they never saw, in figures that a hand can check, and the reports tell them."""
 
+import fcntl
 import json
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,18 +18,24 @@ from click.testing import CliRunner
 from cli.main import cli
 from configs.errors import MemeloomError
 from configs.load import load_config
+from configs.outputs import write_text
 from configs.progress import Silent
 from configs.schema import Config
-from dataset.manifest import Manifest
+from dataset.manifest import Manifest, read_manifest
 from tests.html_page import Page
 from train.characters import Alphabet
+from train.contract import Captioner, KindName
 from train.convnet.model import ConvnetCaptioner
 from train.convnet.network import build_convnet
+from train.evaluation.findings import Findings, ModelFindings, Trained
 from train.evaluation.held_out import Seen, read_held_out, rows_of
-from train.evaluation.likelihood import UNICODE_CHARACTERS, Scores, figures
+from train.evaluation.leaderboard import add_to_leaderboard
+from train.evaluation.likelihood import UNICODE_CHARACTERS, Likelihood, Scores, figures
 from train.evaluation.stage import evaluate_models
 from train.evaluation.sweep import measured, real_captions, written_captions
-from train.model_folder import NotAModel, write_model
+from train.kinds import open_kind
+from train.model_folder import NotAModel, load_model, write_model
+from train.open_dataset import open_dataset
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
@@ -78,7 +87,7 @@ def blind_model(manifest: Manifest, weights: Mapping[str, float], separator: str
     return ConvnetCaptioner(network, alphabet, manifest.templates, separator)
 
 
-def keep_model(folder: Path, model: ConvnetCaptioner, **metrics: Any) -> None:
+def keep_model(folder: Path, model: Captioner, **metrics: Any) -> None:
     write_model(folder, model, metrics, load_config(None, (), {}))
 
 
@@ -107,6 +116,24 @@ def found_in(folder: Path) -> dict[str, Any]:
 
 def page_of(folder: Path) -> Page:
     return Page((folder / "report" / "report.html").read_text())
+
+
+class Meanwhile(Silent):
+    """Something else happens when a phase begins."""
+
+    def __init__(self, phase: str, happens: Callable[[], object]) -> None:
+        self._phase, self._happens = phase, happens
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        if stage == self._phase:
+            self._happens()
+
+
+def findings_of(name: str, found: Likelihood) -> Findings:
+    """What an evaluation of one model says that wrote nothing."""
+    trained = Trained(seconds=60, device="CPU", backend="jax", dataset=None, commit=None)
+    model = ModelFindings(name, name, "causal", "character", 1000, trained, found, {})
+    return Findings("dataset", "0123456789ab", "test", 8, 100, 2, 1, "unknown", None, (model,))
 
 
 def test_the_figures_of_a_blind_model_are_those_of_its_belief(compared: Path) -> None:
@@ -176,6 +203,17 @@ def test_a_model_that_is_always_a_little_worse_is_surely_behind(tmp_path: Path, 
     assert behind is not None
     bits = 0.01 / math.log(2)
     assert (behind.low, behind.value, behind.high) == pytest.approx((bits, bits, bits))
+
+
+def test_a_perplexity_beyond_all_floats_is_infinite_and_null_in_json(tmp_path: Path, data: Manifest) -> None:
+    scores, held = coins(500), read_held_out(tmp_path / "dataset", "test", None, 1)
+    scores = replace(scores, nats=scores.nats + 710)
+    found = figures(scores, scores, held, seed=1)
+    assert found.perplexity_per_token == found.perplexity_per_character == math.inf
+    assert found.bits_per_character.value > 1000
+    told = json.loads(json.dumps(findings_of("hopeless", found).as_json(), allow_nan=False))
+    assert told["models"][0]["likelihood"]["perplexity_per_token"] is None
+    assert told["models"][0]["likelihood"]["perplexity_per_character"] is None
 
 
 def test_what_a_model_does_not_know_is_spelled_and_costs_more_than_knowing_it(tmp_path: Path, data: Manifest) -> None:
@@ -301,6 +339,81 @@ def test_the_same_evaluation_finds_the_same(compared: Path) -> None:
     assert (compared / "board.md").read_text() == rows
 
 
+def test_kinds_of_models_are_judged_side_by_side_in_one_report(
+    tmp_path: Path, data: Manifest, toy: Callable[..., Config]
+) -> None:
+    small: dict[KindName, dict[str, Any]] = {
+        "convnet": {"convnet__filters": 4},
+        "causal": {"causal__units": 8, "causal__hidden": 8, "causal__table_bits": 8, "causal__table_width": 4},
+    }
+    for kind, changes in small.items():
+        config = toy(tmp_path, model=kind, **changes)
+        model = open_kind(kind).lesson(config.train, open_dataset(tmp_path / "dataset"), Silent()).captioner
+        keep_model(tmp_path / f"my-{kind}", model)
+    found = evaluated(tmp_path, [f"my-{kind}" for kind in small], leaderboard=tmp_path / "board.md")
+    assert {(model["name"], model["kind"]) for model in found["models"]} == {(f"my-{kind}", kind) for kind in small}
+    said = "".join(TEXTS)
+    blind = math.log2(data.characters)
+    page, text = page_of(tmp_path).text, (tmp_path / "report" / "report.md").read_text()
+    for model, row in zip(found["models"], board(tmp_path), strict=True):
+        likelihood = model["likelihood"]
+        bits = likelihood["bits_per_character"]["value"]
+        assert (likelihood["characters"], likelihood["unknown_characters"]) == (len(said), 0)
+        # Nobody trained them: each guesses among all characters.
+        assert bits == pytest.approx(blind, abs=1)
+        assert row[:2] == [model["name"], model["kind"]]
+        assert row[3] == f"{bits:.4f}"
+        for report in (page, text):
+            assert f"{bits:.3f} (" in report
+        assert [each["captions"] for each in model["sweep"]] == [6, 6]
+
+
+def test_a_training_that_goes_on_changes_nothing_of_what_is_told(tmp_path: Path, data: Manifest) -> None:
+    told = {"device": "a card", "backend": "jax", "commit": "abc1234", "dataset": data.digest}
+    keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)), train_seconds=60, **told)
+    goes_on = Meanwhile(
+        "judge model",
+        lambda: keep_model(tmp_path / "model", blind_model(data, dict.fromkeys(shares(TEXTS), 1.0)), train_seconds=120),
+    )
+    evaluate_models(settings(tmp_path, ["model"], written=0), goes_on)
+    (model,) = found_in(tmp_path)["models"]
+    assert model["trained"] == {"seconds": 60, **told}
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_refused(
+    tmp_path: Path, data: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)), train_seconds=60)
+
+    def slowly(folder: Path) -> Any:
+        model = load_model(folder)
+        keep_model(folder, model, train_seconds=120)
+        return model
+
+    monkeypatch.setattr("train.evaluation.stage.load_model", slowly)
+    with pytest.raises(MemeloomError, match=r"model: another model was written there while it was read"):
+        evaluated(tmp_path, ["model"], written=0)
+
+
+@pytest.mark.parametrize(
+    "train",
+    [TRAIN[::-1], [("new", boxes) for _, boxes in TRAIN], TRAIN[:30]],
+    ids=["other captions", "another template", "fewer files"],
+)
+def test_a_dataset_that_is_replaced_meanwhile_is_refused(
+    tmp_path: Path, data: Manifest, write_dataset: WriteDataset, train: Rows
+) -> None:
+    keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)))
+
+    def build() -> None:
+        write_dataset(tmp_path / "building", {"train": train, "test": TEST})
+        (tmp_path / "dataset").rename(tmp_path / "former")
+        (tmp_path / "building").rename(tmp_path / "dataset")
+
+    with pytest.raises(MemeloomError, match=r"dataset: another dataset was written there while it was read"):
+        evaluate_models(settings(tmp_path, ["model"]), Meanwhile("compare with training", build))
+
+
 def test_the_page_has_three_charts_with_a_line_a_model_and_one_for_people(compared: Path) -> None:
     classes = Counter(path.get("class") for path in page_of(compared).of("path"))
     charts, key = 3, 1
@@ -387,14 +500,46 @@ def test_the_leaderboard_keeps_what_else_stands_on_its_page_and_replaces_rows(co
         ("{page}| a | row | of | strangers |\n", r"board\.md: line \d+ is no row of the leaderboard"),
     ],
 )
-def test_a_page_that_is_no_leaderboard_is_left_alone(compared: Path, tmp_path: Path, text: str, said: str) -> None:
+def test_a_page_that_is_no_leaderboard_is_left_alone_and_told_before_any_work(
+    compared: Path, tmp_path: Path, text: str, said: str
+) -> None:
     path = tmp_path / "board.md"
     text = text.replace("{page}", (compared / "board.md").read_text())
     path.write_text(text)
-    config = settings(compared, ["flat"], written=0, captions=2, output=tmp_path / "report", leaderboard=path)
+    # Were it looked at later, the missing model would be what is told.
+    config = settings(compared, ["nowhere"], leaderboard=path)
     with pytest.raises(MemeloomError, match=said):
         evaluate_models(config, Silent())
+    held = read_held_out(compared / "dataset", "test", None, 1)
+    with pytest.raises(MemeloomError, match=said):
+        add_to_leaderboard(path, findings_of("late", figures(coins(8), coins(8), held, seed=1)))
     assert path.read_text() == text
+
+
+def test_evaluations_that_end_together_lose_no_row(
+    compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(path: Path, text: str) -> None:
+        time.sleep(0.1)
+        write_text(path, text)
+
+    monkeypatch.setattr("train.evaluation.leaderboard.write_text", slowly)
+    found = figures(coins(8), coins(8), read_held_out(compared / "dataset", "test", None, 1), seed=1)
+    names = [f"model-{n}" for n in range(4)]
+    with ThreadPoolExecutor(len(names)) as evaluations:
+        list(evaluations.map(lambda name: add_to_leaderboard(tmp_path / "board.md", findings_of(name, found)), names))
+    assert sorted(row[0] for row in board(tmp_path)) == names
+
+
+def test_a_leaderboard_that_somebody_keeps_is_not_waited_for_forever(
+    compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("train.evaluation.leaderboard._PATIENCE_SECONDS", 0.1)
+    config = settings(compared, ["flat"], leaderboard=tmp_path / "board.md")
+    with (tmp_path / ".board.md.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(MemeloomError, match=r"board\.md: another evaluation has been writing it"):
+            evaluate_models(config, Silent())
 
 
 def test_a_model_that_learned_from_another_dataset_is_told(compared: Path) -> None:
@@ -425,3 +570,15 @@ def test_the_command_takes_folders_and_tells_where_the_report_is(compared: Path,
     assert "report.html" in result.output
     assert "fewest bits per character first" in result.output
     assert found_in(tmp_path)["captions"] == 4
+
+
+def test_the_command_takes_names_as_they_are_typed(compared: Path, tmp_path: Path) -> None:
+    folder, page = tmp_path / "😀 ${me}", tmp_path / "${you}.md"
+    keep_model(folder, blind_model(read_manifest(compared / "dataset"), shares(TEXTS)))
+    options = ["--dataset", str(compared / "dataset"), "--output", str(tmp_path / "report"), "--written", "0"]
+    result = CliRunner().invoke(
+        cli, ["--set", f"runs={tmp_path / 'runs'}", "evaluate", str(folder), *options, "--leaderboard", str(page)]
+    )
+    assert result.exit_code == 0, result.output
+    assert found_in(tmp_path)["models"][0]["name"] == folder.name
+    assert "| 😀 " in page.read_text()

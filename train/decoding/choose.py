@@ -38,8 +38,11 @@ def by_sampling(temperature: float = 1.0, *, top_k: int | None = None, top_p: fl
     """
 
     def choose(scores: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.int64]:
-        scaled = scores.astype(np.float64) / temperature
-        weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+        below = scores.astype(np.float64)
+        below -= below.max(axis=1, keepdims=True)
+        # A temperature of nearly nought divides all but the best to -inf, which is what it asks for.
+        with np.errstate(over="ignore"):
+            weights = np.exp(below / temperature)
         if top_k is not None and top_k < weights.shape[1]:
             # By rank, not by weight: of tokens that are equally likely no more than `top_k` are left.
             unlikely = np.argpartition(-weights, top_k - 1, axis=1)[:, top_k:]

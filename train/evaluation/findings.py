@@ -1,5 +1,6 @@
 """All that an evaluation found, as it stands in `metrics.json` and as the reports show it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from train.evaluation.likelihood import Likelihood
 from train.evaluation.sweep import SheafFigures
 
 _VERSION = 1
+_PERPLEXITIES = ("perplexity_per_token", "perplexity_per_character")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,14 @@ class Findings:
     models: tuple[ModelFindings, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """For `metrics.json`; temperatures are numbers in a list, for JSON has no numbers as keys."""
+        """For `metrics.json`.
+
+        Temperatures are numbers in a list, for JSON has no numbers as keys; infinite perplexities are null, for it has
+        none of those.
+        """
         found = asdict(self)
         for model in found["models"]:
+            likelihood = model["likelihood"]
+            likelihood |= {name: None for name in _PERPLEXITIES if math.isinf(likelihood[name])}
             model["sweep"] = [{"temperature": at, **figures} for at, figures in model["sweep"].items()]
         return {"version": _VERSION, **found}

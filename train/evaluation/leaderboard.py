@@ -3,9 +3,12 @@
 A model is the same as another if name, kind, dataset and split are: its row is replaced.
 """
 
+import fcntl
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from configs.errors import MemeloomError
 from configs.outputs import write_text
@@ -18,6 +21,8 @@ _HEAD: Final = (
 )  # fmt: skip
 _KEY: Final = tuple(_HEAD.index(name) for name in ("model", "kind", "dataset", "split"))
 _BITS: Final = _HEAD.index("bits/char")
+# Who has the page needs milliseconds.
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 30.0, 0.02
 _BEGIN: Final = f"| {' | '.join(_HEAD)} |"
 _ABOUT: Final = """# Leaderboard
 
@@ -29,17 +34,56 @@ at `commit`. `memeloom evaluate MODEL --leaderboard docs/leaderboard.md` adds a 
 """
 
 
+def check_leaderboard(path: Path) -> None:
+    """See that `add_to_leaderboard` can do its work at `path`.
+
+    Raises:
+        MemeloomError: the page holds no such table, or a row that cannot be read; or its folder cannot be written.
+    """
+    with _alone(path):
+        _read(path)
+
+
 def add_to_leaderboard(path: Path, findings: Findings) -> None:
     """Add the models of `findings` to the page at `path`, or replace their rows; a page that is not there is made.
 
+    Several may add to one page at the same time: each waits for the others.
+
     Raises:
-        MemeloomError: the page holds no such table, or a row that cannot be read.
+        MemeloomError: the page holds no such table, or a row that cannot be read; or it cannot be written.
     """
-    before, rows, after = _read(path)
-    held = {_key(row): row for row in rows}
-    held |= {_key(row): row for row in _rows(findings)}
-    ordered = sorted(held.values(), key=lambda row: (float(row[_BITS]), row))
-    write_text(path, f"{before}{_table(ordered)}\n{after}")
+    with _alone(path):
+        before, rows, after = _read(path)
+        held = {_key(row): row for row in rows}
+        held |= {_key(row): row for row in _rows(findings)}
+        ordered = sorted(held.values(), key=lambda row: (float(row[_BITS]), row))
+        write_text(path, f"{before}{_table(ordered)}\n{after}")
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the right to change the page at `path`; the system takes it back when the process dies."""
+    lock_path = path.parent / f".{path.name}.lock"
+    try:
+        lock_path.parent.mkdir(parents=True, exist_ok=True)
+        lock = lock_path.open("w")
+    except OSError as error:
+        raise MemeloomError(f"cannot write {lock_path}: {error.strerror or error}") from error
+    with lock:
+        patience_ends = time.monotonic() + _PATIENCE_SECONDS
+        while not _taken(lock):
+            if time.monotonic() > patience_ends:
+                raise MemeloomError(f"{path}: another evaluation has been writing it for {_PATIENCE_SECONDS:.0f} s")
+            time.sleep(_PAUSE_SECONDS)
+        yield
+
+
+def _taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _rows(findings: Findings) -> Iterator[tuple[str, ...]]:

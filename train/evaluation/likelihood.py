@@ -69,7 +69,8 @@ class Likelihood:
 
     accuracy: share of tokens that were its first choice. loss_per_token: natural. worst, best: templates by bits per
     character, the most telling first. behind_best: by how many bits per character it is behind the best model of the
-    report, both judged by the same samples of captions; None for that one.
+    report, both judged by the same samples of captions; None for that one. perplexity_…: infinite where no float is as
+    large.
     """
 
     captions: int
@@ -124,8 +125,8 @@ def figures(scores: Scores, best: Scores, held: HeldOut, seed: int) -> Likelihoo
         bits_per_character=_interval(_bits(scores), bits),
         behind_best=behind,
         loss_per_token=float(nats / tokens),
-        perplexity_per_token=math.exp(nats / tokens),
-        perplexity_per_character=math.exp(nats / characters),
+        perplexity_per_token=_perplexity(nats / tokens),
+        perplexity_per_character=_perplexity(nats / characters),
         best=by_template[: len(by_template) // 2][:5],
         worst=by_template[::-1][: len(by_template) // 2][:5],
         seconds=scores.seconds,
@@ -139,6 +140,13 @@ def best_of(scores: list[Scores]) -> Scores:
 
 def _bits(scores: Scores) -> float:
     return float(scores.nats.sum() / scores.characters.sum() / math.log(2))
+
+
+def _perplexity(nats: float) -> float:
+    try:
+        return math.exp(nats)
+    except OverflowError:
+        return math.inf
 
 
 def _spelled(captions: Captions, unknown: NDArray[np.int64], known: int) -> NDArray[np.float64]:

@@ -18,19 +18,22 @@ from configs.schema import Config, Evaluate
 from train.contract import Captioner
 from train.evaluation.findings import Findings, ModelFindings, Trained
 from train.evaluation.held_out import HeldOut, read_held_out
-from train.evaluation.leaderboard import add_to_leaderboard
+from train.evaluation.leaderboard import add_to_leaderboard, check_leaderboard
 from train.evaluation.likelihood import Scores, best_of, figures, judged
 from train.evaluation.page import PAGE, render_page
 from train.evaluation.sweep import Sheaf, SheafFigures, measured, real_captions, written_captions
 from train.evaluation.text import REPORT, render_text
-from train.model_folder import load_model
+from train.model_folder import load_model, read_card
 
 METRICS = "metrics.json"
 
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """What a model said: the scores of the captions, and a sheaf a temperature. The model itself is let go."""
+    """What a model said: the scores of the captions, and a sheaf a temperature. The model itself is let go.
+
+    trained: how the weights that said it came to be.
+    """
 
     name: str
     folder: Path
@@ -39,6 +42,7 @@ class _Heard:
     parameters: int
     scores: Scores
     sheaves: Mapping[float, Sheaf]
+    trained: Trained
 
 
 def evaluate_models(config: Config, progress: Progress) -> Summary:
@@ -49,14 +53,17 @@ def evaluate_models(config: Config, progress: Progress) -> Summary:
     Raises:
         NotADataset, DamagedRecords: no dataset, or a damaged one.
         NotAModel: no model in one of the folders, or a damaged one.
-        MemeloomError: no models named, no captions held out, a likelihood that is not a number, or a file that is
-            no leaderboard.
+        MemeloomError: no models named, no captions held out, a likelihood that is not a number, a file that is no
+            leaderboard, or a dataset or a model that was replaced while it was read.
     """
     began = time.perf_counter()
     wishes = config.evaluate
     folders = [Path(folder) for folder in dict.fromkeys(wishes.models)]
     if not folders:
         raise MemeloomError("no models to evaluate: name their folders, or set evaluate.models")
+    if wishes.leaderboard is not None:
+        # What is wrong with it shows before hours of work.
+        check_leaderboard(Path(wishes.leaderboard))
     held = read_held_out(Path(wishes.dataset), wishes.split, wishes.captions, wishes.seed)
     real = real_captions(held, wishes.written, wishes.seed)
     seconds = {"read": time.perf_counter() - began}
@@ -89,7 +96,7 @@ def evaluate_models(config: Config, progress: Progress) -> Summary:
 def _hear(config: Config, folder: Path, name: str, held: HeldOut, real: Sheaf, progress: Progress) -> _Heard:
     """Let the model in `folder` judge and write."""
     wishes = config.evaluate
-    model = load_model(folder)
+    model, trained = _loaded(folder)
     progress.start(f"judge {name}", len(held.captions), "captions")
     scores = judged(model, held, progress.advance)
     progress.finish()
@@ -103,7 +110,7 @@ def _hear(config: Config, folder: Path, name: str, held: HeldOut, real: Sheaf, p
             sheaves[temperature] = written_captions(model, held.templates, real, temperature, most, wishes.seed)
             progress.advance(len(real.captions))
         progress.finish()
-    return _Heard(name, folder, model.kind, model.unit, _parameters(model), scores, sheaves)
+    return _Heard(name, folder, model.kind, model.unit, _parameters(model), scores, sheaves, trained)
 
 
 def _compared(held: HeldOut, real: Sheaf, heard: Sequence[_Heard], progress: Progress) -> Iterator[SheafFigures]:
@@ -127,7 +134,7 @@ def _findings(wishes: Evaluate, held: HeldOut, heard: Sequence[_Heard], found: I
             kind=each.kind,
             unit=each.unit,
             parameters=each.parameters,
-            trained=_trained(each.folder),
+            trained=each.trained,
             likelihood=figures(each.scores, best, held, wishes.seed),
             sweep=dict(zip(each.sheaves, islice(found, len(each.sheaves)), strict=True)),
         )
@@ -170,8 +177,16 @@ def _parameters(model: Captioner) -> int:
     return sum(int(network.count_params()) for network in model.networks.values())
 
 
+def _loaded(folder: Path) -> tuple[Captioner, Trained]:
+    """The model in `folder`, and what its training left in its metrics: both of one epoch, for that may go on there."""
+    card = read_card(folder)
+    model, trained = load_model(folder), _trained(folder)
+    if read_card(folder) != card:
+        raise MemeloomError(f"{folder}: another model was written there while it was read; evaluate again")
+    return model, trained
+
+
 def _trained(folder: Path) -> Trained:
-    """What the training left in the model's own metrics, whose bytes were checked when the model was loaded."""
     metrics: Mapping[str, Any] = json.loads((folder / METRICS).read_text(encoding="utf-8"))
     device, count = metrics.get("device"), metrics.get("devices", 1)
     return Trained(
