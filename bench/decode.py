@@ -2,7 +2,8 @@
 
 python -m bench.decode [--seconds 10]
 
-The models are new, of the default settings: how fast they write does not depend on what they learned. A caption is
+The models are new, of the default settings, `causal` also of those that `bench.train` learns: how fast they write does
+not depend on what they learned. A caption is
 as long as real ones are in the mean, because it ends at that length. Wall time, and beside it the processor's, which is
 what counts on a machine that others use too.
 """
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.rows import Row
+from bench.train import NETWORK
 from configs.load import load_config
 from configs.progress import Silent
 from configs.schema import Train
@@ -60,6 +62,7 @@ def main() -> None:
     for row in (
         *_convnet(settings, options.seconds),
         *_causal(settings, options.seconds),
+        *_causal(load_config(None, NETWORK).train, options.seconds),
         _pictures(settings, options.seconds),
     ):
         table.add_row(*row.cells, end_section=row.met is not None)
@@ -95,12 +98,13 @@ def _causal(settings: Train, seconds: float) -> Iterator[Row]:
     said: dict[str, Any] = {"templates": templates, "separator": "|"}
     dataset = Dataset(Path(), Manifest.model_construct(**said), alphabet, captions, captions)
     model = open_kind("causal").lesson(settings, dataset, Silent()).captioner
+    what = f"causal, {settings.causal.layers} x {settings.causal.units}"
     alone = _timed(_writer(model, 1, by_sampling()), seconds)
-    yield Row("causal", "sampling, one caption", _spread(alone), "p50 ≤ 60 ms", _p50(alone) <= 60)
+    yield Row(what, "sampling, one caption", _spread(alone), "p50 ≤ 60 ms", _p50(alone) <= 60)
     together = _timed(_writer(model, _BATCH, by_sampling()), seconds)
     rate = _BATCH / float(np.mean(together[0]))
     yield Row(
-        "causal", f"sampling, {_BATCH} at once", _rates(together, _BATCH, "captions"), "≥ 100 captions/s", rate >= 100
+        what, f"sampling, {_BATCH} at once", _rates(together, _BATCH, "captions"), "≥ 100 captions/s", rate >= 100
     )
 
 

@@ -1,14 +1,14 @@
 """The conv net and `causal` on one GPU, on JAX, each for some minutes: one table. `bench/gpu.sh` calls it.
 
 It trains as `memeloom train` does, and reads what that leaves in `history.jsonl`; the clock of "seconds until" is the
-time of training steps, without validation. Without a GPU, or with --small, it says so: the figures are of no use then
-but to see that everything runs.
+time of training steps, compiling the first of them included, validation not. All of it ends before --minutes are over:
+what compiling and reading take is lost to the second model. Without a GPU, or with --small, it says so: the figures are
+of no use then but to see that everything runs. Exit code 1: a model was left out.
 """
 
 import argparse
 import contextlib
 import json
-import math
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -21,6 +21,7 @@ from rich.table import Table
 from configs.errors import MemeloomError
 from configs.load import load_config
 from configs.progress import Silent
+from configs.schema import Convnet
 from train.backend import ACCELERATED, BACKEND, keras
 from train.convnet.network import build_convnet
 from train.fit import Interrupted, train_model
@@ -29,7 +30,7 @@ from train.fit import Interrupted, train_model
 ARTICLE = 0.6055
 # Dense bf16 multiply-adds count twice; from NVIDIA's data sheets, in FLOP/s.
 _PEAKS = {"H200": 989e12, "H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12}
-_FILTERS, _SMALL_FILTERS, _LENGTH, _EMBEDDING = 1024, 32, 128, 16
+_FILTERS, _SMALL_FILTERS = 1024, 32
 
 
 class Run(NamedTuple):
@@ -59,15 +60,15 @@ class Run(NamedTuple):
 
 
 class _Deadline(Silent):
-    """Ends a training as ctrl-C would, so many seconds after its first step."""
+    """Ends a training as ctrl-C would, so many seconds after its first step, or at `latest` if that is sooner."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._end = seconds, math.inf
+    def __init__(self, seconds: float, latest: float) -> None:
+        self._seconds, self._end = seconds, latest
 
     def start(self, stage: str, total: int | None, unit: str) -> None:  # noqa: ARG002  (as Progress)
         """The clock starts when everything is compiled."""
         if stage == "train":
-            self._end = time.monotonic() + self._seconds
+            self._end = min(self._end, time.monotonic() + self._seconds)
 
     def advance(self, n: int = 1, **counts: int) -> None:  # noqa: ARG002  (as Progress)
         """Raises KeyboardInterrupt when the time is over."""
@@ -80,33 +81,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", type=Path, default=Path(".gpu/dataset"), help="a dataset of captions")
     parser.add_argument("--seconds", type=float, help="for each of the two models (210; small: 25)")
+    parser.add_argument("--minutes", type=float, default=8, help="for everything (8)")
     parser.add_argument("--batch", type=int, help="prefixes a step of the conv net (2,048; small: 64)")
     parser.add_argument("--small", action="store_true", help="32 filters and short epochs, for a CPU")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting: train.causal.units=512"
     )
     options = parser.parse_args()
+    began = time.monotonic()
     seconds = options.seconds or (25 if options.small else 210)
     console = Console(width=120)
     card = _card()
     console.print(f"device: {card}; Keras {keras.__version__} on {BACKEND}; {seconds:.0f} s for each model")
     if options.small or not ACCELERATED:
         console.print("NOT a measurement of a GPU: small models" if options.small else "NOT a measurement: no GPU here")
-    runs: dict[str, Run] = {}
+    models, runs = _settings(options), dict[str, Run]()
     with tempfile.TemporaryDirectory() as scratch:
-        for model, settings in _settings(options).items():
+        for model, settings in models.items():
             try:
-                runs[model] = _trained(model, settings, options, Path(scratch) / model, seconds)
+                deadline = _Deadline(seconds, began + 60 * options.minutes)
+                runs[model] = _trained(model, settings, options, Path(scratch) / model, deadline)
             except (MemeloomError, ModuleNotFoundError) as error:
                 console.print(f"{model}: left out: {error}")
-    filters = _SMALL_FILTERS if options.small else _FILTERS
+    own = load_config(None, [*models["convnet"], *options.set], {}).train.convnet
     table = Table(title="one device, JAX", title_justify="left", show_header=False)
-    for what, figure in _figures(runs, card, filters):
+    for what, figure in _figures(runs, card, own):
         table.add_row(what, figure)
+    table.add_row("all of it, minutes", f"{(time.monotonic() - began) / 60:.1f}")
     console.print(table)
     for model, run in runs.items():
         for sample in run.rows[-1]["samples"] if run.rows else ():
             console.print(f"{model}: {sample}", markup=False, highlight=False)
+    if len(runs) < len(models):
+        raise SystemExit(1)
 
 
 def _card() -> str:
@@ -123,8 +130,6 @@ def _settings(options: argparse.Namespace) -> dict[str, list[str]]:
         "convnet": [
             f"train.convnet.filters={_SMALL_FILTERS if options.small else _FILTERS}",
             f"train.convnet.batch={options.batch or (64 if options.small else 2048)}",
-            f"train.convnet.sequence_length={_LENGTH}",
-            f"train.convnet.embedding={_EMBEDDING}",
             f"train.steps_per_epoch={convnet_epoch}",
             *precision,
         ],
@@ -132,7 +137,7 @@ def _settings(options: argparse.Namespace) -> dict[str, list[str]]:
     }
 
 
-def _trained(model: str, settings: list[str], options: argparse.Namespace, output: Path, seconds: float) -> Run:
+def _trained(model: str, settings: list[str], options: argparse.Namespace, output: Path, deadline: _Deadline) -> Run:
     more = [
         f"train.model={model}",
         f"train.dataset={options.dataset}",
@@ -144,7 +149,7 @@ def _trained(model: str, settings: list[str], options: argparse.Namespace, outpu
     ]
     config = load_config(None, [*more, *settings, *options.set], {})
     with contextlib.suppress(Interrupted):
-        train_model(config, _Deadline(seconds))
+        train_model(config, deadline)
     lines = output / "history.jsonl"
     rows = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
     unit = (
@@ -153,19 +158,19 @@ def _trained(model: str, settings: list[str], options: argparse.Namespace, outpu
     return Run(rows, unit)
 
 
-def _figures(runs: Mapping[str, Run], card: str, filters: int) -> Iterator[tuple[str, str]]:
+def _figures(runs: Mapping[str, Run], card: str, own: Convnet) -> Iterator[tuple[str, str]]:
     for model, run in runs.items():
         yield f"{model}, {run.unit or 'no epoch was completed'} a second", f"{run.rate:,.0f}"
         yield f"{model}, share of time without a batch", f"{_waiting(run):.1%}"
         yield f"{model}, best validation accuracy", f"{run.best:.4f} after {len(run.rows)} epochs"
     if convnet := runs.get("convnet"):
-        flops = training_flops(build_convnet(70, filters=filters, embedding=_EMBEDDING, sequence_length=_LENGTH,
-                                             dropout=0.25, seed=1))  # fmt: skip
+        flops = training_flops(build_convnet(70, filters=own.filters, embedding=own.embedding,
+                                             sequence_length=own.sequence_length, dropout=0, seed=1))  # fmt: skip
         peak = next((figure for name, figure in _PEAKS.items() if name in card), None)
         share = (
             f"{convnet.rate * flops / peak:.1%} of {peak / 1e12:,.0f} TFLOP/s" if peak else "its peak is not known here"
         )
-        yield f"convnet, {filters} filters, GFLOP an example", f"{flops / 1e9:.3f}"
+        yield f"convnet, {own.filters} filters, GFLOP an example", f"{flops / 1e9:.3f}"
         yield "convnet, TFLOP/s, and share of the card's bf16 peak", f"{convnet.rate * flops / 1e12:.2f}, {share}"
     if causal := runs.get("causal"):
         goals = {f"{ARTICLE}": ARTICLE}

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 if [ "${1:-}" = --prepare ]; then
   dataset=${2:?name the folder of a dataset} version=${3:-3.12}
   rm -rf .gpu
-  mkdir -p .gpu
+  mkdir -p .gpu/dataset
   # All but JAX, NumPy and ml_dtypes, which belong to the GPU's driver and stay as they are there.
   names='absl-py annotated-types google-crc32c h5py keras markdown-it-py mdurl namex optree orjson packaging
     pyahocorasick pydantic pydantic-core pygments pyyaml rich typing-extensions typing-inspection zstandard'
@@ -20,11 +20,22 @@ if [ "${1:-}" = --prepare ]; then
   "${UV:-uv}" pip install -q --target .gpu/site --python-version "$version" --python-platform x86_64-manylinux_2_28 \
     --only-binary :all: --no-deps -c <(grep -E '^[a-z0-9-]+==' requirements.lock | sed 's/ *\\$//') $names
   find .gpu/site -type d \( -name tests -o -name __pycache__ -o -name bin \) -prune -exec rm -rf {} +
-  mkdir .gpu/dataset
-  find "$dataset" -maxdepth 1 -type f ! -name 'test-*' -exec cp {} .gpu/dataset/ \;
-  du -sh .gpu/site .gpu/dataset
+  # One packed file: it is carried in a third of the size.
+  tar -C .gpu/site -czf ".gpu/site-$version.tar.gz" .
+  rm -rf .gpu/site
+  find "$dataset" -maxdepth 1 -type f -exec cp {} .gpu/dataset/ \;
+  du -sh .gpu/*
   exit
 fi
-[ ! -d .gpu/site ] || [[ " $* " == *" --small "* ]] || export PYTHONPATH="$PWD/.gpu/site"
+python=${PYTHON_BIN:-python3}
+if compgen -G '.gpu/site-*' >/dev/null && [[ " $* " != *" --small "* ]]; then
+  version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  packed=.gpu/site-$version.tar.gz
+  [ -f "$packed" ] || { echo "$(ls .gpu/site-*) is not for $python, which is $version: prepare it again" >&2; exit 2; }
+  site=$(mktemp -d)
+  trap 'rm -rf "$site"' EXIT
+  tar -C "$site" -xzf "$packed"
+  export PYTHONPATH="$site"
+fi
 export KERAS_BACKEND=jax XLA_PYTHON_CLIENT_PREALLOCATE=false
-exec "${PYTHON_BIN:-python3}" -m bench.gpu "$@"
+"$python" -m bench.gpu "$@"

@@ -1,7 +1,8 @@
 """A training that is killed again and again, beside one that nobody touched: `python -m bench.resume`.
 
-Both train the conv net (or what `--set` says) on one dataset; one of them is killed (kill -9) at random moments and
+Both train `causal` (or what `--model` says) on one dataset; one of them is killed (kill -9) at random moments and
 started again. What is printed is how far apart they come out: rows of the history, and all that a checkpoint holds.
+Exit code 1: it was not killed as often as it should have been.
 """
 
 import argparse
@@ -14,15 +15,25 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from configs.load import load_config, write_config
+from train.contract import KindName
 
 _TRAIN = "from cli.main import main; main()"
 _DEADLINE_SECONDS = 900
+# So that some hundred steps are a matter of a minute on a CPU.
+_SMALL = {
+    "convnet": (
+        "train.convnet.filters=64", "train.convnet.batch=64", "train.convnet.schedule=cosine",
+        "train.convnet.warmup_steps=20", "train.convnet.clip_norm=1.0",
+    ),
+    "gpt2": ("train.gpt2.preset=tiny", "train.gpt2.learning_rate=0.004"),
+}  # fmt: skip
 _CURVE = ("loss", "accuracy", "validation_loss", "validation_accuracy", "learning_rate")
 
 
@@ -30,10 +41,11 @@ def main() -> None:
     """Train twice, and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", type=Path, required=True, help="a dataset of `memeloom build-dataset`")
+    parser.add_argument("--model", choices=get_args(KindName), default="causal")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of another kind, say")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -42,12 +54,8 @@ def main() -> None:
             f"train.steps={options.steps}",
             f"train.steps_per_epoch={max(options.steps // 10, 1)}",
             "train.validation_batches=4",
-            "train.model=convnet",
-            "train.convnet.filters=64",
-            "train.convnet.batch=64",
-            "train.convnet.schedule=cosine",
-            "train.convnet.warmup_steps=20",
-            "train.convnet.clip_norm=1.0",
+            f"train.model={options.model}",
+            *_SMALL.get(options.model, ()),
             f"runs={folder / 'runs'}",
             *options.set,
         ]
@@ -59,14 +67,15 @@ def main() -> None:
         moments = [chance.uniform(0.25, 1.0) * seconds / 2 for _ in range(options.kills)]
         killed = _train(folder, "killed", settings, moments)
         _print(folder, seconds, calm, killed)
+        if killed < options.kills:
+            raise SystemExit(f"it was over before {options.kills} kills: ask for more --steps")
 
 
 def _train(folder: Path, name: str, settings: list[str], moments: list[float]) -> int:
     """Train into `folder`/`name`, killed after each of `moments` seconds; how many kills it was alive for."""
     path = folder / f"{name}.yaml"
     write_config(path, load_config(None, [*settings, f"train.output={folder / name}"], {}))
-    met = 0
-    for moment in [*moments, _DEADLINE_SECONDS]:
+    for met, moment in enumerate([*moments, _DEADLINE_SECONDS]):
         with (folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-c", _TRAIN, "--config", str(path), "train"],
@@ -77,12 +86,11 @@ def _train(folder: Path, name: str, settings: list[str], moments: list[float]) -
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
-                met += 1
                 continue
         if code:
             raise SystemExit((folder / f"{name}.log").read_text())
-        break
-    return met
+        return met
+    raise SystemExit(f"{name} was not over after {_DEADLINE_SECONDS} s")
 
 
 def _print(folder: Path, seconds: float, calm: int, killed: int) -> None:

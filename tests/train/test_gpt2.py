@@ -17,6 +17,7 @@ from train.contract import Captioner, Prompt
 from train.corpus import Captions, read_captions
 from train.decoding.choose import by_threshold
 from train.decoding.write import write_captions
+from train.export import export_model
 from train.fit import train_model
 from train.gpt2.model import Gpt2Captioner
 from train.model_folder import NotAModel, load_model, write_model
@@ -180,6 +181,20 @@ def test_a_model_kept_again_writes_the_same(model: Gpt2Captioner, trained: Confi
         "config.yaml", "gpt2.keras", "merges.json", "metrics.json", "model.json", "templates.json", "tokens.json",
         "vocabulary.json",
     ]  # fmt: skip
+
+
+def test_tensorflow_alone_gets_the_same_logits(model: Gpt2Captioner, trained: Config, tmp_path: Path) -> None:
+    tensorflow = pytest.importorskip("tensorflow")
+    export_model(Path(trained.train.output), tmp_path / "served", "saved-model", Silent())
+    ((name, network),) = model.networks.items()
+    serve = tensorflow.saved_model.load(str(tmp_path / "served" / name / "1")).signatures["serving_default"]
+    rng = np.random.default_rng(1)
+    asked = {
+        each: rng.integers(0, 2 if "mask" in each else 50, (2, *tensor.shape[1:])).astype(np.int32)
+        for each, tensor in network.input.items()
+    }
+    (said,) = serve(**{each: tensorflow.constant(values) for each, values in asked.items()}).values()
+    np.testing.assert_allclose(said, network(asked, training=False), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["gpt2.keras", "tokens.json", "merges.json"])

@@ -1,4 +1,4 @@
-"""On JAX everything works where there is no TensorFlow: training, writing, judging, and a plain word about the rest."""
+"""On JAX all works without TensorFlow, OpenCV and Pillow: training, writing, judging, and a plain word of the rest."""
 
 import json
 import os
@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
+
+import pytest
 
 from configs.load import write_config
 from configs.schema import Config
@@ -19,7 +21,7 @@ from pathlib import Path
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("tensorflow", "tensorflow_text", "tf2onnx"):
+        if name.partition(".")[0] in ("tensorflow", "tensorflow_text", "tf2onnx", "cv2", "PIL"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocked())
@@ -47,8 +49,9 @@ print(json.dumps(told))
 """
 
 
-def test_a_model_is_trained_written_with_and_evaluated(toy: Toy, tmp_path: Path) -> None:
-    config = toy(tmp_path, steps=2, steps_per_epoch=2, samples_per_epoch=0)
+@pytest.mark.parametrize("kind", ["convnet", "causal"])
+def test_a_model_is_trained_written_with_and_evaluated(toy: Toy, tmp_path: Path, kind: str) -> None:
+    config = toy(tmp_path, model=kind, steps=2, steps_per_epoch=2, samples_per_epoch=0)
     generate = config.generate.model_copy(update={"seed": 1, "captions": 1, "max_characters": 6})
     evaluate = config.evaluate.model_copy(
         update={
@@ -67,6 +70,6 @@ def test_a_model_is_trained_written_with_and_evaluated(toy: Toy, tmp_path: Path)
     assert told["trained"]["steps"] == 2
     assert len(told["written"]) == 3
     assert told["evaluated"]
-    assert (tmp_path / "plain" / "convnet.keras").exists()
+    assert (tmp_path / "plain" / f"{kind}.keras").exists()
     assert told["refused"] == "saved-model is written with TensorFlow; set KERAS_BACKEND=tensorflow (now jax)"
     assert not (tmp_path / "served").exists()

@@ -14,6 +14,7 @@ from configs.errors import ConfigError
 from configs.load import load_config
 from configs.progress import Silent
 from configs.schema import Config
+from dataset.pixels import squared
 from tests.train.picture_dataset import (
     WORDS,
     captions,
@@ -28,6 +29,7 @@ from train.backend import keras
 from train.characters import Alphabet
 from train.contract import ALL_BOXES
 from train.corpus import Captions
+from train.export import export_model
 from train.fit import train_model
 from train.model_folder import NotAModel, load_model
 from train.open_dataset import open_dataset
@@ -83,8 +85,8 @@ def model(trained: Config) -> ShowAndTellCaptioner:
     return loaded
 
 
-def vectors(count: int, seed: int = 1) -> NDArray[np.float32]:
-    return np.random.default_rng(seed).standard_normal((count, SIZE), np.float32)
+def vectors(count: int, seed: int = 1, size: int = SIZE) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).standard_normal((count, size), np.float32)
 
 
 def log_probabilities(logits: Any) -> NDArray[np.float32]:
@@ -247,6 +249,35 @@ def test_encoder_and_decoder_stand_apart_in_the_folder(model: ShowAndTellCaption
     start = np.full((len(vectors), 1), model.words.start, np.int32)
     logits, _ = decoder([vectors, start, np.zeros((len(vectors), 32), np.float32)])
     assert logits.shape == (3, 1, len(model.words))
+
+
+def test_encoder_and_decoder_are_exported_apart(model: ShowAndTellCaptioner, trained: Config, tmp_path: Path) -> None:
+    tensorflow = pytest.importorskip("tensorflow")
+    export_model(Path(trained.train.output), tmp_path / "served", "saved-model", Silent())
+    encoder, decoder = (
+        tensorflow.saved_model.load(str(tmp_path / "served" / name / "1")).signatures["serving_default"]
+        for name in ("encoder", "decoder")
+    )
+    pictures = [squared(drawn(template.id), 75) for template in model.templates]
+    (seen,) = encoder(pixels=tensorflow.constant(np.stack(pictures))).values()
+    np.testing.assert_allclose(seen, model.gallery.encoder.vectors(pictures), rtol=1e-3, atol=1e-3)
+    start = np.full((3, 1), model.words.start, np.int32)
+    given = [np.asarray(seen), start, np.zeros((3, 32), np.float32)]
+    names = [tensor.name for tensor in model.decoder.inputs]
+    said = decoder(**{name: tensorflow.constant(each) for name, each in zip(names, given, strict=True)})
+    for found, expected in zip(said.values(), model.decoder(given, training=False), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_onnx_runtime_runs_the_decoder(model: ShowAndTellCaptioner, trained: Config, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    export_model(Path(trained.train.output), tmp_path / "served", "onnx", Silent())
+    session = onnxruntime.InferenceSession(tmp_path / "served" / "decoder.onnx", providers=["CPUExecutionProvider"])
+    given = [vectors(2, size=2048), np.full((2, 1), model.words.start, np.int32), np.zeros((2, 32), np.float32)]
+    names = [each.name for each in session.get_inputs()]
+    found = session.run(None, dict(zip(names, given, strict=True)))
+    for one, expected in zip(found, model.decoder(given, training=False), strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_picture_in_a_file_is_captioned(trained: Config, tmp_path: Path) -> None:
