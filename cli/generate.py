@@ -32,6 +32,7 @@ _ONLY_FOR = {
 @click.option("--model", type=click.Path(path_type=Path), help="Model folder.")
 @click.option("--boxes", type=click.IntRange(min=1), help="Text boxes a caption; lets templates be new to the model.")
 @click.option("--start", help="The captions begin with this text.")
+@click.option("--read", metavar="FILE|ID", help="They go on with what OCR reads in this picture, or this meme's.")
 @click.option("--method", type=click.Choice(_METHODS), help="How the captions are written.")
 @click.option("--min-score", type=click.FloatRange(0, 1), help="threshold, sampled-beam: the lower, the bolder.")
 @click.option("--temperature", type=click.FloatRange(0, min_open=True), help="sample: the higher, the bolder.")
@@ -57,11 +58,16 @@ def command(
     /,
     templates: tuple[str, ...],
     as_json: bool,
+    read: str | None,
     **options: Path | str | float | None,
 ) -> None:
     """Write captions for TEMPLATES (ids, slugs or names; default: the dataset's most frequent)."""
     chosen = {key: value for key, value in options.items() if value is not None}
     given = {**chosen, "templates": templates or None}
+    if read is not None:
+        if "start" in chosen:
+            raise click.UsageError("--read and --start exclude each other")
+        given["start"] = _read(session.config(), read)
     config = session.config(options={f"generate.{key}": value for key, value in given.items()})
     for key, methods in _ONLY_FOR.items():
         if key in chosen and config.generate.method not in methods:
@@ -70,6 +76,20 @@ def command(
                 f"--{name} does nothing with --method {config.generate.method}; it is for {' and '.join(methods)}"
             )
     show_and_draw(config, as_json=as_json)
+
+
+def _read(config: Config, target: str) -> str:
+    """The texts in a picture, as the beginning of a caption; whether the last one is over is the model's to say."""
+    from configs.errors import MemeloomError
+    from ocr.inspect import inspect
+
+    separator = config.dataset.separator
+    texts = [" ".join(box.text.replace(separator, " ").split()) for box in inspect(config, target).ocr.boxes]
+    if not any(texts):
+        raise MemeloomError(f"{target}: OCR reads nothing there that a caption could go on with")
+    start = separator.join(texts)
+    click.echo(f"read: {start}", err=True)
+    return start
 
 
 def show_and_draw(config: Config, *, as_json: bool = False) -> None:

@@ -49,6 +49,17 @@ def test_a_file_is_shown_as_a_page_and_a_table_and_nothing_is_stored(drawn: Path
     assert not (drawn.parent / "data" / "blobs").exists()
 
 
+def test_captions_go_on_with_what_is_read(drawn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[str] = []
+    monkeypatch.setattr("cli.generate.show_and_draw", lambda config, *, as_json: starts.append(config.generate.start))
+    asked = ["-s", "ocr.engine=tesseract", "generate", "doge", "--read"]
+    assert memeloom(monkeypatch, drawn.parent, *asked, str(drawn)) == 0
+    assert starts == ["TOP OF THE MEME|BOTTOM OF IT"]
+    Pillow.new("RGB", (300, 200), "white").save(drawn)
+    assert memeloom(monkeypatch, drawn.parent, *asked, str(drawn)) == 1
+    assert memeloom(monkeypatch, drawn.parent, *asked, str(drawn), "--start", "one") == 2
+
+
 def test_out_ending_in_png_is_a_picture(drawn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = drawn.parent / "seen" / "it.png"
     asked = ["-s", "ocr.engine=tesseract", "ocr", "--inspect", str(drawn), "--out", str(out)]
