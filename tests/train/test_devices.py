@@ -114,8 +114,8 @@ def test_four_devices_learn_what_one_does(toy: Toy, tmp_path: Path, backend: str
     assert found["curve"] < TOLERANCE
 
 
-@pytest.mark.parametrize("kind", ["convnet", "causal"])
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+# Batch normalisation goes between processes, and so does a table of which each batch learns some rows.
+@pytest.mark.parametrize(("backend", "kind"), [("tensorflow", "convnet"), ("tensorflow", "causal"), ("jax", "causal")])
 def test_two_processes_learn_what_one_does_and_only_the_first_writes(
     toy: Toy, tmp_path: Path, backend: str, kind: str
 ) -> None:

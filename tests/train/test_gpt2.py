@@ -190,7 +190,7 @@ def test_tensorflow_alone_gets_the_same_logits(model: Gpt2Captioner, trained: Co
     serve = tensorflow.saved_model.load(str(tmp_path / "served" / name / "1")).signatures["serving_default"]
     rng = np.random.default_rng(1)
     asked = {
-        each: rng.integers(0, 2 if "mask" in each else 50, (2, *tensor.shape[1:])).astype(np.int32)
+        each: rng.integers(0, 2 if "mask" in each else 50, (2, WINDOW)).astype(tensor.dtype)
         for each, tensor in network.input.items()
     }
     (said,) = serve(**{each: tensorflow.constant(values) for each, values in asked.items()}).values()
