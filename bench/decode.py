@@ -3,9 +3,8 @@
 python -m bench.decode [--seconds 10]
 
 The models are new, of the default settings, `causal` also of those that `bench.train` learns: how fast they write does
-not depend on what they learned. A caption is
-as long as real ones are in the mean, because it ends at that length. Wall time, and beside it the processor's, which is
-what counts on a machine that others use too.
+not depend on what they learned. A caption is as long as real ones are in the mean, because it ends at that length. Wall
+time, and beside it the processor's, which is what counts on a machine that others use too.
 """
 
 import argparse

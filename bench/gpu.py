@@ -1,8 +1,8 @@
 """The conv net and `causal` on one GPU, on JAX, each for some minutes: one table. `bench/gpu.sh` calls it.
 
 It trains as `memeloom train` does, and reads what that leaves in `history.jsonl`; the clock of "seconds until" is the
-time of training steps, compiling the first of them included, validation not. All of it ends before --minutes are over:
-what compiling and reading take is lost to the second model. Without a GPU, or with --small, it says so: the figures are
+time of training steps, compiling the first of them included, validation not. No step begins after --minutes: what
+compiling and reading take is lost to the second model. Without a GPU, or with --small, it says so: the figures are
 of no use then but to see that everything runs. Exit code 1: a model was left out.
 """
 

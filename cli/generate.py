@@ -32,7 +32,7 @@ _ONLY_FOR = {
 @click.option("--model", type=click.Path(path_type=Path), help="Model folder.")
 @click.option("--boxes", type=click.IntRange(min=1), help="Text boxes a caption; lets templates be new to the model.")
 @click.option("--start", help="The captions begin with this text.")
-@click.option("--read", metavar="FILE|ID", help="They go on with what OCR reads in this picture, or this meme's.")
+@click.option("--read", metavar="FILE|ID", help="Captions go on with what OCR reads in this picture, or this meme.")
 @click.option("--method", type=click.Choice(_METHODS), help="How the captions are written.")
 @click.option("--min-score", type=click.FloatRange(0, 1), help="threshold, sampled-beam: the lower, the bolder.")
 @click.option("--temperature", type=click.FloatRange(0, min_open=True), help="sample: the higher, the bolder.")

@@ -81,7 +81,7 @@ def restore_checkpoint(folder: Path, variables: Sequence[Any], identity: Mapping
 def _first_difference(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
     for key in wanted:
         if held.get(key) != wanted[key]:
-            if key in ("vocabulary", "dataset"):
-                return f"its {key} is not the one of this dataset"
+            if key == "dataset":
+                return "it learned from another dataset"
             return f"{key} was {held.get(key)}, now {wanted[key]}"
     return None

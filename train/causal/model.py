@@ -172,7 +172,7 @@ class CausalKind:
             trainee=networks.trainee,
             checked=networks.network,
             batch=learn.batch,
-            check=check.batch,
+            check=check.one_pass,
             checks=min(settings.validation_batches, check.steps),
             unit="characters",
             units=learn.characters,

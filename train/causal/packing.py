@@ -93,6 +93,10 @@ class Packing:
             self._count(inputs[0])
         return inputs, labels, weights
 
+    def one_pass(self, step: int) -> Packed:
+        """As `batch`, of the first pass and no other: for captions that nothing is learned from."""
+        return self._read(step, 0)
+
     def _read(self, step: int, number: int) -> Packed:
         """The batch of `step`, which belongs to pass `number`, with all contexts."""
         first = step - (self._last_step(number - 1) if number else 0)
