@@ -11,9 +11,9 @@ from bench.crawl_parts import clean, expect
 from bench.crawl_pictures import picture_folder
 from bench.crawl_rows import Row
 from bench.crawl_site import LISTED
-from catalog.blobs import open_blobs
-from catalog.documents import Where, open_documents
-from configs.load import load_config
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import Where, open_documents
+from memeloom.configs.load import load_config
 
 _OURS = "ours, SQLite + folder"
 _WEBDATASET, _RAW = "img2dataset, webdataset", "img2dataset, raw"

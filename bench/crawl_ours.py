@@ -7,9 +7,9 @@ from scrapy import Request
 from scrapy.http import Response
 
 from bench.crawl_plain import links, units
-from catalog.records import Meme
-from scrapers.items import MemeItem
-from scrapers.spiders.base import MemeSpider
+from memeloom.catalog.records import Meme
+from memeloom.scrapers.items import MemeItem
+from memeloom.scrapers.spiders.base import MemeSpider
 
 
 class DurablePages(MemeSpider):

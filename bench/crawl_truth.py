@@ -12,14 +12,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from catalog.documents import open_documents
-from catalog.records import Meme
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config
-from demo.internet import Internet
-from demo.truth import ServedMeme
-from scrapers.crawl import crawl
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Meme
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.demo.internet import Internet
+from memeloom.demo.truth import ServedMeme
+from memeloom.scrapers.crawl import crawl
 
 
 def main() -> None:

@@ -88,8 +88,8 @@ def plain(options: argparse.Namespace) -> tuple[type[Spider], dict[str, Any]]:
 def ours(options: argparse.Namespace) -> tuple[type[Spider], dict[str, Any]]:
     """Memeloom's crawl, or Scrapy with nothing but its scheduler."""
     from bench.crawl_ours import DurablePages, DurablePictures
-    from configs.load import load_config
-    from scrapers.settings import scrapy_settings
+    from memeloom.configs.load import load_config
+    from memeloom.scrapers.settings import scrapy_settings
 
     folder = options.folder
     config = load_config(

@@ -20,9 +20,9 @@ from typing import Any
 
 from bench.plot import Line, plot
 from bench.rows import Row
-from configs.load import load_config
-from configs.progress import Silent
-from scrapers.dumps import import_dumps
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.scrapers.dumps import import_dumps
 
 ROOT = Path(__file__).parents[1]
 CAPTIONS = "imgflip_captions.jsonl.gz"

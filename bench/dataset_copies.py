@@ -25,15 +25,15 @@ from PIL import Image as Pillow
 from bench.dataset_build import CAPTIONS
 from bench.rows import Row
 from bench.templates_drawn import Blank, drawn, load_blanks
-from catalog.documents import open_documents
-from catalog.images import hamming, inspect_image
-from catalog.records import Image, Meme, TemplateRef
-from configs.load import load_config
-from configs.progress import Silent
-from dataset.build import build_dataset
-from dataset.flow.words import alike, plain
-from dataset.schema import decode_record
-from dataset.tfrecord import read_records
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.images import hamming, inspect_image
+from memeloom.catalog.records import Image, Meme, TemplateRef
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.dataset.build import build_dataset
+from memeloom.dataset.flow.words import alike, plain
+from memeloom.dataset.schema import decode_record
+from memeloom.dataset.tfrecord import read_records
 
 _CAPTIONS, _PICTURES, _A_TEMPLATE = 6000, 1000, 8
 _NEAR = 0.8  # dataset.near_text

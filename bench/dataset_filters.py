@@ -29,13 +29,13 @@ from bench.dataset_labels import (
     stratum_share,
 )
 from bench.rows import Row
-from configs.load import load_config
-from dataset.steps.contract import Caption, Drop, Outcome, Step, apply_steps
-from dataset.steps.language import require_language
-from dataset.steps.profanity import WordList
-from dataset.steps.registry import build_steps
-from dataset.steps.screened import apply_to_all
-from dataset.steps.tiers import TIERS
+from memeloom.configs.load import load_config
+from memeloom.dataset.steps.contract import Caption, Drop, Outcome, Step, apply_steps
+from memeloom.dataset.steps.language import require_language
+from memeloom.dataset.steps.profanity import WordList
+from memeloom.dataset.steps.registry import build_steps
+from memeloom.dataset.steps.screened import apply_to_all
+from memeloom.dataset.steps.tiers import TIERS
 
 _ROUNDS = 8
 _FASTER = 300

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dataset.formats.registry import FORMATS
-from dataset.schema import DatasetRecord, encode_record
-from dataset.tfrecord import RecordWriter, read_records
+from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.schema import DatasetRecord, encode_record
+from memeloom.dataset.tfrecord import RecordWriter, read_records
 
 Way = tuple[Callable[[Path], None], Callable[[Path], Any]]
 

@@ -7,9 +7,9 @@ import json
 import resource
 import sys
 
-from configs.load import load_config
-from configs.progress import Silent
-from dataset.build import build_dataset
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.dataset.build import build_dataset
 
 
 def main() -> None:

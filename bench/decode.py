@@ -19,25 +19,25 @@ from rich.table import Table
 
 from bench.rows import Row
 from bench.train import NETWORK
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Train
-from dataset.manifest import DatasetTemplate, Manifest
-from train.backend import BACKEND, keras
-from train.characters import Alphabet
-from train.contract import Captioner, Dataset, Prompt
-from train.convnet.model import ConvnetCaptioner
-from train.convnet.network import build_convnet
-from train.corpus import Captions
-from train.decoding.beam import Search, search_captions
-from train.decoding.choose import by_sampling, by_threshold
-from train.decoding.write import write_captions
-from train.kinds import open_kind
-from train.pictures.encoder import Encoder
-from train.pictures.gallery import Gallery
-from train.show_and_tell.model import ShowAndTellCaptioner
-from train.show_and_tell.network import build_decoder
-from train.show_and_tell.words import Words
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Train
+from memeloom.dataset.manifest import DatasetTemplate, Manifest
+from memeloom.train.backend import BACKEND, keras
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Captioner, Dataset, Prompt
+from memeloom.train.convnet.model import ConvnetCaptioner
+from memeloom.train.convnet.network import build_convnet
+from memeloom.train.corpus import Captions
+from memeloom.train.decoding.beam import Search, search_captions
+from memeloom.train.decoding.choose import by_sampling, by_threshold
+from memeloom.train.decoding.write import write_captions
+from memeloom.train.kinds import open_kind
+from memeloom.train.pictures.encoder import Encoder
+from memeloom.train.pictures.gallery import Gallery
+from memeloom.train.show_and_tell.model import ShowAndTellCaptioner
+from memeloom.train.show_and_tell.network import build_decoder
+from memeloom.train.show_and_tell.words import Words
 
 _LETTERS = "e toanishrlduymwgfcpkb|v,'.x!jz?q0123456789-:;\"()/$%&*+#@_=[]<>^~`{}\\"
 # Characters of a caption, start text and separators counted.

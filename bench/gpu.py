@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from configs.errors import MemeloomError
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Convnet
-from train.backend import ACCELERATED, BACKEND, keras
-from train.convnet.network import build_convnet
-from train.fit import Interrupted, train_model
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Convnet
+from memeloom.train.backend import ACCELERATED, BACKEND, keras
+from memeloom.train.convnet.network import build_convnet
+from memeloom.train.fit import Interrupted, train_model
 
 # The validation accuracy of the Imgflip article after its four epochs.
 ARTICLE = 0.6055

@@ -37,5 +37,7 @@ if compgen -G '.gpu/site-*' >/dev/null && [[ " $* " != *" --small "* ]]; then
   tar -C "$site" -xzf "$packed"
   export PYTHONPATH="$site"
 fi
+# Not installed there: a link gives the folders their installed name.
+export PYTHONPATH="$PWD/.types${PYTHONPATH:+:$PYTHONPATH}"
 export KERAS_BACKEND=jax XLA_PYTHON_CLIENT_PREALLOCATE=false
 "$python" -m bench.gpu "$@"

@@ -26,10 +26,10 @@ import zstandard
 from rich.console import Console
 from rich.table import Table
 
-from catalog.documents import open_documents
-from configs.load import load_config
-from configs.progress import Silent
-from scrapers.dumps import export_memes, import_dumps
+from memeloom.catalog.documents import open_documents
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.scrapers.dumps import export_memes, import_dumps
 
 DUMP = "imgflip_captions.jsonl.gz"
 TARGET = 20_000

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from demo.internet import Internet
+from memeloom.demo.internet import Internet
 from tests.scrapers.frontier_workers import RedisServer
 from tests.scrapers.killing import MILD_FAULTS, Attack, Crawler, Reckoning, crawl_under_fire, reckon, settings_of, whole
 from tests.services.ceph import Cluster, Gateway, make_bucket

@@ -30,10 +30,10 @@ from bench.ocr_cases import Case
 from bench.ocr_curve import draw_curve, points
 from bench.ocr_readers import OURS, open_reader, readers
 from bench.ocr_score import score
-from catalog.images import decode_image
-from ocr.engine import EngineMissing
-from ocr.tess_program import check_program
-from ocr.words import WordModel
+from memeloom.catalog.images import decode_image
+from memeloom.ocr.engine import EngineMissing
+from memeloom.ocr.tess_program import check_program
+from memeloom.ocr.words import WordModel
 
 _PARTS = ("english", "drawn", "mixed", "devanagari", "processes", "curve")
 _DRAWN, _DEVANAGARI, _SHARED = 400, 60, 120

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from bench.ocr_drawn import drawn_memes
 from bench.ocr_truth import Corrections, Truth
-from catalog.records import TemplateBox
+from memeloom.catalog.records import TemplateBox
 
 Half: TypeAlias = Literal["tune", "report"]
 

@@ -13,8 +13,8 @@ from bench import ocr_cases
 from bench.ocr_cases import Case
 from bench.ocr_readers import Reader, float_rapid, open_reader, stage_reader
 from bench.ocr_score import score
-from catalog.images import decode_image
-from ocr.words import WordModel
+from memeloom.catalog.images import decode_image
+from memeloom.ocr.words import WordModel
 
 _REAL, _DRAWN = 172, 100
 _SIDES = (224, 256, 288, 320, 340, 384, 448, 544)
@@ -107,8 +107,8 @@ def _choices() -> list[str]:
 
 
 def _open(name: str, words: bytes) -> Reader:
-    from ocr.models.files import networks
-    from ocr.rapid import Rapid
+    from memeloom.ocr.models.files import networks
+    from memeloom.ocr.rapid import Rapid
 
     kind, _, value = name.partition(" ")
     side = int(value) if kind == "side" else _DEFAULT_SIDE

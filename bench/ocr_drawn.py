@@ -22,10 +22,10 @@ from PIL import Image, ImageDraw
 
 from bench.ocr_hindi import hindi_caption
 from bench.ocr_letters import Fitted, Look, can_draw, draw, find_fonts, fit, height, name_fonts
-from catalog.records import TemplateBox
-from demo.corpus import Blank
-from demo.corpus_folder import FolderCorpus
-from serve.lettering import FONT as ANTON
+from memeloom.catalog.records import TemplateBox
+from memeloom.demo.corpus import Blank
+from memeloom.demo.corpus_folder import FolderCorpus
+from memeloom.serve.lettering import FONT as ANTON
 
 Half: TypeAlias = Literal["tune", "report"]
 Fonts: TypeAlias = dict[str, dict[str, Path]]

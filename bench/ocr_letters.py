@@ -9,8 +9,8 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from catalog.records import TemplateBox
-from serve.lettering import FONT as ANTON
+from memeloom.catalog.records import TemplateBox
+from memeloom.serve.lettering import FONT as ANTON
 
 # Kinds of letters and the families to look for: what is set in Impact, Arial, Times and Comic Sans on the web.
 _FAMILIES = {

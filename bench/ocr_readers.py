@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.load import load_config
-from ocr.engine import Engine, open_engine
-from ocr.read import read_picture
-from ocr.words import WordModel
+from memeloom.configs.load import load_config
+from memeloom.ocr.engine import Engine, open_engine
+from memeloom.ocr.read import read_picture
+from memeloom.ocr.words import WordModel
 
 Picture: TypeAlias = NDArray[np.uint8]
 Reader: TypeAlias = Callable[[Picture], str]
@@ -50,8 +50,8 @@ def float_rapid(**changes: Any) -> Engine:
     """Our pipeline with the package's networks as they are."""
     import onnx
 
-    from ocr.models.files import DETECTOR, RECOGNISER, Networks, letters_of, packaged
-    from ocr.rapid import Rapid
+    from memeloom.ocr.models.files import DETECTOR, RECOGNISER, Networks, letters_of, packaged
+    from memeloom.ocr.rapid import Rapid
 
     folder = packaged()
     letters = letters_of(onnx.load(folder / RECOGNISER))
@@ -60,9 +60,9 @@ def float_rapid(**changes: Any) -> Engine:
 
 def _engine(name: str, language: str) -> Engine:
     """One of ours."""
-    from ocr.tess_api import TesseractApi
-    from ocr.tess_program import TesseractProgram
-    from ocr.tesseract import Tesseract
+    from memeloom.ocr.tess_api import TesseractApi
+    from memeloom.ocr.tess_program import TesseractProgram
+    from memeloom.ocr.tesseract import Tesseract
 
     match name:
         case "tesseract, ours (program)":

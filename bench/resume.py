@@ -21,10 +21,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from configs.load import load_config, write_config
-from train.contract import KindName
+from memeloom.configs.load import load_config, write_config
+from memeloom.train.contract import KindName
 
-_TRAIN = "from cli.main import main; main()"
+_TRAIN = "from memeloom.cli.main import main; main()"
 _DEADLINE_SECONDS = 900
 # So that some hundred steps are a matter of a minute on a CPU.
 _SMALL = {

@@ -20,15 +20,15 @@ from rich.table import Table
 
 from bench.rows import Row
 from bench.templates_drawn import Half, drawn, load_blanks
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from catalog.images import inspect_image
-from catalog.records import Meme
-from configs.load import load_config
-from configs.progress import Silent
-from configs.runs import peak_rss_mb
-from configs.schema import Config
-from templates.stage import match_memes
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Meme
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import peak_rss_mb
+from memeloom.configs.schema import Config
+from memeloom.templates.stage import match_memes
 
 _TEMPLATES = 60
 _BATCH = 200

@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from bench.templates_alike import ALIKE, KNOWN_MEMES, NO_PICTURE
-from catalog.images import Pixels
-from catalog.records import TemplateBox
-from demo import scenes
-from demo.corpus_folder import FolderCorpus
-from serve.drawing import DEFAULT_BOXES, draw_caption, flatten
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import TemplateBox
+from memeloom.demo import scenes
+from memeloom.demo.corpus_folder import FolderCorpus
+from memeloom.serve.drawing import DEFAULT_BOXES, draw_caption, flatten
 
 Half: TypeAlias = Literal["tune", "report"]
 Colours: TypeAlias = NDArray[np.uint8]

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 from bench.rows import Row
 from bench.templates_picture_cases import CleanTemplate, Half, PictureCase, clean_templates, text_area
-from catalog.images import Pixels, decode_image
-from catalog.records import OcrBox, TemplateBox
-from templates.align import lay_on
-from templates.boxes import learn_boxes
-from templates.mask import find_words
-from templates.median import plain_median
-from templates.recover import Ground, Member, Recovered, grey_of, lay, layer_of, recover
-from templates.sketch import sketch
-from templates.wordless import Blank, take_words_off
+from memeloom.catalog.images import Pixels, decode_image
+from memeloom.catalog.records import OcrBox, TemplateBox
+from memeloom.templates.align import lay_on
+from memeloom.templates.boxes import learn_boxes
+from memeloom.templates.mask import find_words
+from memeloom.templates.median import plain_median
+from memeloom.templates.recover import Ground, Member, Recovered, grey_of, lay, layer_of, recover
+from memeloom.templates.sketch import sketch
+from memeloom.templates.wordless import Blank, take_words_off
 
 Reader: TypeAlias = Callable[[Pixels], tuple[OcrBox, ...]]
 Figures: TypeAlias = dict[str, list[float]]
@@ -184,9 +184,9 @@ def _reader() -> Reader | None:
     """What reads as the OCR stage does; None if its engine is not installed."""
     if find_spec("rapidocr") is None:
         return None
-    from configs.load import load_config
-    from ocr.engine import open_engine
-    from ocr.read import read_picture
+    from memeloom.configs.load import load_config
+    from memeloom.ocr.engine import open_engine
+    from memeloom.ocr.read import read_picture
 
     settings = load_config(overrides=["ocr.engine=rapidocr"], environment={}).ocr
     engine = open_engine(settings)

@@ -20,10 +20,10 @@ import numpy as np
 from PIL import Image
 
 from bench.ocr_letters import Look, can_draw, draw, find_fonts, fit
-from catalog.images import Pixels
-from catalog.records import OcrBox, TemplateBox
-from demo.corpus import Blank
-from demo.corpus_folder import FolderCorpus
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import OcrBox, TemplateBox
+from memeloom.demo.corpus import Blank
+from memeloom.demo.corpus_folder import FolderCorpus
 
 Half: TypeAlias = Literal["tune", "report"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 
 from bench.rows import Row
-from configs.load import load_config
-from templates.lookup import SketchIndex
-from templates.sketch import Sketch, sketch_image
+from memeloom.configs.load import load_config
+from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.sketch import Sketch, sketch_image
 
 # Files without their suffix; templates by the file, the same picture under two names as a group.
 _MADE_ON = {

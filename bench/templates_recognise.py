@@ -28,10 +28,10 @@ from rich.table import Table
 from bench.crawl_measure import PEERS, ROOT
 from bench.rows import Row
 from bench.templates_drawn import Blank, Drawn, Half, drawn, load_blanks, stacked, strangers
-from catalog.images import decode_grey, perceptual_hashes
-from configs.load import load_config
-from templates.lookup import SketchIndex
-from templates.sketch import sketch_image
+from memeloom.catalog.images import decode_grey, perceptual_hashes
+from memeloom.configs.load import load_config
+from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.sketch import sketch_image
 
 GOAL = "precision >= 0.995, recall >= 0.95, >= 200 images/cpu-s, look-up << 1 ms"
 _STACKED = 5  # for so many memes of the usual kind, one that has a template as a panel or under a strip

@@ -23,19 +23,19 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.plot import Line, plot_together
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Train
-from dataset.texts import texts_of
-from train.backend import ACCELERATED, BACKEND
-from train.contract import Captioner, Dataset, KindName
-from train.corpus import Captions, read_captions
-from train.fitting.devices import open_devices
-from train.fitting.feed import Feed
-from train.fitting.learn import Learner
-from train.fitting.schedule import learning_rate
-from train.kinds import open_kind
-from train.open_dataset import open_dataset
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Train
+from memeloom.dataset.texts import texts_of
+from memeloom.train.backend import ACCELERATED, BACKEND
+from memeloom.train.contract import Captioner, Dataset, KindName
+from memeloom.train.corpus import Captions, read_captions
+from memeloom.train.fitting.devices import open_devices
+from memeloom.train.fitting.feed import Feed
+from memeloom.train.fitting.learn import Learner
+from memeloom.train.fitting.schedule import learning_rate
+from memeloom.train.kinds import open_kind
+from memeloom.train.open_dataset import open_dataset
 
 NETWORK = ("train.causal.layers=2", "train.causal.units=208", "train.causal.hidden=576")
 _READ = 200_000

@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Iterator
 from typing import Protocol
 
-from configs.errors import ConfigError
-from configs.schema import Store
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import Store
 
 
 class BlobStore(Protocol):
@@ -61,11 +61,11 @@ def open_blobs(store: Store) -> BlobStore:
     """
     scheme, separator, rest = store.blobs.partition("://")
     if not separator or scheme == "file":
-        from catalog.folder import FolderBlobs
+        from memeloom.catalog.folder import FolderBlobs
 
         return FolderBlobs(rest or scheme)
     if scheme == "s3" and rest.strip("/"):
-        from catalog.s3 import S3Blobs
+        from memeloom.catalog.s3 import S3Blobs
 
         return S3Blobs(store.blobs, store.s3, store.timeout_seconds)
     raise ConfigError(f"store.blobs: cannot use {store.blobs!r}; write a folder or s3://BUCKET/PREFIX")

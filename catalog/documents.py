@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
-from catalog.records import Meme, Template
-from configs.errors import ConfigError
-from configs.load import mask_url
-from configs.schema import Store
+from memeloom.catalog.records import Meme, Template
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import mask_url
+from memeloom.configs.schema import Store
 
 T = TypeVar("T")
 
@@ -334,11 +334,11 @@ def open_documents(store: Store) -> DocumentStore:
     """
     scheme, _, rest = store.documents.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        from catalog.sqlite import SqliteDocuments
+        from memeloom.catalog.sqlite import SqliteDocuments
 
         return SqliteDocuments(rest[1:], store.timeout_seconds)
     if scheme in ("mongodb", "mongodb+srv"):
-        from catalog.mongo import MongoDocuments
+        from memeloom.catalog.mongo import MongoDocuments
 
         return MongoDocuments(store.documents, store.timeout_seconds)
     raise ConfigError(

@@ -4,7 +4,7 @@ import base64
 
 import cv2
 
-from catalog.images import Pixels
+from memeloom.catalog.images import Pixels
 
 
 def embed(picture: Pixels, side: int, quality: int) -> str:

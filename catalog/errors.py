@@ -1,6 +1,6 @@
 """What can go wrong between memeloom and its stores."""
 
-from configs.errors import MemeloomError
+from memeloom.configs.errors import MemeloomError
 
 
 class StoreError(MemeloomError):

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from catalog.blobs import blob_key
-from catalog.errors import BlobMissing, StoreCorrupt, StoreDenied, StoreError, StoreFull
-from configs.outputs import fsync_folder
+from memeloom.catalog.blobs import blob_key
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt, StoreDenied, StoreError, StoreFull
+from memeloom.configs.outputs import fsync_folder
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _PAIR = re.compile(r"[0-9a-f]{2}")

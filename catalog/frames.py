@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from catalog.errors import BadImage
-from catalog.formats import Video, is_animated, is_page, is_whole, still_format, video_format
-from catalog.images import inspect_image, load_picture
-from catalog.records import Container, Image
-from catalog.video_frame import NO_FRAME, TOO_MANY_PIXELS
+from memeloom.catalog.errors import BadImage
+from memeloom.catalog.formats import Video, is_animated, is_page, is_whole, still_format, video_format
+from memeloom.catalog.images import inspect_image, load_picture
+from memeloom.catalog.records import Container, Image
+from memeloom.catalog.video_frame import NO_FRAME, TOO_MANY_PIXELS
 
 _PNG_EFFORT: Final = 6
 _SECONDS: Final = 20
@@ -109,7 +109,7 @@ def first_frame(data: bytes, *, max_bytes: int, max_pixels: int) -> tuple[bytes,
 
 
 def reader_command(max_pixels: int) -> list[str]:
-    """The command that reads a video's first frame from standard input (`catalog.video_frame`)."""
+    """The command that reads a video's first frame from standard input (`video_frame`)."""
     return [sys.executable, "-I", str(_READER), str(max_pixels)]
 
 

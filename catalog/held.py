@@ -6,8 +6,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from catalog.documents import DocumentStore, Lease
-from catalog.errors import LeaseLost, StoreError
+from memeloom.catalog.documents import DocumentStore, Lease
+from memeloom.catalog.errors import LeaseLost, StoreError
 
 
 class HeldLeases:

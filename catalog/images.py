@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 from PIL import ImageOps
 
-from catalog.errors import BadImage
-from catalog.formats import JpegHeader, Still, is_page, is_whole, read_jpeg, still_format
-from catalog.records import Image
+from memeloom.catalog.errors import BadImage
+from memeloom.catalog.formats import JpegHeader, Still, is_page, is_whole, read_jpeg, still_format
+from memeloom.catalog.records import Image
 
 Pixels: TypeAlias = NDArray[np.uint8]
 

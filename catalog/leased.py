@@ -9,11 +9,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from catalog.documents import DocumentStore, StageCounts, Where
-from catalog.errors import LeaseLost, StoreError
-from catalog.held import HeldLeases
-from catalog.records import Meme
-from configs.progress import Progress
+from memeloom.catalog.documents import DocumentStore, StageCounts, Where
+from memeloom.catalog.errors import LeaseLost, StoreError
+from memeloom.catalog.held import HeldLeases
+from memeloom.catalog.records import Meme
+from memeloom.configs.progress import Progress
 
 
 class Work(Protocol):

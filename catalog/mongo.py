@@ -12,7 +12,7 @@ import orjson
 from pymongo import ASCENDING, IndexModel, InsertOne
 from pymongo.errors import BulkWriteError
 
-from catalog.documents import (
+from memeloom.catalog.documents import (
     ALL,
     HAS_CAPTION,
     HAS_IMAGE,
@@ -25,8 +25,8 @@ from catalog.documents import (
     batched,
     revise,
 )
-from catalog.mongo_database import Document, MongoDatabase
-from catalog.mongo_forms import (
+from memeloom.catalog.mongo_database import Document, MongoDatabase
+from memeloom.catalog.mongo_forms import (
     BLOB_FIELDS,
     CHUNK,
     banned,
@@ -38,10 +38,10 @@ from catalog.mongo_forms import (
     read_template,
     stage_counts,
 )
-from catalog.mongo_loose import gone, loose, loosen, references, settle
-from catalog.mongo_sketches import count_strangers, drop_sketches, put_sketches, read_sketches
-from catalog.mongo_work import MongoWork
-from catalog.records import Meme, Template
+from memeloom.catalog.mongo_loose import gone, loose, loosen, references, settle
+from memeloom.catalog.mongo_sketches import count_strangers, drop_sketches, put_sketches, read_sketches
+from memeloom.catalog.mongo_work import MongoWork
+from memeloom.catalog.records import Meme, Template
 
 _VERSION = 3
 # What `Counts.template_records` calls a record.

@@ -21,8 +21,8 @@ from pymongo.errors import (
 )
 from pymongo.operations import IndexModel
 
-from catalog.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
-from configs.errors import ConfigError
+from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
+from memeloom.configs.errors import ConfigError
 
 Document: TypeAlias = dict[str, Any]
 R = TypeVar("R")

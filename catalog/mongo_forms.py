@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from catalog.documents import StageCounts, Where, batched, flags
-from catalog.errors import StoreCorrupt
-from catalog.mongo_database import Document, MongoDatabase
-from catalog.records import Meme, Template
+from memeloom.catalog.documents import StageCounts, Where, batched, flags
+from memeloom.catalog.errors import StoreCorrupt
+from memeloom.catalog.mongo_database import Document, MongoDatabase
+from memeloom.catalog.records import Meme, Template
 
 CHUNK = 1000
 # Where documents of memes and templates name blobs.

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
-from catalog.documents import batched
-from catalog.mongo_database import DUPLICATE_KEY, Document, MongoDatabase
-from catalog.mongo_forms import BLOB_FIELDS, CHUNK
+from memeloom.catalog.documents import batched
+from memeloom.catalog.mongo_database import DUPLICATE_KEY, Document, MongoDatabase
+from memeloom.catalog.mongo_forms import BLOB_FIELDS, CHUNK
 
 
 def loosen(database: MongoDatabase, keys: Iterable[str]) -> None:

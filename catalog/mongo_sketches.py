@@ -6,9 +6,9 @@ from bson import Binary, MaxKey
 from pymongo import ReplaceOne
 from pymongo.errors import BulkWriteError
 
-from catalog.documents import StoredSketch, batched
-from catalog.mongo_database import DUPLICATE_KEY, Document, MongoDatabase
-from catalog.mongo_forms import CHUNK, banned
+from memeloom.catalog.documents import StoredSketch, batched
+from memeloom.catalog.mongo_database import DUPLICATE_KEY, Document, MongoDatabase
+from memeloom.catalog.mongo_forms import CHUNK, banned
 
 # At 8 KB a sketch these are 2 MB.
 _SKETCHES = 256

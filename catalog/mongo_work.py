@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from catalog.documents import Lease, Where, batched
-from catalog.errors import LeaseLost
-from catalog.mongo_database import Document, MongoDatabase
-from catalog.mongo_forms import CHUNK, later, queries, work_id
+from memeloom.catalog.documents import Lease, Where, batched
+from memeloom.catalog.errors import LeaseLost
+from memeloom.catalog.mongo_database import Document, MongoDatabase
+from memeloom.catalog.mongo_forms import CHUNK, later, queries, work_id
 
 _ENQUEUE_CHUNK = 20_000
 _OPEN = {"$in": ["pending", "leased"]}

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
-from catalog.blobs import BlobStore
-from catalog.documents import DocumentStore, Where, batched
-from catalog.images import hamming
-from catalog.records import Meme, Template
+from memeloom.catalog.blobs import BlobStore
+from memeloom.catalog.documents import DocumentStore, Where, batched
+from memeloom.catalog.images import hamming
+from memeloom.catalog.records import Meme, Template
 
 # Whoever puts a blob writes who refers to it soon after; until then nobody else may take it for an orphan.
 YOUNG_SECONDS: Final = 3600.0

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from catalog.blobs import blob_key
-from catalog.errors import (
+from memeloom.catalog.blobs import blob_key
+from memeloom.catalog.errors import (
     BlobMissing,
     StoreCorrupt,
     StoreDenied,
@@ -21,8 +21,8 @@ from catalog.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from configs.errors import ConfigError
-from configs.schema import S3
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import S3
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

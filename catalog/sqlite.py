@@ -13,12 +13,12 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from catalog.documents import ALL, Counts, Lease, StoredSketch, Upserted, Where, batched, revise
-from catalog.errors import LeaseLost
-from catalog.records import Meme, Template
-from catalog.sqlite_file import SqliteFile
-from catalog.sqlite_loose import gone, loose, loosen, references, settle
-from catalog.sqlite_rows import (
+from memeloom.catalog.documents import ALL, Counts, Lease, StoredSketch, Upserted, Where, batched, revise
+from memeloom.catalog.errors import LeaseLost
+from memeloom.catalog.records import Meme, Template
+from memeloom.catalog.sqlite_file import SqliteFile
+from memeloom.catalog.sqlite_loose import gone, loose, loosen, references, settle
+from memeloom.catalog.sqlite_rows import (
     CHUNK,
     DONE,
     FAILED,
@@ -34,8 +34,8 @@ from catalog.sqlite_rows import (
     upsert_chunk,
     write_template,
 )
-from catalog.sqlite_schema import SCHEMA, UPGRADES, VERSION
-from catalog.sqlite_sketches import drop_sketches, put_sketches, read_sketches
+from memeloom.catalog.sqlite_schema import SCHEMA, UPGRADES, VERSION
+from memeloom.catalog.sqlite_sketches import drop_sketches, put_sketches, read_sketches
 
 _ENQUEUE_CHUNK = 50_000
 

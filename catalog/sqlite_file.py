@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from catalog.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
+from memeloom.catalog.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
 
 # "meme" in ASCII: tells our catalogs from other SQLite files.
 CATALOG = 0x6D656D65

@@ -7,9 +7,9 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from catalog.documents import batched
-from catalog.sqlite_file import SqliteFile
-from catalog.sqlite_rows import CHUNK, note
+from memeloom.catalog.documents import batched
+from memeloom.catalog.sqlite_file import SqliteFile
+from memeloom.catalog.sqlite_rows import CHUNK, note
 
 _REFERRING = (("memes", "image_key"), ("templates", "image_key"), ("made", "key"))
 

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from catalog.documents import StageCounts, Upserted, Where, batched, flags
-from catalog.errors import StoreCorrupt
-from catalog.records import Made, Meme, Template
+from memeloom.catalog.documents import StageCounts, Upserted, Where, batched, flags
+from memeloom.catalog.errors import StoreCorrupt
+from memeloom.catalog.records import Made, Meme, Template
 
 Parameters: TypeAlias = tuple[Any, ...]
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from catalog.documents import StoredSketch, batched
-from catalog.sqlite_file import SqliteFile
+from memeloom.catalog.documents import StoredSketch, batched
+from memeloom.catalog.sqlite_file import SqliteFile
 
 # At 8 KB a sketch these are 2 MB.
 _SKETCHES = 256

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from catalog.records import Meme, Template
+from memeloom.catalog.records import Meme, Template
 
 
 class Standing:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from catalog.documents import batched
+from memeloom.catalog.documents import batched
 
 # What an id may look like in a page. Pictures are in there as one long word.
 _ID = re.compile(rb"(?<![a-z0-9_])[a-z0-9_]{1,64}:[^\s<>\"'/][^\s<>\"']{0,511}(?![^\s<>\"'])")

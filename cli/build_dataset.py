@@ -2,7 +2,7 @@
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 
 @click.command(name="build-dataset", short_help="Clean the captions and write TFRecords.")
@@ -28,7 +28,7 @@ def command(
     Reads the catalog, applies the configured steps, counts every drop by its reason,
     and writes shards, vocabulary, dataset card and, last, the manifest.
     """
-    from dataset.build import build_dataset
+    from memeloom.dataset.build import build_dataset
 
     chosen = {
         "dataset.format": format_,

@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print the completion script of SHELL; for bash: eval "$(memeloom completion bash)" in ~/.bashrc."""
-    from cli.main import cli
+    from memeloom.cli.main import cli
 
     completion = get_completion_class(shell)
     if completion is None:

@@ -4,7 +4,7 @@ from functools import partial
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 
 @click.command(short_help="Crawl sites into the catalog.")
@@ -29,7 +29,7 @@ def command(
     A crawl that was stopped or killed goes on where it ended. Crawling again is safe: a meme found twice is
     one record, an image seen twice is one blob.
     """
-    from scrapers.crawl import crawl, set_aside
+    from memeloom.scrapers.crawl import crawl, set_aside
 
     more = [f"crawl.sources=[{','.join(sources)}]"] if sources else []
     more += [f"crawl.max_memes={max_memes}"] if max_memes else []

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.reading import printable
+from memeloom.cli.reading import printable
 
 if TYPE_CHECKING:  # loaded by the command only when it lists
     from collections.abc import Sequence
     from pathlib import Path
 
-    from templates.curate import Listed
+    from memeloom.templates.curate import Listed
 
 
 def show_templates(listed: Sequence[Listed]) -> None:
     """Print a row for each template."""
     from rich.table import Table
 
-    from cli.summary import console, number
+    from memeloom.cli.summary import console, number
 
     out = console()
     if not listed:
@@ -40,7 +40,7 @@ def show_template(listed: Listed, page: Path) -> None:
     """Print what is known of a template, and where its page is."""
     from rich.table import Table
 
-    from cli.summary import console, number
+    from memeloom.cli.summary import console, number
 
     template = listed.template
     facts = {

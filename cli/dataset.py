@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -27,13 +27,13 @@ def command() -> None:
 @click.pass_obj
 def inspect(session: Session, folder: Path | None, records: int, as_json: bool) -> None:
     """Show what is in a dataset: counts, drops, templates, files and some records."""
-    from dataset.inspect import inspect_dataset
+    from memeloom.dataset.inspect import inspect_dataset
 
     look = inspect_dataset(_chosen(session, folder), records)
     if as_json:
         click.echo(json.dumps(look.as_json(), indent=2, ensure_ascii=False))
         return
-    from cli.datasets import show_dataset
+    from memeloom.cli.datasets import show_dataset
 
     show_dataset(look)
 
@@ -48,9 +48,9 @@ def verify(session: Session, folder: Path | None) -> None:
     no caption stands on two sides of a split. Exit code 1 names the first thing that is wrong: of a damaged record
     the file and the offset.
     """
-    from cli.progress import open_progress
-    from cli.summary import number
-    from dataset.verify import verify_dataset
+    from memeloom.cli.progress import open_progress
+    from memeloom.cli.summary import number
+    from memeloom.dataset.verify import verify_dataset
 
     chosen = _chosen(session, folder)
     with open_progress() as progress:
@@ -70,15 +70,15 @@ def diff(before: Path, after: Path, records: int, as_json: bool) -> None:
     Settings and code, counts by reason and source, templates, vocabulary, and the records that were added, removed,
     moved to another split or changed. The two may be of different formats.
     """
-    from cli.progress import open_progress
-    from dataset.diff import diff_datasets
+    from memeloom.cli.progress import open_progress
+    from memeloom.dataset.diff import diff_datasets
 
     with open_progress() as progress:
         difference = diff_datasets(before, after, examples=records, progress=progress)
     if as_json:
         click.echo(json.dumps(difference.as_json(), indent=2, ensure_ascii=False))
         return
-    from cli.datasets import show_difference
+    from memeloom.cli.datasets import show_difference
 
     show_difference(difference)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cli.reading import printable
+from memeloom.cli.reading import printable
 
 if TYPE_CHECKING:  # loaded by the command only when it looks
     from collections.abc import Sequence
 
-    from dataset.diff import Changed, Difference, RecordChanges
-    from dataset.inspect import Look
+    from memeloom.dataset.diff import Changed, Difference, RecordChanges
+    from memeloom.dataset.inspect import Look
 
 _MOST_ROWS = 15
 _MOST_ENTRIES = 6
@@ -20,8 +20,8 @@ def show_dataset(look: Look) -> None:
     """Print what is in a dataset."""
     from rich.table import Table
 
-    from cli.summary import amount, console, counted
-    from dataset.card_text import copies_line, found_on_lists, sources_of, split_line
+    from memeloom.cli.summary import amount, console, counted
+    from memeloom.dataset.card_text import copies_line, found_on_lists, sources_of, split_line
 
     manifest, out = look.manifest, console()
     size = sum(shard.bytes for shard in manifest.shards)
@@ -62,8 +62,8 @@ def _show_drops(look: Look) -> None:
     """Dropped memes by reason and source."""
     from rich.table import Table
 
-    from cli.summary import console
-    from dataset.card_text import fates, sources_of
+    from memeloom.cli.summary import console
+    from memeloom.dataset.card_text import fates, sources_of
 
     table = Table(title="dropped", title_justify="left", title_style="bold")
     table.add_column("reason")
@@ -77,7 +77,7 @@ def _show_drops(look: Look) -> None:
 def _show_samples(look: Look) -> None:
     from rich.table import Table
 
-    from cli.summary import amount, console
+    from memeloom.cli.summary import amount, console
 
     table = Table(title="some records", title_justify="left", title_style="bold")
     for column in ("split", "id", "template", "boxes"):
@@ -93,7 +93,7 @@ def _show_samples(look: Look) -> None:
 
 def show_difference(difference: Difference) -> None:
     """Print what changed between two datasets."""
-    from cli.summary import console
+    from memeloom.cli.summary import console
 
     out = console()
     sections = {
@@ -117,7 +117,7 @@ def show_difference(difference: Difference) -> None:
 
 def _masked(change: Changed) -> Changed:
     """A change of how often an entry of a list was found, as a terminal may show it."""
-    from dataset.card_text import masked
+    from memeloom.dataset.card_text import masked
 
     reason, _, entry = change.name.rpartition(": ")
     return type(change)(f"{reason}: {masked(entry)}", change.before, change.after)
@@ -130,7 +130,7 @@ def _growth(change: Changed) -> int:
 def _show_changes(title: str, changes: Sequence[Changed]) -> None:
     from rich.table import Table
 
-    from cli.summary import console
+    from memeloom.cli.summary import console
 
     if not changes:
         return
@@ -159,7 +159,7 @@ def _shown(value: Any) -> Any:
 def _show_records(changes: RecordChanges) -> None:
     from rich.table import Table
 
-    from cli.summary import console, number
+    from memeloom.cli.summary import console, number
 
     table = Table(title="records", title_justify="left", title_style="bold")
     table.add_column("what")

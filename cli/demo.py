@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 
 @click.command(short_help="Walk the whole way against a miniature internet.")
@@ -22,9 +22,9 @@ from cli.session import Session
 @click.pass_obj
 def command(session: Session, folder: Path, data: Path | None, memes: int, serve: bool) -> None:
     """Crawl, recognise templates, read, build a dataset, train and generate; all of it on loopback."""
-    from cli.generate import show_and_draw
-    from demo.internet import Internet, serve_forever
-    from demo.run import PICTURE, demo_config, fresh_folder, stages
+    from memeloom.cli.generate import show_and_draw
+    from memeloom.demo.internet import Internet, serve_forever
+    from memeloom.demo.run import PICTURE, demo_config, fresh_folder, stages
 
     if serve:
         serve_forever(data=data, memes=memes, announce=click.echo)
@@ -46,7 +46,7 @@ def command(session: Session, folder: Path, data: Path | None, memes: int, serve
 def _close(seconds: dict[str, float], total: float, picture: Path) -> None:
     from rich.table import Table
 
-    from cli.summary import console, duration
+    from memeloom.cli.summary import console, duration
 
     table = Table(title=f"The whole way in {duration(total)}", title_justify="left", title_style="bold green")
     table.add_column("stage")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 
 @click.command(name="evaluate", short_help="Judge models by captions that they never saw, and by what they write.")
@@ -26,7 +26,7 @@ def command(session: Session, /, models: tuple[Path, ...], **options: Path | int
     MODEL is a folder of `memeloom train`; several are compared in one report. Bits per character are comparable
     between all kinds of models.
     """
-    from train.evaluation.stage import METRICS, evaluate_models
+    from memeloom.train.evaluation.stage import METRICS, evaluate_models
 
     given = {**options, "models": [str(model) for model in models] or None}
     config = session.config(options={f"evaluate.{key}": value for key, value in given.items()})
@@ -38,8 +38,8 @@ def _show(path: Path) -> None:
     """Print the figures that models are compared by."""
     from rich.table import Table
 
-    from cli.reading import printable
-    from cli.summary import console
+    from memeloom.cli.reading import printable
+    from memeloom.cli.summary import console
 
     table = Table(title="fewest bits per character first", title_justify="left", title_style="bold")
     for column in ("model", "kind", "bits/char", "next token right", "of"):

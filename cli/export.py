@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 
 @click.command(short_help="Write the catalog's memes as JSON lines.")
@@ -12,6 +12,6 @@ from cli.session import Session
 @click.pass_obj
 def command(session: Session, path: Path) -> None:
     """Write every meme record to PATH, one JSON object a line; .gz and .zst are compressed."""
-    from scrapers.dumps import export_memes
+    from memeloom.scrapers.dumps import export_memes
 
     session.run("export", session.config(), lambda config, progress: export_memes(config, path, progress))

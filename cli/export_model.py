@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 if TYPE_CHECKING:
-    from train.export import ExportFormat
+    from memeloom.train.export import ExportFormat
 
 _FORMATS = ("saved-model", "onnx", "keras")
 
@@ -23,7 +23,7 @@ def command(session: Session, model: Path, format_name: "ExportFormat", output: 
 
     Vocabulary, templates, metrics and settings stand beside the networks; export.json holds the sha256 of every file.
     """
-    from train.export import export_model
+    from memeloom.train.export import export_model
 
     session.run(
         "export-model", session.config(), lambda _, progress: export_model(model, output, format_name, progress)

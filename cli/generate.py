@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 if TYPE_CHECKING:
-    from configs.schema import Config
-    from train.generate import GeneratedCaption
+    from memeloom.configs.schema import Config
+    from memeloom.train.generate import GeneratedCaption
 
 
 _METHODS = ("greedy", "threshold", "sample", "beam", "sampled-beam")
@@ -80,8 +80,8 @@ def command(
 
 def _read(config: Config, target: str) -> str:
     """The texts in a picture, as the beginning of a caption; whether the last one is over is the model's to say."""
-    from configs.errors import MemeloomError
-    from ocr.inspect import inspect
+    from memeloom.configs.errors import MemeloomError
+    from memeloom.ocr.inspect import inspect
 
     separator = config.dataset.separator
     texts = [" ".join(box.text.replace(separator, " ").split()) for box in inspect(config, target).ocr.boxes]
@@ -94,8 +94,8 @@ def _read(config: Config, target: str) -> str:
 
 def show_and_draw(config: Config, *, as_json: bool = False) -> None:
     """Generate as `config` says, print the captions, and draw them if it names a picture."""
-    from cli.progress import open_progress
-    from train.generate import generate_captions
+    from memeloom.cli.progress import open_progress
+    from memeloom.train.generate import generate_captions
 
     with open_progress() as progress:
         written = generate_captions(config, progress)
@@ -105,7 +105,7 @@ def show_and_draw(config: Config, *, as_json: bool = False) -> None:
     else:
         _show(written)
     if config.generate.picture:
-        from serve.memes import draw_memes
+        from memeloom.serve.memes import draw_memes
 
         path = draw_memes(config, written, Path(config.generate.picture))
         click.echo(f"picture: {path}", err=True)
@@ -115,7 +115,7 @@ def _show(written: list[GeneratedCaption]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from cli.summary import console
+    from memeloom.cli.summary import console
 
     table = Table(title="generated", title_justify="left", title_style="bold")
     table.add_column("template", style="cyan")

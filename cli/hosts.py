@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cli.summary import amount, number
-from configs.progress import HostNow, Now
+from memeloom.cli.summary import amount, number
+from memeloom.configs.progress import HostNow, Now
 
 ROWS = 8
 _STYLES = {"ok": "green", "trying": "yellow", "resting": "yellow", "given up": "red"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 
 @click.command(name="import", short_help="Import caption dumps (JSON, JSONL; plain, gz, zst).")
@@ -18,7 +18,7 @@ def command(session: Session, paths: tuple[Path, ...], strict: bool, layout: str
     Known layouts: ImgFlip575K (one file a template, or one caption a line), Memefly's captions
     by meme, Imgflip's template API, and what `memeloom export` writes.
     """
-    from scrapers.dumps import import_dumps
+    from memeloom.scrapers.dumps import import_dumps
 
     session.run(
         "import",

@@ -7,25 +7,25 @@ from typing import Any
 
 import click
 
-from cli.session import Session
-from configs.errors import MemeloomError
+from memeloom.cli.session import Session
+from memeloom.configs.errors import MemeloomError
 
 _COMMANDS = {
-    "crawl": "cli.crawl",
-    "import": "cli.import_dumps",
-    "ocr": "cli.ocr",
-    "templates": "cli.templates",
-    "build-dataset": "cli.build_dataset",
-    "dataset": "cli.dataset",
-    "train": "cli.train",
-    "generate": "cli.generate",
-    "evaluate": "cli.evaluate",
-    "export-model": "cli.export_model",
-    "stats": "cli.stats",
-    "export": "cli.export",
-    "purge": "cli.purge",
-    "demo": "cli.demo",
-    "completion": "cli.completion",
+    "crawl": "memeloom.cli.crawl",
+    "import": "memeloom.cli.import_dumps",
+    "ocr": "memeloom.cli.ocr",
+    "templates": "memeloom.cli.templates",
+    "build-dataset": "memeloom.cli.build_dataset",
+    "dataset": "memeloom.cli.dataset",
+    "train": "memeloom.cli.train",
+    "generate": "memeloom.cli.generate",
+    "evaluate": "memeloom.cli.evaluate",
+    "export-model": "memeloom.cli.export_model",
+    "stats": "memeloom.cli.stats",
+    "export": "memeloom.cli.export",
+    "purge": "memeloom.cli.purge",
+    "demo": "memeloom.cli.demo",
+    "completion": "memeloom.cli.completion",
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 _FORMS = (".html", ".png")
 
@@ -42,7 +42,7 @@ def command(
     if inspect is not None:
         _inspect(session, inspect, out)
         return
-    from ocr.stage import failed_memes, read_memes
+    from memeloom.ocr.stage import failed_memes, read_memes
 
     config = session.config(*([f"engine.kind={engine}"] if engine else []))
     if failed:
@@ -53,9 +53,9 @@ def command(
 
 
 def _inspect(session: Session, target: str, out: Path | None) -> None:
-    from cli.reading import show_look
-    from ocr.inspect import inspect
-    from ocr.report.look import write_look
+    from memeloom.cli.reading import show_look
+    from memeloom.ocr.inspect import inspect
+    from memeloom.ocr.report.look import write_look
 
     config = session.config()
     look = inspect(config, target)

@@ -19,8 +19,8 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 
-from cli.hosts import as_json, at_the_moment
-from configs.progress import Now, Progress
+from memeloom.cli.hosts import as_json, at_the_moment
+from memeloom.configs.progress import Now, Progress
 
 LINE_SECONDS = 10.0
 

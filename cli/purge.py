@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.session import Session
-from configs.errors import ConfigError, MemeloomError
+from memeloom.cli.session import Session
+from memeloom.configs.errors import ConfigError, MemeloomError
 
 if TYPE_CHECKING:  # `memeloom --help` must not wait for them
     from collections.abc import Mapping
 
-    from catalog.removal import Choice
-    from configs.schema import Config
+    from memeloom.catalog.removal import Choice
+    from memeloom.configs.schema import Config
 
 _FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 _MOST_BITS = 32
@@ -75,7 +75,7 @@ def command(
         raise click.UsageError(
             "name ids, or one of --source, --author, --author-hash, --page, --image, --picture, --orphans"
         )
-    from cli.purging import Purge, show_purge
+    from memeloom.cli.purging import Purge, show_purge
 
     config = session.config()
     with closing(Purge(session, config, _choice(config, asked), folders, orphans)) as purge:
@@ -99,9 +99,9 @@ def command(
 
 def _choice(config: Config, asked: Mapping[str, Any]) -> Choice | None:
     """The memes that the options ask for; None if they ask for none (--orphans alone)."""
-    from catalog.documents import Where
-    from catalog.records import author_hash
-    from catalog.removal import Choice
+    from memeloom.catalog.documents import Where
+    from memeloom.catalog.records import author_hash
+    from memeloom.catalog.removal import Choice
 
     for one, other in (("author", "author_hash"), ("image", "picture")):
         if asked[one] and asked[other]:
@@ -126,8 +126,8 @@ def _choice(config: Config, asked: Mapping[str, Any]) -> Choice | None:
 
 def _picture(config: Config, path: Path) -> tuple[str, str]:
     """Key and hash under which a crawl would have kept the picture in a file."""
-    from catalog.errors import BadImage
-    from catalog.frames import receive
+    from memeloom.catalog.errors import BadImage
+    from memeloom.catalog.frames import receive
 
     limits = config.crawl
     try:

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from catalog.blobs import open_blobs
-from catalog.documents import Where, open_documents
-from catalog.errors import StoreUnavailable
-from catalog.removal import Choice, Plan, finish, remove, sweep
-from catalog.traces import pages_showing
-from cli.progress import open_progress
-from cli.reading import printable
-from configs.errors import MemeloomError
-from configs.load import load_config, mask_url, masked
-from dataset.folder import remove_work, work_folder
-from dataset.manifest import MANIFEST, NotADataset
-from dataset.removal import Holding, find_removed
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import Where, open_documents
+from memeloom.catalog.errors import StoreUnavailable
+from memeloom.catalog.removal import Choice, Plan, finish, remove, sweep
+from memeloom.catalog.traces import pages_showing
+from memeloom.cli.progress import open_progress
+from memeloom.cli.reading import printable
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import load_config, mask_url, masked
+from memeloom.dataset.folder import remove_work, work_folder
+from memeloom.dataset.manifest import MANIFEST, NotADataset
+from memeloom.dataset.removal import Holding, find_removed
 
 if TYPE_CHECKING:
-    from cli.session import Session
-    from configs.progress import Progress
-    from configs.schema import Config
+    from memeloom.cli.session import Session
+    from memeloom.configs.progress import Progress
+    from memeloom.configs.schema import Config
 
 _MOST_NAMED = 10
 

@@ -10,14 +10,14 @@ if TYPE_CHECKING:  # loaded by the command only when it reads
 
     from rich.text import Text
 
-    from ocr.inspect import Look
+    from memeloom.ocr.inspect import Look
 
 
 def show_look(look: Look, drawn: Path) -> None:
     """Print what was read and what was taken out, how sure, and where it is drawn."""
     from rich.table import Table
 
-    from cli.summary import console
+    from memeloom.cli.summary import console
 
     verdict = f"dropped: {look.ocr.dropped}" if look.ocr.dropped else "a caption"
     table = Table(title=printable(f"{look.subject.name}: {verdict}"), title_style="bold", title_justify="left")

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from configs.errors import MemeloomError
+from memeloom.configs.errors import MemeloomError
 
 if TYPE_CHECKING:  # `memeloom --help` must not wait for pydantic
     from collections.abc import Callable, Mapping
 
-    from configs.progress import Progress
-    from configs.runs import Summary
-    from configs.schema import Config
+    from memeloom.configs.progress import Progress
+    from memeloom.configs.runs import Summary
+    from memeloom.configs.schema import Config
 
 
 class Session:
@@ -32,7 +32,7 @@ class Session:
         more: overrides that a command's own options stand for. options: values of such options by ``section.key``,
         just as they were typed; None is of an option that was not.
         """
-        from configs.load import load_config
+        from memeloom.configs.load import load_config
 
         typed = {
             key: str(value) if isinstance(value, Path) else value
@@ -46,10 +46,10 @@ class Session:
 
         A run folder is written for failed runs too: its `error` says why.
         """
-        from cli.progress import open_progress
-        from cli.summary import show_summary
-        from configs.load import masked, write_config
-        from configs.runs import Summary, write_run
+        from memeloom.cli.progress import open_progress
+        from memeloom.cli.summary import show_summary
+        from memeloom.configs.load import masked, write_config
+        from memeloom.configs.runs import Summary, write_run
 
         started, clock = datetime.now(UTC), time.perf_counter()
         folder = Path(config.runs) / f"{started:%Y%m%dT%H%M%S}-{stage}"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 if TYPE_CHECKING:
-    from catalog.documents import Counts
+    from memeloom.catalog.documents import Counts
 
 
 @click.command(short_help="Show what the catalog holds.")
@@ -22,7 +22,7 @@ def command(session: Session, as_json: bool) -> None:
 
     Strangers are memes whose template nobody knows yet; `memeloom templates run` finds new templates among them.
     """
-    from catalog.documents import open_documents
+    from memeloom.catalog.documents import open_documents
 
     documents = open_documents(session.config().store)
     try:
@@ -38,7 +38,7 @@ def command(session: Session, as_json: bool) -> None:
 def _show(counts: Counts) -> None:
     from rich.table import Table
 
-    from cli.summary import console, counted, number
+    from memeloom.cli.summary import console, counted, number
 
     out = console()
     facts = {"memes": counts.memes, "with an image": counts.images, "with a caption": counts.captions}

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from configs.runs import Summary
+from memeloom.configs.runs import Summary
 
 WIDTH = 100
 _RATED = {"bytes", "captions", "examples", "images", "memes", "pages", "steps"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 _STATES = ("known", "found", "rejected", "merged")
 
@@ -52,8 +52,8 @@ def run(
     templates in the catalog. Memes on no known template are compared with each other: what enough of them share
     becomes a template, and gets its picture and its text boxes from them. A run that was stopped goes on where it was.
     """
-    from templates.apart import apart_memes
-    from templates.stage import failed_memes, match_memes
+    from memeloom.templates.apart import apart_memes
+    from memeloom.templates.stage import failed_memes, match_memes
 
     if failed and (again or retry_failed):
         raise click.UsageError("--failed goes with neither --again nor --retry-failed")
@@ -74,8 +74,8 @@ def run(
 @click.pass_obj
 def list_command(session: Session, state: str | None, as_json: bool) -> None:
     """List the templates, those with the most memes first."""
-    from cli.curating import show_templates
-    from templates.curate import list_templates
+    from memeloom.cli.curating import show_templates
+    from memeloom.templates.curate import list_templates
 
     listed = list_templates(session.config(), state)  # type: ignore[arg-type]  # click checked it
     if not as_json:
@@ -99,9 +99,9 @@ def show(session: Session, template_id: str, out: Path | None) -> None:
 
     Its picture, its text boxes and some of its memes are on a page of their own.
     """
-    from cli.curating import show_template
-    from templates.curate import template_with_id
-    from templates.report.write import write_page
+    from memeloom.cli.curating import show_template
+    from memeloom.templates.curate import template_with_id
+    from memeloom.templates.report.write import write_page
 
     config = session.config()
     listed = template_with_id(config, template_id)
@@ -119,7 +119,7 @@ def name(session: Session, template_id: str, name: str) -> None:
 
     It is known from then on, even if it was rejected, and its memes learn the name.
     """
-    from templates.curate import name_template
+    from memeloom.templates.curate import name_template
 
     named = name_template(session.config(), template_id, name)
     click.echo(f"{template_id} is {named.name!r}")
@@ -135,7 +135,7 @@ def merge(session: Session, template_id: str, into: str) -> None:
     The memes of ID learn that they are made on INTO, and what looks like them is recognised as that. There is no way
     back.
     """
-    from templates.curate import merge_template
+    from memeloom.templates.curate import merge_template
 
     target = merge_template(session.config(), template_id, into)
     click.echo(f"{template_id} is {target.id} ({target.name})")
@@ -149,7 +149,7 @@ def reject(session: Session, template_id: str) -> None:
 
     Its memes count as made on no template, and it is not found again. `memeloom templates name` brings it back.
     """
-    from templates.curate import reject_template
+    from memeloom.templates.curate import reject_template
 
     reject_template(session.config(), template_id)
     click.echo(f"{template_id} is rejected; memeloom templates name {template_id} NAME brings it back")

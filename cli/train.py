@@ -2,7 +2,7 @@
 
 import click
 
-from cli.session import Session
+from memeloom.cli.session import Session
 
 
 @click.command(name="train", short_help="Train the captioning model on a dataset.")
@@ -12,6 +12,6 @@ def command(session: Session) -> None:
 
     Goes on from the last checkpoint if there is one of the same model and dataset.
     """
-    from train.fit import train_model
+    from memeloom.train.fit import train_model
 
     session.run("train", session.config(), train_model)

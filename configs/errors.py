@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from configs.runs import Summary
+    from memeloom.configs.runs import Summary
 
 
 class MemeloomError(Exception):

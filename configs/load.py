@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
 
-from configs.errors import ConfigError
-from configs.outputs import write_text
-from configs.schema import Config
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.outputs import write_text
+from memeloom.configs.schema import Config
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PRESETS = Path(__file__).with_name("presets")

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from configs.errors import MemeloomError
+from memeloom.configs.errors import MemeloomError
 
 # What `tempfile` puts between a prefix and a suffix is eight of these.
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp", re.DOTALL)

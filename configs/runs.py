@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from configs.outputs import write_json
+from memeloom.configs.outputs import write_json
 
 _REPORTED_PACKAGES = ("scrapy", "opencv-python-headless", "pymongo", "tensorflow", "keras", "pytesseract", "rapidocr")
 

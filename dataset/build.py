@@ -23,31 +23,31 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from catalog.documents import DocumentStore, open_documents
-from catalog.standing import Standing
-from configs.errors import MemeloomError
-from configs.load import mask_url
-from configs.outputs import atomic_file
-from configs.progress import Progress
-from configs.runs import Summary
-from configs.schema import Config
-from dataset.counts import Copies, Drops
-from dataset.describe import describe_dataset
-from dataset.flow.block import PREFIX_BITS, Head, open_block
-from dataset.flow.caps import LIMIT, Caps, cap
-from dataset.flow.choose import Choose, choose
-from dataset.flow.cut import cut
-from dataset.flow.facts import naming_of, told
-from dataset.flow.filter import Filter, filter_piece, near_settings, prepare
-from dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
-from dataset.flow.work import Plan, WorkFolder, digest_of
-from dataset.flow.write import WriteShard, Written, write_shard
-from dataset.folder import replaced_folder, work_folder
-from dataset.formats.registry import FORMATS, check_format, tensorflow_reads
-from dataset.manifest import Manifest, Shard
-from dataset.tally import WORDS, Tally
-from dataset.words import most_common
-from engine.pool import Workers, open_workers
+from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.standing import Standing
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import mask_url
+from memeloom.configs.outputs import atomic_file
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.dataset.counts import Copies, Drops
+from memeloom.dataset.describe import describe_dataset
+from memeloom.dataset.flow.block import PREFIX_BITS, Head, open_block
+from memeloom.dataset.flow.caps import LIMIT, Caps, cap
+from memeloom.dataset.flow.choose import Choose, choose
+from memeloom.dataset.flow.cut import cut
+from memeloom.dataset.flow.facts import naming_of, told
+from memeloom.dataset.flow.filter import Filter, filter_piece, near_settings, prepare
+from memeloom.dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
+from memeloom.dataset.flow.work import Plan, WorkFolder, digest_of
+from memeloom.dataset.flow.write import WriteShard, Written, write_shard
+from memeloom.dataset.folder import replaced_folder, work_folder
+from memeloom.dataset.formats.registry import FORMATS, check_format, tensorflow_reads
+from memeloom.dataset.manifest import Manifest, Shard
+from memeloom.dataset.tally import WORDS, Tally
+from memeloom.dataset.words import most_common
+from memeloom.engine.pool import Workers, open_workers
 
 # Captions that one worker holds at once while copies are sorted out.
 _CHOSEN_AT_ONCE = 120_000

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import yaml
 
-from dataset.card_bins import cluster_bins, length_bins
-from dataset.card_markdown import code, prose, table, told
-from dataset.card_text import (
+from memeloom.dataset.card_bins import cluster_bins, length_bins
+from memeloom.dataset.card_markdown import code, prose, table, told
+from memeloom.dataset.card_text import (
     FORMATS,
     LICENCE,
     about,
@@ -27,9 +27,9 @@ from dataset.card_text import (
     visible,
     what_is_a_copy,
 )
-from dataset.counts import Copies
-from dataset.manifest import Manifest
-from dataset.tally import Tally
+from memeloom.dataset.counts import Copies
+from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.tally import Tally
 
 README: Final = "README.md"
 _BAR = 40

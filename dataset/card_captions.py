@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-from dataset.card_plot import STYLE as PLOT_STYLE
-from dataset.card_text import shown
+from memeloom.dataset.card_plot import STYLE as PLOT_STYLE
+from memeloom.dataset.card_text import shown
 
 _MOST_BOXES = 8
 STYLE: Final = f"""{PLOT_STYLE}

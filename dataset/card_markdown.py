@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dataset.card_text import shown
+from memeloom.dataset.card_text import shown
 
 # What has a meaning somewhere in Markdown, its tables, or the HTML that it becomes.
 _ESCAPES: Final = str.maketrans({

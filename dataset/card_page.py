@@ -9,13 +9,13 @@ from typing import Final
 
 import yaml
 
-from configs.page import page, table, tiles
-from dataset.card_bins import cluster_bins, length_bins
-from dataset.card_captions import STYLE as CAPTIONS_STYLE
-from dataset.card_captions import caption_list, words
-from dataset.card_pictures import Thumbnail
-from dataset.card_plot import Column, bars, columns, ranks, stack
-from dataset.card_text import (
+from memeloom.configs.page import page, table, tiles
+from memeloom.dataset.card_bins import cluster_bins, length_bins
+from memeloom.dataset.card_captions import STYLE as CAPTIONS_STYLE
+from memeloom.dataset.card_captions import caption_list, words
+from memeloom.dataset.card_pictures import Thumbnail
+from memeloom.dataset.card_plot import Column, bars, columns, ranks, stack
+from memeloom.dataset.card_text import (
     FORMATS,
     LICENCE,
     PICTURES,
@@ -36,10 +36,10 @@ from dataset.card_text import (
     visible,
     what_is_a_copy,
 )
-from dataset.counts import Copies
-from dataset.manifest import Manifest
-from dataset.schema import DatasetRecord
-from dataset.tally import Tally
+from memeloom.dataset.counts import Copies
+from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.schema import DatasetRecord
+from memeloom.dataset.tally import Tally
 
 PAGE: Final = "card.html"
 _BINS, _LABELS = 40, 8

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from catalog.embed import embed
-from catalog.errors import BadImage
-from catalog.images import decode_image
-from dataset.card_text import unsafe_pictures
-from dataset.formats.registry import FORMATS
-from dataset.manifest import Manifest
-from dataset.schema import DatasetRecord
+from memeloom.catalog.embed import embed
+from memeloom.catalog.errors import BadImage
+from memeloom.catalog.images import decode_image
+from memeloom.dataset.card_text import unsafe_pictures
+from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.schema import DatasetRecord
 
 MOST: Final = 12
 # Of templates there are few pictures and many records: so many are looked through for others.

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from dataset.counts import Copies
-from dataset.formats.contract import FormatName
-from dataset.manifest import Manifest
-from dataset.steps.registry import DUPLICATES
+from memeloom.dataset.counts import Copies
+from memeloom.dataset.formats.contract import FormatName
+from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.steps.registry import DUPLICATES
 
 FORMATS: Final[Mapping[FormatName, str]] = MappingProxyType({
     "tfrecord": "Shards are TFRecord files of `tf.train.Example`",

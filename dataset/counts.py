@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from dataset.flow.block import Head
-from dataset.flow.caps import Caps
-from dataset.flow.near import SAMPLES
+from memeloom.dataset.flow.block import Head
+from memeloom.dataset.flow.caps import Caps
+from memeloom.dataset.flow.near import SAMPLES
 
 FULL = "template is full"
 

@@ -4,21 +4,21 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from catalog.documents import Counts
-from catalog.records import Template
-from catalog.standing import Standing
-from configs.load import masked
-from configs.outputs import write_text
-from configs.runs import commit
-from configs.schema import Dataset
-from dataset.card import README, render_card
-from dataset.card_page import PAGE, render_page
-from dataset.card_pictures import sample_pictures
-from dataset.counts import Copies, Drops
-from dataset.manifest import DatasetTemplate, Feature, File, Lineage, Manifest, Shard, file_sha256
-from dataset.schema import FEATURES
-from dataset.tally import Tally, TemplateTally
-from dataset.vocabulary import Vocabulary, write_words
+from memeloom.catalog.documents import Counts
+from memeloom.catalog.records import Template
+from memeloom.catalog.standing import Standing
+from memeloom.configs.load import masked
+from memeloom.configs.outputs import write_text
+from memeloom.configs.runs import commit
+from memeloom.configs.schema import Dataset
+from memeloom.dataset.card import README, render_card
+from memeloom.dataset.card_page import PAGE, render_page
+from memeloom.dataset.card_pictures import sample_pictures
+from memeloom.dataset.counts import Copies, Drops
+from memeloom.dataset.manifest import DatasetTemplate, Feature, File, Lineage, Manifest, Shard, file_sha256
+from memeloom.dataset.schema import FEATURES
+from memeloom.dataset.tally import Tally, TemplateTally
+from memeloom.dataset.vocabulary import Vocabulary, write_words
 
 
 def describe_dataset(

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from configs.progress import Progress, Silent
-from dataset.formats.registry import FORMATS, check_readable
-from dataset.manifest import DatasetTemplate, Manifest, read_manifest
-from dataset.schema import DatasetRecord
-from dataset.verify import records_of
-from dataset.vocabulary import read_vocabulary, read_words
+from memeloom.configs.progress import Progress, Silent
+from memeloom.dataset.formats.registry import FORMATS, check_readable
+from memeloom.dataset.manifest import DatasetTemplate, Manifest, read_manifest
+from memeloom.dataset.schema import DatasetRecord
+from memeloom.dataset.verify import records_of
+from memeloom.dataset.vocabulary import read_vocabulary, read_words
 
 _FILE_RECORDS = 20_000
 _MOST_FILES = 1024

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from configs.errors import MemeloomError
-from configs.outputs import fsync_folder
-from dataset.manifest import MANIFEST
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import fsync_folder
+from memeloom.dataset.manifest import MANIFEST
 
 
 def work_folder(path: Path) -> Path:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataset.formats.registry import check_readable
-from dataset.manifest import Manifest, read_manifest
-from dataset.schema import SPLITS, DatasetRecord, Split
-from dataset.verify import records_of
+from memeloom.dataset.formats.registry import check_readable
+from memeloom.dataset.manifest import Manifest, read_manifest
+from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
+from memeloom.dataset.verify import records_of
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from catalog.records import TemplateBox
-from configs.errors import MemeloomError
-from configs.outputs import write_json
-from dataset.formats.contract import Compression, FormatName
-from dataset.schema import SCHEMA_VERSION, SPLITS, Split
+from memeloom.catalog.records import TemplateBox
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import write_json
+from memeloom.dataset.formats.contract import Compression, FormatName
+from memeloom.dataset.schema import SCHEMA_VERSION, SPLITS, Split
 
 MANIFEST = "manifest.json"
 KIND: Final = "memeloom dataset"

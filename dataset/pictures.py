@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Protocol
 
-from catalog.blobs import BlobStore
-from catalog.errors import BlobMissing, StoreCorrupt
-from dataset.flow.filter import Row
+from memeloom.catalog.blobs import BlobStore
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt
+from memeloom.dataset.flow.filter import Row
 
 # A network store answers in milliseconds; a handful of requests at once keeps the builder busy.
 _READERS = 8

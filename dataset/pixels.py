@@ -13,7 +13,7 @@ def rgb_pixels(data: bytes) -> NDArray[np.uint8]:
     Raises:
         BadImage: not a whole picture that we accept.
     """
-    from catalog.images import decode_image
+    from memeloom.catalog.images import decode_image
 
     return np.ascontiguousarray(decode_image(data)[:, :, ::-1])
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from catalog.documents import batched
-from configs.errors import MemeloomError
-from configs.progress import Progress
-from dataset.formats.registry import FORMATS, check_readable
-from dataset.manifest import Manifest, read_manifest
-from dataset.verify import records_of
+from memeloom.catalog.documents import batched
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress
+from memeloom.dataset.formats.registry import FORMATS, check_readable
+from memeloom.dataset.manifest import Manifest, read_manifest
+from memeloom.dataset.verify import records_of
 
 # Records asked about at once: an id and a key of each are in memory.
 _BATCH = 5000

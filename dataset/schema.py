@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from dataset.examples import (
+from memeloom.dataset.examples import (
     EXAMPLE,
     VALUE,
     Heads,

@@ -15,8 +15,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dataset.schema import SPLITS, DatasetRecord
-from dataset.split import caption_hash
+from memeloom.dataset.schema import SPLITS, DatasetRecord
+from memeloom.dataset.split import caption_hash
 
 _FILE_HASHES = 500_000
 _MOST_FILES = 256

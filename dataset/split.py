@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import NamedTuple, TypeAlias
 
-from configs.errors import ConfigError
-from configs.schema import Split as SplitSettings
-from dataset.flow.facts import NEVER
-from dataset.schema import Split
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import Split as SplitSettings
+from memeloom.dataset.flow.facts import NEVER
+from memeloom.dataset.schema import Split
 
 _WHOLE = 2**64
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from dataset.schema import SPLITS, DatasetRecord, Split
-from dataset.words import WordTally, split_words
+from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
+from memeloom.dataset.words import WordTally, split_words
 
 WORDS = "words.txt"
 _SAMPLES = 12

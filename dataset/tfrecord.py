@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from google_crc32c import value as crc32c
 
-from dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
+from memeloom.dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
 
 MAX_RECORD_BYTES = 64 * 2**20
 _LENGTH = struct.Struct("<Q")

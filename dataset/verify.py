@@ -6,15 +6,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from configs.errors import MemeloomError
-from configs.progress import Progress, Silent
-from dataset.formats.contract import Check
-from dataset.formats.registry import FORMATS, check_readable
-from dataset.manifest import Manifest, NotADataset, Shard, check_file, read_manifest
-from dataset.schema import DatasetRecord
-from dataset.sides import KEYS, Overlap, Sides
-from dataset.vocabulary import read_vocabulary, read_words
-from dataset.wholeness import fault_of
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress, Silent
+from memeloom.dataset.formats.contract import Check
+from memeloom.dataset.formats.registry import FORMATS, check_readable
+from memeloom.dataset.manifest import Manifest, NotADataset, Shard, check_file, read_manifest
+from memeloom.dataset.schema import DatasetRecord
+from memeloom.dataset.sides import KEYS, Overlap, Sides
+from memeloom.dataset.vocabulary import read_vocabulary, read_words
+from memeloom.dataset.wholeness import fault_of
 
 _ADVANCED = 2000
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.errors import MemeloomError
-from configs.outputs import write_json
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import write_json
 
 VOCABULARY = "vocabulary.json"
 WORDS = "words.json"

@@ -2,8 +2,8 @@
 
 import hashlib
 
-from dataset.manifest import Manifest
-from dataset.schema import DatasetRecord, Split
+from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.schema import DatasetRecord, Split
 
 
 def fault_of(record: DatasetRecord, split: Split, manifest: Manifest) -> str:

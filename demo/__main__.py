@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from demo.internet import serve_forever
+from memeloom.demo.internet import serve_forever
 
 
 @click.command()

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from demo.found import Found, PictureHost
-from demo.world import World, html_response, robots, whole_number
+from memeloom.demo.found import Found, PictureHost
+from memeloom.demo.world import World, html_response, robots, whole_number
 
 _RESULTS_A_PAGE = 35
 _CONSENT_COOKIE = "BCP"

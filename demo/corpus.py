@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from PIL import Image
 
-from catalog.records import TemplateBox
+from memeloom.catalog.records import TemplateBox
 
 FIRST_KEY = int("6a0000", 36)  # of our own corpus's memes
 KEY_STEP = 37  # one of them in so many keys
@@ -140,10 +140,10 @@ def open_corpus(data: Path | None, memes: int | None, seed: int, *, numbered: bo
         ConfigError: the folder lacks what it needs, or there are not that many memes.
     """
     if data is None:
-        from demo.corpus_own import OwnCorpus
+        from memeloom.demo.corpus_own import OwnCorpus
 
         return OwnCorpus(memes, seed, numbered=numbered)
-    from demo.corpus_folder import FolderCorpus
+    from memeloom.demo.corpus_folder import FolderCorpus
 
     return FolderCorpus(data, memes)
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from PIL import Image
 
-from catalog.records import TemplateBox
-from configs.errors import ConfigError
-from demo.corpus import Blank, Post, base36, invent_author, shares
-from serve.drawing import DEFAULT_BOXES
+from memeloom.catalog.records import TemplateBox
+from memeloom.configs.errors import ConfigError
+from memeloom.demo.corpus import Blank, Post, base36, invent_author, shares
+from memeloom.serve.drawing import DEFAULT_BOXES
 
 _CAPTIONS = "imgflip_captions.jsonl.gz"
 _MANIFEST = "templates/manifest.json"

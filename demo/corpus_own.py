@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import yaml
 from PIL import Image
 
-from catalog.records import TemplateBox
-from configs.errors import ConfigError
-from demo.corpus import FIRST_KEY, KEY_STEP, Blank, Post, base36, invent_author, shares
-from demo.scenes import SCENES
+from memeloom.catalog.records import TemplateBox
+from memeloom.configs.errors import ConfigError
+from memeloom.demo.corpus import FIRST_KEY, KEY_STEP, Blank, Post, base36, invent_author, shares
+from memeloom.demo.scenes import SCENES
 
 _CAPTIONS = Path(__file__).with_name("captions.yaml")
 _MEMES_PER_TEMPLATE = 400

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias
 
 from aiohttp import web
 
-from configs.errors import ConfigError
-from demo import faults_content as content
-from demo import faults_wire as wire
-from demo.world import HOSTS, IMAGE_HOSTS, Handler, Host
+from memeloom.configs.errors import ConfigError
+from memeloom.demo import faults_content as content
+from memeloom.demo import faults_wire as wire
+from memeloom.demo.world import HOSTS, IMAGE_HOSTS, Handler, Host
 
 Apply: TypeAlias = Callable[[web.Request, Handler, content.Settings], Awaitable[web.StreamResponse]]
 Unit: TypeAlias = Literal["address", "host", "token"]

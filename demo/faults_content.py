@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from demo.world import ADDRESSES, Handler
+from memeloom.demo.world import ADDRESSES, Handler
 
 Settings: TypeAlias = Mapping[str, Any]
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from aiohttp import web
 
-from demo.faults_content import Settings, headers_of, whole
-from demo.world import Handler
+from memeloom.demo.faults_content import Settings, headers_of, whole
+from memeloom.demo.world import Handler
 
 _LOOK_SECONDS = 0.02
 _ENDLESS_PIECE = 65_536

@@ -7,9 +7,9 @@ from random import Random
 
 from PIL import Image
 
-from demo.corpus import FIRST_KEY, KEY_STEP, Blank, Corpus, Kind, Post, base36, invent_author, open_corpus
-from demo.options import Options
-from demo.reddit_posts import spares_used
+from memeloom.demo.corpus import FIRST_KEY, KEY_STEP, Blank, Corpus, Kind, Post, base36, invent_author, open_corpus
+from memeloom.demo.options import Options
+from memeloom.demo.reddit_posts import spares_used
 
 _FIRST_LATE = int("a000000", 36)  # above the keys of both corpora: what is new has the highest
 _CYCLE = 13  # no multiple of the twelve templates, or each would have one kind only

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from demo.corpus import Blank, Corpus
-from demo.options import Options
-from demo.reddit_posts import spares_used
-from demo.world import World, picture_response, robots
+from memeloom.demo.corpus import Blank, Corpus
+from memeloom.demo.options import Options
+from memeloom.demo.reddit_posts import spares_used
+from memeloom.demo.world import World, picture_response, robots
 
 _REPEAT_EVERY = 20
 _MOST_RESULTS = 700

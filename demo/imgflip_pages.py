@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from demo.corpus import Blank, Post
+from memeloom.demo.corpus import Blank, Post
 
 _HEAD = "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><title>{title}</title></head><body>\n"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
-from demo.corpus import Blank, Post
-from demo.imgflip_pages import listing_page, meme_page, template_list_page, template_page
-from demo.world import World, html_response, picture_response, robots, whole_number
+from memeloom.demo.corpus import Blank, Post
+from memeloom.demo.imgflip_pages import listing_page, meme_page, template_list_page, template_page
+from memeloom.demo.world import World, html_response, picture_response, robots, whole_number
 
 _MEMES_A_PAGE = 15
 _TEMPLATES_A_PAGE = 10

@@ -12,15 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from configs.errors import MemeloomError
-from demo.corpus import Corpus
-from demo.faults import Rule, make_rules
-from demo.feed import Feed, read_corpus
-from demo.options import Engine, Options
-from demo.reddit_site import CLIENT_ID, CLIENT_SECRET
-from demo.server import serve
-from demo.truth import ServedMeme, Truth
-from demo.world import Host
+from memeloom.configs.errors import MemeloomError
+from memeloom.demo.corpus import Corpus
+from memeloom.demo.faults import Rule, make_rules
+from memeloom.demo.feed import Feed, read_corpus
+from memeloom.demo.options import Engine, Options
+from memeloom.demo.reddit_site import CLIENT_ID, CLIENT_SECRET
+from memeloom.demo.server import serve
+from memeloom.demo.truth import ServedMeme, Truth
+from memeloom.demo.world import Host
 
 _START_SECONDS = 120
 _STOP_SECONDS = 10

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, TypeAlias
 
-from demo.corpus import Blank, Corpus, base36, invent_author
-from demo.options import Options
+from memeloom.demo.corpus import Blank, Corpus, base36, invent_author
+from memeloom.demo.options import Options
 
 SITE = "https://www.reddit.com"
 

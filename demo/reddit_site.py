@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import BasicAuth, web
 
-from demo.reddit_posts import Board, Submission, as_t3
-from demo.world import World, picture_response, robots, whole_number
+from memeloom.demo.reddit_posts import Board, Submission, as_t3
+from memeloom.demo.world import World, picture_response, robots, whole_number
 
 CLIENT_ID = "miniature-client"
 CLIENT_SECRET = "miniature-secret"  # noqa: S105 -- opens nothing but this server

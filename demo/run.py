@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from configs.errors import ConfigError
-from configs.load import load_config
-from configs.progress import Progress
-from configs.runs import Summary
-from configs.schema import Config
-from demo.internet import Internet
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.demo.internet import Internet
 
 SETTINGS = Path(__file__).parent.parent / "configs" / "demo.yaml"
 PICTURE = "memes.png"
@@ -50,11 +50,11 @@ def fresh_folder(folder: Path) -> None:
 
 def stages() -> list[tuple[str, Stage]]:
     """The stages of the main job, in order, imported only now."""
-    from dataset.build import build_dataset
-    from ocr.stage import read_memes
-    from scrapers.crawl import crawl
-    from templates.stage import match_memes
-    from train.fit import train_model
+    from memeloom.dataset.build import build_dataset
+    from memeloom.ocr.stage import read_memes
+    from memeloom.scrapers.crawl import crawl
+    from memeloom.templates.stage import match_memes
+    from memeloom.train.fit import train_model
 
     return [
         ("crawl", crawl),

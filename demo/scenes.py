@@ -6,7 +6,7 @@ from random import Random
 
 from PIL import Image
 
-from demo.easel import Easel
+from memeloom.demo.easel import Easel
 
 WHITE, INK, GOLD, RED = (250, 250, 245), (22, 22, 30), (245, 190, 60), (205, 50, 45)
 

@@ -10,16 +10,16 @@ from multiprocessing.connection import Connection
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from configs.errors import MemeloomError
-from demo.bing_site import Bing
-from demo.faults import FAULTS, Rule, Switchboard
-from demo.feed import Feed, read_corpus
-from demo.found import PictureHost
-from demo.google_site import Google
-from demo.imgflip_site import Imgflip
-from demo.options import Options
-from demo.reddit_site import Reddit
-from demo.world import ADDRESSES, HOSTS, STOPPING, Handler, Host, World, robots
+from memeloom.configs.errors import MemeloomError
+from memeloom.demo.bing_site import Bing
+from memeloom.demo.faults import FAULTS, Rule, Switchboard
+from memeloom.demo.feed import Feed, read_corpus
+from memeloom.demo.found import PictureHost
+from memeloom.demo.google_site import Google
+from memeloom.demo.imgflip_site import Imgflip
+from memeloom.demo.options import Options
+from memeloom.demo.reddit_site import Reddit
+from memeloom.demo.world import ADDRESSES, HOSTS, STOPPING, Handler, Host, World, robots
 
 _BACKLOG = 256
 _SHUTDOWN_SECONDS = 2.0

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from PIL import Image
 
-from demo.corpus import Blank, Corpus
-from demo.film import encode, remark
-from serve.drawing import draw_caption
+from memeloom.demo.corpus import Blank, Corpus
+from memeloom.demo.film import encode, remark
+from memeloom.serve.drawing import draw_caption
 
 _WIDTH = 500
 _PIXELS = 300_000

@@ -4,14 +4,14 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from demo.bing_site import thumbnail_path
-from demo.corpus import Kind, Post
-from demo.feed import Feed
-from demo.found import found_pictures
-from demo.options import Options
-from demo.reddit_posts import SITE, Board, picture_address
-from demo.studio import Studio
-from demo.world import Host
+from memeloom.demo.bing_site import thumbnail_path
+from memeloom.demo.corpus import Kind, Post
+from memeloom.demo.feed import Feed
+from memeloom.demo.found import found_pictures
+from memeloom.demo.options import Options
+from memeloom.demo.reddit_posts import SITE, Board, picture_address
+from memeloom.demo.studio import Studio
+from memeloom.demo.world import Host
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args
 
 from aiohttp import web
 
-from demo.feed import Feed
-from demo.options import Options
-from demo.studio import Studio
+from memeloom.demo.feed import Feed
+from memeloom.demo.options import Options
+from memeloom.demo.studio import Studio
 
 Host: TypeAlias = Literal[
     "imgflip", "imgflip_api", "imgflip_images",

@@ -11,8 +11,8 @@ from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from configs.errors import MemeloomError
-from engine.outcome import Outcome
+from memeloom.configs.errors import MemeloomError
+from memeloom.engine.outcome import Outcome
 
 P = TypeVar("P")
 

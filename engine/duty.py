@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.crew import Guard
-from engine.outcome import packed_error, packed_value
+from memeloom.engine.crew import Guard
+from memeloom.engine.outcome import packed_error, packed_value
 
 _THREAD_LIMITS = (
     "OMP_NUM_THREADS",

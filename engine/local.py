@@ -9,9 +9,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from engine.crew import Died, Guard, Hand
-from engine.duty import Duty
-from engine.outcome import Outcome
+from memeloom.engine.crew import Died, Guard, Hand
+from memeloom.engine.duty import Duty
+from memeloom.engine.outcome import Outcome
 
 _ENDING_SECONDS = 5.0
 

@@ -5,7 +5,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from configs.errors import MemeloomError
+from memeloom.configs.errors import MemeloomError
 
 R = TypeVar("R")
 

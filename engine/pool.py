@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from functools import partial
 from typing import Any, TypeVar
 
-from configs.progress import Progress, Silent
-from configs.schema import Engine
-from engine.crew import Crew, Guard, Lost, Supervisor
-from engine.standing import Standing
+from memeloom.configs.progress import Progress, Silent
+from memeloom.configs.schema import Engine
+from memeloom.engine.crew import Crew, Guard, Lost, Supervisor
+from memeloom.engine.standing import Standing
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -121,10 +121,10 @@ def _supervised(
 
 def _crew(packed: bytes, engine: Engine, guard: Guard | None) -> AbstractContextManager[Crew]:
     if engine.kind == "ray":
-        from engine.ray_pool import ray_crew
+        from memeloom.engine.ray_pool import ray_crew
 
         return ray_crew(packed, engine, guard)
-    from engine.local import LocalCrew
+    from memeloom.engine.local import LocalCrew
 
     return nullcontext(LocalCrew(packed, engine.workers or available_cores(), guard))
 

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from configs.errors import MemeloomError
-from configs.schema import Engine
-from engine.crew import Died, Guard, Hand
-from engine.duty import Duty
-from engine.outcome import Outcome
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Engine
+from memeloom.engine.crew import Died, Guard, Hand
+from memeloom.engine.duty import Duty
+from memeloom.engine.outcome import Outcome
 
 _CONNECT_SECONDS = 5.0
 

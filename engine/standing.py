@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import Any
 
-from engine.crew import Crew, Hand
-from engine.outcome import Outcome
+from memeloom.engine.crew import Crew, Hand
+from memeloom.engine.outcome import Outcome
 
 
 class Standing:

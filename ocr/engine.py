@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.errors import MemeloomError
-from configs.schema import Ocr
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Ocr
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ def open_engine(settings: Ocr) -> Engine:
     """
     check_engine(settings)
     if settings.engine == "rapidocr":
-        from ocr.models.files import networks
-        from ocr.rapid import Rapid
+        from memeloom.ocr.models.files import networks
+        from memeloom.ocr.rapid import Rapid
 
         return Rapid(networks(settings.language), settings.image_seconds)
-    from ocr.tesseract import Tesseract
+    from memeloom.ocr.tesseract import Tesseract
 
     return Tesseract(settings.language, settings.image_seconds)
 
@@ -80,11 +80,11 @@ def check_engine(settings: Ocr) -> None:
                 raise EngineMissing(
                     f"ocr.engine: rapidocr needs the Python package {package}; install memeloom[ocr], or use tesseract"
                 )
-        from ocr.models.files import networks
+        from memeloom.ocr.models.files import networks
 
         # Made now, if nobody has made them before, so that workers need not wait for each other.
         networks(settings.language)
         return
-    from ocr.tesseract import check_tesseract
+    from memeloom.ocr.tesseract import check_tesseract
 
     check_tesseract(settings.language)

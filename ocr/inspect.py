@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from catalog.errors import BadImage, StoreError
-from catalog.images import decode_image
-from catalog.records import Ocr, TemplateBox
-from catalog.standing import Standing
-from configs.errors import MemeloomError
-from configs.schema import Config, Store
-from ocr.engine import Engine, ReadFailed, Word, open_engine
-from ocr.read import read_closely
-from ocr.stage import word_model
-from ocr.words import WordModel
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.errors import BadImage, StoreError
+from memeloom.catalog.images import decode_image
+from memeloom.catalog.records import Ocr, TemplateBox
+from memeloom.catalog.standing import Standing
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Config, Store
+from memeloom.ocr.engine import Engine, ReadFailed, Word, open_engine
+from memeloom.ocr.read import read_closely
+from memeloom.ocr.stage import word_model
+from memeloom.ocr.words import WordModel
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from catalog.records import OcrBox, TemplateBox
-from ocr.engine import Word
+from memeloom.catalog.records import OcrBox, TemplateBox
+from memeloom.ocr.engine import Word
 
 T = TypeVar("T")
 

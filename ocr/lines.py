@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ocr.engine import Word
+from memeloom.ocr.engine import Word
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from ocr.engine import Word
-from ocr.lines import TextLine, text_lines
-from ocr.steps import Keep, Reading
+from memeloom.ocr.engine import Word
+from memeloom.ocr.lines import TextLine, text_lines
+from memeloom.ocr.steps import Keep, Reading
 
 # What generators and apps put on pictures, letters and digits only; read with errors it is still theirs.
 _MARKS = (

@@ -7,10 +7,10 @@ engine. A caption is large, sure, and made of words.
 import re
 from collections.abc import Iterable, Sequence
 
-from ocr.engine import Word
-from ocr.lines import TextLine, text_lines
-from ocr.steps import Drop, Keep, Reading, Step
-from ocr.words import WordModel, caption_words
+from memeloom.ocr.engine import Word
+from memeloom.ocr.lines import TextLine, text_lines
+from memeloom.ocr.steps import Drop, Keep, Reading, Step
+from memeloom.ocr.words import WordModel, caption_words
 
 _CLOCK = re.compile(r"(?<!\d)[0-2]?\d[:.][0-5]\d(?:\s?[ap]m)?(?!\d)|(?<!\d)\d{1,3}\s?%", re.IGNORECASE)
 _SCREEN_TOP, _SCREEN_SCALE = 0.05, 0.9

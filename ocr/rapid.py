@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ocr.engine import ReadFailed, Word
-from ocr.models.files import Networks
-from ocr.rapid_find import Corners, Picture, find_lines
-from ocr.rapid_read import Piece, read_line
+from memeloom.ocr.engine import ReadFailed, Word
+from memeloom.ocr.models.files import Networks
+from memeloom.ocr.rapid_find import Corners, Picture, find_lines
+from memeloom.ocr.rapid_read import Piece, read_line
 
 # Square roots of the area that detection sees, chosen on the tuning half of the real memes.
 _SIDE, _LARGER_SIDE = 340, 736

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ocr.rapid_find import Corners, Picture, planes
+from memeloom.ocr.rapid_find import Corners, Picture, planes
 
 # The height that the recogniser was trained on, and the longest line in heights.
 _HEIGHT, _LONGEST = 48, 40

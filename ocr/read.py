@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.records import Ocr, TemplateBox
-from configs import schema
-from ocr.engine import Engine, Word
-from ocr.layout import fill_boxes, find_boxes, find_lines
-from ocr.steps import Reading, clean, cleaning_steps
-from ocr.words import WordModel
+from memeloom.catalog.records import Ocr, TemplateBox
+from memeloom.configs import schema
+from memeloom.ocr.engine import Engine, Word
+from memeloom.ocr.layout import fill_boxes, find_boxes, find_lines
+from memeloom.ocr.steps import Reading, clean, cleaning_steps
+from memeloom.ocr.words import WordModel
 
 
 @dataclass(frozen=True, slots=True)

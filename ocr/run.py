@@ -4,24 +4,24 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from catalog.documents import DocumentStore
-from catalog.leased import LeasedRun, NotDone, grouped, reasons
-from catalog.records import Meme, Ocr
-from catalog.standing import Standing
-from configs.progress import Progress
-from configs.runs import Summary
-from configs.schema import Config
-from engine.crew import Guard, Lost
-from engine.pool import try_partitions
-from ocr.report.seen import Note, Seen
-from ocr.worker import Picture, Reader
+from memeloom.catalog.documents import DocumentStore
+from memeloom.catalog.leased import LeasedRun, NotDone, grouped, reasons
+from memeloom.catalog.records import Meme, Ocr
+from memeloom.catalog.standing import Standing
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.engine.crew import Guard, Lost
+from memeloom.engine.pool import try_partitions
+from memeloom.ocr.report.seen import Note, Seen
+from memeloom.ocr.worker import Picture, Reader
 
 STAGE = "ocr"
 _GROUPS = ("kept", "dropped", "failed")
 
 
 class Reading:
-    """What the stage does with memes: a `catalog.leased.Job`. What is worth showing of it afterwards is `seen`."""
+    """What the stage does with memes: a `memeloom.catalog.leased.Job`. What is worth showing of it afterwards is `seen`."""
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents

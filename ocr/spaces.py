@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from ocr.engine import Word
-from ocr.marks import is_address
-from ocr.steps import Keep, Reading, Step
-from ocr.words import WordModel
+from memeloom.ocr.engine import Word
+from memeloom.ocr.marks import is_address
+from memeloom.ocr.steps import Keep, Reading, Step
+from memeloom.ocr.words import WordModel
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{2})[.,!?;:…]+(?=[^\W\d_]{2}|[IAia]\b)")

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from catalog.documents import DocumentStore, Where, open_documents
-from configs.errors import MemeloomError
-from configs.progress import Progress
-from configs.runs import Summary
-from configs.schema import Config
-from ocr import engine
-from ocr.report.write import reporting
-from ocr.run import STAGE, Run
-from ocr.words import WordModel
-from ocr.worker import OpenEngine, open_reader
+from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.ocr import engine
+from memeloom.ocr.report.write import reporting
+from memeloom.ocr.run import STAGE, Run
+from memeloom.ocr.words import WordModel
+from memeloom.ocr.worker import OpenEngine, open_reader
 
 # More captions than this teach the word model little.
 _MOST_CAPTIONS = 500_000

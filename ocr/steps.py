@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from configs.schema import Ocr
-from ocr.engine import Word
-from ocr.words import WordModel
+from memeloom.configs.schema import Ocr
+from memeloom.ocr.engine import Word
+from memeloom.ocr.words import WordModel
 
 _LETTER = re.compile(r"[^\W_]")
 _BEYOND_DOUBT = 90.0
@@ -65,9 +65,9 @@ def cleaning_steps(settings: Ocr, model: WordModel | None = None) -> tuple[Step,
         stay lost and no word is doubted for being unknown.
     """
     # They build on this module.
-    from ocr.marks import drop_marks
-    from ocr.plausible import drop_columns, drop_screen, drop_small_print, need_words
-    from ocr.spaces import restore_spaces
+    from memeloom.ocr.marks import drop_marks
+    from memeloom.ocr.plausible import drop_columns, drop_screen, drop_small_print, need_words
+    from memeloom.ocr.spaces import restore_spaces
 
     return (
         mend_bars,

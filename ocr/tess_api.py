@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ocr.engine import EngineMissing, ReadFailed, Word
-from ocr.tess_program import missing_pack
-from ocr.tess_table import Page, table_words
+from memeloom.ocr.engine import EngineMissing, ReadFailed, Word
+from memeloom.ocr.tess_program import missing_pack
+from memeloom.ocr.tess_table import Page, table_words
 
 _LISTING = re.compile(r'in "(.+?)"')
 _USUAL = ("/usr/share/tesseract-ocr/*/tessdata", "/usr/share/tessdata", "/usr/local/share/tessdata",

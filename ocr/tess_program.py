@@ -6,8 +6,8 @@ import time
 import pytesseract
 from PIL import Image
 
-from ocr.engine import EngineMissing, ReadFailed, Word
-from ocr.tess_table import Page, table_words
+from memeloom.ocr.engine import EngineMissing, ReadFailed, Word
+from memeloom.ocr.tess_table import Page, table_words
 
 
 class TesseractProgram:

@@ -5,7 +5,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ocr.engine import Word
+from memeloom.ocr.engine import Word
 
 Page: TypeAlias = NDArray[np.uint8]
 

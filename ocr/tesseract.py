@@ -14,10 +14,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ocr.engine import Word
-from ocr.tess_api import TesseractApi, check_api, has_api
-from ocr.tess_program import TesseractProgram, check_program
-from ocr.tess_table import Page, PageReader
+from memeloom.ocr.engine import Word
+from memeloom.ocr.tess_api import TesseractApi, check_api, has_api
+from memeloom.ocr.tess_program import TesseractProgram, check_program
+from memeloom.ocr.tess_table import Page, PageReader
 
 # Measured on the tuning halves of the real and of the drawn memes.
 # Square roots of the area that is read.

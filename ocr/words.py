@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from catalog.english import COMMON_WORDS
+from memeloom.catalog.english import COMMON_WORDS
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _MAGIC = b"memeloom words 1\n"

@@ -4,18 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from catalog.blobs import open_blobs
-from catalog.errors import BadImage, BlobMissing, StoreCorrupt
-from catalog.images import decode_image
-from catalog.leased import NotDone
-from catalog.records import Ocr, TemplateBox
-from configs import schema
-from configs.errors import ConfigError, MemeloomError
-from configs.schema import Config
-from engine.duty import resident_mb
-from ocr.engine import Engine, ReadFailed
-from ocr.read import read_picture
-from ocr.words import WordModel
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
+from memeloom.catalog.images import decode_image
+from memeloom.catalog.leased import NotDone
+from memeloom.catalog.records import Ocr, TemplateBox
+from memeloom.configs import schema
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.schema import Config
+from memeloom.engine.duty import resident_mb
+from memeloom.ocr.engine import Engine, ReadFailed
+from memeloom.ocr.read import read_picture
+from memeloom.ocr.words import WordModel
 
 OpenEngine: TypeAlias = Callable[[schema.Ocr], Engine]
 

@@ -9,14 +9,14 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, DownloadFailedError
 from scrapy.http import HtmlResponse, Response
 
-from scrapers.browsers.gate import Upstream
-from scrapers.heads import bound_heads, is_too_large
-from scrapers.pages.engines import ENGINES
-from scrapers.settings import user_agent
-from scrapers.spiders.base import our_spider
+from memeloom.scrapers.browsers.gate import Upstream
+from memeloom.scrapers.heads import bound_heads, is_too_large
+from memeloom.scrapers.pages.engines import ENGINES
+from memeloom.scrapers.settings import user_agent
+from memeloom.scrapers.spiders.base import our_spider
 
 if TYPE_CHECKING:
-    from scrapers.browsers.pool import BrowserPool
+    from memeloom.scrapers.browsers.pool import BrowserPool
 
 # On the answer to a page that was cut short because the crawl stops.
 UNFINISHED = "unfinished"
@@ -44,7 +44,7 @@ class BrowserHandler(HTTP11DownloadHandler):
         wanted = request.meta.get("browser")
         if not wanted:
             return await self._download(request)
-        from scrapers.browsers.pool import BrowserPool
+        from memeloom.scrapers.browsers.pool import BrowserPool
 
         spider = our_spider(self.crawler)
         pool = _POOLS.get(self.crawler)

@@ -11,16 +11,16 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from configs.errors import ConfigError
-from configs.progress import Progress
-from configs.runs import Summary
-from configs.schema import Config, Crawl
-from scrapers.errors import CrawlFailed
-from scrapers.frontier.contract import Dead, frontier_of
-from scrapers.report.view import View
-from scrapers.worker import STOP, Report, crawl_in_process
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config, Crawl
+from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.frontier.contract import Dead, frontier_of
+from memeloom.scrapers.report.view import View
+from memeloom.scrapers.worker import STOP, Report, crawl_in_process
 
 _SILENCE_SECONDS = 120.0
 # Longer than the longest wait that a site may ask for; a crawl that is to stop has no such excuse.

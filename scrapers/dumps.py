@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from catalog.documents import DocumentStore, Upserted, open_documents
-from catalog.records import Meme, Template
-from configs.errors import ConfigError, MemeloomError
-from configs.outputs import atomic_file
-from configs.progress import Progress
-from configs.runs import Summary
-from configs.schema import Config
-from scrapers.dumps_bytes import STDIN, DumpFile, find_files, packed_writer, read_chunks
-from scrapers.dumps_json import Entry, Problem, read_entries
-from scrapers.dumps_reddit import Passed
-from scrapers.layouts import (
+from memeloom.catalog.documents import DocumentStore, Upserted, open_documents
+from memeloom.catalog.records import Meme, Template
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.outputs import atomic_file
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.scrapers.dumps_bytes import STDIN, DumpFile, find_files, packed_writer, read_chunks
+from memeloom.scrapers.dumps_json import Entry, Problem, read_entries
+from memeloom.scrapers.dumps_reddit import Passed
+from memeloom.scrapers.layouts import (
     TEMPLATE_LAYOUTS,
     Layout,
     Misfit,

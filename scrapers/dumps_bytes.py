@@ -12,7 +12,7 @@ from typing import IO
 
 import zstandard
 
-from configs.errors import MemeloomError
+from memeloom.configs.errors import MemeloomError
 
 CHUNK = 256 * 1024
 STDIN = Path("-")

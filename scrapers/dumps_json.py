@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
-from scrapers.dumps_bytes import Damage
+from memeloom.scrapers.dumps_bytes import Damage
 
 # Twice as many bytes of empty JSON lists take 90 MB as Python objects, and more than MongoDB's 16 MB as a document.
 MAX_RECORD = 2 * 1024 * 1024

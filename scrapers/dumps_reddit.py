@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from catalog.records import Meme
-from scrapers.pages.reddit import SITE, PostedImage, parse_post
+from memeloom.catalog.records import Meme
+from memeloom.scrapers.pages.reddit import SITE, PostedImage, parse_post
 
 
 class Passed(NamedTuple):

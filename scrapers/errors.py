@@ -1,6 +1,6 @@
 """How a crawl fails."""
 
-from configs.errors import MemeloomError
+from memeloom.configs.errors import MemeloomError
 
 
 class CrawlFailed(MemeloomError):

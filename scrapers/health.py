@@ -7,7 +7,7 @@ crawl is a healthy one. Nothing is judged before a window is full, so a crawl wi
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from configs.schema import Crawl
+from memeloom.configs.schema import Crawl
 
 # Long enough for a bad spell of one part of a site to pass.
 PAGES = 100

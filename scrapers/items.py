@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from scrapy.exceptions import DropItem
 
-from catalog.records import Meme, Template
+from memeloom.catalog.records import Meme, Template
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,17 +20,17 @@ from typing import NoReturn, ParamSpec, TypeVar
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
-from catalog.blobs import BlobStore, open_blobs
-from catalog.documents import DocumentStore, Where, open_documents
-from catalog.errors import BadImage, StoreUnavailable
-from catalog.frames import Received, receive
-from catalog.records import Image, Meme
-from configs.schema import Config
-from scrapers.batch import Batch
-from scrapers.items import Mark, MemeItem, NotLanded, Picture, TemplateItem
-from scrapers.scheduler import DurableScheduler, scheduler_of
-from scrapers.session import Session
-from scrapers.spiders.base import MemeSpider, our_spider
+from memeloom.catalog.blobs import BlobStore, open_blobs
+from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.errors import BadImage, StoreUnavailable
+from memeloom.catalog.frames import Received, receive
+from memeloom.catalog.records import Image, Meme
+from memeloom.configs.schema import Config
+from memeloom.scrapers.batch import Batch
+from memeloom.scrapers.items import Mark, MemeItem, NotLanded, Picture, TemplateItem
+from memeloom.scrapers.scheduler import DurableScheduler, scheduler_of
+from memeloom.scrapers.session import Session
+from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias, TypeGuard
 
 from pydantic import ValidationError
 
-from catalog.records import Meme, Template, TemplateRef, author_hash
-from configs.errors import ConfigError
-from scrapers.dumps_reddit import Passed, read_submission
-from scrapers.pages.reddit import UNREADABLE
+from memeloom.catalog.records import Meme, Template, TemplateRef, author_hash
+from memeloom.configs.errors import ConfigError
+from memeloom.scrapers.dumps_reddit import Passed, read_submission
+from memeloom.scrapers.pages.reddit import UNREADABLE
 
 JsonObject: TypeAlias = Mapping[str, Any]
 _POST = re.compile(r"(?:https?:)?/{0,2}(?:www\.)?imgflip\.com/(i|gif)/([0-9A-Za-z]{1,32})(?:[/?#].*)?")

@@ -1,6 +1,6 @@
 """The settings that Scrapy's own command line sees: the defaults and the environment, as `memeloom` reads them."""
 
-from configs.load import load_config
-from scrapers.settings import scrapy_settings
+from memeloom.configs.load import load_config
+from memeloom.scrapers.settings import scrapy_settings
 
 globals().update(scrapy_settings(load_config()))

@@ -12,7 +12,7 @@ from scrapy.exceptions import (
 )
 from scrapy.spidermiddlewares.httperror import HttpError
 
-from scrapers.guard import AddressRefused
+from memeloom.scrapers.guard import AddressRefused
 
 
 class HostGivenUp(IgnoreRequest):

@@ -11,12 +11,12 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from w3lib.http import basic_auth_header
 
-from configs.errors import MemeloomError
-from configs.schema import Reddit
-from scrapers.pages import reddit
-from scrapers.pages.layout import LayoutChanged
-from scrapers.retry import rest_host
-from scrapers.spiders.base import MemeSpider, our_spider
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Reddit
+from memeloom.scrapers.pages import reddit
+from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.retry import rest_host
+from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
 _LONGEST_WAIT = 600.0
 

@@ -13,10 +13,10 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
 
-from scrapers.hosts import host_of
-from scrapers.reasons import PASSING_FAILURES, PASSING_STATUSES, HostGivenUp
-from scrapers.scheduler import scheduler_of
-from scrapers.spiders.base import MemeSpider, our_spider
+from memeloom.scrapers.hosts import host_of
+from memeloom.scrapers.reasons import PASSING_FAILURES, PASSING_STATUSES, HostGivenUp
+from memeloom.scrapers.scheduler import scheduler_of
+from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
 _LONGEST_WAIT = 600.0
 _LONGEST_BACKOFF = 120.0

@@ -21,15 +21,15 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from catalog.errors import StoreError
-from configs.errors import MemeloomError
-from configs.schema import Config
-from scrapers.errors import CrawlFailed
-from scrapers.frontier.contract import SUSPECT, Changes, Entry, Frontier, Granted, Lease, frontier_of
-from scrapers.frontier.forms import BadRequest, to_body, to_request
-from scrapers.hosts import host_of
-from scrapers.items import NotLanded
-from scrapers.spiders.base import MemeSpider, our_spider
+from memeloom.catalog.errors import StoreError
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Config
+from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.frontier.contract import SUSPECT, Changes, Entry, Frontier, Granted, Lease, frontier_of
+from memeloom.scrapers.frontier.forms import BadRequest, to_body, to_request
+from memeloom.scrapers.hosts import host_of
+from memeloom.scrapers.items import NotLanded
+from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
 P = ParamSpec("P")
 T = TypeVar("T")

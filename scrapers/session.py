@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
-from configs.errors import MemeloomError
-from configs.schema import Crawl
-from scrapers.hosts import Hosts
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Crawl
+from memeloom.scrapers.hosts import Hosts
 
 
 class Session:

@@ -3,7 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from configs.schema import Config, Crawl
+from memeloom.configs.schema import Config, Crawl
 
 _LARGEST_PAGE = 32 * 2**20
 
@@ -35,9 +35,9 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "MEMELOOM_CONFIG": config,
         "ALLOW_HOSTS": list(crawl.allow_hosts),
         "BOT_NAME": "memeloom",
-        "SPIDER_MODULES": ["scrapers.spiders"],
+        "SPIDER_MODULES": ["memeloom.scrapers.spiders"],
         "USER_AGENT": user_agent(crawl),
-        "SCHEDULER": "scrapers.scheduler.DurableScheduler",
+        "SCHEDULER": "memeloom.scrapers.scheduler.DurableScheduler",
         # politeness
         "ROBOTSTXT_OBEY": crawl.obey_robots,
         "DOWNLOAD_DELAY": crawl.delay_seconds,
@@ -58,9 +58,9 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "REDIRECT_MAX_TIMES": 5,
         # nothing but the web, and nobody but us inside the process
         "DOWNLOAD_HANDLERS": dict.fromkeys(("data", "file", "ftp", "s3"))
-        | dict.fromkeys(("http", "https"), "scrapers.browsing.BrowserHandler"),
+        | dict.fromkeys(("http", "https"), "memeloom.scrapers.browsing.BrowserHandler"),
         "DOWNLOAD_VERIFY_CERTIFICATES": True,
-        "TWISTED_DNS_RESOLVER": "scrapers.guard.GuardedResolver",
+        "TWISTED_DNS_RESOLVER": "memeloom.scrapers.guard.GuardedResolver",
         "COOKIES_ENABLED": False,
         "METAREFRESH_ENABLED": False,
         "REFERRER_POLICY": "no-referrer",
@@ -68,17 +68,17 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "TELNETCONSOLE_ENABLED": False,
         # our parts
         "DOWNLOADER_MIDDLEWARES": {
-            "scrapers.guard.AddressGuard": 90,
+            "memeloom.scrapers.guard.AddressGuard": 90,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
-            "scrapers.retry.PatientRetry": 550,
-            "scrapers.reddit_token.RedditToken": 560,
+            "memeloom.scrapers.retry.PatientRetry": 550,
+            "memeloom.scrapers.reddit_token.RedditToken": 560,
             **dict.fromkeys(_UNUSED_DOWNLOADER_PARTS),
         },
-        "SPIDER_MIDDLEWARES": {"scrapers.yields.Yields": 900, **dict.fromkeys(_UNUSED_SPIDER_PARTS)},
-        "EXTENSIONS": {"scrapers.watch.Watch": 0},
-        "ITEM_PIPELINES": {"scrapers.landing.Landing": 100},
+        "SPIDER_MIDDLEWARES": {"memeloom.scrapers.yields.Yields": 900, **dict.fromkeys(_UNUSED_SPIDER_PARTS)},
+        "EXTENSIONS": {"memeloom.scrapers.watch.Watch": 0},
+        "ITEM_PIPELINES": {"memeloom.scrapers.landing.Landing": 100},
         # quiet
-        "LOG_FORMATTER": "scrapers.quiet.QuietFormatter",
+        "LOG_FORMATTER": "memeloom.scrapers.quiet.QuietFormatter",
         "LOG_LEVEL": "WARNING",
         "RETRY_GIVE_UP_LOG_LEVEL": "WARNING",
         "LOGSTATS_INTERVAL": 0,

@@ -9,13 +9,13 @@ from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
 from twisted.python.failure import Failure
 
-from configs.errors import MemeloomError
-from scrapers.errors import CrawlFailed
-from scrapers.health import Health
-from scrapers.hosts import host_of
-from scrapers.pages.layout import LayoutChanged
-from scrapers.reasons import why
-from scrapers.spiders.base import MemeSpider, our_spider
+from memeloom.configs.errors import MemeloomError
+from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.health import Health
+from memeloom.scrapers.hosts import host_of
+from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.reasons import why
+from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
 
 class Watch:

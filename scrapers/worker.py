@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from configs.errors import MemeloomError
-from configs.schema import Config
-from scrapers.errors import CrawlFailed
-from scrapers.report.vitals import Pulse, Vitals
-from scrapers.session import Session
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Config
+from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.report.vitals import Pulse, Vitals
+from memeloom.scrapers.session import Session
 
 HEARTBEAT_SECONDS = 0.5
 STOP = "stop"
@@ -71,7 +71,7 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_faile
         os.environ["http_proxy"] = os.environ["https_proxy"] = config.crawl.proxy.get_secret_value()
     from scrapy.crawler import AsyncCrawlerProcess
 
-    from scrapers.settings import scrapy_settings
+    from memeloom.scrapers.settings import scrapy_settings
 
     session = Session(config.crawl, retry_failed=retry_failed)
     crawl = _Crawl(config, pipe, session, Pulse(session))

@@ -13,9 +13,9 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from scrapers.items import MemeItem
-from scrapers.spiders.base import our_spider
-from scrapers.watch import Watch
+from memeloom.scrapers.items import MemeItem
+from memeloom.scrapers.spiders.base import our_spider
+from memeloom.scrapers.watch import Watch
 
 _EMPTY = "skipped: page without a meme"
 # Not what a page held; the first is counted by the frontier and the landing, whenever they find out.

@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 from PIL import Image
 
-from catalog.records import TemplateBox
-from serve.lettering import LINE, drawable, ems, outline, paste_lines, reach
+from memeloom.catalog.records import TemplateBox
+from memeloom.serve.lettering import LINE, drawable, ems, outline, paste_lines, reach
 
 DEFAULT_BOXES = (
     TemplateBox(x=0.02, y=0.01, width=0.96, height=0.25),

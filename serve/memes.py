@@ -6,18 +6,18 @@ from pathlib import Path
 
 import PIL.Image
 
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from catalog.errors import StoreError
-from catalog.images import load_picture
-from catalog.records import Template
-from catalog.standing import Standing
-from configs.errors import ConfigError
-from configs.outputs import atomic_file
-from configs.schema import Config
-from serve.drawing import draw_caption
-from serve.sheet import draw_sheet
-from train.generate import IMAGE, GeneratedCaption
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.errors import StoreError
+from memeloom.catalog.images import load_picture
+from memeloom.catalog.records import Template
+from memeloom.catalog.standing import Standing
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.outputs import atomic_file
+from memeloom.configs.schema import Config
+from memeloom.serve.drawing import draw_caption
+from memeloom.serve.sheet import draw_sheet
+from memeloom.train.generate import IMAGE, GeneratedCaption
 
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 _COLUMNS = 3

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
-from serve.drawing import flatten
-from serve.lettering import drawable, ems, load_font, paste_lines
+from memeloom.serve.drawing import flatten
+from memeloom.serve.lettering import drawable, ems, load_font, paste_lines
 
 _CELL = (420, 340)
 _GAP = 24

@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
-from templates.placing import Affine
+from memeloom.catalog.images import Pixels
+from memeloom.templates.placing import Affine
 
 Light = NDArray[np.float32]
 

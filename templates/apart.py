@@ -7,19 +7,19 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import TypeAlias
 
-from catalog.blobs import open_blobs
-from catalog.documents import DocumentStore, Where, open_documents
-from catalog.images import decode_image
-from catalog.leased import LeasedRun, NotDone, grouped, reasons
-from catalog.records import Image, Made, Meme, OcrBox
-from catalog.standing import Standing
-from configs.errors import MemeloomError
-from configs.progress import Progress
-from configs.runs import Summary
-from configs.schema import Config
-from templates.made import keep_made
-from templates.wordless import Blank, take_words_off
-from templates.worker import not_done, worked
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.images import decode_image
+from memeloom.catalog.leased import LeasedRun, NotDone, grouped, reasons
+from memeloom.catalog.records import Image, Made, Meme, OcrBox
+from memeloom.catalog.standing import Standing
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.templates.made import keep_made
+from memeloom.templates.wordless import Blank, take_words_off
+from memeloom.templates.worker import not_done, worked
 
 STAGE = "inpaint"
 NO_WORDS = "no words"
@@ -42,7 +42,7 @@ Taker: TypeAlias = Callable[[Worded], Made | str | NotDone]
 
 
 class TakingApart:
-    """What the stage does with memes: a `catalog.leased.Job`."""
+    """What the stage does with memes: a `memeloom.catalog.leased.Job`."""
 
     def __init__(self, documents: DocumentStore, *, again: bool) -> None:
         self._documents = documents

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from catalog.records import Image, Template
-from templates.kept import Kept
-from templates.lookup import SketchIndex
-from templates.placing import Placing
-from templates.whole import are_whole
+from memeloom.catalog.records import Image, Template
+from memeloom.templates.kept import Kept
+from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.placing import Placing
+from memeloom.templates.whole import are_whole
 
 _BETWEEN = "\0"
 

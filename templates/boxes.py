@@ -11,12 +11,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
-from catalog.records import TemplateBox, TextStyle
-from templates.align import lay_on
-from templates.ink import Ink
-from templates.mask import letter_height
-from templates.recover import Laid
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import TemplateBox, TextStyle
+from memeloom.templates.align import lay_on
+from memeloom.templates.ink import Ink
+from memeloom.templates.mask import letter_height
+from memeloom.templates.recover import Laid
 
 _LEAST_INSIDE = 0.5  # of a text's rectangle, on the template
 _OVERLAP = 0.4  # of the smaller one, on average: rectangles of one box

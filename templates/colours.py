@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
+from memeloom.catalog.images import Pixels
 
 Colours: TypeAlias = NDArray[np.int8]
 

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
+from memeloom.catalog.images import Pixels
 
 Points = NDArray[np.float32]
 Bits = NDArray[np.uint8]

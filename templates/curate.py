@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
-from catalog.documents import DocumentStore, open_documents
-from catalog.records import Template
-from configs.errors import ConfigError, MemeloomError
-from configs.schema import Config
-from templates.merging import finish_merge, merge, point_members
+from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.records import Template
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.schema import Config
+from memeloom.templates.merging import finish_merge, merge, point_members
 
 State: TypeAlias = Literal["known", "found", "rejected", "merged"]
 

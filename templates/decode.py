@@ -6,8 +6,8 @@ In colour that takes no longer than in grey: nearly all the time goes into readi
 import cv2
 import numpy as np
 
-from catalog.formats import JpegHeader, read_jpeg, still_format
-from catalog.images import Pixels, decode_grey, decode_image
+from memeloom.catalog.formats import JpegHeader, read_jpeg, still_format
+from memeloom.catalog.images import Pixels, decode_grey, decode_image
 
 _REDUCED = {
     8: cv2.IMREAD_REDUCED_COLOR_8, 4: cv2.IMREAD_REDUCED_COLOR_4,

@@ -7,10 +7,10 @@ would tie them together.
 
 from dataclasses import dataclass, replace
 
-from templates.kept import Kept
-from templates.placing import place
-from templates.strangers import Near, Strangers
-from templates.whole import are_whole
+from memeloom.templates.kept import Kept
+from memeloom.templates.placing import place
+from memeloom.templates.strangers import Near, Strangers
+from memeloom.templates.whole import are_whole
 
 # A stranger stands in the index once for each meme that is no copy, and few of one picture stay strangers.
 _MOST_NEAR = 12

@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from datetime import UTC, datetime
 
-from catalog.records import Image, Template
-from configs.schema import Templates
-from templates.atlas import Atlas
-from templates.discover import Founder, compare
-from templates.kept import Kept
-from templates.ledger import Ledger, matched
-from templates.naming import unnamed
-from templates.sketch import Sketch
-from templates.strangers import Strangers
-from templates.whole import are_whole
+from memeloom.catalog.records import Image, Template
+from memeloom.configs.schema import Templates
+from memeloom.templates.atlas import Atlas
+from memeloom.templates.discover import Founder, compare
+from memeloom.templates.kept import Kept
+from memeloom.templates.ledger import Ledger, matched
+from memeloom.templates.naming import unnamed
+from memeloom.templates.sketch import Sketch
+from memeloom.templates.strangers import Strangers
+from memeloom.templates.whole import are_whole
 
 # In none of a few captions is the same part of the picture hidden.
 MOST_EXEMPLARS = 8

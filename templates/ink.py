@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
+from memeloom.catalog.images import Pixels
 
 Colour = NDArray[np.float32]
 Box = tuple[slice, slice]

@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
-from catalog.records import OcrBox
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import OcrBox
 
 _STEPS = 6  # of diffusion at each scale
 _SMALLEST = 4  # pixels a side

@@ -5,10 +5,10 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-from catalog.documents import StoredSketch
-from catalog.images import hamming
-from catalog.records import Image
-from templates.sketch import Sketch
+from memeloom.catalog.documents import StoredSketch
+from memeloom.catalog.images import hamming
+from memeloom.catalog.records import Image
+from memeloom.templates.sketch import Sketch
 
 _HEAD = struct.Struct(">B32s32sdH")
 _VERSION = 1

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from catalog.documents import DocumentStore, StoredSketch
-from catalog.records import Meme, Template, TemplateRef
-from templates.kept import Kept
+from memeloom.catalog.documents import DocumentStore, StoredSketch
+from memeloom.catalog.records import Meme, Template, TemplateRef
+from memeloom.templates.kept import Kept
 
 Key = tuple[str, str]
 

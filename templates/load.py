@@ -3,17 +3,17 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from catalog.documents import DocumentStore, StoredSketch, Where, batched
-from catalog.leased import NotDone
-from catalog.records import Template
-from configs.schema import Config
-from templates.atlas import picture_of
-from templates.discover import Founder
-from templates.founding import FOUND, Explorer
-from templates.kept import Kept, marked
-from templates.ledger import Ledger
-from templates.merging import finish_merge
-from templates.worker import Picture, sketch_all
+from memeloom.catalog.documents import DocumentStore, StoredSketch, Where, batched
+from memeloom.catalog.leased import NotDone
+from memeloom.catalog.records import Template
+from memeloom.configs.schema import Config
+from memeloom.templates.atlas import picture_of
+from memeloom.templates.discover import Founder
+from memeloom.templates.founding import FOUND, Explorer
+from memeloom.templates.kept import Kept, marked
+from memeloom.templates.ledger import Ledger
+from memeloom.templates.merging import finish_merge
+from memeloom.templates.worker import Picture, sketch_all
 
 _BATCH = 500
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from templates.corners import Points
-from templates.placing import Placing, settle, size_at
-from templates.sketch import SIDES, Sketch
-from templates.tables import CornerTables, Numbers, points_of
+from memeloom.templates.corners import Points
+from memeloom.templates.placing import Placing, settle, size_at
+from memeloom.templates.sketch import SIDES, Sketch
+from memeloom.templates.tables import CornerTables, Numbers, points_of
 
 _FEWEST_CORNERS = 8
 _FEWEST_VOTES, _FEWEST_AGREED = 3, 5

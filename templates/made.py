@@ -5,9 +5,9 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from catalog.blobs import BlobStore
-from catalog.images import Pixels, inspect_image
-from catalog.records import Image, Made
+from memeloom.catalog.blobs import BlobStore
+from memeloom.catalog.images import Pixels, inspect_image
+from memeloom.catalog.records import Image, Made
 
 _QUALITY = 95  # of JPEGs: they were JPEGs before, and will be looked at
 _LOSSY = ("jpeg", "webp")

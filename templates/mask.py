@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from catalog.images import Pixels
-from catalog.records import OcrBox
-from templates.ink import LETTER, Ink, disc, find_ink
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import OcrBox
+from memeloom.templates.ink import LETTER, Ink, disc, find_ink
 
 _WIDTH_OF_LETTER = 0.5  # of a letter's height, on average, with its share of the spaces
 _PITCH = 1.3  # from line to line, in heights of a letter

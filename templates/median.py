@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
+from memeloom.catalog.images import Pixels
 
 _STRIP = 48  # lines at a time
 _ELECTORS = 24  # pictures among which the company of a colour is counted

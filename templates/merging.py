@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from catalog.documents import DocumentStore, StoredSketch, Where, batched
-from catalog.records import Meme, Template
+from memeloom.catalog.documents import DocumentStore, StoredSketch, Where, batched
+from memeloom.catalog.records import Meme, Template
 
 _BATCH = 500
 

@@ -12,10 +12,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
-from templates.colours import share_recoloured
-from templates.corners import Points
-from templates.sketch import SIDES, Sketch
+from memeloom.catalog.images import Pixels
+from memeloom.templates.colours import share_recoloured
+from memeloom.templates.corners import Points
+from memeloom.templates.sketch import SIDES, Sketch
 
 Affine = NDArray[np.float64]
 

@@ -12,14 +12,14 @@ from typing import Self
 import cv2
 import numpy as np
 
-from catalog.images import Pixels
-from catalog.records import OcrBox
-from templates.align import SIDES, lay_on, refine
-from templates.inpaint import inpaint
-from templates.mask import Words, find_words
-from templates.median import Layer, Merged, merge
-from templates.placing import Affine, place
-from templates.sketch import Sketch, sketch
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import OcrBox
+from memeloom.templates.align import SIDES, lay_on, refine
+from memeloom.templates.inpaint import inpaint
+from memeloom.templates.mask import Words, find_words
+from memeloom.templates.median import Layer, Merged, merge
+from memeloom.templates.placing import Affine, place
+from memeloom.templates.sketch import Sketch, sketch
 
 MOST_MEMBERS = 50
 FEWEST_MEMBERS = 3

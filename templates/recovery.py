@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from catalog.blobs import BlobStore, open_blobs
-from catalog.documents import DocumentStore, Where
-from catalog.images import decode_image, hamming
-from catalog.leased import NotDone
-from catalog.records import Image, Made, Meme, OcrBox, Template, TemplateBox
-from catalog.standing import Standing
-from configs.progress import Progress
-from configs.schema import Config
-from engine.crew import Guard, Lost
-from engine.pool import try_partitions
-from templates.boxes import learn_boxes
-from templates.made import keep_picture
-from templates.recover import FEWEST_MEMBERS, MOST_MEMBERS, Ground, Laid, Member, grey_of, lay, recover
-from templates.sketch import sketch
-from templates.worker import not_done
+from memeloom.catalog.blobs import BlobStore, open_blobs
+from memeloom.catalog.documents import DocumentStore, Where
+from memeloom.catalog.images import decode_image, hamming
+from memeloom.catalog.leased import NotDone
+from memeloom.catalog.records import Image, Made, Meme, OcrBox, Template, TemplateBox
+from memeloom.catalog.standing import Standing
+from memeloom.configs.progress import Progress
+from memeloom.configs.schema import Config
+from memeloom.engine.crew import Guard, Lost
+from memeloom.engine.pool import try_partitions
+from memeloom.templates.boxes import learn_boxes
+from memeloom.templates.made import keep_picture
+from memeloom.templates.recover import FEWEST_MEMBERS, MOST_MEMBERS, Ground, Laid, Member, grey_of, lay, recover
+from memeloom.templates.sketch import sketch
+from memeloom.templates.worker import not_done
 
 STAGE = "pictures of templates"
 _GROWN = 2  # times as many members as it was made from

@@ -5,20 +5,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from catalog.documents import DocumentStore, Where
-from catalog.leased import LeasedRun, grouped, reasons
-from catalog.records import Meme
-from configs.progress import Progress
-from configs.runs import Summary
-from configs.schema import Config
-from templates.founding import Explorer
-from templates.ledger import Ledger
-from templates.merging import point_members
-from templates.naming import Titles, unnamed
-from templates.recovery import recover_templates
-from templates.settle import Settler
-from templates.sketch import Sketch
-from templates.worker import Picture, sketch_all
+from memeloom.catalog.documents import DocumentStore, Where
+from memeloom.catalog.leased import LeasedRun, grouped, reasons
+from memeloom.catalog.records import Meme
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.templates.founding import Explorer
+from memeloom.templates.ledger import Ledger
+from memeloom.templates.merging import point_members
+from memeloom.templates.naming import Titles, unnamed
+from memeloom.templates.recovery import recover_templates
+from memeloom.templates.settle import Settler
+from memeloom.templates.sketch import Sketch
+from memeloom.templates.worker import Picture, sketch_all
 
 STAGE = "templates"
 _OUTCOMES = ("matched", "unknown", "found", "rejected", "failed", "settled", "retried", "lost")
@@ -27,7 +27,7 @@ _TITLES_OF_ONE, _TITLES_OF_ALL = 200, 2000
 
 
 class Recognition:
-    """What the stage does with memes: a `catalog.leased.Job`."""
+    """What the stage does with memes: a `memeloom.catalog.leased.Job`."""
 
     def __init__(self, documents: DocumentStore, explorer: Explorer) -> None:
         self._documents = documents

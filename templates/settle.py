@@ -6,16 +6,16 @@ That is written when everybody has been asked: nobody is asked twice, and after 
 
 from collections.abc import Collection, Iterable
 
-from catalog.documents import DocumentStore, StoredSketch, batched
-from catalog.records import Template
-from configs.schema import Config
-from templates.atlas import Atlas, picture_of
-from templates.founding import Explorer
-from templates.kept import mark
-from templates.ledger import Ledger
-from templates.load import Loader
-from templates.merging import merge
-from templates.worker import Picture
+from memeloom.catalog.documents import DocumentStore, StoredSketch, batched
+from memeloom.catalog.records import Template
+from memeloom.configs.schema import Config
+from memeloom.templates.atlas import Atlas, picture_of
+from memeloom.templates.founding import Explorer
+from memeloom.templates.kept import mark
+from memeloom.templates.ledger import Ledger
+from memeloom.templates.load import Loader
+from memeloom.templates.merging import merge
+from memeloom.templates.worker import Picture
 
 _BATCH = 500
 

@@ -10,10 +10,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
-from templates.colours import CELLS, Colours, colours_of, no_colours
-from templates.corners import Bits, Points, describe_corners, find_corners, mirror_bits
-from templates.decode import decode_small
+from memeloom.catalog.images import Pixels
+from memeloom.templates.colours import CELLS, Colours, colours_of, no_colours
+from memeloom.templates.corners import Bits, Points, describe_corners, find_corners, mirror_bits
+from memeloom.templates.decode import decode_small
 
 # Square roots of the areas at which corners are looked for, in pixels. Memes are looked up by the corners of the first
 # size among those of all sizes of a template: in a frame, or as a panel of two, it stands in them at half the area.

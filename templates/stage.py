@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from catalog.documents import Where, open_documents
-from configs.errors import MemeloomError
-from configs.progress import Progress
-from configs.runs import Summary
-from configs.schema import Config
-from templates.report.write import reporting
-from templates.run import STAGE, Run
+from memeloom.catalog.documents import Where, open_documents
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.templates.report.write import reporting
+from memeloom.templates.run import STAGE, Run
 
 
 def match_memes(config: Config, progress: Progress, *, retry_failed: bool = False, again: bool = False) -> Summary:

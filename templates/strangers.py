@@ -6,9 +6,9 @@ Of memes that are copies of each other only one is compared; the others wait bes
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from templates.kept import Kept
-from templates.lookup import SketchIndex
-from templates.placing import Placing
+from memeloom.templates.kept import Kept
+from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.placing import Placing
 
 
 @dataclass(frozen=True, slots=True)

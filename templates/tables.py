@@ -7,7 +7,7 @@ two corners that look alike some bits differ, but hardly some in every table.
 import numpy as np
 from numpy.typing import NDArray
 
-from templates.corners import Bits, Points
+from memeloom.templates.corners import Bits, Points
 
 Numbers = NDArray[np.int64]
 

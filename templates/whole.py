@@ -1,7 +1,7 @@
 """Whether two pictures show the same and not only a part of it: one may be cropped or framed, but is no mere panel."""
 
-from templates.placing import Placing
-from templates.sketch import Sketch
+from memeloom.templates.placing import Placing
+from memeloom.templates.sketch import Sketch
 
 _LEAST_OVERLAP = 0.6
 

@@ -8,14 +8,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
-from catalog.records import OcrBox
-from templates.align import lay_on
-from templates.inpaint import fill_even_ground, inpaint
-from templates.mask import find_words, letter_height
-from templates.placing import Affine
-from templates.recover import Ground, Laid, Member, grey_of, lay
-from templates.sketch import sketch
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import OcrBox
+from memeloom.templates.align import lay_on
+from memeloom.templates.inpaint import fill_even_ground, inpaint
+from memeloom.templates.mask import find_words, letter_height
+from memeloom.templates.placing import Affine
+from memeloom.templates.recover import Ground, Laid, Member, grey_of, lay
+from memeloom.templates.sketch import sketch
 
 _LARGEST = 4_000_000  # pixels; a larger picture is made smaller first
 _WORDS = 36  # of 255: what differs from the template by more is words

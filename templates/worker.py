@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, TypeVar
 
-from catalog.blobs import open_blobs
-from catalog.errors import BadImage, BlobMissing, StoreCorrupt
-from catalog.leased import NotDone
-from catalog.records import Image
-from configs.errors import ConfigError, MemeloomError
-from configs.schema import Config
-from engine.crew import Guard, Lost
-from engine.duty import resident_mb
-from engine.pool import try_partitions
-from templates.sketch import Sketch, sketch_image
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
+from memeloom.catalog.leased import NotDone
+from memeloom.catalog.records import Image
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.schema import Config
+from memeloom.engine.crew import Guard, Lost
+from memeloom.engine.duty import resident_mb
+from memeloom.engine.pool import try_partitions
+from memeloom.templates.sketch import Sketch, sketch_image
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from configs.load import load_config
-from configs.schema import S3, Store
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import S3, Store
 from tests.services.ceph import Gateway, S3Access, make_bucket
 from tests.services.keeper import shared
 from tests.services.mongod import Mongod

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from configs.errors import MemeloomError
-from configs.outputs import atomic_file
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import atomic_file
 
 CHECKPOINT = "checkpoint.npz"
 _VERSION = 2

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.progress import Progress
-from configs.schema import Train, Training
-from dataset.manifest import DatasetTemplate, Manifest
-from train.characters import Alphabet
-from train.corpus import Captions
+from memeloom.configs.progress import Progress
+from memeloom.configs.schema import Train, Training
+from memeloom.dataset.manifest import DatasetTemplate, Manifest
+from memeloom.train.characters import Alphabet
+from memeloom.train.corpus import Captions
 
 KindName: TypeAlias = Literal["convnet", "show-and-tell", "gpt2", "causal"]
 

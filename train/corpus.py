@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.errors import MemeloomError
-from dataset.formats.registry import check_readable
-from dataset.manifest import Manifest
-from dataset.schema import Split
-from dataset.texts import Texts, texts_of
-from train.characters import MAX_BOXES, Alphabet
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.formats.registry import check_readable
+from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.schema import Split
+from memeloom.dataset.texts import Texts, texts_of
+from memeloom.train.characters import MAX_BOXES, Alphabet
 
 
 @dataclass(frozen=True, slots=True)

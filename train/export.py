@@ -22,14 +22,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from configs.errors import ConfigError, MemeloomError
-from configs.outputs import fsync_folder, write_json
-from configs.progress import Progress
-from configs.runs import Summary
-from dataset.manifest import file_sha256
-from train.backend import BACKEND, keras
-from train.contract import Captioner, KindName
-from train.model_folder import CARD, NotAModel, load_model, read_card
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.outputs import fsync_folder, write_json
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary
+from memeloom.dataset.manifest import file_sha256
+from memeloom.train.backend import BACKEND, keras
+from memeloom.train.contract import Captioner, KindName
+from memeloom.train.model_folder import CARD, NotAModel, load_model, read_card
 
 ExportFormat: TypeAlias = Literal["saved-model", "onnx", "keras"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
@@ -53,7 +53,7 @@ class Endpoint(NamedTuple):
 
 # Modules with a function `endpoints(model)`: for each network the endpoints that it has beside its own, by name.
 _ENDPOINTS: Final[Mapping[KindName, str]] = MappingProxyType(
-    {"causal": "train.causal.serving", "convnet": "train.convnet.serving"}
+    {"causal": "memeloom.train.causal.serving", "convnet": "memeloom.train.convnet.serving"}
 )
 
 

@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.errors import MemeloomError
-from configs.progress import Progress
-from configs.runs import Summary, commit
-from configs.schema import Config, Train, Training
-from train.backend import BACKEND, is_out_of_memory, keras
-from train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
-from train.contract import Captioner, Dataset, Lesson
-from train.fitting.devices import Devices, open_devices
-from train.fitting.feed import Feed
-from train.fitting.history import TABLE, write_history
-from train.fitting.learn import Learned, Learner, NotANumber, validate
-from train.fitting.lock import locked
-from train.fitting.samples import choose_samples, write_samples
-from train.fitting.schedule import learning_rate, rate_at
-from train.fitting.tensorboard import Events
-from train.kinds import open_kind
-from train.model_folder import CARD, write_model
-from train.open_dataset import open_dataset
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary, commit
+from memeloom.configs.schema import Config, Train, Training
+from memeloom.train.backend import BACKEND, is_out_of_memory, keras
+from memeloom.train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
+from memeloom.train.contract import Captioner, Dataset, Lesson
+from memeloom.train.fitting.devices import Devices, open_devices
+from memeloom.train.fitting.feed import Feed
+from memeloom.train.fitting.history import TABLE, write_history
+from memeloom.train.fitting.learn import Learned, Learner, NotANumber, validate
+from memeloom.train.fitting.lock import locked
+from memeloom.train.fitting.samples import choose_samples, write_samples
+from memeloom.train.fitting.schedule import learning_rate, rate_at
+from memeloom.train.fitting.tensorboard import Events
+from memeloom.train.kinds import open_kind
+from memeloom.train.model_folder import CARD, write_model
+from memeloom.train.open_dataset import open_dataset
 
 EPOCHS = "epochs"
 _INTERRUPTED = 130

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.errors import ConfigError, MemeloomError
-from configs.progress import Progress
-from configs.schema import Config, Generate
-from dataset.manifest import DatasetTemplate
-from dataset.pixels import rgb_pixels
-from train.contract import Captioner, Prompt
-from train.decoding.draft import Written
-from train.decoding.method import CERTAIN, Write, open_method
-from train.decoding.safe import Censor
-from train.model_folder import load_model
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.progress import Progress
+from memeloom.configs.schema import Config, Generate
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.dataset.pixels import rgb_pixels
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.decoding.draft import Written
+from memeloom.train.decoding.method import CERTAIN, Write, open_method
+from memeloom.train.decoding.safe import Censor
+from memeloom.train.model_folder import load_model
 
 MOST_FREQUENT = 3
 # The template's id of captions for a picture that is not a known template's.

@@ -5,13 +5,13 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Final
 
-from train.contract import Kind, KindName
+from memeloom.train.contract import Kind, KindName
 
 _MODULES: Final[Mapping[KindName, str]] = MappingProxyType({
-    "causal": "train.causal.model",
-    "convnet": "train.convnet.model",
-    "show-and-tell": "train.show_and_tell.model",
-    "gpt2": "train.gpt2.model",
+    "causal": "memeloom.train.causal.model",
+    "convnet": "memeloom.train.convnet.model",
+    "show-and-tell": "memeloom.train.show_and_tell.model",
+    "gpt2": "memeloom.train.gpt2.model",
 })  # fmt: skip
 
 

@@ -22,14 +22,14 @@ from typing import Any, TypeGuard, get_args
 
 import numpy as np
 
-from configs.errors import MemeloomError
-from configs.load import write_config
-from configs.outputs import atomic_file, fsync_folder, write_json
-from configs.schema import Config
-from dataset.manifest import DatasetTemplate, file_sha256
-from train.backend import is_out_of_memory, keras
-from train.contract import Captioner, KindName
-from train.kinds import open_kind
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import write_config
+from memeloom.configs.outputs import atomic_file, fsync_folder, write_json
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import DatasetTemplate, file_sha256
+from memeloom.train.backend import is_out_of_memory, keras
+from memeloom.train.contract import Captioner, KindName
+from memeloom.train.kinds import open_kind
 
 CARD = "model.json"
 KIND = "memeloom model"

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from configs.errors import MemeloomError
-from dataset.manifest import file_sha256, read_manifest
-from dataset.vocabulary import read_vocabulary
-from train.characters import Alphabet
-from train.contract import Dataset
-from train.corpus import read_captions
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.manifest import file_sha256, read_manifest
+from memeloom.dataset.vocabulary import read_vocabulary
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Dataset
+from memeloom.train.corpus import read_captions
 
 
 def open_dataset(folder: Path) -> Dataset:

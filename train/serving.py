@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from dataset.manifest import DatasetTemplate
+from memeloom.dataset.manifest import DatasetTemplate
 
 
 def lookup(content: Mapping[str, Any], default: Any) -> Any:

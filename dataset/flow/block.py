@@ -23,10 +23,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from configs.errors import MemeloomError
-from configs.outputs import atomic_file
-from dataset.flow.words import Words
-from dataset.flow.work import checksum_of
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import atomic_file
+from memeloom.dataset.flow.words import Words
+from memeloom.dataset.flow.work import checksum_of
 
 Array: TypeAlias = NDArray[Any]
 

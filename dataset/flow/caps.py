@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from configs.schema import Dataset
-from dataset.flow.choose import CHOSEN
-from dataset.flow.work import WorkFolder
-from dataset.schema import SPLITS, Split
+from memeloom.configs.schema import Dataset
+from memeloom.dataset.flow.choose import CHOSEN
+from memeloom.dataset.flow.work import WorkFolder
+from memeloom.dataset.schema import SPLITS, Split
 
 # The last caption of a template: its order, and its number among equal ones.
 LIMIT: Final = np.dtype([("template", "<u8"), ("last", "<u8"), ("copy", "<u4")])

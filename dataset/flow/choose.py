@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dataset.flow.block import PREFIX_BITS, Array, open_block
-from dataset.flow.filter import read_line
-from dataset.flow.near import GONE
-from dataset.flow.work import WorkFolder, read_plan
-from dataset.schema import SPLITS
-from dataset.steps.registry import DUPLICATES
+from memeloom.dataset.flow.block import PREFIX_BITS, Array, open_block
+from memeloom.dataset.flow.filter import read_line
+from memeloom.dataset.flow.near import GONE
+from memeloom.dataset.flow.work import WorkFolder, read_plan
+from memeloom.dataset.schema import SPLITS
+from memeloom.dataset.steps.registry import DUPLICATES
 
 # A caption that is left. block: which of the blocks. copy: 0, 1, 2 … of equal captions, if they may stay. The rest as
 # in `dataset.flow.block.ROW`.

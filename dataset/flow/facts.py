@@ -11,10 +11,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
-from catalog.errors import StoreCorrupt
-from catalog.records import Template
-from catalog.standing import Standing
-from dataset.steps.contract import Caption, Drop
+from memeloom.catalog.errors import StoreCorrupt
+from memeloom.catalog.records import Template
+from memeloom.catalog.standing import Standing
+from memeloom.dataset.steps.contract import Caption, Drop
 
 Pictures: TypeAlias = Literal["none", "template", "meme", "inpainted"]
 # Why a meme has no picture of the wanted kind.

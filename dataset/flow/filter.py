@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from configs.schema import Dataset
-from dataset.flow.block import ROW, SEGMENTS, Array, Head, Pairs, write_block
-from dataset.flow.facts import HASH_BYTES, Facts, read_facts, told
-from dataset.flow.words import MIX, plain, signatures
-from dataset.flow.work import WorkFolder, name_hash, read_plan
-from dataset.schema import SPLITS
-from dataset.split import Place, Splitter
-from dataset.steps.contract import Caption, Drop, Step
-from dataset.steps.registry import DUPLICATES, build_steps
-from dataset.steps.screened import apply_to_all
+from memeloom.configs.schema import Dataset
+from memeloom.dataset.flow.block import ROW, SEGMENTS, Array, Head, Pairs, write_block
+from memeloom.dataset.flow.facts import HASH_BYTES, Facts, read_facts, told
+from memeloom.dataset.flow.words import MIX, plain, signatures
+from memeloom.dataset.flow.work import WorkFolder, name_hash, read_plan
+from memeloom.dataset.schema import SPLITS
+from memeloom.dataset.split import Place, Splitter
+from memeloom.dataset.steps.contract import Caption, Drop, Step
+from memeloom.dataset.steps.registry import DUPLICATES, build_steps
+from memeloom.dataset.steps.screened import apply_to_all
 
 _NUMBERS = {split: number for number, split in enumerate(SPLITS)}
 

@@ -13,10 +13,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dataset.flow.block import SEGMENTS, Array, open_block
-from dataset.flow.filter import read_line
-from dataset.flow.words import BANDS, Words, alike, one_letter_apart, plain, sketched_alike
-from dataset.flow.work import WorkFolder, read_plan
+from memeloom.dataset.flow.block import SEGMENTS, Array, open_block
+from memeloom.dataset.flow.filter import read_line
+from memeloom.dataset.flow.words import BANDS, Words, alike, one_letter_apart, plain, sketched_alike
+from memeloom.dataset.flow.work import WorkFolder, read_plan
 
 Kind: TypeAlias = Literal["words", "pictures"]
 KINDS: Final[dict[Kind, int]] = {"words": BANDS, "pictures": SEGMENTS}

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from configs.errors import MemeloomError
-from configs.outputs import atomic_file
-from configs.schema import Dataset
-from dataset.flow.facts import Named, Naming, Picture
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import atomic_file
+from memeloom.configs.schema import Dataset
+from memeloom.dataset.flow.facts import Named, Naming, Picture
 
 # They judge captions, beside our own code.
 _JUDGES = ("py3langid", "langdetect")

@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catalog.blobs import open_blobs
-from configs.schema import Store
-from dataset.flow.block import Array, open_block
-from dataset.flow.caps import LIMIT
-from dataset.flow.choose import CHOSEN
-from dataset.flow.filter import Row, read_line
-from dataset.flow.work import WorkFolder, checksum_of, digest_of, read_plan
-from dataset.formats.registry import FORMATS
-from dataset.manifest import file_sha256
-from dataset.pictures import with_pictures
-from dataset.schema import SPLITS, DatasetRecord, Split
-from dataset.tally import WORDS, ShardTally
+from memeloom.catalog.blobs import open_blobs
+from memeloom.configs.schema import Store
+from memeloom.dataset.flow.block import Array, open_block
+from memeloom.dataset.flow.caps import LIMIT
+from memeloom.dataset.flow.choose import CHOSEN
+from memeloom.dataset.flow.filter import Row, read_line
+from memeloom.dataset.flow.work import WorkFolder, checksum_of, digest_of, read_plan
+from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.manifest import file_sha256
+from memeloom.dataset.pictures import with_pictures
+from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
+from memeloom.dataset.tally import WORDS, ShardTally
 
 # Captions whose lines are in memory at once.
 _AT_ONCE = 32_768

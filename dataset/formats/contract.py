@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from dataset.schema import DatasetRecord
+from memeloom.dataset.schema import DatasetRecord
 
 FormatName: TypeAlias = Literal["tfrecord", "parquet", "webdataset", "dummy"]
 Compression: TypeAlias = Literal["none", "gzip", "zstd"]

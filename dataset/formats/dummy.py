@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from dataset.formats.contract import Check, Compression
-from dataset.schema import DatasetRecord
+from memeloom.dataset.formats.contract import Check, Compression
+from memeloom.dataset.schema import DatasetRecord
 
 
 class DummyFile:

@@ -13,7 +13,7 @@ from typing import BinaryIO, Protocol
 
 import zstandard
 
-from configs.errors import MemeloomError
+from memeloom.configs.errors import MemeloomError
 
 _BUFFER_BYTES = 2**18
 # Of captions, level 3 makes files 9 % larger than zlib's default 6, in less than half the time.

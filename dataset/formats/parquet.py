@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from configs.errors import MemeloomError
-from dataset.formats.contract import Check, Compression
-from dataset.formats.packed import DamagedRecords, HashedFile
-from dataset.schema import FEATURES, DatasetRecord
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.formats.contract import Check, Compression
+from memeloom.dataset.formats.packed import DamagedRecords, HashedFile
+from memeloom.dataset.schema import FEATURES, DatasetRecord
 
 _GROUP_RECORDS = 4096
 _GROUP_BYTES = 8 * 2**20

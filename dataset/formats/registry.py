@@ -6,14 +6,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from configs.errors import ConfigError
-from configs.schema import Dataset
-from dataset.formats.contract import Format, FormatName
-from dataset.formats.dummy import DummyFile, read_dummy
-from dataset.formats.parquet import ParquetFile, read_parquet
-from dataset.formats.tfrecords import TFRecordFile, read_tfrecords
-from dataset.formats.webdataset import WebDatasetFile, read_webdataset
-from dataset.manifest import MANIFEST, NotADataset, read_manifest
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import Dataset
+from memeloom.dataset.formats.contract import Format, FormatName
+from memeloom.dataset.formats.dummy import DummyFile, read_dummy
+from memeloom.dataset.formats.parquet import ParquetFile, read_parquet
+from memeloom.dataset.formats.tfrecords import TFRecordFile, read_tfrecords
+from memeloom.dataset.formats.webdataset import WebDatasetFile, read_webdataset
+from memeloom.dataset.manifest import MANIFEST, NotADataset, read_manifest
 
 FORMATS: Final[Mapping[FormatName, Format]] = MappingProxyType(
     {

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from dataset.examples import NotAnExample
-from dataset.formats.contract import Check, Compression
-from dataset.formats.packed import DamagedRecords
-from dataset.schema import DatasetRecord, decode_record, encode_record
-from dataset.tfrecord import FRAME_BYTES, RecordWriter, read_records
+from memeloom.dataset.examples import NotAnExample
+from memeloom.dataset.formats.contract import Check, Compression
+from memeloom.dataset.formats.packed import DamagedRecords
+from memeloom.dataset.schema import DatasetRecord, decode_record, encode_record
+from memeloom.dataset.tfrecord import FRAME_BYTES, RecordWriter, read_records
 
 
 class TFRecordFile:

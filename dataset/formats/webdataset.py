@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dataset.formats.contract import Check, Compression
-from dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
-from dataset.schema import DatasetRecord
+from memeloom.dataset.formats.contract import Check, Compression
+from memeloom.dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
+from memeloom.dataset.schema import DatasetRecord
 
 _BLOCK = tarfile.BLOCKSIZE
 _END = 2 * _BLOCK

@@ -9,7 +9,7 @@ decided by reading what 260,000 captions of a meme site say around the names of 
 import re
 from typing import Final
 
-from dataset.steps.contract import Caption, Drop, Outcome
+from memeloom.dataset.steps.contract import Caption, Drop, Outcome
 
 # Sites and apps that put their name on pictures. Their addresses are marks; their names only after "made with".
 _SITES: Final = (

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from catalog.records import Image
+from memeloom.catalog.records import Image
 
 
 class Caption(NamedTuple):

@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from catalog.english import COMMON_WORDS
-from configs.errors import ConfigError
-from dataset.steps.contract import Caption, Drop, Outcome, Step, keep
+from memeloom.catalog.english import COMMON_WORDS
+from memeloom.configs.errors import ConfigError
+from memeloom.dataset.steps.contract import Caption, Drop, Outcome, Step, keep
 
 # What a detector says of a text: the probability of English, and that of the other wanted languages together.
 Shares: TypeAlias = Callable[[str], tuple[float, float]]

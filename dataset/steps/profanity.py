@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from dataset.steps.contract import Caption, Drop, Outcome, Step
-from dataset.steps.disguise import SIGNS, Disguises, doubled, has_signs, is_disguised
-from dataset.steps.screened import Screened, lowered
-from dataset.steps.tiers import INNOCENT, TIERS, Tier, read_spellings, read_tiers
+from memeloom.dataset.steps.contract import Caption, Drop, Outcome, Step
+from memeloom.dataset.steps.disguise import SIGNS, Disguises, doubled, has_signs, is_disguised
+from memeloom.dataset.steps.screened import Screened, lowered
+from memeloom.dataset.steps.tiers import INNOCENT, TIERS, Tier, read_spellings, read_tiers
 
 Kind: TypeAlias = Literal["mild", "strong", "slur", "denied"]
 # From the least to the worst; what the user denies outweighs any tier.

@@ -4,14 +4,14 @@ import difflib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from configs.errors import ConfigError
-from configs.schema import Dataset
-from dataset.steps.boilerplate import MARK_HINTS, strip_boilerplate
-from dataset.steps.contract import Step, apply_steps, keep
-from dataset.steps.language import require_language
-from dataset.steps.profanity import WordList, censor_profanity, forbid_profanity
-from dataset.steps.screened import Screened, holding
-from dataset.steps.text import (
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import Dataset
+from memeloom.dataset.steps.boilerplate import MARK_HINTS, strip_boilerplate
+from memeloom.dataset.steps.contract import Step, apply_steps, keep
+from memeloom.dataset.steps.language import require_language
+from memeloom.dataset.steps.profanity import WordList, censor_profanity, forbid_profanity
+from memeloom.dataset.steps.screened import Screened, holding
+from memeloom.dataset.steps.text import (
     collapse_whitespace,
     forbid_empty_boxes,
     forbid_over_18,

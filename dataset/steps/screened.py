@@ -5,7 +5,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from dataset.steps.contract import Caption, Drop, Outcome, Step, keep
+from memeloom.dataset.steps.contract import Caption, Drop, Outcome, Step, keep
 
 
 def places(pattern: re.Pattern[str]) -> Callable[[str], Iterator[int]]:

@@ -6,8 +6,8 @@ https://towardsdatascience.com/meme-text-generation-with-a-deep-convolutional-ne
 import re
 from typing import Literal
 
-from dataset.steps.contract import Caption, Drop, Outcome, Step
-from dataset.steps.screened import Screened, places
+from memeloom.dataset.steps.contract import Caption, Drop, Outcome, Step
+from memeloom.dataset.steps.screened import Screened, places
 
 # Control characters and lone surrogates: nothing that a person typed, or that UTF-8 can hold.
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")

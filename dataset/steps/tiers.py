@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Final, Literal, TypeAlias
 
-from dataset.steps.ordinary import ORDINARY
+from memeloom.dataset.steps.ordinary import ORDINARY
 
 Tier: TypeAlias = Literal["mild", "strong", "slur"]
 # From the least to the worst.

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from onnx import numpy_helper, version_converter
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
-from ocr.models.files import DETECTOR, RECOGNISER, letters_of
-from ocr.models.samples import Picture, lines, pictures
-from ocr.rapid_find import planes
+from memeloom.ocr.models.files import DETECTOR, RECOGNISER, letters_of
+from memeloom.ocr.models.samples import Picture, lines, pictures
+from memeloom.ocr.rapid_find import planes
 
 # The version in which a scale a channel can be written down.
 _OPSET = 17

@@ -17,8 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ocr import rapid_find
-from ocr.engine import EngineMissing
+from memeloom.ocr import rapid_find
+from memeloom.ocr.engine import EngineMissing
 
 if TYPE_CHECKING:
     import onnx
@@ -126,7 +126,7 @@ def _make(source: Path, folder: Path, characters: str) -> None:
 
 
 def _run(source: Path, target: Path, characters: str) -> None:
-    command = [sys.executable, "-m", "ocr.models.build", str(source), str(target), characters]
+    command = [sys.executable, "-m", "memeloom.ocr.models.build", str(source), str(target), characters]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
         done = subprocess.run(

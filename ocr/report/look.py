@@ -7,13 +7,13 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from configs.outputs import atomic_file, write_text
-from configs.page import page
-from ocr.engine import Word
-from ocr.inspect import Look
-from ocr.report.overlay import Mark, band, draw_over
-from ocr.report.readings import box_list, box_marks, legend, percent, verdict
-from ocr.report.style import STYLE
+from memeloom.configs.outputs import atomic_file, write_text
+from memeloom.configs.page import page
+from memeloom.ocr.engine import Word
+from memeloom.ocr.inspect import Look
+from memeloom.ocr.report.overlay import Mark, band, draw_over
+from memeloom.ocr.report.readings import box_list, box_marks, legend, percent, verdict
+from memeloom.ocr.report.style import STYLE
 
 _ACROSS, _SIDE, _QUALITY = 620, 1400, 88
 
@@ -23,7 +23,7 @@ def write_look(path: Path, look: Look) -> None:
     if path.suffix.lower() != ".png":
         write_text(path, draw(look))
         return
-    from ocr.report import sheet
+    from memeloom.ocr.report import sheet
 
     with atomic_file(path) as stream:
         sheet.draw(look).save(stream, "PNG")

@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.embed import embed
+from memeloom.catalog.embed import embed
 
 # The least confidence of each band; engines differ in what theirs is worth, these tell the sure from the doubtful.
 BANDS = {"sure": 95, "fair": 85, "doubtful": 70, "poor": 0}

@@ -11,13 +11,13 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.records import Meme
-from configs.page import ending_pill, link, page, table, tiles
-from ocr.report.overlay import band, draw_over
-from ocr.report.plot import plot_confidences
-from ocr.report.readings import box_list, box_marks, legend, percent
-from ocr.report.seen import Seen
-from ocr.report.style import STYLE
+from memeloom.catalog.records import Meme
+from memeloom.configs.page import ending_pill, link, page, table, tiles
+from memeloom.ocr.report.overlay import band, draw_over
+from memeloom.ocr.report.plot import plot_confidences
+from memeloom.ocr.report.readings import box_list, box_marks, legend, percent
+from memeloom.ocr.report.seen import Seen
+from memeloom.ocr.report.style import STYLE
 
 # Units across a small picture, and how it is embedded: at most some ten kilobytes each.
 _ACROSS, _SIDE, _QUALITY = 190, 300, 60

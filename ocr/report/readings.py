@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from catalog.records import OcrBox
-from ocr.report.overlay import BANDS, Mark, band
+from memeloom.catalog.records import OcrBox
+from memeloom.ocr.report.overlay import BANDS, Mark, band
 
 
 def verdict(dropped: str | None) -> str:

@@ -14,10 +14,10 @@ import cv2
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from ocr.inspect import Look
-from ocr.report.look import boxes_title
-from ocr.report.overlay import Mark, band
-from ocr.report.readings import box_marks, percent
+from memeloom.ocr.inspect import Look
+from memeloom.ocr.report.look import boxes_title
+from memeloom.ocr.report.overlay import Mark, band
+from memeloom.ocr.report.readings import box_marks, percent
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 _PAPER, _INK, _SOFT, _BAD, _GONE = "#ffffff", "#1b1f24", "#5b6470", "#b3261e", "#69727d"

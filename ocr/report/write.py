@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.blobs import BlobStore, open_blobs
-from catalog.documents import Where, open_documents
-from catalog.errors import BadImage, BlobMissing, StoreCorrupt
-from catalog.images import decode_image
-from catalog.records import Meme
-from configs.errors import MemeloomError
-from configs.outputs import write_text
-from configs.schema import Config
-from ocr.report.page import card, draw
-from ocr.report.seen import Seen
+from memeloom.catalog.blobs import BlobStore, open_blobs
+from memeloom.catalog.documents import Where, open_documents
+from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
+from memeloom.catalog.images import decode_image
+from memeloom.catalog.records import Meme
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import write_text
+from memeloom.configs.schema import Config
+from memeloom.ocr.report.page import card, draw
+from memeloom.ocr.report.seen import Seen
 
 
 @contextmanager

@@ -18,14 +18,14 @@ from selenium.webdriver.chrome.remote_connection import ChromeRemoteConnection
 from selenium.webdriver.remote.client_config import ClientConfig
 from selenium.webdriver.remote.webdriver import WebDriver
 
-from configs.schema import ImageSearch
-from scrapers.browsers import keeper
-from scrapers.browsers.gate import MARK, REFUSED, Gate
-from scrapers.browsers.launch import Programs, folders
-from scrapers.browsers.scroll import Scroll
-from scrapers.guard import AddressRefused
-from scrapers.pages.layout import LayoutChanged
-from scrapers.pages.search import Engine
+from memeloom.configs.schema import ImageSearch
+from memeloom.scrapers.browsers import keeper
+from memeloom.scrapers.browsers.gate import MARK, REFUSED, Gate
+from memeloom.scrapers.browsers.launch import Programs, folders
+from memeloom.scrapers.browsers.scroll import Scroll
+from memeloom.scrapers.guard import AddressRefused
+from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.pages.search import Engine
 
 # Before any script of a page: nobody is there to be asked.
 _NOBODY_HERE = "for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => null;"

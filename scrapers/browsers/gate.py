@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from scrapers.guard import is_public
+from memeloom.scrapers.guard import is_public
 
 # In answers that come from the gate and not from a site.
 MARK = "X-Memeloom-Gate"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from selenium.webdriver.chrome.options import Options
 
-from configs.schema import ImageSearch
-from scrapers.errors import BrowserFailed
+from memeloom.configs.schema import ImageSearch
+from memeloom.scrapers.errors import BrowserFailed
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _DRIVERS = ("chromedriver",)

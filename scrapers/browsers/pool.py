@@ -7,15 +7,15 @@ from typing import ParamSpec, TypeVar
 
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
 
-from configs.schema import ImageSearch
-from scrapers.browsers.browser import Browser, Page
-from scrapers.browsers.gate import Gate, Upstream
-from scrapers.browsers.keeper import sweep
-from scrapers.browsers.launch import Programs, folders
-from scrapers.errors import BrowserFailed
-from scrapers.guard import AddressRefused
-from scrapers.pages.layout import LayoutChanged
-from scrapers.pages.search import Engine
+from memeloom.configs.schema import ImageSearch
+from memeloom.scrapers.browsers.browser import Browser, Page
+from memeloom.scrapers.browsers.gate import Gate, Upstream
+from memeloom.scrapers.browsers.keeper import sweep
+from memeloom.scrapers.browsers.launch import Programs, folders
+from memeloom.scrapers.errors import BrowserFailed
+from memeloom.scrapers.guard import AddressRefused
+from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.pages.search import Engine
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from selenium.common.exceptions import JavascriptException, StaleElementReferenc
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 
-from scrapers.pages.layout import LayoutChanged
-from scrapers.pages.search import CONSENT_WORDS, MORE_WORDS, Engine
+from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.pages.search import CONSENT_WORDS, MORE_WORDS, Engine
 
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 5.0

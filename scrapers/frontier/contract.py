@@ -18,9 +18,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from configs.errors import ConfigError
-from configs.load import mask_url
-from configs.schema import Config
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import mask_url
+from memeloom.configs.schema import Config
 
 # So often abandoned, a request is worked on alone, to find out whether it is what kills the process.
 SUSPECT = 2
@@ -199,11 +199,11 @@ def open_frontier(url: str, spider: str, *, lease_seconds: float, attempts: int,
     """
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        from scrapers.frontier.sqlite import SqliteFrontier
+        from memeloom.scrapers.frontier.sqlite import SqliteFrontier
 
         return SqliteFrontier(rest[1:], spider, lease_seconds, attempts, timeout_seconds)
     if scheme in ("redis", "rediss", "unix"):
-        from scrapers.frontier.redis import RedisFrontier
+        from memeloom.scrapers.frontier.redis import RedisFrontier
 
         return RedisFrontier(url, spider, lease_seconds, attempts, timeout_seconds)
     raise ConfigError(f"crawl.frontier: cannot use {mask_url(url)!r}; write sqlite:///FILE or redis://HOST/0")

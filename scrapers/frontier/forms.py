@@ -5,7 +5,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 
-from configs.errors import MemeloomError
+from memeloom.configs.errors import MemeloomError
 
 # What middlewares put on a request while it is under way: written again by them, and no business of a file.
 _PASSING_HEADERS = frozenset(

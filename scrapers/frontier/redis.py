@@ -10,7 +10,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from scrapers.frontier.contract import (
+from memeloom.scrapers.frontier.contract import (
     ABANDONED,
     LOOKS_THROUGH,
     POLL_SECONDS,
@@ -22,12 +22,12 @@ from scrapers.frontier.contract import (
     Lease,
     Tallies,
 )
-from scrapers.frontier.forms import url_of
-from scrapers.frontier.owner import Owner
-from scrapers.frontier.redis_link import RedisLink
+from memeloom.scrapers.frontier.forms import url_of
+from memeloom.scrapers.frontier.owner import Owner
+from memeloom.scrapers.frontier.redis_link import RedisLink
 
 _LOG = logging.getLogger(__name__)
-_SCRIPT = files("scrapers.frontier").joinpath("redis.lua").read_bytes()
+_SCRIPT = files("memeloom.scrapers.frontier").joinpath("redis.lua").read_bytes()
 _SHA = hashlib.sha1(_SCRIPT, usedforsecurity=False).hexdigest().encode()
 
 

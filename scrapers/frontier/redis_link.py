@@ -10,9 +10,9 @@ from redis.backoff import NoBackoff
 from redis.connection import Connection, parse_url
 from redis.retry import Retry
 
-from catalog.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
-from configs.errors import ConfigError
-from configs.load import mask_url
+from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import mask_url
 
 _DENIED = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError)
 # What passes by itself: a server that is away, starts, hands over to another, or is busy with somebody's script.

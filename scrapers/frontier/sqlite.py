@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterable
 from itertools import islice
 
-from catalog.sqlite_file import SqliteFile
-from scrapers.frontier.contract import (
+from memeloom.catalog.sqlite_file import SqliteFile
+from memeloom.scrapers.frontier.contract import (
     ABANDONED,
     LOOKS_THROUGH,
     POLL_SECONDS,
@@ -19,8 +19,8 @@ from scrapers.frontier.contract import (
     Tallies,
     storable,
 )
-from scrapers.frontier.forms import url_of
-from scrapers.frontier.owner import Owner
+from memeloom.scrapers.frontier.forms import url_of
+from memeloom.scrapers.frontier.owner import Owner
 
 _VERSION = 1
 # "mfro": tells our frontiers from our catalogs.

@@ -5,8 +5,8 @@ from urllib.parse import urlencode
 
 from parsel import Selector
 
-from scrapers.pages.layout import LayoutChanged
-from scrapers.pages.search import Engine, FoundImage, is_web_address
+from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.pages.search import Engine, FoundImage, is_web_address
 
 SITE = "bing"
 

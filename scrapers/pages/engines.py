@@ -1,5 +1,5 @@
 """The image searches that we know, by name."""
 
-from scrapers.pages import bing, google
+from memeloom.scrapers.pages import bing, google
 
 ENGINES = {engine.name: engine for engine in (bing.ENGINE, google.ENGINE)}

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from parsel import Selector
 
-from scrapers.pages.layout import LayoutChanged
-from scrapers.pages.search import Engine, FoundImage, is_web_address
+from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.pages.search import Engine, FoundImage, is_web_address
 
 SITE = "google"
 

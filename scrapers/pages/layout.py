@@ -1,6 +1,6 @@
 """The error of a parser that does not find what its site has always shown."""
 
-from configs.errors import MemeloomError
+from memeloom.configs.errors import MemeloomError
 
 
 class LayoutChanged(MemeloomError):

@@ -1,17 +1,17 @@
-"""`python -m scrapers.report SERIES`: the page of a crawl that could not draw it itself."""
+"""`python -m memeloom.scrapers.report SERIES`: the page of a crawl that could not draw it itself."""
 
 import sys
 from pathlib import Path
 
-from configs.outputs import write_text
-from scrapers.report.page import draw
-from scrapers.report.story import read_story
+from memeloom.configs.outputs import write_text
+from memeloom.scrapers.report.page import draw
+from memeloom.scrapers.report.story import read_story
 
 
 def main(arguments: list[str]) -> str:
     """Write the page beside the series. Raises SystemExit: bad usage, or no such series."""
     if len(arguments) != 1:
-        sys.exit("usage: python -m scrapers.report SERIES.jsonl")
+        sys.exit("usage: python -m memeloom.scrapers.report SERIES.jsonl")
     path = Path(arguments[0])
     try:
         story = read_story(path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from scrapers.report.words import moment, ticks, time_ticks
+from memeloom.scrapers.report.words import moment, ticks, time_ticks
 
 COLOURS = 7
 _WIDTH, _HEIGHT = 600, 220

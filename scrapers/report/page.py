@@ -7,12 +7,12 @@ policy lets it load nothing.
 from datetime import datetime
 from html import escape
 
-from configs.page import ending_pill, page, table, tiles
-from configs.progress import HostNow
-from scrapers.report.plots import Stretches, is_error, plots
-from scrapers.report.story import Story
-from scrapers.report.style import STYLE
-from scrapers.report.words import duration, moment, number, seconds, size
+from memeloom.configs.page import ending_pill, page, table, tiles
+from memeloom.configs.progress import HostNow
+from memeloom.scrapers.report.plots import Stretches, is_error, plots
+from memeloom.scrapers.report.story import Story
+from memeloom.scrapers.report.style import STYLE
+from memeloom.scrapers.report.words import duration, moment, number, seconds, size
 
 _ROWS = 30
 _KILLED = "killed: its series has no end"

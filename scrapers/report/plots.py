@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from scrapers.report.charts import COLOURS, Chart, Line
-from scrapers.report.series import Sample
-from scrapers.report.story import Story
-from scrapers.report.words import duration, moment, number, seconds, size, time_step
+from memeloom.scrapers.report.charts import COLOURS, Chart, Line
+from memeloom.scrapers.report.series import Sample
+from memeloom.scrapers.report.story import Story
+from memeloom.scrapers.report.words import duration, moment, number, seconds, size, time_step
 
 STRETCHES = 120
 _MOST_HOSTS = COLOURS - 1

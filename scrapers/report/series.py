@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from configs.errors import MemeloomError
-from configs.progress import HostNow
-from scrapers.report.vitals import Vitals
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import HostNow
+from memeloom.scrapers.report.vitals import Vitals
 
 _LEAST_SECONDS = 1.0
 _MOST_SECONDS = 60.0

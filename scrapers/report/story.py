@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scrapers.report.series import Sample, read_lines, sample_of
+from memeloom.scrapers.report.series import Sample, read_lines, sample_of
 
 POINTS = 500
 

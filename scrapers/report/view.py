@@ -8,14 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from configs.errors import MemeloomError
-from configs.outputs import write_text
-from configs.progress import Now, Progress, Window
-from configs.schema import Crawl
-from scrapers.report.page import draw
-from scrapers.report.series import Rates, Sample, SeriesFile
-from scrapers.report.story import read_story
-from scrapers.worker import Report
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import write_text
+from memeloom.configs.progress import Now, Progress, Window
+from memeloom.configs.schema import Crawl
+from memeloom.scrapers.report.page import draw
+from memeloom.scrapers.report.series import Rates, Sample, SeriesFile
+from memeloom.scrapers.report.story import read_story
+from memeloom.scrapers.worker import Report
 
 _TALLIES = ("pages", "images", "new", "updated", "unchanged")
 

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from heapq import nlargest
 
-from configs.progress import HostNow
-from scrapers.hosts import Host, Hosts
-from scrapers.session import Session
+from memeloom.configs.progress import HostNow
+from memeloom.scrapers.hosts import Host, Hosts
+from memeloom.scrapers.session import Session
 
 # Looking through all hosts takes a while when an image search has met a hundred thousand of them.
 _MANY_HOSTS = 500

@@ -13,13 +13,13 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from catalog.records import Meme, Template, author_hash
-from configs.errors import MemeloomError
-from configs.schema import Config
-from scrapers.errors import CrawlFailed
-from scrapers.items import MemeItem, Picture, TemplateItem
-from scrapers.reasons import may_pass, why
-from scrapers.session import Session
+from memeloom.catalog.records import Meme, Template, author_hash
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Config
+from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.items import MemeItem, Picture, TemplateItem
+from memeloom.scrapers.reasons import may_pass, why
+from memeloom.scrapers.session import Session
 
 # Pictures before pages: what is found is brought home before more is looked for, and the frontier stays short.
 PICTURE_PRIORITY = 20

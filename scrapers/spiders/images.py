@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Iterator
 from scrapy import Request
 from scrapy.http import TextResponse
 
-from catalog.documents import open_documents
-from catalog.records import Meme
-from catalog.standing import Standing
-from configs.schema import Store
-from scrapers.browsing import UNFINISHED
-from scrapers.items import MemeItem
-from scrapers.pages.engines import ENGINES
-from scrapers.pages.search import FoundImage
-from scrapers.spiders.base import MemeSpider
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Meme
+from memeloom.catalog.standing import Standing
+from memeloom.configs.schema import Store
+from memeloom.scrapers.browsing import UNFINISHED
+from memeloom.scrapers.items import MemeItem
+from memeloom.scrapers.pages.engines import ENGINES
+from memeloom.scrapers.pages.search import FoundImage
+from memeloom.scrapers.spiders.base import MemeSpider
 
 
 class ImagesSpider(MemeSpider):

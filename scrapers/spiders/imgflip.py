@@ -10,11 +10,11 @@ from scrapy import Request
 from scrapy.http import Response, TextResponse
 from twisted.python.failure import Failure
 
-from catalog.records import Meme, Template, TemplateRef
-from scrapers.items import Mark, MemeItem, TemplateItem
-from scrapers.pages import imgflip
-from scrapers.pages.imgflip import ListedTemplate, PostedMeme
-from scrapers.spiders.base import MemeSpider
+from memeloom.catalog.records import Meme, Template, TemplateRef
+from memeloom.scrapers.items import Mark, MemeItem, TemplateItem
+from memeloom.scrapers.pages import imgflip
+from memeloom.scrapers.pages.imgflip import ListedTemplate, PostedMeme
+from memeloom.scrapers.spiders.base import MemeSpider
 
 # A template as it travels through the frontier, and what the API knows of templates, by id.
 Packed: TypeAlias = dict[str, Any]

@@ -6,11 +6,11 @@ from urllib.parse import urlencode
 from scrapy import Request
 from scrapy.http import Response
 
-from catalog.records import Meme
-from scrapers.items import Mark, MemeItem
-from scrapers.pages import reddit
-from scrapers.pages.reddit import PostedImage, age_rank
-from scrapers.spiders.base import MemeSpider
+from memeloom.catalog.records import Meme
+from memeloom.scrapers.items import Mark, MemeItem
+from memeloom.scrapers.pages import reddit
+from memeloom.scrapers.pages.reddit import PostedImage, age_rank
+from memeloom.scrapers.spiders.base import MemeSpider
 
 _PAGE = 100
 

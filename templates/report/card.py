@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from datetime import datetime
 from html import escape
 
-from catalog.images import Pixels
-from catalog.records import Template
-from configs.page import link, table
-from templates.naming import unnamed
-from templates.report.decide import controls
-from templates.report.gather import COUNTED, STEP, Cluster, Member, Tally
-from templates.report.heat import draw_heat
-from templates.report.picture import describe, draw_boxes
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import Template
+from memeloom.configs.page import link, table
+from memeloom.templates.naming import unnamed
+from memeloom.templates.report.decide import controls
+from memeloom.templates.report.gather import COUNTED, STEP, Cluster, Member, Tally
+from memeloom.templates.report.heat import draw_heat
+from memeloom.templates.report.picture import describe, draw_boxes
 
 _ACROSS, _ACROSS_ONE = 340, 620
 _LONGEST_SAID = 160  # characters

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
-from catalog.blobs import BlobStore
-from catalog.documents import DocumentStore, Where
-from catalog.embed import embed
-from catalog.errors import BadImage, BlobMissing, StoreCorrupt
-from catalog.images import Pixels, decode_image
-from catalog.records import Image, Meme, OcrBox, Template
-from templates.report.heat import Counts, count_texts
+from memeloom.catalog.blobs import BlobStore
+from memeloom.catalog.documents import DocumentStore, Where
+from memeloom.catalog.embed import embed
+from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
+from memeloom.catalog.images import Pixels, decode_image
+from memeloom.catalog.records import Image, Meme, OcrBox, Template
+from memeloom.templates.report.heat import Counts, count_texts
 
 # Members that a card shows and those that it chooses them from; and when one asks for a template, those whose texts
 # are placed, and those that are counted.

@@ -11,10 +11,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.images import Pixels
-from catalog.records import OcrBox
-from templates.placing import Affine, place
-from templates.sketch import Sketch, sketch
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import OcrBox
+from memeloom.templates.placing import Affine, place
+from memeloom.templates.sketch import Sketch, sketch
 
 Counts = NDArray[np.float32]
 

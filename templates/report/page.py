@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from configs.page import ending_pill, page, table, tiles
-from templates.report.decide import SCRIPT, board
-from templates.report.style import STYLE
+from memeloom.configs.page import ending_pill, page, table, tiles
+from memeloom.templates.report.decide import SCRIPT, board
+from memeloom.templates.report.style import STYLE
 
 _FAILED = "failed/"
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from html import escape
 
-from catalog.embed import embed
-from catalog.images import Pixels
-from catalog.records import TemplateBox, TextStyle
+from memeloom.catalog.embed import embed
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import TemplateBox, TextStyle
 
 _BADGE = 10
 

@@ -9,15 +9,15 @@ from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
 
-from catalog.blobs import open_blobs
-from catalog.documents import DocumentStore, Where, open_documents
-from catalog.records import Template
-from configs.errors import MemeloomError
-from configs.outputs import write_text
-from configs.schema import Config
-from templates.report.card import draw_card, draw_closely
-from templates.report.gather import Gatherer
-from templates.report.page import Census, Run, draw, draw_these
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.records import Template
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import write_text
+from memeloom.configs.schema import Config
+from memeloom.templates.report.card import draw_card, draw_closely
+from memeloom.templates.report.gather import Gatherer
+from memeloom.templates.report.page import Census, Run, draw, draw_these
 
 # Templates on one page, and those that are offered to merge into.
 MOST, SUGGESTED = 60, 400

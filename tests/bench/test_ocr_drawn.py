@@ -13,8 +13,8 @@ from PIL import Image, ImageChops
 
 from bench.ocr_drawn import drawn_memes, is_usable
 from bench.ocr_letters import Look, can_draw, draw, find_fonts, fit, height
-from catalog.records import TemplateBox
-from serve.lettering import FONT
+from memeloom.catalog.records import TemplateBox
+from memeloom.serve.lettering import FONT
 
 pytestmark = pytest.mark.skipif(shutil.which("fc-list") is None, reason="fontconfig is not installed")
 SLUGS = [f"Made-Up-{number}" for number in range(8)]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from catalog.documents import DocumentStore, open_documents
-from configs.schema import Store
+from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.configs.schema import Store
 
 
 @pytest.fixture(params=["sqlite", "mongodb"])

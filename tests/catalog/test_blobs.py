@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from obstore.store import S3Store
 
-from catalog.blobs import BlobStore, blob_key, open_blobs
-from catalog.errors import BlobMissing, StoreCorrupt, StoreError
-from configs.errors import ConfigError
-from configs.schema import S3, Store
+from memeloom.catalog.blobs import BlobStore, blob_key, open_blobs
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt, StoreError
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import S3, Store
 from tests.services import workers
 
 CONTENTS = [b"x", b"", b"\x00" * 1000, os.urandom(3_000_000)]

@@ -10,11 +10,20 @@ from typing import Any
 
 import pytest
 
-from catalog.documents import ALL, DocumentStore, Lease, StageCounts, StoredSketch, Upserted, Where, open_documents
-from catalog.errors import LeaseLost
-from catalog.records import Image, Made, Meme, Ocr, Template, TemplateBox, TemplateRef
-from configs.errors import ConfigError
-from configs.schema import Store
+from memeloom.catalog.documents import (
+    ALL,
+    DocumentStore,
+    Lease,
+    StageCounts,
+    StoredSketch,
+    Upserted,
+    Where,
+    open_documents,
+)
+from memeloom.catalog.errors import LeaseLost
+from memeloom.catalog.records import Image, Made, Meme, Ocr, Template, TemplateBox, TemplateRef
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import Store
 from tests.services import workers
 
 WHEN = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)

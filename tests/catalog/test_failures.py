@@ -13,9 +13,9 @@ from pathlib import Path
 import pymongo
 import pytest
 
-from catalog.blobs import open_blobs
-from catalog.documents import ALL, StoredSketch, open_documents
-from catalog.errors import (
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import ALL, StoredSketch, open_documents
+from memeloom.catalog.errors import (
     BlobMissing,
     StoreCorrupt,
     StoreDenied,
@@ -23,9 +23,9 @@ from catalog.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from catalog.records import Meme
-from catalog.sqlite import SqliteDocuments
-from configs.schema import S3, Store
+from memeloom.catalog.records import Meme
+from memeloom.catalog.sqlite import SqliteDocuments
+from memeloom.configs.schema import S3, Store
 from tests.services import workers
 from tests.services.ceph import Gateway, S3Access, set_bucket_quota
 from tests.services.mongod import Mongod

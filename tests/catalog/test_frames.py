@@ -11,12 +11,12 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from catalog import frames
-from catalog.errors import BadImage
-from catalog.formats import is_animated, is_whole
-from catalog.frames import Received, container_of, first_frame, receive
-from catalog.images import hamming, inspect_image
-from catalog.video_frame import NO_FRAME
+from memeloom.catalog import frames
+from memeloom.catalog.errors import BadImage
+from memeloom.catalog.formats import is_animated, is_whole
+from memeloom.catalog.frames import Received, container_of, first_frame, receive
+from memeloom.catalog.images import hamming, inspect_image
+from memeloom.catalog.video_frame import NO_FRAME
 
 Moving = Literal["gif", "webp", "mp4", "webm"]
 MOVING: tuple[Moving, ...] = ("gif", "webp", "mp4", "webm")

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from catalog.errors import BadImage
-from catalog.formats import JpegHeader
-from catalog.images import decode_image, hamming, inspect_image
-from catalog.records import Image
+from memeloom.catalog.errors import BadImage
+from memeloom.catalog.formats import JpegHeader
+from memeloom.catalog.images import decode_image, hamming, inspect_image
+from memeloom.catalog.records import Image
 
 RED, WHITE = (255, 0, 0), (255, 255, 255)
 

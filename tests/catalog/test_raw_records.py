@@ -2,9 +2,9 @@
 
 import orjson
 
-from catalog.documents import DocumentStore
-from catalog.records import Meme
-from dataset.flow.facts import Facts, read_facts
+from memeloom.catalog.documents import DocumentStore
+from memeloom.catalog.records import Meme
+from memeloom.dataset.flow.facts import Facts, read_facts
 from tests.catalog.test_documents import WHEN, full_meme, meme
 
 

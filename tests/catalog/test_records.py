@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from catalog.records import (
+from memeloom.catalog.records import (
     Image,
     Made,
     Meme,

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from catalog.blobs import BlobStore, blob_key, open_blobs
-from catalog.documents import ALL, DocumentStore, StoredSketch, Where, open_documents
-from catalog.errors import StoreUnavailable
-from catalog.mongo_database import MongoDatabase
-from catalog.records import Image, Made, Meme, Template, TemplateRef
-from catalog.removal import Choice, Plan, finish, remove, sweep
-from catalog.traces import pages_showing
-from configs.schema import Store
+from memeloom.catalog.blobs import BlobStore, blob_key, open_blobs
+from memeloom.catalog.documents import ALL, DocumentStore, StoredSketch, Where, open_documents
+from memeloom.catalog.errors import StoreUnavailable
+from memeloom.catalog.mongo_database import MongoDatabase
+from memeloom.catalog.records import Image, Made, Meme, Template, TemplateRef
+from memeloom.catalog.removal import Choice, Plan, finish, remove, sweep
+from memeloom.catalog.traces import pages_showing
+from memeloom.configs.schema import Store
 
 
 @pytest.fixture(params=["sqlite and a folder", "mongodb and s3"])

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from catalog.documents import MOST_SKETCH_BYTES, DocumentStore, StoredSketch, Upserted, Where, open_documents
-from catalog.records import Meme
-from configs.schema import Store
+from memeloom.catalog.documents import MOST_SKETCH_BYTES, DocumentStore, StoredSketch, Upserted, Where, open_documents
+from memeloom.catalog.records import Meme
+from memeloom.configs.schema import Store
 from tests.services import workers
 
 

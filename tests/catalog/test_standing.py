@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from catalog.records import Meme, Template, TemplateRef
-from catalog.standing import Standing
+from memeloom.catalog.records import Meme, Template, TemplateRef
+from memeloom.catalog.standing import Standing
 
 
 def template(template_id: str, into: str | None = None, **facts: Any) -> Template:

@@ -10,11 +10,11 @@ from typing import Any
 import pymongo
 import pytest
 
-from catalog.documents import ALL, DocumentStore, StageCounts, StoredSketch, Upserted, Where, open_documents
-from catalog.errors import StoreError, StoreFull
-from catalog.records import Image, Made, Meme, Template
-from catalog.sqlite_schema import UPGRADES, VERSION
-from configs.schema import Store
+from memeloom.catalog.documents import ALL, DocumentStore, StageCounts, StoredSketch, Upserted, Where, open_documents
+from memeloom.catalog.errors import StoreError, StoreFull
+from memeloom.catalog.records import Image, Made, Meme, Template
+from memeloom.catalog.sqlite_schema import UPGRADES, VERSION
+from memeloom.configs.schema import Store
 
 # As version 1 wrote it, to the letter.
 VERSION_1 = """
@@ -47,7 +47,7 @@ IMAGE = Image.model_validate_json(PICTURE)
 # Opens the catalog of argv[1], and kills itself before the statement number argv[2] that follows the write lock.
 DIES = """
 import os, signal, sqlite3, sys
-from catalog.sqlite import SqliteDocuments
+from memeloom.catalog.sqlite import SqliteDocuments
 
 class Dying(sqlite3.Connection):
     left = None

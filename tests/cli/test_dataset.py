@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from catalog.documents import open_documents
-from catalog.records import Meme, TemplateRef
-from cli.main import main
-from configs.load import load_config
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Meme, TemplateRef
+from memeloom.cli.main import main
+from memeloom.configs.load import load_config
 
 WORDS = ["when", "the", "you", "and", "that", "have", "with", "this", "not", "are", "but", "what", "all", "was", "your"]
 Run = Callable[..., str]

@@ -18,7 +18,7 @@ SMALL = (
 def _demo(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     settings = [word for setting in SMALL for word in ("-s", setting)]
     return subprocess.run(
-        [sys.executable, "-m", "cli.main", *settings, "demo", "--memes", "60", *arguments],
+        [sys.executable, "-m", "memeloom.cli.main", *settings, "demo", "--memes", "60", *arguments],
         cwd=cwd, capture_output=True, text=True, timeout=240, check=False,
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip

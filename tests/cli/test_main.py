@@ -9,12 +9,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cli.main import cli
+from memeloom.cli.main import cli
 
 
 def _memeloom(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "cli.main", *arguments],
+        [sys.executable, "-m", "memeloom.cli.main", *arguments],
         cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
         env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
@@ -41,8 +41,8 @@ def test_every_command_explains_itself() -> None:
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     code = (
-        "import sys, cli.main\n"
-        "try: cli.main.main(['--help'])\n"
+        "import sys, memeloom.cli.main as cli_main\n"
+        "try: cli_main.main(['--help'])\n"
         "except SystemExit: pass\n"
         "print(*sorted({m.split('.')[0] for m in sys.modules}))"
     )
@@ -112,10 +112,10 @@ def test_completion_script_names_the_command(shell: str) -> None:
 def test_json_lines_tell_start_and_end_of_a_stage(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cli.progress import JsonLines
+    from memeloom.cli.progress import JsonLines
 
     clock = iter([0.0, 0.0, 1.0, 8.0])
-    monkeypatch.setattr("cli.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("memeloom.cli.progress.time.monotonic", lambda: next(clock))
     progress = JsonLines()
     progress.start("ocr", 10, "memes")
     progress.advance(4, kept=3, dropped=1)

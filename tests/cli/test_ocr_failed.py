@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from catalog.blobs import open_blobs
-from catalog.documents import DocumentStore, open_documents
-from catalog.records import Image, Meme
-from cli.main import main
-from configs.load import load_config
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.records import Image, Meme
+from memeloom.cli.main import main
+from memeloom.configs.load import load_config
 
 
 @pytest.fixture

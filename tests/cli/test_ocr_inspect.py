@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from catalog.documents import open_documents
-from cli.main import main
-from configs.load import load_config
-from serve.drawing import draw_caption
+from memeloom.catalog.documents import open_documents
+from memeloom.cli.main import main
+from memeloom.configs.load import load_config
+from memeloom.serve.drawing import draw_caption
 
 
 def memeloom(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> int:
@@ -34,7 +34,7 @@ def drawn(tmp_path: Path) -> Path:
 
 def test_a_file_is_shown_as_a_page_and_a_table_and_nothing_is_stored(drawn: Path) -> None:
     asked = subprocess.run(
-        [sys.executable, "-m", "cli.main", "-s", "ocr.engine=tesseract", "ocr", "--inspect", drawn.name],
+        [sys.executable, "-m", "memeloom.cli.main", "-s", "ocr.engine=tesseract", "ocr", "--inspect", drawn.name],
         cwd=drawn.parent, capture_output=True, text=True, timeout=120, check=False,
         env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
@@ -51,7 +51,9 @@ def test_a_file_is_shown_as_a_page_and_a_table_and_nothing_is_stored(drawn: Path
 
 def test_captions_go_on_with_what_is_read(drawn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     starts: list[str] = []
-    monkeypatch.setattr("cli.generate.show_and_draw", lambda config, *, as_json: starts.append(config.generate.start))
+    monkeypatch.setattr(
+        "memeloom.cli.generate.show_and_draw", lambda config, *, as_json: starts.append(config.generate.start)
+    )
     asked = ["-s", "ocr.engine=tesseract", "generate", "doge", "--read"]
     assert memeloom(monkeypatch, drawn.parent, *asked, str(drawn)) == 0
     assert starts == ["TOP OF THE MEME|BOTTOM OF IT"]

@@ -3,10 +3,10 @@
 import pytest
 from click.testing import CliRunner
 
-from cli.main import cli
-from configs.errors import ConfigError
-from configs.load import load_config
-from configs.schema import Config, Generate
+from memeloom.cli.main import cli
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Config, Generate
 
 STRANGE = ["😀 hi", "pay ${me}", "pay ${NAMED}", "null", "[a, b", "12", "a: b #c", '"', "\\u0041", "\x7f\x85\ufeff"]
 
@@ -19,7 +19,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Generate]:
     def show(config: Config, *, as_json: bool) -> None:
         wishes.append(config.generate)
 
-    monkeypatch.setattr("cli.generate.show_and_draw", show)
+    monkeypatch.setattr("memeloom.cli.generate.show_and_draw", show)
     monkeypatch.setenv("NAMED", "a secret")
     return wishes
 

@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 from rich.progress import TextColumn
 
-from cli.hosts import ROWS, at_the_moment
-from cli.progress import Bars, JsonLines, Screen
-from cli.summary import show_summary
-from configs.progress import HostNow, Now, Silent, Window
-from configs.runs import Summary
+from memeloom.cli.hosts import ROWS, at_the_moment
+from memeloom.cli.progress import Bars, JsonLines, Screen
+from memeloom.cli.summary import show_summary
+from memeloom.configs.progress import HostNow, Now, Silent, Window
+from memeloom.configs.runs import Summary
 
 HOSTS = (
     HostNow("gone.example", "given up", None, 0, 60),
@@ -69,7 +69,7 @@ def test_json_lines_tell_the_same_also_while_nothing_advances(
     progress.start("crawl", None, "memes")
     progress.show(NOW)
     assert len(capsys.readouterr().err.splitlines()) == 1, "the next is not due"
-    monkeypatch.setattr("cli.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("memeloom.cli.progress.LINE_SECONDS", 0.0)
     progress.show(NOW)
     line = json.loads(capsys.readouterr().err)
     assert (line["rates"]["memes"], line["queue"], line["host_states"]["given up"]) == (88.25, {"imgflip": 12345}, 3)

@@ -18,15 +18,15 @@ import cv2
 import numpy as np
 import pytest
 
-from catalog.blobs import open_blobs
-from catalog.documents import DocumentStore, Where, open_documents
-from catalog.images import inspect_image
-from catalog.records import Image, Made, Meme, Template, TemplateRef, author_hash
-from cli.main import main
-from configs.load import load_config
-from configs.schema import Store
-from dataset.folder import work_folder
-from dataset.manifest import read_manifest
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Image, Made, Meme, Template, TemplateRef, author_hash
+from memeloom.cli.main import main
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Store
+from memeloom.dataset.folder import work_folder
+from memeloom.dataset.manifest import read_manifest
 
 Run = Callable[..., str]
 SALT = "pepper"
@@ -313,7 +313,7 @@ def test_the_engine_and_the_processes_of_a_build_can_be_chosen(
         asked.append((config.engine.kind, config.engine.workers))  # type: ignore[attr-defined]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dataset.build.build_dataset", build)
+    monkeypatch.setattr("memeloom.dataset.build.build_dataset", build)
     for options in ((), ("--engine", "ray", "--workers", "3"), ("--workers", "2")):
         run("build-dataset", *options, code=130)
     assert asked == [("local", 1), ("ray", 3), ("local", 2)]
@@ -329,7 +329,7 @@ def test_kill_9_at_any_moment_and_the_same_command_again_leaves_nothing(store: S
         blobs.put(drawn(2))
         documents.upsert_templates([Template(id="found:1", slug="f", name="F", source="found", clean=made)])
         documents.upsert([meme(9_999).model_copy(update={"id": "reddit:1", "source": "reddit"})])
-        command = [sys.executable, "-m", "cli.main", "-c", "my.yaml", "purge", "--source", "imgflip", "--yes"]
+        command = [sys.executable, "-m", "memeloom.cli.main", "-c", "my.yaml", "purge", "--source", "imgflip", "--yes"]
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         rng, killed = random.Random(5), 0
         for _ in range(8):

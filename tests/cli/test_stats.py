@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from catalog.documents import StoredSketch, open_documents
-from catalog.records import Meme, Template, TemplateRef
-from cli.main import cli
-from configs.schema import Store
+from memeloom.catalog.documents import StoredSketch, open_documents
+from memeloom.catalog.records import Meme, Template, TemplateRef
+from memeloom.cli.main import cli
+from memeloom.configs.schema import Store
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from catalog.blobs import open_blobs
-from catalog.documents import DocumentStore, open_documents
-from catalog.images import inspect_image
-from catalog.records import Meme, Template
-from cli.main import main
-from configs.load import load_config
-from demo import scenes
-from serve.drawing import draw_caption
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Meme, Template
+from memeloom.cli.main import main
+from memeloom.configs.load import load_config
+from memeloom.demo import scenes
+from memeloom.serve.drawing import draw_caption
 
 TEXTS = (("when it works", "the first time"), ("nobody", "asked for this"), ("one more", "cup of coffee"))
 

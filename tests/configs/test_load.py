@@ -7,9 +7,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from configs.errors import ConfigError
-from configs.load import DEFAULTS, load_config, mask_url, masked, write_config
-from configs.schema import Config
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import DEFAULTS, load_config, mask_url, masked, write_config
+from memeloom.configs.schema import Config
 
 
 def _write(folder: Path, text: str) -> Path:

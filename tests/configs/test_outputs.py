@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import MemeloomError
-from configs.load import load_config, masked
-from configs.outputs import atomic_file, remove_leftovers, write_json, write_text
-from configs.runs import Summary, write_run
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import load_config, masked
+from memeloom.configs.outputs import atomic_file, remove_leftovers, write_json, write_text
+from memeloom.configs.runs import Summary, write_run
 
 
 def test_a_file_takes_its_name_only_when_it_is_whole(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.load import PRESETS, load_config
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import PRESETS, load_config
 
 
 def test_the_seeds_datasets_are_presets() -> None:

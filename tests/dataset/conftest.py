@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from catalog.documents import open_documents
-from catalog.records import Meme, TemplateRef
-from configs.load import load_config
-from configs.schema import Config, Dataset
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Meme, TemplateRef
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Config, Dataset
 
 SEEN = datetime(2026, 1, 2, tzinfo=UTC)
 WORDS = [
@@ -25,8 +25,8 @@ WORDS = [
 @pytest.fixture(autouse=True)
 def _same_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody's commit or edit in the middle of a test makes a difference to what is built."""
-    monkeypatch.setattr("dataset.describe.commit", lambda: "test")
-    monkeypatch.setattr("dataset.flow.work.code_digest", lambda: "test")
+    monkeypatch.setattr("memeloom.dataset.describe.commit", lambda: "test")
+    monkeypatch.setattr("memeloom.dataset.flow.work.code_digest", lambda: "test")
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from configs import runs
-from configs.load import load_config
-from configs.progress import Silent
+from memeloom.configs import runs
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
 
 _done = 0
 
@@ -41,8 +41,8 @@ def main() -> None:
     )
     # Before the builder takes it: nobody's commit in the middle of a test makes a difference.
     runs.commit = lambda: "test"
-    from dataset.build import build_dataset
-    from dataset.flow import work
+    from memeloom.dataset.build import build_dataset
+    from memeloom.dataset.flow import work
 
     work.code_digest = lambda: "test"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from dataset.flow.words import BANDS, Words, alike, one_letter_apart, plain, signatures, sketched_alike
+from memeloom.dataset.flow.words import BANDS, Words, alike, one_letter_apart, plain, signatures, sketched_alike
 
 ODD = [
     "",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dataset.steps.boilerplate import strip_boilerplate
-from dataset.steps.contract import Caption, Drop
+from memeloom.dataset.steps.boilerplate import strip_boilerplate
+from memeloom.dataset.steps.contract import Caption, Drop
 
 
 def caption(*boxes: str) -> Caption:

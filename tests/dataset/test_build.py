@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from catalog.records import Image, Made, Meme, Template, TemplateBox
-from configs.errors import ConfigError, MemeloomError
-from configs.progress import Silent
-from configs.runs import Summary
-from configs.schema import Config
-from dataset.build import EmptyDataset, build_dataset
-from dataset.manifest import Manifest
-from dataset.schema import SPLITS, DatasetRecord, decode_record
-from dataset.tfrecord import read_records
-from dataset.verify import verify_dataset
-from dataset.vocabulary import read_vocabulary
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Image, Made, Meme, Template, TemplateBox
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.dataset.build import EmptyDataset, build_dataset
+from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.schema import SPLITS, DatasetRecord, decode_record
+from memeloom.dataset.tfrecord import read_records
+from memeloom.dataset.verify import verify_dataset
+from memeloom.dataset.vocabulary import read_vocabulary
 
 MakeConfig = Callable[..., Config]
 MakeMeme = Callable[..., Meme]
@@ -176,7 +176,7 @@ def test_more_processes_give_the_same_bytes(
     fill(settings, english(3000))
     build(settings)
     expected = content(settings)
-    monkeypatch.setattr("dataset.build._WORTH_A_POOL", 0)
+    monkeypatch.setattr("memeloom.dataset.build._WORTH_A_POOL", 0)
     many = settings.model_copy(update={"engine": settings.engine.model_copy(update={"workers": 2})})
     build(many)
     assert content(many) == expected

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from catalog.records import Meme
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.build import build_dataset
-from dataset.manifest import NotADataset
-from dataset.verify import verify_dataset
+from memeloom.catalog.records import Meme
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.build import build_dataset
+from memeloom.dataset.manifest import NotADataset
+from memeloom.dataset.verify import verify_dataset
 
 MakeConfig = Callable[..., Config]
 MakeMemes = Callable[..., list[Meme]]

@@ -5,19 +5,19 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from catalog.records import Meme
-from configs.schema import Config
+from memeloom.catalog.records import Meme
+from memeloom.configs.schema import Config
 
 # Builds datasets of the catalogs of so many captions, one after the other, with blocks and ranges of 2,000,
 # and writes the peak memory of the process after each.
 SCRIPT = """
 import sys
-from configs.load import load_config
-from configs.progress import Silent
-from configs.runs import peak_rss_mb
-from dataset import build
-from dataset.build import build_dataset
-from dataset.flow import cut, near, write
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import peak_rss_mb
+from memeloom.dataset import build
+from memeloom.dataset.build import build_dataset
+from memeloom.dataset.flow import cut, near, write
 
 cut._MEAN_MEMES, cut._MOST_MEMES = 1024, 4096
 build._CHOSEN_AT_ONCE = build.ROWS_AT_ONCE = write._AT_ONCE = near._CANDIDATES = 2000

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from catalog.records import Meme, TemplateRef
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.build import build_dataset
-from dataset.card_bins import Bin, cluster_bins, length_bins
-from dataset.card_text import how_split, masked, shown
-from dataset.manifest import Manifest, read_manifest
-from dataset.verify import verify_dataset
+from memeloom.catalog.records import Meme, TemplateRef
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.build import build_dataset
+from memeloom.dataset.card_bins import Bin, cluster_bins, length_bins
+from memeloom.dataset.card_text import how_split, masked, shown
+from memeloom.dataset.manifest import Manifest, read_manifest
+from memeloom.dataset.verify import verify_dataset
 from tests.html_page import Page
 
 MakeConfig = Callable[..., Config]

@@ -12,14 +12,14 @@ import pytest
 from PIL import Image as Pillow
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
-from catalog.blobs import open_blobs
-from catalog.images import inspect_image
-from catalog.records import Meme
-from configs.progress import Silent
-from configs.schema import Config
-from dataset import card_pictures
-from dataset.build import build_dataset
-from dataset.manifest import read_manifest
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Meme
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset import card_pictures
+from memeloom.dataset.build import build_dataset
+from memeloom.dataset.manifest import read_manifest
 from tests.html_page import Page
 
 MakeConfig = Callable[..., Config]

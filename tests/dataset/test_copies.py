@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from catalog.records import Image, Meme
-from configs.errors import ConfigError
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.build import EmptyDataset, build_dataset
-from dataset.flow import near
-from dataset.flow.filter import hashed
-from dataset.flow.words import alike, plain, signatures
-from dataset.manifest import Manifest, read_manifest
-from dataset.schema import DatasetRecord, decode_record
-from dataset.tfrecord import read_records
+from memeloom.catalog.records import Image, Meme
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.build import EmptyDataset, build_dataset
+from memeloom.dataset.flow import near
+from memeloom.dataset.flow.filter import hashed
+from memeloom.dataset.flow.words import alike, plain, signatures
+from memeloom.dataset.manifest import Manifest, read_manifest
+from memeloom.dataset.schema import DatasetRecord, decode_record
+from memeloom.dataset.tfrecord import read_records
 
 MakeConfig = Callable[..., Config]
 MakeMeme = Callable[..., Meme]

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from dataset.flow import cut as module
-from dataset.flow.cut import Piece, cut
+from memeloom.dataset.flow import cut as module
+from memeloom.dataset.flow.cut import Piece, cut
 
 Records = list[tuple[str, bytes]]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import yaml
 
-from dataset.counts import FULL
-from dataset.flow.caps import RARE, UNPOPULAR
-from dataset.flow.facts import NO_PICTURE
-from dataset.schema import FEATURES, SCHEMA_VERSION
-from dataset.steps.registry import DUPLICATES, STEPS
+from memeloom.dataset.counts import FULL
+from memeloom.dataset.flow.caps import RARE, UNPOPULAR
+from memeloom.dataset.flow.facts import NO_PICTURE
+from memeloom.dataset.schema import FEATURES, SCHEMA_VERSION
+from memeloom.dataset.steps.registry import DUPLICATES, STEPS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "dataset.md").read_text(encoding="utf-8")

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from catalog.records import Meme
-from configs.progress import Silent
-from configs.schema import Config
-from dataset import diff
-from dataset.build import build_dataset
-from dataset.diff import Changed, diff_datasets
-from dataset.manifest import NotADataset, read_manifest
-from dataset.schema import SPLITS
+from memeloom.catalog.records import Meme
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset import diff
+from memeloom.dataset.build import build_dataset
+from memeloom.dataset.diff import Changed, diff_datasets
+from memeloom.dataset.manifest import NotADataset, read_manifest
+from memeloom.dataset.schema import SPLITS
 
 MakeConfig = Callable[..., Config]
 MakeMemes = Callable[..., list[Meme]]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dataset.examples import NotAnExample, Values, decode_example, encode_example
-from dataset.schema import FEATURES, DatasetRecord, decode_record, encode_record
+from memeloom.dataset.examples import NotAnExample, Values, decode_example, encode_example
+from memeloom.dataset.schema import FEATURES, DatasetRecord, decode_record, encode_record
 
 
 def random_features(seed: int) -> dict[str, Values]:

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from catalog.errors import StoreCorrupt
-from catalog.records import Image, Made, Meme, Ocr, OcrBox, Template, TemplateBox
-from catalog.standing import Standing
-from dataset.flow.facts import NEVER, Facts, Pictures, naming_of, read_facts
-from dataset.steps.contract import Caption, Drop
+from memeloom.catalog.errors import StoreCorrupt
+from memeloom.catalog.records import Image, Made, Meme, Ocr, OcrBox, Template, TemplateBox
+from memeloom.catalog.standing import Standing
+from memeloom.dataset.flow.facts import NEVER, Facts, Pictures, naming_of, read_facts
+from memeloom.dataset.steps.contract import Caption, Drop
 
 MakeMeme = Callable[..., Meme]
 

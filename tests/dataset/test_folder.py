@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import MemeloomError
-from dataset.folder import remove_work, replaced_folder, work_folder
-from dataset.manifest import MANIFEST
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.folder import remove_work, replaced_folder, work_folder
+from memeloom.dataset.manifest import MANIFEST
 
 
 def put(folder: Path, content: str) -> None:

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from catalog.records import Meme
-from configs.errors import ConfigError, MemeloomError
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.build import build_dataset
-from dataset.formats import parquet
-from dataset.formats.contract import Compression, FormatName
-from dataset.formats.packed import DamagedRecords
-from dataset.formats.registry import FORMATS, check_format, check_readable, tensorflow_reads
-from dataset.formats.webdataset import picture_suffix
-from dataset.manifest import NotADataset, read_manifest
-from dataset.schema import SPLITS, DatasetRecord
-from dataset.texts import texts_of
-from dataset.verify import verify_dataset
+from memeloom.catalog.records import Meme
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.build import build_dataset
+from memeloom.dataset.formats import parquet
+from memeloom.dataset.formats.contract import Compression, FormatName
+from memeloom.dataset.formats.packed import DamagedRecords
+from memeloom.dataset.formats.registry import FORMATS, check_format, check_readable, tensorflow_reads
+from memeloom.dataset.formats.webdataset import picture_suffix
+from memeloom.dataset.manifest import NotADataset, read_manifest
+from memeloom.dataset.schema import SPLITS, DatasetRecord
+from memeloom.dataset.texts import texts_of
+from memeloom.dataset.verify import verify_dataset
 
 MakeConfig = Callable[..., Config]
 MakeMemes = Callable[..., list[Meme]]
@@ -173,7 +173,7 @@ def test_a_full_disk_reaches_the_caller_as_such(
     def full(data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("dataset.formats.packed.HashedFile._put", lambda self, data: full(data))
+    monkeypatch.setattr("memeloom.dataset.formats.packed.HashedFile._put", lambda self, data: full(data))
     with pytest.raises(OSError, match="No space left") as caught:
         write(place(name, compression), name, compression, records(10_000, pictures=True), pictures=True)
     assert caught.value.errno == errno.ENOSPC
@@ -311,7 +311,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_touched(config:
 
 
 def test_parquet_without_pyarrow_is_one_clear_line(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataset.formats.registry.find_spec", lambda name: None)
+    monkeypatch.setattr("memeloom.dataset.formats.registry.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"parquet needs pyarrow: pip install .*memeloom\[parquet\]"):
         check_format(config(format="parquet").dataset)
     check_readable("tfrecord")

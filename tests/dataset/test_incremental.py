@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from catalog.blobs import open_blobs
-from catalog.documents import Where, open_documents
-from catalog.records import Image, Meme, Template
-from configs.errors import MemeloomError
-from configs.progress import Silent
-from configs.runs import Summary
-from configs.schema import Config, Engine
-from dataset import build as building
-from dataset.build import EmptyDataset, build_dataset
-from dataset.flow import cut, near, write
-from dataset.flow.filter import Filter, Filtered, filter_piece
-from dataset.formats.registry import FORMATS
-from dataset.manifest import read_manifest
-from dataset.verify import verify_dataset
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import Where, open_documents
+from memeloom.catalog.records import Image, Meme, Template
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config, Engine
+from memeloom.dataset import build as building
+from memeloom.dataset.build import EmptyDataset, build_dataset
+from memeloom.dataset.flow import cut, near, write
+from memeloom.dataset.flow.filter import Filter, Filtered, filter_piece
+from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.manifest import read_manifest
+from memeloom.dataset.verify import verify_dataset
 from tests.services.ray_cluster import ray_cluster
 
 MakeConfig = Callable[..., Config]

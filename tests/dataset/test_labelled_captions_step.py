@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from bench.dataset_labels import Labelled, matches_pattern, read_labels
-from dataset.steps.contract import Caption
-from dataset.steps.language import require_language
-from dataset.steps.profanity import WordList
-from dataset.steps.tiers import TIERS
+from memeloom.dataset.steps.contract import Caption
+from memeloom.dataset.steps.language import require_language
+from memeloom.dataset.steps.profanity import WordList
+from memeloom.dataset.steps.tiers import TIERS
 
 
 @pytest.fixture(scope="module")

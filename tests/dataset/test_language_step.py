@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from configs.errors import ConfigError
-from dataset.steps.contract import Caption, Drop, Step
-from dataset.steps.language import english_evidence, require_language
+from memeloom.configs.errors import ConfigError
+from memeloom.dataset.steps.contract import Caption, Drop, Step
+from memeloom.dataset.steps.language import english_evidence, require_language
 
 ENGLISH = """
 that would be great|one does not simply walk into mordor|brace yourselves winter is coming|i should buy a boat
@@ -142,7 +142,7 @@ def test_langdetect_judges_alike_in_every_process(seeded: Step) -> None:
     texts = ["fortnite memes", "me ban straw memes", "joe mamma gay", "lwiay lwiay me", "damn girl u fine"]
     script = (
         "import sys\nfrom dataset.steps.language import require_language\n"
-        "from dataset.steps.contract import Caption\n"
+        "from memeloom.dataset.steps.contract import Caption\n"
         "step = require_language(['en'], 'langdetect', 0.5)\n"
         "for t in sys.argv[1:]: sys.stdout.write(repr(step(Caption('a:1', 'a', 't', '', '', (t,), False, '')))+'\\n')"
     )

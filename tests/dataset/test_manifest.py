@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dataset.manifest import (
+from memeloom.dataset.manifest import (
     MANIFEST,
     DatasetTemplate,
     Feature,
@@ -18,9 +18,9 @@ from dataset.manifest import (
     file_sha256,
     read_manifest,
 )
-from dataset.schema import FEATURES
-from dataset.tfrecord import RecordWriter
-from dataset.vocabulary import VOCABULARY, WORDS, Vocabulary, write_words
+from memeloom.dataset.schema import FEATURES
+from memeloom.dataset.tfrecord import RecordWriter
+from memeloom.dataset.vocabulary import VOCABULARY, WORDS, Vocabulary, write_words
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import pytest
 
-from configs.load import load_config
-from dataset.steps.contract import Caption, Drop
-from dataset.steps.ordinary import ORDINARY
-from dataset.steps.profanity import WordList, censor_profanity, forbid_profanity
-from dataset.steps.tiers import TIERS, read_list, read_spellings, read_tiers
+from memeloom.configs.load import load_config
+from memeloom.dataset.steps.contract import Caption, Drop
+from memeloom.dataset.steps.ordinary import ORDINARY
+from memeloom.dataset.steps.profanity import WordList, censor_profanity, forbid_profanity
+from memeloom.dataset.steps.tiers import TIERS, read_list, read_spellings, read_tiers
 
 
 def caption(*boxes: str, name: str = "Name") -> Caption:

@@ -5,10 +5,10 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from catalog.records import Meme
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.build import build_dataset
+from memeloom.catalog.records import Meme
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.build import build_dataset
 
 
 def test_a_sample_of_the_real_captions(

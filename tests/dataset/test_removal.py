@@ -5,12 +5,12 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from catalog.errors import StoreUnavailable
-from catalog.records import Meme
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.build import build_dataset
-from dataset.removal import Holding, find_removed
+from memeloom.catalog.errors import StoreUnavailable
+from memeloom.catalog.records import Meme
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.build import build_dataset
+from memeloom.dataset.removal import Holding, find_removed
 
 MakeConfig: TypeAlias = Callable[..., Config]
 Fill: TypeAlias = Callable[[Config, Iterable[Meme]], None]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.schema import Split
-from dataset.split import Splitter
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import Split
+from memeloom.dataset.split import Splitter
 
 
 def settings(**changes: Any) -> Split:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.schema import Dataset
-from dataset.steps.contract import Caption, Drop, Outcome, apply_steps
-from dataset.steps.registry import STEPS, build_steps
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import Dataset
+from memeloom.dataset.steps.contract import Caption, Drop, Outcome, apply_steps
+from memeloom.dataset.steps.registry import STEPS, build_steps
 
 
 def changed(settings: Dataset, **changes: Any) -> Dataset:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dataset.examples import Values, decode_example, encode_example
-from dataset.schema import FEATURES, SPLITS, DatasetRecord, decode_record, encode_record
-from dataset.tfrecord import RecordWriter, read_records
+from memeloom.dataset.examples import Values, decode_example, encode_example
+from memeloom.dataset.schema import FEATURES, SPLITS, DatasetRecord, decode_record, encode_record
+from memeloom.dataset.tfrecord import RecordWriter, read_records
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 COMPRESSION = {"a.tfrecord": "", "a.tfrecord.gz": "GZIP"}

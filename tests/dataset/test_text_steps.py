@@ -2,8 +2,8 @@
 
 import pytest
 
-from dataset.steps.contract import Caption, Drop, Step, apply_steps
-from dataset.steps.text import (
+from memeloom.dataset.steps.contract import Caption, Drop, Step, apply_steps
+from memeloom.dataset.steps.text import (
     collapse_whitespace,
     forbid_control_characters,
     forbid_empty_boxes,

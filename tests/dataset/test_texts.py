@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from dataset import texts as module
-from dataset.examples import decode_example, encode_example
-from dataset.formats.packed import DamagedRecords
-from dataset.formats.registry import FORMATS
-from dataset.schema import DatasetRecord, encode_record
-from dataset.texts import read_texts
-from dataset.tfrecord import RecordWriter
+from memeloom.dataset import texts as module
+from memeloom.dataset.examples import decode_example, encode_example
+from memeloom.dataset.formats.packed import DamagedRecords
+from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.schema import DatasetRecord, encode_record
+from memeloom.dataset.texts import read_texts
+from memeloom.dataset.tfrecord import RecordWriter
 
 LETTERS = "ab |é☃𝄞"
 

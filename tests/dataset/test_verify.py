@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from catalog.records import Meme
-from configs.progress import Silent
-from configs.schema import Config
-from dataset import sides
-from dataset.build import build_dataset
-from dataset.formats.contract import FormatName
-from dataset.formats.packed import DamagedRecords
-from dataset.formats.registry import FORMATS
-from dataset.manifest import MANIFEST, Manifest, NotADataset, file_sha256, read_manifest
-from dataset.schema import DatasetRecord
-from dataset.verify import records_of, verify_dataset
-from dataset.vocabulary import VOCABULARY, WORDS
+from memeloom.catalog.records import Meme
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset import sides
+from memeloom.dataset.build import build_dataset
+from memeloom.dataset.formats.contract import FormatName
+from memeloom.dataset.formats.packed import DamagedRecords
+from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.manifest import MANIFEST, Manifest, NotADataset, file_sha256, read_manifest
+from memeloom.dataset.schema import DatasetRecord
+from memeloom.dataset.verify import records_of, verify_dataset
+from memeloom.dataset.vocabulary import VOCABULARY, WORDS
 
 MakeConfig = Callable[..., Config]
 MakeMemes = Callable[..., list[Meme]]
@@ -154,7 +154,7 @@ def test_a_record_that_breaks_the_schema_is_named(
 
 
 def test_bytes_that_are_no_record_are_named(built: Make) -> None:
-    from dataset.tfrecord import RecordWriter
+    from memeloom.dataset.tfrecord import RecordWriter
 
     folder = built()
     shard = read_manifest(folder).shards[0]
@@ -210,7 +210,7 @@ def recount(folder: Path) -> None:
     """Let the vocabulary say what the records say now, so that only the overlap is wrong."""
     from collections import Counter
 
-    from dataset.vocabulary import Vocabulary
+    from memeloom.dataset.vocabulary import Vocabulary
 
     manifest = read_manifest(folder)
     texts = [record.text for shard in manifest.shards for record in records_of(folder, manifest, shard)]
@@ -307,9 +307,9 @@ def test_a_dataset_without_records_is_whole(built: Make) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from configs.runs import peak_rss_mb
-from dataset import sides
-from dataset.verify import verify_dataset
+from memeloom.configs.runs import peak_rss_mb
+from memeloom.dataset import sides
+from memeloom.dataset.verify import verify_dataset
 
 sides._FILE_HASHES, sides._WAITING_BYTES = 2000, 2**16
 for folder in sys.argv[1:]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import MemeloomError
-from dataset.vocabulary import VOCABULARY, Vocabulary, read_vocabulary
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.vocabulary import VOCABULARY, Vocabulary, read_vocabulary
 
 
 def test_characters_stand_by_frequency_then_by_code_point() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import MemeloomError
-from dataset import words
-from dataset.vocabulary import WORDS, read_words, write_words
-from dataset.words import WordTally, most_common, split_words
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset import words
+from memeloom.dataset.vocabulary import WORDS, read_words, write_words
+from memeloom.dataset.words import WordTally, most_common, split_words
 
 
 @pytest.mark.parametrize(

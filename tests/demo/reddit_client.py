@@ -5,8 +5,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from demo.internet import Internet
-from demo.reddit_site import CLIENT_ID, CLIENT_SECRET
+from memeloom.demo.internet import Internet
+from memeloom.demo.reddit_site import CLIENT_ID, CLIENT_SECRET
 
 Fetch: TypeAlias = Callable[..., Any]
 Post: TypeAlias = dict[str, Any]

@@ -12,7 +12,7 @@ from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
-from demo.internet import Internet
+from memeloom.demo.internet import Internet
 
 Fetch: TypeAlias = Callable[..., Any]
 

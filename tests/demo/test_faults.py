@@ -14,9 +14,9 @@ import pytest
 from parsel import Selector
 from PIL import Image
 
-from configs.errors import ConfigError
-from demo.faults import FAULTS, Rule
-from demo.internet import Internet
+from memeloom.configs.errors import ConfigError
+from memeloom.demo.faults import FAULTS, Rule
+from memeloom.demo.internet import Internet
 from tests.demo.wire import raw
 
 Fetch: TypeAlias = Callable[..., Any]

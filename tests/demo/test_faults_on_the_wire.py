@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from demo.faults import ALL_HOSTS, Rule
-from demo.internet import Internet
+from memeloom.demo.faults import ALL_HOSTS, Rule
+from memeloom.demo.internet import Internet
 from tests.demo.wire import asked, raw, until_reset
 
 Fetch: TypeAlias = Callable[..., Any]

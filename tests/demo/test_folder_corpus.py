@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from catalog.records import TemplateBox
-from configs.errors import ConfigError
-from demo.corpus import Corpus, open_corpus
-from demo.corpus_folder import css_boxes
-from demo.studio import Studio
+from memeloom.catalog.records import TemplateBox
+from memeloom.configs.errors import ConfigError
+from memeloom.demo.corpus import Corpus, open_corpus
+from memeloom.demo.corpus_folder import css_boxes
+from memeloom.demo.studio import Studio
 
 
 @pytest.fixture

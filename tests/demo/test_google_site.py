@@ -11,7 +11,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
-from demo.internet import Internet
+from memeloom.demo.internet import Internet
 
 Fetch: TypeAlias = Callable[..., Any]
 COOKIE = {"Cookie": "SOCS=CAESHAgBEhIaAB"}

@@ -12,8 +12,8 @@ import pytest
 from parsel import Selector
 from PIL import Image
 
-from demo.internet import Internet
-from demo.truth import ServedMeme
+from memeloom.demo.internet import Internet
+from memeloom.demo.truth import ServedMeme
 
 Fetch: TypeAlias = Callable[..., Any]
 

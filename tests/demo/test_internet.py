@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import pytest
 from PIL import Image
 
-from configs.errors import ConfigError
-from configs.load import load_config
-from demo.internet import Internet
-from demo.world import HOSTS
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import load_config
+from memeloom.demo.internet import Internet
+from memeloom.demo.world import HOSTS
 
 Fetch: TypeAlias = Callable[..., Any]
 
@@ -140,7 +140,7 @@ def test_a_broken_caption_file_names_the_file(data_folder: Path) -> None:
 
 PARENT = """
 import sys, time
-from demo.internet import Internet
+from memeloom.demo.internet import Internet
 if __name__ == "__main__":
     internet = Internet(memes=12)
     internet.start()
@@ -172,7 +172,7 @@ def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path, fetch: Fetch) -> N
 
 def test_serving_by_hand_tells_the_addresses_on_stderr_and_ends_on_ctrl_c() -> None:
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "demo", "--memes", "12"]
+    command = [sys.executable, "-m", "memeloom.demo", "--memes", "12"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as server:
         assert server.stderr is not None
         lines = [server.stderr.readline() for _ in range(len(HOSTS) + 2)]

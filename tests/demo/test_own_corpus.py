@@ -8,15 +8,15 @@ from itertools import combinations
 import pytest
 from PIL import Image
 
-from catalog.images import hamming, inspect_image
-from catalog.records import Meme, TemplateRef
-from configs.errors import ConfigError
-from configs.load import load_config
-from dataset.flow.facts import Facts, read_facts
-from dataset.steps.contract import Drop, apply_steps
-from dataset.steps.registry import build_steps
-from demo.corpus import Corpus, Post, base36, open_corpus
-from demo.studio import Studio
+from memeloom.catalog.images import hamming, inspect_image
+from memeloom.catalog.records import Meme, TemplateRef
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import load_config
+from memeloom.dataset.flow.facts import Facts, read_facts
+from memeloom.dataset.steps.contract import Drop, apply_steps
+from memeloom.dataset.steps.registry import build_steps
+from memeloom.demo.corpus import Corpus, Post, base36, open_corpus
+from memeloom.demo.studio import Studio
 
 REASONS = {
     None: "kept", "duplicates": "kept", "too short": "too short", "too long": "too long", "not ascii": "characters",

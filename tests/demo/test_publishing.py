@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 from parsel import Selector
 
-from demo.internet import Internet
+from memeloom.demo.internet import Internet
 from tests.demo.reddit_client import all_posts, bearer_of, listing
 
 Fetch: TypeAlias = Callable[..., Any]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from demo.internet import Internet
+from memeloom.demo.internet import Internet
 from tests.demo.reddit_client import all_posts, bearer_of, listing, token
 
 Fetch: TypeAlias = Callable[..., Any]

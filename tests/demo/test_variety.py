@@ -10,8 +10,8 @@ import pytest
 from parsel import Selector
 from PIL import Image
 
-from demo.internet import Internet
-from demo.truth import ServedMeme
+from memeloom.demo.internet import Internet
+from memeloom.demo.truth import ServedMeme
 from tests.demo.reddit_client import all_posts, bearer_of
 
 Fetch: TypeAlias = Callable[..., Any]

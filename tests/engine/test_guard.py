@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from configs.errors import MemeloomError
-from configs.schema import Engine
-from engine import crew
-from engine.crew import Guard, Lost
-from engine.pool import try_partitions
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Engine
+from memeloom.engine import crew
+from memeloom.engine.crew import Guard, Lost
+from memeloom.engine.pool import try_partitions
 from tests.engine.partition_functions import (
     die_at_the_start,
     fail_at_three,
@@ -142,9 +142,9 @@ SCRIPT = """
 import sys
 from functools import partial
 sys.path.insert(0, sys.argv[1])
-from configs.schema import Engine
-from engine.crew import Guard
-from engine.pool import try_partitions
+from memeloom.configs.schema import Engine
+from memeloom.engine.crew import Guard
+from memeloom.engine.pool import try_partitions
 from tests.engine.partition_functions import hang_where_it_is_seen, ready
 if __name__ == "__main__":
     engine = Engine(kind="local", workers=1, ray_address="auto")

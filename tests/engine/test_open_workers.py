@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import MemeloomError
-from configs.schema import Engine
-from engine.pool import Workers, open_workers
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Engine
+from memeloom.engine.pool import Workers, open_workers
 from tests.engine.partition_functions import (
     die_at_three,
     fail_at_three,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import MemeloomError
-from configs.schema import Engine
-from engine.pool import available_cores, run_partitions
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Engine
+from memeloom.engine.pool import available_cores, run_partitions
 from tests.engine.partition_functions import (
     OddError,
     die_at_three,
@@ -151,8 +151,8 @@ def test_who_stops_listening_ends_the_workers() -> None:
 SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from configs.schema import Engine
-from engine.pool import run_partitions
+from memeloom.configs.schema import Engine
+from memeloom.engine.pool import run_partitions
 from tests.engine.partition_functions import stand_still
 if __name__ == "__main__":
     list(run_partitions(stand_still, [sys.argv[2]] * 2, Engine(kind="local", workers=2, ray_address="auto")))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import MemeloomError
-from configs.schema import Engine
-from engine.crew import Guard, Lost
-from engine.pool import run_partitions, try_partitions
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Engine
+from memeloom.engine.crew import Guard, Lost
+from memeloom.engine.pool import run_partitions, try_partitions
 from tests.engine.partition_functions import (
     die_at_three,
     fail_at_three,
@@ -138,6 +138,6 @@ def test_ray_is_loaded_only_when_it_is_asked_for() -> None:
     code = (
         "import sys\nfrom configs.schema import Engine\nfrom engine.pool import run_partitions\n"
         "assert list(run_partitions(abs, [-1], Engine(kind='local', workers=1, ray_address='auto'))) == [1]\n"
-        "assert not {'ray', 'numpy', 'cv2', 'engine.ray_pool'} & set(sys.modules)"
+        "assert not {'ray', 'numpy', 'cv2', 'memeloom.engine.ray_pool'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from catalog.records import TemplateBox
-from configs.load import load_config
-from configs.schema import Ocr
-from serve.drawing import draw_caption
+from memeloom.catalog.records import TemplateBox
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Ocr
+from memeloom.serve.drawing import draw_caption
 
 DrawMeme = Callable[..., Pillow.Image]
 

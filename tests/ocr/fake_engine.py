@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from configs.schema import Ocr
-from ocr.engine import ReadFailed, Word
+from memeloom.configs.schema import Ocr
+from memeloom.ocr.engine import ReadFailed, Word
 
 READ, DIE, DIE_ONCE, HANG, WAIT, BREAK, FAIL, GROW = range(8)
 _hoard: list[bytes] = []

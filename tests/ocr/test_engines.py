@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from catalog.records import TemplateBox
-from configs.load import load_config
-from configs.schema import Ocr
-from ocr.engine import Engine, EngineMissing, ReadFailed, check_engine, open_engine
-from ocr.read import read_picture
+from memeloom.catalog.records import TemplateBox
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Ocr
+from memeloom.ocr.engine import Engine, EngineMissing, ReadFailed, check_engine, open_engine
+from memeloom.ocr.read import read_picture
 
 DrawMeme = Callable[..., Pillow.Image]
 TOP, BOTTOM = "WHEN THE BUILD IS GREEN", "BUT NOBODY RAN THE TESTS"

@@ -13,18 +13,18 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from catalog.records import Image, Meme, Ocr, Template, TemplateBox
-from configs.errors import MemeloomError
-from configs.load import load_config
-from configs.schema import Config, Store
-from ocr.engine import ReadFailed, Word
-from ocr.inspect import Look, Subject, load_subject, look_at
-from ocr.layout import find_boxes, find_lines
-from ocr.report import sheet
-from ocr.report.look import draw, write_look
-from ocr.report.overlay import Mark, band, draw_over
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Image, Meme, Ocr, Template, TemplateBox
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Config, Store
+from memeloom.ocr.engine import ReadFailed, Word
+from memeloom.ocr.inspect import Look, Subject, load_subject, look_at
+from memeloom.ocr.layout import find_boxes, find_lines
+from memeloom.ocr.report import sheet
+from memeloom.ocr.report.look import draw, write_look
+from memeloom.ocr.report.overlay import Mark, band, draw_over
 
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
 

@@ -1,8 +1,8 @@
 """Words become lines, lines become boxes, boxes come in the order in which one reads."""
 
-from catalog.records import TemplateBox
-from ocr.engine import Word
-from ocr.layout import fill_boxes, find_boxes, find_lines
+from memeloom.catalog.records import TemplateBox
+from memeloom.ocr.engine import Word
+from memeloom.ocr.layout import fill_boxes, find_boxes, find_lines
 
 TOP = TemplateBox(x=0.0, y=0.0, width=1.0, height=0.25)
 BOTTOM = TemplateBox(x=0.0, y=0.75, width=1.0, height=0.25)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ocr.engine import Word
-from ocr.marks import drop_marks, is_address
-from ocr.steps import Reading
+from memeloom.ocr.engine import Word
+from memeloom.ocr.marks import drop_marks, is_address
+from memeloom.ocr.steps import Reading
 
 CAPTION = (
     "WHEN THE CAPTION IS LONG ENOUGH",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ocr.engine import EngineMissing
-from ocr.models import files
-from ocr.models.files import DETECTOR, RECOGNISER, characters_of, networks
+from memeloom.ocr.engine import EngineMissing
+from memeloom.ocr.models import files
+from memeloom.ocr.models.files import DETECTOR, RECOGNISER, characters_of, networks
 
 onnx = pytest.importorskip("onnx", reason="the extra `ocr` is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `ocr` is not installed")
@@ -27,7 +27,7 @@ def session(path: Path) -> Any:
 
 def whole_reading(line: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> str:
     """What the package's recogniser reads, all its characters allowed."""
-    from ocr.rapid_find import planes
+    from memeloom.ocr.rapid_find import planes
 
     path = PACKAGED / RECOGNISER
     letters = files.letters_of(onnx.load(path))
@@ -39,8 +39,8 @@ def whole_reading(line: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> str:
 
 
 def test_small_networks_read_what_the_large_ones_read() -> None:
-    from ocr.models.samples import lines
-    from ocr.rapid_read import read_line
+    from memeloom.ocr.models.samples import lines
+    from memeloom.ocr.rapid_read import read_line
 
     made = networks("eng")
     recogniser = session(made.recogniser)
@@ -55,8 +55,8 @@ def test_small_networks_read_what_the_large_ones_read() -> None:
 
 
 def test_small_networks_find_what_the_large_ones_find() -> None:
-    from ocr.models.samples import pictures
-    from ocr.rapid_find import find_lines
+    from memeloom.ocr.models.samples import pictures
+    from memeloom.ocr.rapid_find import find_lines
 
     small, large = session(networks("eng").detector), session(PACKAGED / DETECTOR)
     found = [
@@ -77,7 +77,7 @@ def test_small_networks_are_small() -> None:
 
 
 def test_a_recogniser_is_cut_to_the_characters_of_the_language() -> None:
-    from ocr.models.build import keep_characters
+    from memeloom.ocr.models.build import keep_characters
 
     model = onnx.load(PACKAGED / RECOGNISER)
     letters = files.letters_of(model)
@@ -92,7 +92,7 @@ def test_a_recogniser_is_cut_to_the_characters_of_the_language() -> None:
 
 
 def test_a_character_that_the_network_does_not_know_is_refused() -> None:
-    from ocr.models.build import keep_characters
+    from memeloom.ocr.models.build import keep_characters
 
     with pytest.raises(ValueError, match="substring not found"):
         keep_characters(onnx.load(PACKAGED / RECOGNISER), "a\N{SNOWMAN WITHOUT SNOW}\ue000")

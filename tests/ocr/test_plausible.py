@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from ocr.engine import Word
-from ocr.plausible import drop_columns, drop_screen, drop_small_print, need_words
-from ocr.steps import Drop, Keep, Reading, Step
-from ocr.words import WordModel
+from memeloom.ocr.engine import Word
+from memeloom.ocr.plausible import drop_columns, drop_screen, drop_small_print, need_words
+from memeloom.ocr.steps import Drop, Keep, Reading, Step
+from memeloom.ocr.words import WordModel
 
 
 def line(

@@ -9,17 +9,17 @@ import cv2
 import numpy as np
 import pytest
 
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from catalog.records import Image, Meme, Ocr, OcrBox
-from configs.errors import MemeloomError
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config, Store
-from ocr.report.page import card, draw
-from ocr.report.seen import GROUP, SAMPLE, WORST, Note, Seen
-from ocr.report.write import reporting, write_report
-from ocr.stage import read_memes
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Image, Meme, Ocr, OcrBox
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config, Store
+from memeloom.ocr.report.page import card, draw
+from memeloom.ocr.report.seen import GROUP, SAMPLE, WORST, Note, Seen
+from memeloom.ocr.report.write import reporting, write_report
+from memeloom.ocr.stage import read_memes
 from tests.html_page import Page
 
 BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)

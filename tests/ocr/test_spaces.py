@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ocr.engine import Word
-from ocr.spaces import restore_spaces, split_text
-from ocr.steps import Keep, Reading
-from ocr.words import WordModel
+from memeloom.ocr.engine import Word
+from memeloom.ocr.spaces import restore_spaces, split_text
+from memeloom.ocr.steps import Keep, Reading
+from memeloom.ocr.words import WordModel
 
 # What a small catalog says: each often enough to be believed.
 CAPTIONS = [

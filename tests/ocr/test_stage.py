@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from catalog.blobs import open_blobs
-from catalog.documents import DocumentStore, open_documents
-from catalog.records import Image, Meme, Ocr, Template, TemplateBox, TemplateRef
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config, Store
-from ocr.engine import Word
-from ocr.stage import read_memes
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.records import Image, Meme, Ocr, Template, TemplateBox, TemplateRef
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config, Store
+from memeloom.ocr.engine import Word
+from memeloom.ocr.stage import read_memes
 
 DrawMeme = Callable[..., Pillow.Image]
 Encoded = Callable[..., bytes]

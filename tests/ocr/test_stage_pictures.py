@@ -12,13 +12,13 @@ import pytest
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from catalog.records import Image, Meme, Ocr
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config, Store
-from ocr.stage import failed_memes, read_memes
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Image, Meme, Ocr
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config, Store
+from memeloom.ocr.stage import failed_memes, read_memes
 
 DrawMeme = Callable[..., Pillow.Image]
 Encoded = Callable[..., bytes]

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from catalog.blobs import open_blobs
-from catalog.documents import DocumentStore, StageCounts, Where, open_documents
-from catalog.errors import StoreUnavailable
-from catalog.records import Image, Meme
-from configs.errors import ConfigError
-from configs.load import load_config
-from configs.progress import Silent
-from configs.runs import Summary
-from configs.schema import Config, Store
-from ocr.stage import failed_memes, read_memes
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import DocumentStore, StageCounts, Where, open_documents
+from memeloom.catalog.errors import StoreUnavailable
+from memeloom.catalog.records import Image, Meme
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config, Store
+from memeloom.ocr.stage import failed_memes, read_memes
 from tests.ocr.fake_engine import (
     BREAK,
     DIE,
@@ -186,7 +186,7 @@ def test_leases_are_kept_while_workers_take_their_time(config: Config) -> None:
 
 SCRIPT = (
     "import sys\nfrom configs.schema import Config\nfrom configs.progress import Silent\n"
-    "from ocr.stage import read_memes\nfrom tests.ocr.fake_engine import open_fake\n"
+    "from memeloom.ocr.stage import read_memes\nfrom tests.ocr.fake_engine import open_fake\n"
     "if __name__ == '__main__':\n"
     "    read_memes(Config.model_validate_json(sys.argv[1]), Silent(), open_engine=open_fake)\n"
 )
@@ -278,8 +278,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from configs.schema import Config
-from catalog.errors import StoreFull
+from memeloom.configs.schema import Config
+from memeloom.catalog.errors import StoreFull
 from tests.ocr.fake_engine import READ, WAIT, begun, go
 from tests.ocr.test_stage_workers import fill, read, wait_for, work
 if __name__ == "__main__":

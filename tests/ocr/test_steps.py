@@ -2,9 +2,9 @@
 
 import pytest
 
-from configs.schema import Ocr
-from ocr.engine import Word
-from ocr.steps import (
+from memeloom.configs.schema import Ocr
+from memeloom.ocr.engine import Word
+from memeloom.ocr.steps import (
     Drop,
     Keep,
     Reading,
@@ -15,7 +15,7 @@ from ocr.steps import (
     mend_bars,
     need_text,
 )
-from ocr.words import WordModel
+from memeloom.ocr.words import WordModel
 
 
 def reading(*lines: str, confidence: float = 95.0) -> Reading:

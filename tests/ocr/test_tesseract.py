@@ -13,11 +13,11 @@ from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont, features
 
 from bench.ocr_letters import find_fonts
-from configs.schema import Ocr
-from ocr import tess_api, tess_program
-from ocr.engine import EngineMissing, ReadFailed, Word, check_engine, open_engine
-from ocr.tess_table import PageReader, table_words
-from ocr.tesseract import Tesseract
+from memeloom.configs.schema import Ocr
+from memeloom.ocr import tess_api, tess_program
+from memeloom.ocr.engine import EngineMissing, ReadFailed, Word, check_engine, open_engine
+from memeloom.ocr.tess_table import PageReader, table_words
+from memeloom.ocr.tesseract import Tesseract
 
 DrawMeme = Callable[..., Pillow.Image]
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ocr.words import WordModel, caption_words
+from memeloom.ocr.words import WordModel, caption_words
 
 CAPTIONS = ["ASK ZORBLAX ABOUT IT", "Zorblax didn’t ask", "nobody asked Zorblax", "ask zorblax", "once only"]
 

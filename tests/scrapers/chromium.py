@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from scrapers.browsers import keeper
+from memeloom.scrapers.browsers import keeper
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import cv2
 import numpy as np
 import pytest
 
-from configs.load import load_config
-from configs.schema import Config, Store
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Config, Store
 from tests.services.website import Website, serving
 
 

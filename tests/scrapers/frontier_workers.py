@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from catalog.errors import StoreError
-from scrapers.frontier import owner
-from scrapers.frontier.contract import Changes, Entry, Frontier, open_frontier
+from memeloom.catalog.errors import StoreError
+from memeloom.scrapers.frontier import owner
+from memeloom.scrapers.frontier.contract import Changes, Entry, Frontier, open_frontier
 from tests.services.binaries import redis_binaries
 from tests.services.process import Process, answers, free_port, remove_folder, run_folder
 

@@ -2,7 +2,7 @@
 
 from scrapy.core.engine import ExecutionEngine
 
-from cli.main import main
+from memeloom.cli.main import main
 
 # The crawling process is spawned, and so imports this module as well.
 ExecutionEngine._SLOT_HEARTBEAT_INTERVAL = 10_000.0

@@ -16,17 +16,17 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from catalog.blobs import blob_key, open_blobs
-from catalog.documents import open_documents
-from catalog.errors import BlobMissing, StoreCorrupt
-from catalog.frames import receive
-from catalog.records import Meme
-from configs.load import load_config
-from configs.schema import Config, Store
-from demo.faults import Rule
-from demo.internet import Internet
-from demo.truth import ServedMeme
-from scrapers.frontier.contract import frontier_of
+from memeloom.catalog.blobs import blob_key, open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt
+from memeloom.catalog.frames import receive
+from memeloom.catalog.records import Meme
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Config, Store
+from memeloom.demo.faults import Rule
+from memeloom.demo.internet import Internet
+from memeloom.demo.truth import ServedMeme
+from memeloom.scrapers.frontier.contract import frontier_of
 
 _ROOT = Path(__file__).parents[2]
 _POLL_SECONDS = 0.1
@@ -50,7 +50,7 @@ class Crawler:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         overrides = [word for setting in (*settings, f"runs={folder}/runs") for word in ("--set", setting)]
-        self._command = [sys.executable, *(program or ("-m", "cli.main")), *overrides, "crawl", *arguments]
+        self._command = [sys.executable, *(program or ("-m", "memeloom.cli.main")), *overrides, "crawl", *arguments]
         self._output = folder / "output.txt"
         self._groups: list[int] = []
         self.starts = 0

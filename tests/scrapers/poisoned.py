@@ -6,9 +6,9 @@ from typing import Any
 
 from scrapy.http import Response
 
-from cli.main import main
-from scrapers.items import MemeItem, TemplateItem
-from scrapers.spiders.base import MemeSpider
+from memeloom.cli.main import main
+from memeloom.scrapers.items import MemeItem, TemplateItem
+from memeloom.scrapers.spiders.base import MemeSpider
 
 _picture = MemeSpider.picture
 

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from scrapers.pages import bing
-from scrapers.pages.layout import LayoutChanged
-from scrapers.pages.search import FoundImage
+from memeloom.scrapers.pages import bing
+from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.pages.search import FoundImage
 
 URL = "https://www.bing.com/images/search?q=memes"
 

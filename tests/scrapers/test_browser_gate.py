@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scrapers.browsers.gate import MARK, REFUSED, UNREACHABLE, Gate, Upstream
+from memeloom.scrapers.browsers.gate import MARK, REFUSED, UNREACHABLE, Gate, Upstream
 from tests.services.website import Website
 
 

@@ -17,15 +17,15 @@ from typing import Any, TypeVar
 import pytest
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
 
-from configs.load import load_config
-from configs.schema import ImageSearch
-from scrapers.browsers import keeper
-from scrapers.browsers.browser import Page
-from scrapers.browsers.pool import BrowserPool
-from scrapers.errors import BrowserFailed
-from scrapers.guard import AddressRefused
-from scrapers.pages.bing import ENGINE
-from scrapers.pages.layout import LayoutChanged
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import ImageSearch
+from memeloom.scrapers.browsers import keeper
+from memeloom.scrapers.browsers.browser import Page
+from memeloom.scrapers.browsers.pool import BrowserPool
+from memeloom.scrapers.errors import BrowserFailed
+from memeloom.scrapers.guard import AddressRefused
+from memeloom.scrapers.pages.bing import ENGINE
+from memeloom.scrapers.pages.layout import LayoutChanged
 from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.services.website import Answer, Asked, Website, serving
 
@@ -298,7 +298,7 @@ def test_a_browser_that_dies_or_hangs_is_replaced(
     website: Website, using: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch,
     program: str, blow: signal.Signals, error: type[Exception],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("scrapers.browsers.pool._GRACE_SECONDS", 1.0)
+    monkeypatch.setattr("memeloom.scrapers.browsers.pool._GRACE_SECONDS", 1.0)
     website.html("/good", RESULT)
     keepers: list[int] = []
 

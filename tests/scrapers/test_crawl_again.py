@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from catalog.documents import open_documents
-from catalog.records import Meme
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config, Store
-from demo.faults import Rule
-from demo.internet import Internet
-from scrapers.crawl import crawl, set_aside
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Meme
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config, Store
+from memeloom.demo.faults import Rule
+from memeloom.demo.internet import Internet
+from memeloom.scrapers.crawl import crawl, set_aside
 
 
 @pytest.fixture

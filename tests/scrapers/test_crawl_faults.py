@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from catalog.blobs import blob_key, open_blobs
-from catalog.documents import open_documents
-from catalog.records import Meme
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config, Store
-from demo.faults import Rule
-from demo.internet import Internet
-from demo.truth import ServedMeme
-from scrapers.crawl import crawl
-from scrapers.frontier.contract import frontier_of
+from memeloom.catalog.blobs import blob_key, open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Meme
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config, Store
+from memeloom.demo.faults import Rule
+from memeloom.demo.internet import Internet
+from memeloom.demo.truth import ServedMeme
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.frontier.contract import frontier_of
 
 # Imgflip, Reddit and their picture hosts, but no robots.txt: a site that fails there may be read by nobody.
 PLACES = r"(imgflip|imgflip_api|imgflip_images|reddit_api|reddit_images)/(?!robots)"

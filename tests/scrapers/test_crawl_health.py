@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from catalog.documents import open_documents
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config
-from scrapers.crawl import crawl
-from scrapers.errors import CrawlFailed
-from scrapers.health import PAGES, PICTURES, Health
+from memeloom.catalog.documents import open_documents
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.health import PAGES, PICTURES, Health
 from tests.services.website import Website
 
 Subreddits = Callable[..., Config]

@@ -13,15 +13,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from catalog.documents import open_documents
-from catalog.records import Meme, Template, TemplateRef
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config, Store
-from demo.internet import Internet
-from scrapers.crawl import crawl
-from scrapers.errors import CrawlFailed
-from scrapers.spiders.images import template_names
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Meme, Template, TemplateRef
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config, Store
+from memeloom.demo.internet import Internet
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.spiders.images import template_names
 from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.services.website import Answer, Asked, Website
 

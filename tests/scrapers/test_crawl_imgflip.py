@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from catalog.blobs import blob_key, open_blobs
-from catalog.documents import Where, open_documents
-from configs.progress import Silent
-from configs.schema import Config
-from scrapers.crawl import crawl
-from scrapers.errors import CrawlFailed
+from memeloom.catalog.blobs import blob_key, open_blobs
+from memeloom.catalog.documents import Where, open_documents
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.errors import CrawlFailed
 from tests.services.website import Website
 
 KEYS = ("aa1", "bb2", "cc3")

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from configs.load import load_config
-from configs.progress import Silent
-from configs.runs import Summary
-from configs.schema import Config, Store
-from demo.faults import Rule
-from demo.internet import Internet
-from scrapers.crawl import crawl
-from scrapers.errors import CrawlFailed
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config, Store
+from memeloom.demo.faults import Rule
+from memeloom.demo.internet import Internet
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.errors import CrawlFailed
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from catalog.documents import open_documents
-from configs.schema import Store
-from demo.faults import Rule
-from demo.internet import Internet
-from scrapers.frontier.contract import Changes, frontier_of
+from memeloom.catalog.documents import open_documents
+from memeloom.configs.schema import Store
+from memeloom.demo.faults import Rule
+from memeloom.demo.internet import Internet
+from memeloom.scrapers.frontier.contract import Changes, frontier_of
 from tests.scrapers.frontier_workers import RedisServer, open_test_frontier
 from tests.scrapers.killing import (
     MILD_FAULTS,
@@ -255,7 +255,7 @@ class TestFullDisk:
             mount -o remount,size=100m "$disk" || exit 5
             "$@" || exit 6
         """
-        crawl = [sys.executable, "-m", "cli.main", *overrides, "crawl"]
+        crawl = [sys.executable, "-m", "memeloom.cli.main", *overrides, "crawl"]
         done = subprocess.run(
             [*NAMESPACE, "sh", "-c", script, "sh", str(disk), *crawl],
             cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=2 * LONG, check=False,

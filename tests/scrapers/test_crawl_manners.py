@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from catalog.records import Meme, author_hash
-from configs.errors import ConfigError
-from configs.progress import Silent
-from configs.runs import Summary
-from configs.schema import Config
-from scrapers.crawl import crawl
-from scrapers.errors import CrawlFailed
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Meme, author_hash
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.errors import CrawlFailed
 from tests.services.website import Answer, Asked, Website
 
 TOKEN = {"access_token": "t0k3n", "token_type": "bearer", "expires_in": 3600}

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from catalog.documents import open_documents
-from configs.progress import Silent
-from configs.schema import Config
-from scrapers.crawl import crawl
-from scrapers.guard import AddressGuard, AddressRefused, is_proxied
+from memeloom.catalog.documents import open_documents
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.guard import AddressGuard, AddressRefused, is_proxied
 from tests.services.website import Website
 
 

@@ -14,27 +14,27 @@ from typing import Any
 
 import pytest
 
-from configs.errors import MemeloomError
-from configs.load import load_config
-from configs.progress import HostNow, Now, Silent
-from configs.schema import Config
-from scrapers.crawl import crawl
-from scrapers.errors import CrawlFailed
-from scrapers.report.page import draw
-from scrapers.report.plots import Stretches
-from scrapers.report.series import Rates, Sample, SeriesFile, read_lines
-from scrapers.report.story import POINTS, Story, Thinned, read_story, tell
-from scrapers.report.vitals import Pulse, Vitals
-from scrapers.report.words import duration, moment, number, size, ticks, time_ticks
-from scrapers.session import Session
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import HostNow, Now, Silent
+from memeloom.configs.schema import Config
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.report.page import draw
+from memeloom.scrapers.report.plots import Stretches
+from memeloom.scrapers.report.series import Rates, Sample, SeriesFile, read_lines
+from memeloom.scrapers.report.story import POINTS, Story, Thinned, read_story, tell
+from memeloom.scrapers.report.vitals import Pulse, Vitals
+from memeloom.scrapers.report.words import duration, moment, number, size, ticks, time_ticks
+from memeloom.scrapers.session import Session
 from tests.html_page import Page
 from tests.services.website import Answer, Asked, Website
 
 HOSTILE = """<script>alert("1")</script>' onload='x' & <img src=x onerror=y>"""
 RUN = """
 import pickle, sys
-from configs.progress import Silent
-from scrapers.crawl import crawl
+from memeloom.configs.progress import Silent
+from memeloom.scrapers.crawl import crawl
 crawl(pickle.loads(open(sys.argv[1], "rb").read()), Silent())
 """
 
@@ -177,7 +177,7 @@ def test_kill_9_leaves_a_series_that_can_be_read_and_drawn(subreddit: Callable[.
     assert story.end is None
     assert 0 < story.last.counts["memes"] < 100
     drawn = subprocess.run(
-        [sys.executable, "-m", "scrapers.report", str(series)],
+        [sys.executable, "-m", "memeloom.scrapers.report", str(series)],
         cwd=root, capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert "killed" in Page(Path(drawn.stdout.strip()).read_text()).text

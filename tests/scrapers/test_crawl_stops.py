@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from catalog.blobs import open_blobs
-from catalog.documents import open_documents
-from configs.progress import Silent
-from configs.schema import Config
-from scrapers.crawl import crawl
-from scrapers.errors import CrawlFailed
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.errors import CrawlFailed
 from tests.services.website import Answer, Asked, Website
 
 POSTS = 60
 RUN = """
 import pickle, sys
-from configs.errors import MemeloomError
-from configs.progress import Silent
-from scrapers.crawl import crawl
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Silent
+from memeloom.scrapers.crawl import crawl
 try:
     crawl(pickle.loads(open(sys.argv[1], "rb").read()), Silent())
 except MemeloomError as error:
@@ -144,7 +144,7 @@ def test_a_crawl_in_which_nothing_moves_is_ended(
         return 200, {}, b""
 
     website.pages |= {f"/{number}.jpg": never for number in range(POSTS)}
-    monkeypatch.setattr("scrapers.crawl._STALL_SECONDS", 1.0)
+    monkeypatch.setattr("memeloom.scrapers.crawl._STALL_SECONDS", 1.0)
     try:
         with pytest.raises(CrawlFailed, match=r"nothing moved for \d+ s and the crawl was ended"):
             crawl(slow_subreddit, Silent())

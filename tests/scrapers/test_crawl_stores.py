@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from catalog.blobs import blob_key, open_blobs
-from catalog.documents import open_documents
-from configs.progress import Silent
-from configs.schema import Config, Store
-from scrapers.crawl import crawl
+from memeloom.catalog.blobs import blob_key, open_blobs
+from memeloom.catalog.documents import open_documents
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config, Store
+from memeloom.scrapers.crawl import crawl
 from tests.services.website import Website
 
 

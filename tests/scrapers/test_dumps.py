@@ -17,15 +17,15 @@ import pytest
 import zstandard
 from pydantic import SecretStr
 
-from catalog.documents import open_documents
-from catalog.records import Image, Meme, Ocr, OcrBox, Template, TemplateBox, TemplateRef, author_hash
-from configs.errors import ConfigError, MemeloomError
-from configs.load import load_config
-from configs.progress import Silent
-from configs.runs import Summary
-from configs.schema import Config, Store
-from scrapers.dumps import export_memes, import_dumps
-from scrapers.layouts import LAYOUTS
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Image, Meme, Ocr, OcrBox, Template, TemplateBox, TemplateRef, author_hash
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config, Store
+from memeloom.scrapers.dumps import export_memes, import_dumps
+from memeloom.scrapers.layouts import LAYOUTS
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,
@@ -412,8 +412,8 @@ def test_a_file_found_in_a_folder_that_is_no_dump_is_skipped_and_counted(config:
 def test_a_dump_arrives_by_stdin(config: Config, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from configs.load import load_config; from configs.progress import Silent\n"
-        "from scrapers.dumps import import_dumps\n"
+        "from memeloom.configs.load import load_config; from memeloom.configs.progress import Silent\n"
+        "from memeloom.scrapers.dumps import import_dumps\n"
         "import_dumps(load_config(overrides=[sys.argv[1]], environment={}), [Path('-')], Silent())"
     )
     for packing, number in (("", 1), (".gz", 2)):
@@ -443,7 +443,7 @@ def test_a_newer_dump_updates_and_erases_nothing(config: Config, tmp_path: Path)
 
 
 def test_memes_that_a_purge_removed_stay_away(config: Config, tmp_path: Path) -> None:
-    from catalog.documents import Where
+    from memeloom.catalog.documents import Where
 
     path = write(tmp_path / "d.jsonl", lines([flat(1), flat(2)]))
     run(config, path)
@@ -455,8 +455,8 @@ def test_memes_that_a_purge_removed_stay_away(config: Config, tmp_path: Path) ->
 
 IMPORT = (
     "import sys; from pathlib import Path\n"
-    "from configs.load import load_config; from configs.progress import Silent\n"
-    "from scrapers.dumps import import_dumps\n"
+    "from memeloom.configs.load import load_config; from memeloom.configs.progress import Silent\n"
+    "from memeloom.scrapers.dumps import import_dumps\n"
     "import_dumps(load_config(overrides=[sys.argv[1]], environment={}), [Path(sys.argv[2])], Silent())"
 )
 

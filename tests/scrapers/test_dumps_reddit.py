@@ -13,15 +13,15 @@ import pytest
 import zstandard
 from pydantic import SecretStr
 
-from catalog.documents import open_documents
-from catalog.records import Meme, author_hash
-from configs.errors import MemeloomError
-from configs.load import load_config
-from configs.progress import Silent
-from configs.runs import Summary
-from configs.schema import Config, Store
-from scrapers.dumps import import_dumps
-from scrapers.pages import reddit
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.records import Meme, author_hash
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config, Store
+from memeloom.scrapers.dumps import import_dumps
+from memeloom.scrapers.pages import reddit
 
 
 @pytest.fixture
@@ -202,9 +202,9 @@ def test_memory_does_not_grow_with_the_dump(tmp_path: Path) -> None:
         program = f"""
 import resource
 from pathlib import Path
-from configs.load import load_config
-from configs.progress import Silent
-from scrapers.dumps import import_dumps
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.scrapers.dumps import import_dumps
 config = load_config(environment={{}})
 store = config.store.model_copy(update={{"documents": "sqlite:///{folder}/c.db", "blobs": "{folder}/blobs"}})
 import_dumps(config.model_copy(update={{"store": store}}), [Path("{folder}/RS_big.zst")], Silent())

@@ -17,8 +17,17 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from scrapers.frontier.contract import ABANDONED, LOOKS_THROUGH, Changes, Entry, Frontier, Granted, Lease, Tallies
-from scrapers.frontier.owner import Owner
+from memeloom.scrapers.frontier.contract import (
+    ABANDONED,
+    LOOKS_THROUGH,
+    Changes,
+    Entry,
+    Frontier,
+    Granted,
+    Lease,
+    Tallies,
+)
+from memeloom.scrapers.frontier.owner import Owner
 from tests.scrapers.frontier_workers import RedisServer, open_test_frontier, page, page_number, running, said
 
 FOREVER = 10_000.0

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from catalog.documents import open_documents
-from catalog.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
-from configs.errors import ConfigError
-from configs.schema import Store
-from scrapers.frontier.contract import Changes, Entry, Frontier, Granted, Tallies
+from memeloom.catalog.documents import open_documents
+from memeloom.catalog.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import Store
+from memeloom.scrapers.frontier.contract import Changes, Entry, Frontier, Granted, Tallies
 from tests.scrapers.frontier_workers import Proxy, RedisServer, open_test_frontier, page, page_number, running, said
 from tests.services.process import free_port
 from tests.services.website import Website

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from parsel import Selector
 
-from scrapers.pages import google
-from scrapers.pages.layout import LayoutChanged
-from scrapers.pages.search import FoundImage
+from memeloom.scrapers.pages import google
+from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.pages.search import FoundImage
 
 URL = "https://www.google.com/search?q=memes&udm=2"
 THUMBNAIL = "https://encrypted-tbn0.gstatic.com/images?q=tbn:ANd9GcQ"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapers.pages.imgflip_caption import parse_alt, split_boxes
+from memeloom.scrapers.pages.imgflip_caption import parse_alt, split_boxes
 
 TAIL = " | image tagged in memes,drake | made w/ Imgflip meme maker"
 

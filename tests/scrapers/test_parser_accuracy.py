@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from scrapers.pages import imgflip, reddit
-from scrapers.pages.imgflip_caption import parse_alt
+from memeloom.scrapers.pages import imgflip, reddit
+from memeloom.scrapers.pages.imgflip_caption import parse_alt
 
 Figures: TypeAlias = Mapping[str, float]
 SavedListing: TypeAlias = tuple[reddit.Listing, list[dict[str, Any]], str]

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from catalog.errors import StoreFull
-from configs.load import load_config
-from scrapers.batch import Batch
-from scrapers.guard import is_public
-from scrapers.retry import retry_after
-from scrapers.session import Session
+from memeloom.catalog.errors import StoreFull
+from memeloom.configs.load import load_config
+from memeloom.scrapers.batch import Batch
+from memeloom.scrapers.guard import is_public
+from memeloom.scrapers.retry import retry_after
+from memeloom.scrapers.session import Session
 
 CRAWL = load_config(environment={}).crawl
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from scrapy import FormRequest, Request, Spider
 
-from scrapers.frontier.forms import BadRequest, to_body, to_request, url_of
+from memeloom.scrapers.frontier.forms import BadRequest, to_body, to_request, url_of
 
 
 class Reader(Spider):

@@ -3,9 +3,9 @@
 import pytest
 from PIL import Image, ImageChops
 
-from catalog.records import TemplateBox
-from serve.drawing import DEFAULT_BOXES, draw_caption
-from serve.lettering import ems
+from memeloom.catalog.records import TemplateBox
+from memeloom.serve.drawing import DEFAULT_BOXES, draw_caption
+from memeloom.serve.lettering import ems
 
 GREY = (120, 130, 140)
 BOX = TemplateBox(x=0.1, y=0.2, width=0.5, height=0.3)

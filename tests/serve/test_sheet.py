@@ -3,7 +3,7 @@
 import pytest
 from PIL import Image
 
-from serve.sheet import draw_sheet
+from memeloom.serve.sheet import draw_sheet
 
 COLOURS = [(200, 30, 30), (30, 200, 30), (30, 30, 200), (200, 200, 30), (30, 200, 200)]
 

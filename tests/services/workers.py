@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from catalog.blobs import blob_key, open_blobs
-from catalog.documents import StoredSketch, open_documents
-from catalog.errors import StoreError
-from catalog.records import Meme
-from configs.schema import Store
+from memeloom.catalog.blobs import blob_key, open_blobs
+from memeloom.catalog.documents import StoredSketch, open_documents
+from memeloom.catalog.errors import StoreError
+from memeloom.catalog.records import Meme
+from memeloom.configs.schema import Store
 
 _WHEN = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from configs.load import load_config
-from configs.schema import Config, Store
-from serve.drawing import draw_caption
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Config, Store
+from memeloom.serve.drawing import draw_caption
 from tests.templates.shelf import Shelf
 
 _WORDS = """

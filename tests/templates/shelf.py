@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 from PIL import Image as Pillow
 
-from catalog.blobs import open_blobs
-from catalog.documents import DocumentStore, open_documents
-from catalog.images import inspect_image
-from catalog.records import Image, Meme, Template
-from configs.schema import Config
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Image, Meme, Template
+from memeloom.configs.schema import Config
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ import cv2
 import numpy as np
 import pytest
 
-from catalog.images import Pixels
-from templates.align import lay_on, refine
-from templates.placing import Affine
+from memeloom.catalog.images import Pixels
+from memeloom.templates.align import lay_on, refine
+from memeloom.templates.placing import Affine
 from tests.templates.worded import as_jpeg, psnr, scene, write
 
 

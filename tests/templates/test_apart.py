@@ -10,12 +10,12 @@ import cv2
 import numpy as np
 import pytest
 
-from catalog.documents import Where
-from catalog.images import Pixels, decode_image
-from catalog.records import Meme, Ocr, OcrBox, TemplateRef
-from configs.progress import Silent
-from configs.schema import Config
-from templates.apart import apart_memes
+from memeloom.catalog.documents import Where
+from memeloom.catalog.images import Pixels, decode_image
+from memeloom.catalog.records import Meme, Ocr, OcrBox, TemplateRef
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.templates.apart import apart_memes
 from tests.templates.shelf import LONG_AGO, Shelf
 from tests.templates.worded import psnr, scene, write
 
@@ -24,10 +24,10 @@ TEXTS = [("WHEN YOU FINALLY", 0.5, 0.1), ("FIX THE BUG", 0.5, 0.9)]
 
 SCRIPT = """
 import os, signal, sys
-from catalog.documents import open_documents
-from configs.progress import Silent
-from configs.schema import Config
-from templates import apart
+from memeloom.catalog.documents import open_documents
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.templates import apart
 
 class Mortal:
     def __init__(self, documents, writes):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from catalog.images import Pixels
-from serve.drawing import draw_caption
-from templates.colours import CELLS, colours_of, no_colours, share_recoloured
-from templates.lookup import SketchIndex
-from templates.sketch import Sketch, sketch
+from memeloom.catalog.images import Pixels
+from memeloom.serve.drawing import draw_caption
+from memeloom.templates.colours import CELLS, colours_of, no_colours, share_recoloured
+from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.sketch import Sketch, sketch
 
 Draw = Callable[[int], Pillow.Image]
 IN_PLACE = np.array([[1.0, 0.0], [1.0, 0.0]])

@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from catalog.images import Pixels
-from serve.drawing import draw_caption
-from templates.corners import describe_corners, find_corners, mirror_bits
+from memeloom.catalog.images import Pixels
+from memeloom.serve.drawing import draw_caption
+from memeloom.templates.corners import describe_corners, find_corners, mirror_bits
 
 Draw = Callable[[int], Pillow.Image]
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 from PIL import Image as Pillow
 
-from catalog.records import TemplateRef
-from configs.errors import ConfigError
-from configs.progress import Silent
-from configs.schema import Config
-from templates.curate import list_templates, merge_template, name_template, reject_template, template_with_id
-from templates.stage import match_memes
+from memeloom.catalog.records import TemplateRef
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.templates.curate import list_templates, merge_template, name_template, reject_template, template_with_id
+from memeloom.templates.stage import match_memes
 from tests.templates.shelf import Shelf
 
 Captioned = Callable[[int, int], Pillow.Image]

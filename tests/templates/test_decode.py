@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from catalog.errors import BadImage
-from catalog.images import Pixels, decode_grey, decode_image
-from templates.decode import decode_small
+from memeloom.catalog.errors import BadImage
+from memeloom.catalog.images import Pixels, decode_grey, decode_image
+from memeloom.templates.decode import decode_small
 
 ORIENTATION = 0x0112
 

@@ -6,10 +6,10 @@ import pytest
 from PIL import Image as Pillow
 from PIL import ImageOps
 
-from configs.progress import Silent
-from configs.runs import Summary
-from configs.schema import Config
-from templates.stage import match_memes
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.templates.stage import match_memes
 from tests.templates.shelf import Shelf
 
 Draw = Callable[[int], Pillow.Image]
@@ -193,10 +193,10 @@ class Elsewhere:
         self.config = config
 
     def found(self, members: Iterable[str], *, killed_after: int = 99) -> None:
-        from templates.discover import Founder
-        from templates.founding import Explorer
-        from templates.kept import Kept
-        from templates.ledger import Ledger
+        from memeloom.templates.discover import Founder
+        from memeloom.templates.founding import Explorer
+        from memeloom.templates.kept import Kept
+        from memeloom.templates.ledger import Ledger
 
         wanted = {f"test:{name}" for name in members}
         stored = {each.meme: Kept.read(each) for each in self.shelf.documents.sketches(strangers=True)}
@@ -269,7 +269,7 @@ def test_the_name_is_what_the_titles_agree_on(config: Config, shelf: Shelf, capt
 def test_sketches_that_cannot_be_read_are_made_again(
     config: Config, shelf: Shelf, captioned: Captioned, draw: Draw, damage: bytes
 ) -> None:
-    from catalog.documents import StoredSketch
+    from memeloom.catalog.documents import StoredSketch
 
     shelf.template("known", draw(5))
     for number in range(3):

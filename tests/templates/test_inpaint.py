@@ -4,8 +4,8 @@ import cv2
 import numpy as np
 import pytest
 
-from templates.inpaint import fill_even_ground, inpaint
-from templates.mask import find_words
+from memeloom.templates.inpaint import fill_even_ground, inpaint
+from memeloom.templates.mask import find_words
 from tests.templates.worded import BLACK, as_jpeg, psnr, scene, write
 
 TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]

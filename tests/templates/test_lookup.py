@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from catalog.images import Pixels
-from serve.drawing import draw_caption
-from templates.lookup import SketchIndex
-from templates.sketch import Sketch, sketch
+from memeloom.catalog.images import Pixels
+from memeloom.serve.drawing import draw_caption
+from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.sketch import Sketch, sketch
 
 Draw = Callable[[int], Pillow.Image]
 COUNT = 1800  # more than the first tables have room for

@@ -4,8 +4,8 @@ import cv2
 import numpy as np
 import pytest
 
-from catalog.records import OcrBox
-from templates.mask import find_words, letter_height
+from memeloom.catalog.records import OcrBox
+from memeloom.templates.mask import find_words, letter_height
 from tests.templates.worded import BLACK, WHITE, YELLOW, Worded, as_jpeg, scene, write
 
 TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]

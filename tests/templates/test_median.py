@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from catalog.images import Pixels
-from templates.median import Layer, merge, plain_median
+from memeloom.catalog.images import Pixels
+from memeloom.templates.median import Layer, merge, plain_median
 from tests.templates.worded import as_jpeg, psnr, scene
 
 

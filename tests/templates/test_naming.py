@@ -1,6 +1,6 @@
 """Names from titles: what members agree on and others do not say."""
 
-from templates.naming import Titles, unnamed
+from memeloom.templates.naming import Titles, unnamed
 
 ELSEWHERE = [f"when you see post number {number} on a monday" for number in range(60)]
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from catalog.images import Pixels
-from serve.drawing import draw_caption
-from templates.placing import Placing, place
-from templates.sketch import sketch
+from memeloom.catalog.images import Pixels
+from memeloom.serve.drawing import draw_caption
+from memeloom.templates.placing import Placing, place
+from memeloom.templates.sketch import sketch
 
 Draw = Callable[[int], Pillow.Image]
 LEAST = 0.4

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.templates_drawn import drawn, load_blanks, real_memes, stacked
-from configs.load import load_config
-from templates.lookup import SketchIndex
-from templates.sketch import sketch_image
+from memeloom.configs.load import load_config
+from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.sketch import sketch_image
 
 COUNT = 120
 

@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
-from templates.boxes import learn_boxes
-from templates.recover import Member, Recovered, recover
+from memeloom.templates.boxes import learn_boxes
+from memeloom.templates.recover import Member, Recovered, recover
 from tests.templates.worded import YELLOW, as_jpeg, psnr, scene, write
 
 WORDS = ["NOBODY", "KNOWS", "WHY", "TESTS", "ARE", "GREEN", "ON", "THIS", "MACHINE", "BUT", "NOT", "WHEN", "RAINS"]

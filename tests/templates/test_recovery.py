@@ -5,11 +5,11 @@ from collections import Counter
 import cv2
 import pytest
 
-from catalog.images import decode_image
-from catalog.records import Ocr, Template, TemplateBox, TemplateRef
-from configs.progress import Silent
-from configs.schema import Config
-from templates.recovery import recover_templates
+from memeloom.catalog.images import decode_image
+from memeloom.catalog.records import Ocr, Template, TemplateBox, TemplateRef
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.templates.recovery import recover_templates
 from tests.templates.shelf import Shelf
 from tests.templates.worded import psnr, scene, write
 

@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 from PIL import ImageOps
 
-from catalog.blobs import open_blobs
-from catalog.documents import StoredSketch, open_documents
-from catalog.images import inspect_image
-from catalog.records import Image, Made, Meme, Ocr, OcrBox, Template, TemplateBox, TextStyle
-from configs.errors import MemeloomError
-from configs.load import load_config
-from configs.schema import Config, Store
-from demo.scenes import SCENES
-from serve.drawing import draw_caption
-from templates.report.heat import count_texts, draw_heat
-from templates.report.write import MOST, reporting, write_page
+from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.documents import StoredSketch, open_documents
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Image, Made, Meme, Ocr, OcrBox, Template, TemplateBox, TextStyle
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Config, Store
+from memeloom.demo.scenes import SCENES
+from memeloom.serve.drawing import draw_caption
+from memeloom.templates.report.heat import count_texts, draw_heat
+from memeloom.templates.report.write import MOST, reporting, write_page
 from tests.html_page import Page
 
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""

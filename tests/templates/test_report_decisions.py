@@ -11,8 +11,8 @@ from PIL import Image as Pillow
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 
-from templates.report.decide import controls
-from templates.report.page import Census, draw, draw_these
+from memeloom.templates.report.decide import controls
+from memeloom.templates.report.page import Census, draw, draw_these
 from tests.html_page import Page
 
 

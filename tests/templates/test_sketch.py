@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from catalog.errors import BadImage
-from catalog.images import Pixels
-from templates.sketch import SIDES, Sketch, sketch, sketch_image
+from memeloom.catalog.errors import BadImage
+from memeloom.catalog.images import Pixels
+from memeloom.templates.sketch import SIDES, Sketch, sketch, sketch_image
 
 Draw = Callable[[int], Pillow.Image]
 

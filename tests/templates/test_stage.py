@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 from PIL import Image as Pillow
 
-from catalog.documents import Where
-from catalog.records import TemplateRef
-from configs.progress import Silent
-from configs.runs import Summary
-from configs.schema import Config
-from templates.stage import failed_memes, match_memes
+from memeloom.catalog.documents import Where
+from memeloom.catalog.records import TemplateRef
+from memeloom.configs.progress import Silent
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.templates.stage import failed_memes, match_memes
 from tests.templates.shelf import Shelf
 
 Draw = Callable[[int], Pillow.Image]

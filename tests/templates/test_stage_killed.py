@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from catalog.documents import StageCounts
-from configs.errors import ConfigError
-from configs.progress import Silent
-from configs.schema import Config
-from templates.stage import match_memes
+from memeloom.catalog.documents import StageCounts
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.templates.stage import match_memes
 from tests.services.ray_cluster import in_own_process, ray_cluster
 from tests.templates.shelf import Shelf
 
@@ -27,10 +27,10 @@ ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 import os, signal, sys
-from catalog.documents import open_documents
-from configs.progress import Silent
-from configs.schema import Config
-from templates import stage
+from memeloom.catalog.documents import open_documents
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.templates import stage
 
 class Mortal:
     def __init__(self, documents, writes):

@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from templates.wordless import Blank, take_words_off
+from memeloom.templates.wordless import Blank, take_words_off
 from tests.templates.worded import BLACK, as_jpeg, psnr, scene, write
 
 TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]

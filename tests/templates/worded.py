@@ -7,9 +7,9 @@ import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from catalog.images import Pixels
-from catalog.records import OcrBox
-from serve.lettering import FONT
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import OcrBox
+from memeloom.serve.lettering import FONT
 
 WHITE, BLACK, YELLOW = (255, 255, 255), (0, 0, 0), (255, 235, 40)
 

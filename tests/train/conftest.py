@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from configs.load import load_config
-from configs.schema import Config
-from dataset.manifest import DatasetTemplate, File, Lineage, Manifest, Shard, file_sha256
-from dataset.schema import SPLITS, DatasetRecord, Split, encode_record
-from dataset.tfrecord import RecordWriter
-from dataset.vocabulary import VOCABULARY, WORDS, Vocabulary, write_words
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import DatasetTemplate, File, Lineage, Manifest, Shard, file_sha256
+from memeloom.dataset.schema import SPLITS, DatasetRecord, Split, encode_record
+from memeloom.dataset.tfrecord import RecordWriter
+from memeloom.dataset.vocabulary import VOCABULARY, WORDS, Vocabulary, write_words
 
 # Template id, boxes. A number, and a slug as imports know it.
 Captions: TypeAlias = Mapping[Split, Iterable[tuple[str, tuple[str, ...]]]]

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.manifest import Manifest, file_sha256
-from dataset.schema import decode_record, encode_record
-from dataset.tfrecord import RecordWriter, read_records
-from train.contract import Captioner, Judged, Prompt
-from train.corpus import Captions
-from train.decoding.choose import greedily
-from train.decoding.write import write_captions
-from train.generate import GeneratedCaption, generate_captions
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import Manifest, file_sha256
+from memeloom.dataset.schema import decode_record, encode_record
+from memeloom.dataset.tfrecord import RecordWriter, read_records
+from memeloom.train.contract import Captioner, Judged, Prompt
+from memeloom.train.corpus import Captions
+from memeloom.train.decoding.choose import greedily
+from memeloom.train.decoding.write import write_captions
+from memeloom.train.generate import GeneratedCaption, generate_captions
 
 WORDS = {
     "61533": (("red", "scarlet"), ("roses", "fire")),

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.convnet.model import ConvnetCaptioner
+from memeloom.train.convnet.network import build_convnet
+from memeloom.train.decoding.beam import Search, search_captions
+from memeloom.train.decoding.choose import by_threshold, greedily
+from memeloom.train.decoding.draft import Written
+from memeloom.train.decoding.write import write_captions
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
-from train.characters import Alphabet
-from train.contract import Captioner, Prompt
-from train.convnet.model import ConvnetCaptioner
-from train.convnet.network import build_convnet
-from train.decoding.beam import Search, search_captions
-from train.decoding.choose import by_threshold, greedily
-from train.decoding.draft import Written
-from train.decoding.write import write_captions
 
 WORDS = ("a", "b", " ", SEPARATOR)
 EVERYTHING = 10_000

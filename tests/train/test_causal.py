@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.manifest import DatasetTemplate
-from train.backend import keras
-from train.causal.contexts import NOTHING, Reading, context_rows, read_all, table_rows
-from train.causal.letters import Letters
-from train.causal.network import Core, Table, join
-from train.causal.packing import Packing
-from train.characters import Alphabet
-from train.contract import Captioner, Prompt
-from train.corpus import Captions
-from train.decoding.choose import by_threshold
-from train.decoding.write import write_captions
-from train.fit import train_model
-from train.generate import generate_captions
-from train.model_folder import load_model
-from train.open_dataset import open_dataset
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.train.backend import keras
+from memeloom.train.causal.contexts import NOTHING, Reading, context_rows, read_all, table_rows
+from memeloom.train.causal.letters import Letters
+from memeloom.train.causal.network import Core, Table, join
+from memeloom.train.causal.packing import Packing
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.corpus import Captions
+from memeloom.train.decoding.choose import by_threshold
+from memeloom.train.decoding.write import write_captions
+from memeloom.train.fit import train_model
+from memeloom.train.generate import generate_captions
+from memeloom.train.model_folder import load_model
+from memeloom.train.open_dataset import open_dataset
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")

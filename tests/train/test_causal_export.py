@@ -10,16 +10,16 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from configs.progress import Silent
-from configs.schema import Config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.train.causal.model import CausalCaptioner
+from memeloom.train.causal.packing import Packing
+from memeloom.train.contract import Prompt
+from memeloom.train.export import export_model
+from memeloom.train.fit import train_model
+from memeloom.train.model_folder import load_model
+from memeloom.train.open_dataset import open_dataset
 from tests.train.picture_dataset import captions, with_pictures
-from train.causal.model import CausalCaptioner
-from train.causal.packing import Packing
-from train.contract import Prompt
-from train.export import export_model
-from train.fit import train_model
-from train.model_folder import load_model
-from train.open_dataset import open_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
@@ -41,7 +41,7 @@ answers = {"plain": served["serving_default"](**inputs)["output_0"].numpy().toli
 said = served["next_character"](text=tf.constant(asked["texts"]), template=tf.constant(asked["templates"]))
 answers["words"] = said["probabilities"].numpy().tolist()
 answers["likeliest"] = [letter.decode() for letter in said["likeliest"].numpy()]
-assert not {"train", "configs", "dataset"} & set(sys.modules)
+assert "memeloom" not in sys.modules
 json.dump(answers, open(sys.argv[3], "w"))
 """
 

@@ -9,9 +9,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.train.backend import keras
+from memeloom.train.causal.contexts import table_rows
+from memeloom.train.causal.letters import Letters
+from memeloom.train.causal.network import Core, Sight, Table, join
+from memeloom.train.causal.packing import Packing, Shown
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Captioner
+from memeloom.train.corpus import Captions
+from memeloom.train.fit import train_model
+from memeloom.train.model_folder import load_model
+from memeloom.train.open_dataset import open_dataset
 from tests.train.picture_dataset import (
     captions,
     captions_for_file,
@@ -21,17 +32,6 @@ from tests.train.picture_dataset import (
     png,
     with_pictures,
 )
-from train.backend import keras
-from train.causal.contexts import table_rows
-from train.causal.letters import Letters
-from train.causal.network import Core, Sight, Table, join
-from train.causal.packing import Packing, Shown
-from train.characters import Alphabet
-from train.contract import Captioner
-from train.corpus import Captions
-from train.fit import train_model
-from train.model_folder import load_model
-from train.open_dataset import open_dataset
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")

@@ -4,7 +4,7 @@ import string
 
 import pytest
 
-from train.characters import PREFIX_WIDTH, Alphabet, prefix, template_code
+from memeloom.train.characters import PREFIX_WIDTH, Alphabet, prefix, template_code
 
 
 def test_a_numeric_template_is_padded_with_zeros_as_in_the_article() -> None:

@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.load import write_config
-from configs.progress import Silent
-from configs.schema import Config
-from train.backend import BACKEND
-from train.fit import train_model
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import write_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.train.backend import BACKEND
+from memeloom.train.fit import train_model
 
 Toy: TypeAlias = Callable[..., Config]
 ROOT = Path(__file__).parents[2]
@@ -25,16 +25,16 @@ TWICE = """
 import json, os, sys
 from pathlib import Path
 import numpy as np
-from configs.load import load_config
-from configs.progress import Silent
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
 
 several, single, backend, virtual = sys.argv[1:]
 if int(virtual) > 1 and backend == "tensorflow":
     import tensorflow as tf
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * int(virtual))
-from train.fit import train_model
-from train.model_folder import load_model
+from memeloom.train.fit import train_model
+from memeloom.train.model_folder import load_model
 
 config = load_config(Path(several), (), {})
 summary = train_model(config, Silent())

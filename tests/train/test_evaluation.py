@@ -15,27 +15,27 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from cli.main import cli
-from configs.errors import MemeloomError
-from configs.load import load_config
-from configs.outputs import write_text
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.manifest import Manifest, read_manifest
+from memeloom.cli.main import cli
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import load_config
+from memeloom.configs.outputs import write_text
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import Manifest, read_manifest
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Captioner, KindName
+from memeloom.train.convnet.model import ConvnetCaptioner
+from memeloom.train.convnet.network import build_convnet
+from memeloom.train.evaluation.findings import Findings, ModelFindings, Trained
+from memeloom.train.evaluation.held_out import Seen, read_held_out, rows_of
+from memeloom.train.evaluation.leaderboard import add_to_leaderboard
+from memeloom.train.evaluation.likelihood import UNICODE_CHARACTERS, Likelihood, Scores, figures
+from memeloom.train.evaluation.stage import evaluate_models
+from memeloom.train.evaluation.sweep import measured, real_captions, written_captions
+from memeloom.train.kinds import open_kind
+from memeloom.train.model_folder import NotAModel, load_model, write_model
+from memeloom.train.open_dataset import open_dataset
 from tests.html_page import Page
-from train.characters import Alphabet
-from train.contract import Captioner, KindName
-from train.convnet.model import ConvnetCaptioner
-from train.convnet.network import build_convnet
-from train.evaluation.findings import Findings, ModelFindings, Trained
-from train.evaluation.held_out import Seen, read_held_out, rows_of
-from train.evaluation.leaderboard import add_to_leaderboard
-from train.evaluation.likelihood import UNICODE_CHARACTERS, Likelihood, Scores, figures
-from train.evaluation.stage import evaluate_models
-from train.evaluation.sweep import measured, real_captions, written_captions
-from train.kinds import open_kind
-from train.model_folder import NotAModel, load_model, write_model
-from train.open_dataset import open_dataset
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
@@ -390,7 +390,7 @@ def test_a_model_that_is_replaced_while_it_is_read_is_refused(
         keep_model(folder, model, train_seconds=120)
         return model
 
-    monkeypatch.setattr("train.evaluation.stage.load_model", slowly)
+    monkeypatch.setattr("memeloom.train.evaluation.stage.load_model", slowly)
     with pytest.raises(MemeloomError, match=r"model: another model was written there while it was read"):
         evaluated(tmp_path, ["model"], written=0)
 
@@ -523,7 +523,7 @@ def test_evaluations_that_end_together_lose_no_row(
         time.sleep(0.1)
         write_text(path, text)
 
-    monkeypatch.setattr("train.evaluation.leaderboard.write_text", slowly)
+    monkeypatch.setattr("memeloom.train.evaluation.leaderboard.write_text", slowly)
     found = figures(coins(8), coins(8), read_held_out(compared / "dataset", "test", None, 1), seed=1)
     names = [f"model-{n}" for n in range(4)]
     with ThreadPoolExecutor(len(names)) as evaluations:
@@ -534,7 +534,7 @@ def test_evaluations_that_end_together_lose_no_row(
 def test_a_leaderboard_that_somebody_keeps_is_not_waited_for_forever(
     compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("train.evaluation.leaderboard._PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("memeloom.train.evaluation.leaderboard._PATIENCE_SECONDS", 0.1)
     config = settings(compared, ["flat"], leaderboard=tmp_path / "board.md")
     with (tmp_path / ".board.md.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from train.evaluation.diversity import distinct, self_bleu, words_of
-from train.evaluation.guess import TemplateGuesser
-from train.evaluation.memory import LONGEST, RUN, STEP, Memory, normal
+from memeloom.train.evaluation.diversity import distinct, self_bleu, words_of
+from memeloom.train.evaluation.guess import TemplateGuesser
+from memeloom.train.evaluation.memory import LONGEST, RUN, STEP, Memory, normal
 
 
 def said(*texts: str) -> list[list[str]]:

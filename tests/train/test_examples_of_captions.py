@@ -9,19 +9,19 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from configs.errors import MemeloomError
-from dataset.formats.packed import DamagedRecords
-from dataset.manifest import Manifest, read_manifest
-from dataset.schema import Split
-from dataset.vocabulary import read_vocabulary
-from train.characters import Alphabet, prefix
-from train.contract import Prompt
-from train.convnet.examples import Cut, compose, examples_of, one_pass_of
-from train.convnet.model import ConvnetCaptioner
-from train.convnet.network import build_convnet
-from train.corpus import Captions, read_captions
-from train.decoding.choose import by_threshold
-from train.decoding.write import write_captions
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.formats.packed import DamagedRecords
+from memeloom.dataset.manifest import Manifest, read_manifest
+from memeloom.dataset.schema import Split
+from memeloom.dataset.vocabulary import read_vocabulary
+from memeloom.train.characters import Alphabet, prefix
+from memeloom.train.contract import Prompt
+from memeloom.train.convnet.examples import Cut, compose, examples_of, one_pass_of
+from memeloom.train.convnet.model import ConvnetCaptioner
+from memeloom.train.convnet.network import build_convnet
+from memeloom.train.corpus import Captions, read_captions
+from memeloom.train.decoding.choose import by_threshold
+from memeloom.train.decoding.write import write_captions
 
 Writer: TypeAlias = Callable[..., Manifest]
 LENGTH = 40

@@ -11,15 +11,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from configs.errors import MemeloomError
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.manifest import file_sha256
-from train.contract import Prompt
-from train.convnet.model import ConvnetCaptioner
-from train.export import MANIFEST, ExportFormat, export_model
-from train.fit import train_model
-from train.model_folder import CARD, load_model
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import file_sha256
+from memeloom.train.contract import Prompt
+from memeloom.train.convnet.model import ConvnetCaptioner
+from memeloom.train.export import MANIFEST, ExportFormat, export_model
+from memeloom.train.fit import train_model
+from memeloom.train.model_folder import CARD, load_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
@@ -40,7 +40,7 @@ try:
     words(text=tf.constant(["x"]), template=tf.constant(["no such template"]))
 except tf.errors.InvalidArgumentError as error:
     answers["refused"] = str(error)
-assert not {"train", "configs", "dataset"} & set(sys.modules)
+assert "memeloom" not in sys.modules
 json.dump(answers, open(sys.argv[3], "w"))
 """
 

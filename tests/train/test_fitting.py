@@ -17,21 +17,21 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError, MemeloomError
-from configs.outputs import atomic_file
-from configs.schema import Config, Training
-from dataset.tfrecord import read_records
-from train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
-from train.contract import Batch
-from train.fitting.devices import Devices
-from train.fitting.feed import Feed
-from train.fitting.history import PLOT, TABLE, write_history
-from train.fitting.learn import Learner, NotANumber
-from train.fitting.lock import locked
-from train.fitting.schedule import learning_rate, rate_at
-from train.fitting.tensorboard import FOLDER, Events
-from train.fitting.whole import Whole, whole
-from train.open_dataset import open_dataset
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.outputs import atomic_file
+from memeloom.configs.schema import Config, Training
+from memeloom.dataset.tfrecord import read_records
+from memeloom.train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
+from memeloom.train.contract import Batch
+from memeloom.train.fitting.devices import Devices
+from memeloom.train.fitting.feed import Feed
+from memeloom.train.fitting.history import PLOT, TABLE, write_history
+from memeloom.train.fitting.learn import Learner, NotANumber
+from memeloom.train.fitting.lock import locked
+from memeloom.train.fitting.schedule import learning_rate, rate_at
+from memeloom.train.fitting.tensorboard import FOLDER, Events
+from memeloom.train.fitting.whole import Whole, whole
+from memeloom.train.open_dataset import open_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]

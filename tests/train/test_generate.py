@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli.main import main
-from configs.errors import MemeloomError
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config
+from memeloom.cli.main import main
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.train.characters import Alphabet
+from memeloom.train.convnet.model import ConvnetCaptioner
+from memeloom.train.convnet.network import build_convnet
+from memeloom.train.generate import generate_captions
+from memeloom.train.model_folder import write_model
 from tests.train.writing_table import template
-from train.characters import Alphabet
-from train.convnet.model import ConvnetCaptioner
-from train.convnet.network import build_convnet
-from train.generate import generate_captions
-from train.model_folder import write_model
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")

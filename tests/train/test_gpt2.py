@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.manifest import read_manifest
-from train.contract import Captioner, Prompt
-from train.corpus import Captions, read_captions
-from train.decoding.choose import by_threshold
-from train.decoding.write import write_captions
-from train.export import export_model
-from train.fit import train_model
-from train.gpt2.model import Gpt2Captioner
-from train.model_folder import NotAModel, load_model, write_model
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import read_manifest
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.corpus import Captions, read_captions
+from memeloom.train.decoding.choose import by_threshold
+from memeloom.train.decoding.write import write_captions
+from memeloom.train.export import export_model
+from memeloom.train.fit import train_model
+from memeloom.train.gpt2.model import Gpt2Captioner
+from memeloom.train.model_folder import NotAModel, load_model, write_model
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")

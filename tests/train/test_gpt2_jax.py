@@ -14,14 +14,14 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import json
 import numpy as np
-from train.backend import BACKEND
-from train.characters import Alphabet
-from train.corpus import Captions
-from train.gpt2.hub import new_network
-from train.gpt2.model import Gpt2Captioner
-from train.gpt2.tokens import Tokens, learn_tokens
-from train.contract import Prompt
-from dataset.manifest import DatasetTemplate
+from memeloom.train.backend import BACKEND
+from memeloom.train.characters import Alphabet
+from memeloom.train.corpus import Captions
+from memeloom.train.gpt2.hub import new_network
+from memeloom.train.gpt2.model import Gpt2Captioner
+from memeloom.train.gpt2.tokens import Tokens, learn_tokens
+from memeloom.train.contract import Prompt
+from memeloom.dataset.manifest import DatasetTemplate
 
 text = "wow|such data|"
 alphabet = Alphabet.of(sorted(set(text)))

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from configs.errors import MemeloomError
-from configs.progress import Silent
-from configs.schema import Config
-from train.gpt2 import hub
-from train.gpt2.model import KIND
-from train.gpt2.tokens import learn_tokens
-from train.open_dataset import open_dataset
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.train.gpt2 import hub
+from memeloom.train.gpt2.model import KIND
+from memeloom.train.gpt2.tokens import learn_tokens
+from memeloom.train.open_dataset import open_dataset
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")

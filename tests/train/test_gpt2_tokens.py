@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from train.characters import Alphabet
-from train.corpus import Captions
-from train.gpt2.rows import Rows, cut_pieces, pack, windows
-from train.gpt2.tokens import BEGIN, Tokens, learn_tokens
+from memeloom.train.characters import Alphabet
+from memeloom.train.corpus import Captions
+from memeloom.train.gpt2.rows import Rows, cut_pieces, pack, windows
+from memeloom.train.gpt2.tokens import BEGIN, Tokens, learn_tokens
 
 TEXTS = ["one does not simply|walk into mordor|", "wow|such data|very 2 loss|", "the the the|", "||"]
 ALPHABET = Alphabet.of(sorted(set("".join(TEXTS))))

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import pytest
 
-from configs.load import write_config
-from configs.schema import Config
+from memeloom.configs.load import write_config
+from memeloom.configs.schema import Config
 
 Toy: TypeAlias = Callable[..., Config]
 ROOT = Path(__file__).parents[2]
@@ -26,13 +26,13 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 
-from configs.errors import ConfigError
-from configs.load import load_config
-from configs.progress import Silent
-from train.evaluation.stage import evaluate_models
-from train.export import export_model
-from train.fit import train_model
-from train.generate import generate_captions
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.train.evaluation.stage import evaluate_models
+from memeloom.train.export import export_model
+from memeloom.train.fit import train_model
+from memeloom.train.generate import generate_captions
 
 config = load_config(Path(sys.argv[1]), (), {})
 told = {"trained": dict(train_model(config, Silent()).counts)}

@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from configs.errors import MemeloomError
-from configs.load import write_config
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.manifest import file_sha256
-from train.fit import train_model
-from train.model_folder import CARD, NotAModel, load_model, write_model
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import write_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import file_sha256
+from memeloom.train.fit import train_model
+from memeloom.train.model_folder import CARD, NotAModel, load_model, write_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[2]
 MORTAL = """
 import os, signal, sys
 from pathlib import Path
-from configs.load import load_config
-from train.model_folder import load_model, write_model
+from memeloom.configs.load import load_config
+from memeloom.train.model_folder import load_model, write_model
 
 folder, left = Path(sys.argv[1]), int(sys.argv[3])
 model, config = load_model(folder), load_config(Path(sys.argv[2]), (), {})
@@ -184,7 +184,7 @@ def test_a_device_that_is_full_is_no_fault_of_the_model(folder: Path, monkeypatc
     def full(*_: Any, **__: Any) -> None:
         raise errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr("train.model_folder.keras.saving.load_model", full)
+    monkeypatch.setattr("memeloom.train.model_folder.keras.saving.load_model", full)
     with pytest.raises(errors.ResourceExhaustedError):
         load_model(folder)
 
@@ -229,7 +229,7 @@ def test_ctrl_c_while_a_model_is_written_leaves_the_old_one(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("train.model_folder.write_config", interrupted)
+    monkeypatch.setattr("memeloom.train.model_folder.write_config", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_model(folder, model, {"validation_loss": 0.5}, trained)
     load_model(folder)

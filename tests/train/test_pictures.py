@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from configs.errors import MemeloomError
-from configs.progress import Silent
-from dataset.pixels import rgb_pixels, squared
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Silent
+from memeloom.dataset.pixels import rgb_pixels, squared
+from memeloom.train.backend import keras
+from memeloom.train.contract import Dataset
+from memeloom.train.open_dataset import open_dataset
+from memeloom.train.pictures.encoder import Encoder, open_encoder
+from memeloom.train.pictures.shelf import Shelf
+from memeloom.train.pictures.vectors import PictureVectors, picture_vectors
 from tests.train.picture_dataset import captions, drawn, png, with_pictures
-from train.backend import keras
-from train.contract import Dataset
-from train.open_dataset import open_dataset
-from train.pictures.encoder import Encoder, open_encoder
-from train.pictures.shelf import Shelf
-from train.pictures.vectors import PictureVectors, picture_vectors
 
 
 class Counts(Silent):
@@ -110,7 +110,7 @@ def test_it_goes_on_where_it_was_stopped(dataset: Dataset, tmp_path: Path, monke
             self.left -= 1
             return super().vectors(pictures)
 
-    monkeypatch.setattr("train.pictures.vectors._TOGETHER", 1)
+    monkeypatch.setattr("memeloom.train.pictures.vectors._TOGETHER", 1)
     with pytest.raises(KeyboardInterrupt):
         computed(dataset, tmp_path / "vectors", Mortal(small_encoder().network))
     found, encoded = computed(dataset, tmp_path / "vectors")

@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
-from dataset.manifest import DatasetTemplate
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.train.serving import lookup, template_names
 from tests.train.writing_table import template
-from train.serving import lookup, template_names
 
 
 def named(template_id: str, name: str) -> DatasetTemplate:

@@ -10,11 +10,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from configs.errors import ConfigError
-from configs.load import load_config
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.pixels import squared
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.pixels import squared
+from memeloom.train.backend import keras
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import ALL_BOXES
+from memeloom.train.corpus import Captions
+from memeloom.train.export import export_model
+from memeloom.train.fit import train_model
+from memeloom.train.model_folder import NotAModel, load_model
+from memeloom.train.open_dataset import open_dataset
+from memeloom.train.show_and_tell.lesson import Rows
+from memeloom.train.show_and_tell.model import ShowAndTellCaptioner
+from memeloom.train.show_and_tell.network import Decoder, build_decoder, fit_statistics
+from memeloom.train.show_and_tell.sheet import PictureSheet, open_turns
+from memeloom.train.show_and_tell.texts import Texts
+from memeloom.train.show_and_tell.words import END, UNKNOWN, Words, spacing_nats, unusual_spaces
 from tests.train.picture_dataset import (
     WORDS,
     captions,
@@ -25,20 +39,6 @@ from tests.train.picture_dataset import (
     png,
     with_pictures,
 )
-from train.backend import keras
-from train.characters import Alphabet
-from train.contract import ALL_BOXES
-from train.corpus import Captions
-from train.export import export_model
-from train.fit import train_model
-from train.model_folder import NotAModel, load_model
-from train.open_dataset import open_dataset
-from train.show_and_tell.lesson import Rows
-from train.show_and_tell.model import ShowAndTellCaptioner
-from train.show_and_tell.network import Decoder, build_decoder, fit_statistics
-from train.show_and_tell.sheet import PictureSheet, open_turns
-from train.show_and_tell.texts import Texts
-from train.show_and_tell.words import END, UNKNOWN, Words, spacing_nats, unusual_spaces
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")

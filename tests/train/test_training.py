@@ -15,17 +15,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from configs.errors import MemeloomError
-from configs.load import write_config
-from configs.progress import Silent
-from configs.schema import Config
-from dataset.manifest import NotADataset
-from train.backend import keras
-from train.checkpoint import CHECKPOINT
-from train.convnet.network import build_convnet
-from train.fit import train_model
-from train.generate import generate_captions
-from train.model_folder import CARD, NotAModel, load_model
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import write_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import NotADataset
+from memeloom.train.backend import keras
+from memeloom.train.checkpoint import CHECKPOINT
+from memeloom.train.convnet.network import build_convnet
+from memeloom.train.fit import train_model
+from memeloom.train.generate import generate_captions
+from memeloom.train.model_folder import CARD, NotAModel, load_model
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
@@ -35,8 +35,8 @@ ROOT = Path(__file__).parents[2]
 MORTAL = """
 import os, signal, sys
 from pathlib import Path
-from configs.load import load_config
-from train.fit import train_model
+from memeloom.configs.load import load_config
+from memeloom.train.fit import train_model
 
 class Doom:
     def __init__(self, steps): self.left = steps
@@ -329,7 +329,7 @@ def test_captions_that_say_nothing_are_counted_and_never_returned(
 
 def _make_silent(folder: Path) -> None:
     """Change the model in `folder` so that it writes nothing but separators."""
-    from dataset.manifest import file_sha256
+    from memeloom.dataset.manifest import file_sha256
 
     model = load_model(folder)
     kernel, bias = model.networks["convnet"].layers[-1].get_weights()

@@ -12,15 +12,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from configs.errors import MemeloomError
-from configs.load import write_config
-from configs.progress import Silent
-from configs.schema import Config
-from train.backend import keras
-from train.checkpoint import CHECKPOINT
-from train.fit import Interrupted, train_model
-from train.fitting.lock import locked
-from train.model_folder import load_model
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.load import write_config
+from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.train.backend import keras
+from memeloom.train.checkpoint import CHECKPOINT
+from memeloom.train.fit import Interrupted, train_model
+from memeloom.train.fitting.lock import locked
+from memeloom.train.model_folder import load_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
@@ -167,9 +167,9 @@ def test_it_trains_and_goes_on_exactly_on_jax(toy: Toy, tmp_path: Path, kind: st
     script = """
 import sys
 from pathlib import Path
-from configs.load import load_config
-from configs.progress import Silent
-from train.fit import Interrupted, train_model
+from memeloom.configs.load import load_config
+from memeloom.configs.progress import Silent
+from memeloom.train.fit import Interrupted, train_model
 
 class Stopping(Silent):
     left = 3

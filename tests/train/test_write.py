@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs.load import load_config
+from memeloom.configs.load import load_config
+from memeloom.train.backend import keras
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.convnet.model import ConvnetCaptioner
+from memeloom.train.convnet.network import build_convnet
+from memeloom.train.decoding.choose import by_sampling, greedily
+from memeloom.train.decoding.draft import Written, worth_keeping
+from memeloom.train.decoding.method import open_method
+from memeloom.train.decoding.write import write_captions
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
-from train.backend import keras
-from train.characters import Alphabet
-from train.contract import Captioner, Prompt
-from train.convnet.model import ConvnetCaptioner
-from train.convnet.network import build_convnet
-from train.decoding.choose import by_sampling, greedily
-from train.decoding.draft import Written, worth_keeping
-from train.decoding.method import open_method
-from train.decoding.write import write_captions
 
 WORDS = ("a", "b", SEPARATOR)
 METHODS = ("greedy", "threshold", "sample", "beam", "sampled-beam")

@@ -6,16 +6,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from configs.load import load_config
-from dataset.steps.profanity import WordList
+from memeloom.configs.load import load_config
+from memeloom.dataset.steps.profanity import WordList
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.decoding.beam import Search, search_captions
+from memeloom.train.decoding.choose import Chooser, by_sampling, by_threshold, greedily
+from memeloom.train.decoding.draft import Written
+from memeloom.train.decoding.method import open_method
+from memeloom.train.decoding.safe import Censor
+from memeloom.train.decoding.write import write_captions
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
-from train.contract import Captioner, Prompt
-from train.decoding.beam import Search, search_captions
-from train.decoding.choose import Chooser, by_sampling, by_threshold, greedily
-from train.decoding.draft import Written
-from train.decoding.method import open_method
-from train.decoding.safe import Censor
-from train.decoding.write import write_captions
 
 METHODS = ("greedy", "threshold", "sample", "beam", "sampled-beam")
 

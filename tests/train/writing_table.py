@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dataset.manifest import DatasetTemplate
-from train.characters import Alphabet
-from train.contract import Captioner, Judged, KindName, Prompt, Sheet
-from train.corpus import Captions
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Captioner, Judged, KindName, Prompt, Sheet
+from memeloom.train.corpus import Captions
 
 SEPARATOR = "|"
 _PLACES = 12

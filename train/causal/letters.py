@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from train.characters import Alphabet
+from memeloom.train.characters import Alphabet
 
 
 @dataclass(frozen=True)

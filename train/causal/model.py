@@ -7,21 +7,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.progress import Progress
-from configs.schema import Train, Training
-from dataset.manifest import DatasetTemplate
-from train.backend import compiled, keras
-from train.causal.contexts import UNKNOWN_TEMPLATE, table_rows
-from train.causal.letters import Letters
-from train.causal.network import Core, Networks, Sight, Table, join
-from train.causal.packing import Packing, Shown, fill, template_numbers
-from train.causal.sheet import CausalSheet
-from train.characters import Alphabet
-from train.contract import Dataset, Judged, KindName, Lesson, Prompt
-from train.corpus import Captions
-from train.pictures.encoder import Encoder, open_encoder
-from train.pictures.gallery import Gallery
-from train.pictures.vectors import picture_vectors
+from memeloom.configs.progress import Progress
+from memeloom.configs.schema import Train, Training
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.train.backend import compiled, keras
+from memeloom.train.causal.contexts import UNKNOWN_TEMPLATE, table_rows
+from memeloom.train.causal.letters import Letters
+from memeloom.train.causal.network import Core, Networks, Sight, Table, join
+from memeloom.train.causal.packing import Packing, Shown, fill, template_numbers
+from memeloom.train.causal.sheet import CausalSheet
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Dataset, Judged, KindName, Lesson, Prompt
+from memeloom.train.corpus import Captions
+from memeloom.train.pictures.encoder import Encoder, open_encoder
+from memeloom.train.pictures.gallery import Gallery
+from memeloom.train.pictures.vectors import picture_vectors
 
 ops = keras.ops
 _NETWORK, _ENCODER = "causal", "encoder"

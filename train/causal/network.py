@@ -12,9 +12,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from train.backend import keras
-from train.causal.contexts import NAMES, NOTHING
-from train.pictures.gallery import statistics
+from memeloom.train.backend import keras
+from memeloom.train.causal.contexts import NAMES, NOTHING
+from memeloom.train.pictures.gallery import statistics
 
 ops = keras.ops
 _CONTEXTS = len(NAMES)

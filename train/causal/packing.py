@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from train.causal.contexts import NAMES, NOTHING, UNKNOWN_TEMPLATE, context_rows, read_all, table_rows
-from train.causal.letters import Letters
-from train.corpus import Captions
-from train.shuffle import shuffled
+from memeloom.train.causal.contexts import NAMES, NOTHING, UNKNOWN_TEMPLATE, context_rows, read_all, table_rows
+from memeloom.train.causal.letters import Letters
+from memeloom.train.corpus import Captions
+from memeloom.train.shuffle import shuffled
 
 # From the second pass on, a context that stands n times in the captions is left out with a probability of this over n.
 # Else the network learns to trust what the table has learned from the very caption that it reads again, and what it

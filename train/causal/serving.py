@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from train.causal import contexts as own
-from train.causal.model import CausalCaptioner
-from train.export import Endpoint
-from train.serving import lookup, template_names
+from memeloom.train.causal import contexts as own
+from memeloom.train.causal.model import CausalCaptioner
+from memeloom.train.export import Endpoint
+from memeloom.train.serving import lookup, template_names
 
 _BITS = 0xFFFFFFFF
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from train.causal.contexts import Reading, context_rows
-from train.causal.letters import Letters
+from memeloom.train.causal.contexts import Reading, context_rows
+from memeloom.train.causal.letters import Letters
 
 
 class CausalSheet:

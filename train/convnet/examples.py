@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.errors import MemeloomError
-from train.backend import holds_short_integers, keras
-from train.characters import PREFIX_WIDTH
-from train.corpus import Captions
-from train.shuffle import shuffled
+from memeloom.configs.errors import MemeloomError
+from memeloom.train.backend import holds_short_integers, keras
+from memeloom.train.characters import PREFIX_WIDTH
+from memeloom.train.corpus import Captions
+from memeloom.train.shuffle import shuffled
 
 _MOST = 2**31 - 1
 

@@ -6,15 +6,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.progress import Progress
-from configs.schema import Train, Training
-from dataset.manifest import DatasetTemplate
-from train.backend import ACCELERATED, compiled, keras
-from train.characters import MAX_BOXES, PREFIX_WIDTH, Alphabet
-from train.contract import Dataset, Judged, KindName, Lesson, Prompt
-from train.convnet.examples import Cut, compose, examples_of, one_pass_of
-from train.convnet.network import build_convnet
-from train.corpus import Captions
+from memeloom.configs.progress import Progress
+from memeloom.configs.schema import Train, Training
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.train.backend import ACCELERATED, compiled, keras
+from memeloom.train.characters import MAX_BOXES, PREFIX_WIDTH, Alphabet
+from memeloom.train.contract import Dataset, Judged, KindName, Lesson, Prompt
+from memeloom.train.convnet.examples import Cut, compose, examples_of, one_pass_of
+from memeloom.train.convnet.network import build_convnet
+from memeloom.train.corpus import Captions
 
 _NETWORK = "convnet"
 _VOCABULARY = "vocabulary.json"

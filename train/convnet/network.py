@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from train.backend import keras
+from memeloom.train.backend import keras
 
 _BLOCKS = 5
 _KERNEL = 5

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from train.characters import CODE_DIGITS, MAX_BOXES, PREFIX_WIDTH, template_code
-from train.convnet.model import ConvnetCaptioner
-from train.export import Endpoint
-from train.serving import lookup, template_names
+from memeloom.train.characters import CODE_DIGITS, MAX_BOXES, PREFIX_WIDTH, template_code
+from memeloom.train.convnet.model import ConvnetCaptioner
+from memeloom.train.export import Endpoint
+from memeloom.train.serving import lookup, template_names
 
 
 def endpoints(model: ConvnetCaptioner) -> Mapping[str, Mapping[str, Endpoint]]:

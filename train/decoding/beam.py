@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from train.contract import Captioner, Prompt
-from train.decoding.choose import passing
-from train.decoding.draft import Draft, Written, worth_keeping
-from train.decoding.safe import TRIES, Censor
-from train.decoding.write import MOST_ROWS
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.decoding.choose import passing
+from memeloom.train.decoding.draft import Draft, Written, worth_keeping
+from memeloom.train.decoding.safe import TRIES, Censor
+from memeloom.train.decoding.write import MOST_ROWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dataset.manifest import DatasetTemplate
-from train.contract import Captioner, Prompt
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.train.contract import Captioner, Prompt
 
 # A sheet of so few rows is not worth making smaller: each size may be compiled anew.
 _FEW_ROWS = 8

@@ -5,13 +5,13 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from configs.schema import Generate
-from train.contract import Captioner, Prompt
-from train.decoding.beam import Search, search_captions
-from train.decoding.choose import Chooser, by_sampling, by_threshold, greedily
-from train.decoding.draft import Written
-from train.decoding.safe import Censor
-from train.decoding.write import write_captions
+from memeloom.configs.schema import Generate
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.decoding.beam import Search, search_captions
+from memeloom.train.decoding.choose import Chooser, by_sampling, by_threshold, greedily
+from memeloom.train.decoding.draft import Written
+from memeloom.train.decoding.safe import Censor
+from memeloom.train.decoding.write import write_captions
 
 # Asked again, these write the same.
 CERTAIN: Final = ("greedy", "beam")

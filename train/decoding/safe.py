@@ -1,9 +1,9 @@
 """Captions without the words that a dataset leaves out: `dataset.steps.profanity` while they are written."""
 
-from configs.schema import Dataset
-from dataset.steps.profanity import WordList
-from train.contract import Captioner
-from train.decoding.draft import Draft
+from memeloom.configs.schema import Dataset
+from memeloom.dataset.steps.profanity import WordList
+from memeloom.train.contract import Captioner
+from memeloom.train.decoding.draft import Draft
 
 # Tokens that may be refused in one place of a caption; it is given up then.
 TRIES = 16

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from train.contract import Captioner, Prompt
-from train.decoding.choose import Chooser
-from train.decoding.draft import Draft, Written, worth_keeping
-from train.decoding.safe import TRIES, Censor
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.decoding.choose import Chooser
+from memeloom.train.decoding.draft import Draft, Written, worth_keeping
+from memeloom.train.decoding.safe import TRIES, Censor
 
 # Rows of one sheet.
 MOST_ROWS = 256

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dataset.schema import Split
-from train.evaluation.likelihood import Likelihood
-from train.evaluation.sweep import SheafFigures
+from memeloom.dataset.schema import Split
+from memeloom.train.evaluation.likelihood import Likelihood
+from memeloom.train.evaluation.sweep import SheafFigures
 
 _VERSION = 1
 _PERPLEXITIES = ("perplexity_per_token", "perplexity_per_character")

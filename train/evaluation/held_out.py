@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.errors import MemeloomError
-from dataset.manifest import DatasetTemplate, Manifest, read_manifest
-from dataset.schema import Split
-from dataset.vocabulary import read_vocabulary
-from train.characters import Alphabet
-from train.contract import Captioner
-from train.corpus import Captions, read_captions
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.manifest import DatasetTemplate, Manifest, read_manifest
+from memeloom.dataset.schema import Split
+from memeloom.dataset.vocabulary import read_vocabulary
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Captioner
+from memeloom.train.corpus import Captions, read_captions
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from configs.errors import MemeloomError
-from configs.outputs import write_text
-from dataset.card_markdown import table, told
-from train.evaluation.findings import Findings
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import write_text
+from memeloom.dataset.card_markdown import table, told
+from memeloom.train.evaluation.findings import Findings
 
 _HEAD: Final = (
     "model", "kind", "parameters", "bits/char", "accuracy", "of", "perplexity/char", "trained", "device", "commit",

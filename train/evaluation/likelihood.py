@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from train.contract import Captioner
-from train.corpus import Captions
-from train.evaluation.held_out import HeldOut, Seen
+from memeloom.train.contract import Captioner
+from memeloom.train.corpus import Captions
+from memeloom.train.evaluation.held_out import HeldOut, Seen
 
 UNICODE_CHARACTERS = 0x110000 - 0x800  # code points without the halves of surrogate pairs
 _AT_ONCE = 1024

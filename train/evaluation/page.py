@@ -4,14 +4,14 @@ from collections.abc import Callable
 from html import escape
 from typing import Final
 
-from configs.page import page, table, tiles
-from dataset.card_captions import STYLE as CAPTIONS_STYLE
-from dataset.card_captions import caption_list, words
-from train.evaluation.findings import Findings, ModelFindings
-from train.evaluation.plot import STYLE as PLOT_STYLE
-from train.evaluation.plot import legend, shares_over
-from train.evaluation.sweep import SheafFigures
-from train.evaluation.tables import (
+from memeloom.configs.page import page, table, tiles
+from memeloom.dataset.card_captions import STYLE as CAPTIONS_STYLE
+from memeloom.dataset.card_captions import caption_list, words
+from memeloom.train.evaluation.findings import Findings, ModelFindings
+from memeloom.train.evaluation.plot import STYLE as PLOT_STYLE
+from memeloom.train.evaluation.plot import legend, shares_over
+from memeloom.train.evaluation.sweep import SheafFigures
+from memeloom.train.evaluation.tables import (
     BY_HEART,
     HOW_BY_HEART,
     HOW_JUDGED,

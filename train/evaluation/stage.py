@@ -10,20 +10,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from configs.errors import MemeloomError
-from configs.outputs import write_json, write_text
-from configs.progress import Progress
-from configs.runs import Summary, commit
-from configs.schema import Config, Evaluate
-from train.contract import Captioner
-from train.evaluation.findings import Findings, ModelFindings, Trained
-from train.evaluation.held_out import HeldOut, read_held_out
-from train.evaluation.leaderboard import add_to_leaderboard, check_leaderboard
-from train.evaluation.likelihood import Scores, best_of, figures, judged
-from train.evaluation.page import PAGE, render_page
-from train.evaluation.sweep import Sheaf, SheafFigures, measured, real_captions, written_captions
-from train.evaluation.text import REPORT, render_text
-from train.model_folder import load_model, read_card
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import write_json, write_text
+from memeloom.configs.progress import Progress
+from memeloom.configs.runs import Summary, commit
+from memeloom.configs.schema import Config, Evaluate
+from memeloom.train.contract import Captioner
+from memeloom.train.evaluation.findings import Findings, ModelFindings, Trained
+from memeloom.train.evaluation.held_out import HeldOut, read_held_out
+from memeloom.train.evaluation.leaderboard import add_to_leaderboard, check_leaderboard
+from memeloom.train.evaluation.likelihood import Scores, best_of, figures, judged
+from memeloom.train.evaluation.page import PAGE, render_page
+from memeloom.train.evaluation.sweep import Sheaf, SheafFigures, measured, real_captions, written_captions
+from memeloom.train.evaluation.text import REPORT, render_text
+from memeloom.train.model_folder import load_model, read_card
 
 METRICS = "metrics.json"
 

@@ -11,15 +11,15 @@ from itertools import islice
 
 import numpy as np
 
-from dataset.manifest import DatasetTemplate
-from dataset.texts import Texts, texts_of
-from train.contract import Captioner, Prompt
-from train.decoding.choose import by_sampling
-from train.decoding.write import write_captions
-from train.evaluation.diversity import distinct, self_bleu, words_of
-from train.evaluation.guess import TemplateGuesser
-from train.evaluation.held_out import HeldOut
-from train.evaluation.memory import Found, Memory, normal
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.dataset.texts import Texts, texts_of
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.decoding.choose import by_sampling
+from memeloom.train.decoding.write import write_captions
+from memeloom.train.evaluation.diversity import distinct, self_bleu, words_of
+from memeloom.train.evaluation.guess import TemplateGuesser
+from memeloom.train.evaluation.held_out import HeldOut
+from memeloom.train.evaluation.memory import Found, Memory, normal
 
 _SHOWN = 6
 # Captions that the guesser learns from: more than these hardly teach it anything.

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from train.evaluation.findings import Findings
-from train.evaluation.likelihood import Interval, TemplateFigures
-from train.evaluation.memory import RUN
-from train.evaluation.sweep import SheafFigures
+from memeloom.train.evaluation.findings import Findings
+from memeloom.train.evaluation.likelihood import Interval, TemplateFigures
+from memeloom.train.evaluation.memory import RUN
+from memeloom.train.evaluation.sweep import SheafFigures
 
 Row: TypeAlias = tuple[str, ...]
 

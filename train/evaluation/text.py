@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from dataset.card_markdown import code, prose, table, told
-from dataset.card_text import shown
-from train.evaluation.findings import Findings, ModelFindings
-from train.evaluation.tables import (
+from memeloom.dataset.card_markdown import code, prose, table, told
+from memeloom.dataset.card_text import shown
+from memeloom.train.evaluation.findings import Findings, ModelFindings
+from memeloom.train.evaluation.tables import (
     BY_HEART,
     HOW_BY_HEART,
     HOW_JUDGED,

@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from configs.errors import ConfigError
-from train.backend import BACKEND, keras
-from train.contract import Lesson
-from train.fitting.whole import Whole
+from memeloom.configs.errors import ConfigError
+from memeloom.train.backend import BACKEND, keras
+from memeloom.train.contract import Lesson
+from memeloom.train.fitting.whole import Whole
 
 _MET_BY = {
     "tensorflow": ("TF_CONFIG",),
@@ -69,7 +69,7 @@ def open_devices(which: Literal["one", "all", "workers"], seed: int) -> Devices:
 def _on_tensorflow(which: Literal["one", "all", "workers"]) -> Devices:
     import tensorflow as tf
 
-    from train.fitting.tensorflow_steps import TensorFlowSteps
+    from memeloom.train.fitting.tensorflow_steps import TensorFlowSteps
 
     chief = True
     if which == "workers":
@@ -101,7 +101,7 @@ def _tensorflow_kind(tf: Any) -> str:
 def _on_jax(which: Literal["one", "all", "workers"]) -> Devices:
     import jax
 
-    from train.fitting.jax_steps import JaxSteps
+    from memeloom.train.fitting.jax_steps import JaxSteps
 
     if which == "workers":
         keras.distribution.initialize()

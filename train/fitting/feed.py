@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
-from train.contract import Batch
+from memeloom.train.contract import Batch
 
 _AHEAD = 3
 

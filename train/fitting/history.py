@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.outputs import write_text
-from train.fitting.plot import plotted
+from memeloom.configs.outputs import write_text
+from memeloom.train.fitting.plot import plotted
 
 LINES, TABLE, PLOT = "history.jsonl", "history.csv", "history.svg"
 

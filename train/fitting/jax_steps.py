@@ -5,9 +5,9 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from train.backend import keras
-from train.contract import Lesson, Table
-from train.fitting.whole import Whole, judged
+from memeloom.train.backend import keras
+from memeloom.train.contract import Lesson, Table
+from memeloom.train.fitting.whole import Whole, judged
 
 
 class JaxSteps:

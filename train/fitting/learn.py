@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from configs.errors import MemeloomError
-from train.contract import Lesson
-from train.fitting.devices import Devices, Steps
-from train.fitting.feed import Feed
-from train.fitting.whole import whole
+from memeloom.configs.errors import MemeloomError
+from memeloom.train.contract import Lesson
+from memeloom.train.fitting.devices import Devices, Steps
+from memeloom.train.fitting.feed import Feed
+from memeloom.train.fitting.whole import whole
 
 # Steps that are sent to the device before the result of the first of them is looked at.
 _IN_FLIGHT = 4

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from configs.errors import ConfigError, MemeloomError
-from configs.outputs import remove_leftovers
-from train.fitting.tensorboard import FOLDER
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.outputs import remove_leftovers
+from memeloom.train.fitting.tensorboard import FOLDER
 
 _REMEDY = "choose another train.output"
 

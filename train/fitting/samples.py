@@ -6,12 +6,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dataset.manifest import DatasetTemplate
-from dataset.pixels import rgb_pixels
-from dataset.verify import records_of
-from train.contract import Captioner, Dataset, Prompt
-from train.decoding.choose import by_threshold
-from train.decoding.write import write_captions
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.dataset.pixels import rgb_pixels
+from memeloom.dataset.verify import records_of
+from memeloom.train.contract import Captioner, Dataset, Prompt
+from memeloom.train.decoding.choose import by_threshold
+from memeloom.train.decoding.write import write_captions
 
 _MIN_SCORE = 0.1
 _CHARACTERS = 100

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from configs.schema import Training
-from train.backend import keras
+from memeloom.configs.schema import Training
+from memeloom.train.backend import keras
 
 
 class _WarmCosine(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # keras has no types

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.errors import MemeloomError
-from configs.outputs import atomic_file
-from dataset.tfrecord import frame
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import atomic_file
+from memeloom.dataset.tfrecord import frame
 
 FOLDER = "tensorboard"
 _NAME = "events.out.tfevents.memeloom"

@@ -4,9 +4,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from train.backend import keras
-from train.contract import Lesson, Table
-from train.fitting.whole import Whole, judged
+from memeloom.train.backend import keras
+from memeloom.train.contract import Lesson, Table
+from memeloom.train.fitting.whole import Whole, judged
 
 
 class TensorFlowSteps:

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from train.backend import keras
-from train.contract import Batch, Lesson
+from memeloom.train.backend import keras
+from memeloom.train.contract import Batch, Lesson
 
 
 class Whole(NamedTuple):

@@ -4,8 +4,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from configs.errors import MemeloomError
-from train.backend import muted
+from memeloom.configs.errors import MemeloomError
+from memeloom.train.backend import muted
 
 TINY = "tiny"
 TINY_TOKENS = 2000

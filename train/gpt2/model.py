@@ -7,19 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from configs.progress import Progress
-from configs.schema import Train, Training
-from dataset.manifest import DatasetTemplate
-from train.backend import ACCELERATED, keras
-from train.characters import Alphabet
-from train.contract import Dataset, Judged, KindName, Lesson, Prompt
-from train.corpus import Captions
-from train.gpt2.hub import TINY, TINY_TOKENS, new_network, preset_network
-from train.gpt2.network import judging, packed_model, reading
-from train.gpt2.rows import Rows, cut_pieces
-from train.gpt2.sheet import Gpt2Sheet
-from train.gpt2.tokens import Tokens, learn_tokens
-from train.shuffle import shuffled
+from memeloom.configs.progress import Progress
+from memeloom.configs.schema import Train, Training
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.train.backend import ACCELERATED, keras
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Dataset, Judged, KindName, Lesson, Prompt
+from memeloom.train.corpus import Captions
+from memeloom.train.gpt2.hub import TINY, TINY_TOKENS, new_network, preset_network
+from memeloom.train.gpt2.network import judging, packed_model, reading
+from memeloom.train.gpt2.rows import Rows, cut_pieces
+from memeloom.train.gpt2.sheet import Gpt2Sheet
+from memeloom.train.gpt2.tokens import Tokens, learn_tokens
+from memeloom.train.shuffle import shuffled
 
 _NETWORK = "gpt2"
 _CHARACTERS, _VOCABULARY, _MERGES = "vocabulary.json", "tokens.json", "merges.json"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from train.backend import ACCELERATED, compiled, keras
+from memeloom.train.backend import ACCELERATED, compiled, keras
 
 # XLA is left out on a CPU (`xla=ACCELERATED`): it took 13 s to compile one step of 124 million parameters, which then
 # was no faster than TensorFlow's own kernels.

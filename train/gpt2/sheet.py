@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from train.backend import keras
-from train.gpt2.network import empty_cache
-from train.gpt2.tokens import Tokens
+from memeloom.train.backend import keras
+from memeloom.train.gpt2.network import empty_cache
+from memeloom.train.gpt2.tokens import Tokens
 
 # Widths and columns come in few sizes, because the network is compiled for each.
 _WIDTHS = 16

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from train.characters import Alphabet
+from memeloom.train.characters import Alphabet
 
 BEGIN = "<|endoftext|>"
 _CLOSE = ord("\n")

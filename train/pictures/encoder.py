@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.errors import MemeloomError
-from dataset.pixels import squared
-from train.backend import ACCELERATED, compiled, keras
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.pixels import squared
+from memeloom.train.backend import ACCELERATED, compiled, keras
 
 # Of what happens to pixels before and after the network; vectors of another version are computed anew.
 _VERSION = 1

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataset.manifest import DatasetTemplate
-from train.contract import Prompt
-from train.pictures.encoder import Encoder
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.train.contract import Prompt
+from memeloom.train.pictures.encoder import Encoder
 
 # A number that hardly differs between pictures would be noise once it is scaled.
 _LEAST_SPREAD = 0.1

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.outputs import atomic_file
+from memeloom.configs.outputs import atomic_file
 
 # What a file raises that will never be read again.
 _BROKEN = (ValueError, KeyError, EOFError, zipfile.BadZipFile)

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.errors import MemeloomError
-from configs.progress import Progress
-from dataset.manifest import Manifest, read_manifest
-from dataset.pixels import rgb_pixels, squared
-from dataset.schema import DatasetRecord, Split
-from dataset.verify import records_of
-from train.contract import Dataset
-from train.pictures.encoder import Encoder
-from train.pictures.shelf import Shelf
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress
+from memeloom.dataset.manifest import Manifest, read_manifest
+from memeloom.dataset.pixels import rgb_pixels, squared
+from memeloom.dataset.schema import DatasetRecord, Split
+from memeloom.dataset.verify import records_of
+from memeloom.train.contract import Dataset
+from memeloom.train.pictures.encoder import Encoder
+from memeloom.train.pictures.shelf import Shelf
 
 # Pictures that are in memory at once, and whose vectors go into one file: what a kill loses.
 _TOGETHER = 256

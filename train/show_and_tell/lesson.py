@@ -6,8 +6,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from train.show_and_tell.texts import Texts
-from train.shuffle import shuffled
+from memeloom.train.show_and_tell.texts import Texts
+from memeloom.train.shuffle import shuffled
 
 # (vectors, words to read), words that come next, and 1 where there is one.
 _Batch: TypeAlias = tuple[tuple[NDArray[np.float32], NDArray[np.int32]], NDArray[np.int32], NDArray[np.float32]]

@@ -9,22 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.progress import Progress
-from configs.schema import ShowAndTell, Train, Training
-from dataset.manifest import DatasetTemplate
-from dataset.vocabulary import read_words
-from train.backend import ACCELERATED, compiled, keras
-from train.characters import Alphabet
-from train.contract import ALL_BOXES, Dataset, Judged, KindName, Lesson, Prompt
-from train.corpus import Captions
-from train.pictures.encoder import Encoder, open_encoder
-from train.pictures.gallery import Gallery
-from train.pictures.vectors import picture_vectors
-from train.show_and_tell.lesson import Rows
-from train.show_and_tell.network import build_decoder, fit_statistics
-from train.show_and_tell.sheet import PictureSheet, open_turns
-from train.show_and_tell.texts import Texts
-from train.show_and_tell.words import UNKNOWN, Words, spacing_nats, unusual_spaces
+from memeloom.configs.progress import Progress
+from memeloom.configs.schema import ShowAndTell, Train, Training
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.dataset.vocabulary import read_words
+from memeloom.train.backend import ACCELERATED, compiled, keras
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import ALL_BOXES, Dataset, Judged, KindName, Lesson, Prompt
+from memeloom.train.corpus import Captions
+from memeloom.train.pictures.encoder import Encoder, open_encoder
+from memeloom.train.pictures.gallery import Gallery
+from memeloom.train.pictures.vectors import picture_vectors
+from memeloom.train.show_and_tell.lesson import Rows
+from memeloom.train.show_and_tell.network import build_decoder, fit_statistics
+from memeloom.train.show_and_tell.sheet import PictureSheet, open_turns
+from memeloom.train.show_and_tell.texts import Texts
+from memeloom.train.show_and_tell.words import UNKNOWN, Words, spacing_nats, unusual_spaces
 
 _ENCODER, _DECODER = "encoder", "decoder"
 _WORDS, _CHARACTERS, _PICTURES = "words.json", "vocabulary.json", "pictures.npy"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from train.backend import keras
-from train.pictures.gallery import statistics
+from memeloom.train.backend import keras
+from memeloom.train.pictures.gallery import statistics
 
 
 class Decoder(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from train.backend import compiled, keras
-from train.show_and_tell.network import open_step
-from train.show_and_tell.words import UNKNOWN
+from memeloom.train.backend import compiled, keras
+from memeloom.train.show_and_tell.network import open_step
+from memeloom.train.show_and_tell.words import UNKNOWN
 
 # Up to so many rows every number of them has a step of its own, which is compiled when it is needed first.
 _FEW = 8

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from train.show_and_tell.words import END, Words
+from memeloom.train.show_and_tell.words import END, Words
 
 
 @dataclass(frozen=True, slots=True)
