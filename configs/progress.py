@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 
 class Progress(Protocol):
@@ -68,3 +68,6 @@ class Silent:
 
     def finish(self) -> None:
         """Ignore the end."""
+
+
+SILENT: Final = Silent()  # the default of every stage function

@@ -21,7 +21,7 @@ _GROUPS = ("kept", "dropped", "failed")
 
 
 class Reading:
-    """What the stage does with memes: a `memeloom.catalog.leased.Job`. What is worth showing of it afterwards is `seen`."""
+    """The OCR stage as a `memeloom.catalog.leased.Job`; `seen` keeps what the report shows."""
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
