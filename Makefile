@@ -63,11 +63,14 @@ demo: setup browser  ## Walk the whole way against a miniature internet, in unde
 	$(MEMELOOM) demo $(ARGS)
 
 ##@ Development
-.PHONY: test lint types check format lock setup clean
+.PHONY: test soak lint types check format lock setup clean
 setup: $(INSTALLED)  ## Make the virtual environment from the lock
 
 test: setup tesseract browser package-lists  ## Run the whole suite, in parallel, against real servers that it starts
 	$(BIN)/pytest $(ARGS)
+
+soak: setup tesseract browser package-lists  ## Run what is too long for the suite: kills by the dozen, full matrices
+	$(BIN)/pytest -m soak --timeout=1800 $(ARGS)
 
 lint: setup  ## Check style, format and the floors of the house
 	$(BIN)/ruff check .
@@ -85,7 +88,7 @@ format: setup  ## Format the code
 
 lock: setup  ## Pin every dependency by version and hash again
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header $(ARGS) \
-	  --extra ocr --extra tesserocr --extra ray --extra hub --extra jax --extra onnx --extra parquet --group dev pyproject.toml \
+	  --extra all --group dev pyproject.toml \
 	  -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock \
 	  --all-extras --group dev pyproject.toml -o requirements-gpu.lock
