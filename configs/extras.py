@@ -1,0 +1,71 @@
+"""Optional packages: which extra of memeloom each part needs, checked before the part is imported."""
+
+import importlib.util
+from types import MappingProxyType
+
+from memeloom.configs.errors import MemeloomError
+
+# For each extra: what needs it, and the modules that it installs.
+_EXTRAS = MappingProxyType(
+    {
+        "crawl": (
+            "crawling",
+            (
+                "scrapy",
+                "twisted",
+                "parsel",
+                "w3lib",
+                "aiohttp",
+                "selenium",
+                "redis",
+                "urllib3",
+                "zstandard",
+                "cv2",
+                "PIL",
+            ),
+        ),
+        "dataset": (
+            "building a dataset",
+            ("py3langid", "langdetect", "better_profanity", "ahocorasick", "zstandard", "cv2", "PIL"),
+        ),
+        "hub": ("the model gpt2", ("keras_hub", "tokenizers")),
+        "jax": ("KERAS_BACKEND=jax", ("jax", "keras")),
+        "mongo": ("a catalog in MongoDB", ("pymongo",)),
+        "ocr": ("reading pictures", ("rapidocr", "onnxruntime", "onnx", "pytesseract", "cv2", "PIL")),
+        "onnx": ("exporting to ONNX", ("tf2onnx", "onnx")),
+        "parquet": ("the format parquet", ("pyarrow",)),
+        "pictures": ("decoding pictures", ("cv2", "PIL")),
+        "ray": ("engine.kind=ray", ("ray",)),
+        "s3": ("a blob store in S3", ("obstore",)),
+        "serve": ("drawing memes", ("cv2", "PIL")),
+        "templates": ("matching templates", ("cv2", "PIL")),
+        "tesserocr": ("the fast way to call Tesseract", ("tesserocr",)),
+        "train": ("training and running models", ("keras", "tensorflow", "ahocorasick")),
+    }
+)
+
+
+class MissingExtra(MemeloomError):
+    """A package of an optional extra is not installed; the message names the command that installs it."""
+
+
+def require(extra: str, *modules: str) -> None:
+    """Check, without importing anything, that the packages of `extra` are installed.
+
+    Args:
+        extra: the name of an extra in `pyproject.toml`.
+        modules: check only these import names of the extra; none checks them all.
+
+    Raises:
+        MissingExtra: a module cannot be found.
+    """
+    purpose, known = _EXTRAS[extra]
+    missing = [name for name in modules or known if importlib.util.find_spec(name) is None]
+    if missing:
+        needed = " and ".join([", ".join(missing[:-1]), missing[-1]] if len(missing) > 1 else missing)
+        raise MissingExtra(f'{purpose} needs {needed}: pip install "memeloom[{extra}]"')
+
+
+def extras() -> dict[str, tuple[str, ...]]:
+    """Return the import names of each extra."""
+    return {extra: modules for extra, (_, modules) in _EXTRAS.items()}

@@ -1,0 +1,62 @@
+"""A missing optional package is one line that names the extra, before anything is imported."""
+
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from memeloom.configs.extras import MissingExtra, extras, require
+
+
+def test_installed_packages_pass() -> None:
+    require("crawl")
+    require("ocr", "cv2")
+
+
+@pytest.mark.parametrize(
+    ("extra", "blocked", "message"),
+    [
+        ("train", ["tensorflow"], 'training and running models needs tensorflow: pip install "memeloom[train]"'),
+        ("serve", ["PIL", "cv2"], 'drawing memes needs cv2 and PIL: pip install "memeloom[serve]"'),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, extra: str, blocked: list[str], message: str
+) -> None:
+    for name in blocked:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra) as raised:
+        require(extra)
+    assert str(raised.value) == message
+
+
+def test_only_the_named_modules_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidocr", None)
+    require("ocr", "pytesseract", "cv2")
+
+
+@pytest.mark.parametrize("extra", sorted(extras()))
+def test_pyproject_installs_what_is_checked(extra: str) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    if "crawl" not in project["optional-dependencies"]:
+        pytest.skip("the core still installs everything")
+    installed = _distributions(extra, project["optional-dependencies"])
+    known = packages_distributions()
+    for module in extras()[extra]:
+        if module in known:
+            assert {name.lower() for name in known[module]} & installed, f"{module} is not in memeloom[{extra}]"
+
+
+def _distributions(extra: str, optional: dict[str, list[str]]) -> set[str]:
+    """The distributions of an extra, other extras of memeloom followed."""
+    found = set()
+    for requirement in optional[extra]:
+        name = requirement.partition(";")[0].split("[")[0].split(">")[0].strip().lower()
+        if name == "memeloom":
+            for other in requirement.partition("[")[2].partition("]")[0].split(","):
+                found |= _distributions(other, optional)
+        else:
+            found.add(name)
+    return found
