@@ -1,16 +1,18 @@
-"""Atomic outputs: a file is there whole or not at all, even after kill -9 or a full disk."""
+"""Atomic outputs: a file or folder is complete or absent, even after kill -9 or a full disk."""
 
 import errno
 import json
 import os
 import re
+import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from memeloom.configs.errors import MemeloomError
+from memeloom.configs.locks import exclusive
 
 # What `tempfile` puts between a prefix and a suffix is eight of these.
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
@@ -18,10 +20,10 @@ _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file beside `path` for writing; on success it takes that name, durably.
+    """Open a temporary file beside `path` for writing; rename it to `path` on success.
 
-    The bytes are fsynced before the rename and the folder after it. On any error the
-    temporary file is removed and `path` is as it was.
+    The file is fsynced before the rename, its folder after it. On any error the temporary file is removed
+    and `path` is unchanged.
 
     Raises:
         MemeloomError: the disk is full, or the folder cannot be written.
@@ -48,14 +50,82 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what `atomic_file` left in `folder` where its process was killed; not in the folders within.
+    """Remove temporary files of killed `atomic_file` calls from `folder`, but not from its subfolders.
 
-    Nobody may be writing there: whoever calls holds the folder's lock. What cannot be removed stays.
+    The caller holds the folder's lock, so that none of them is still being written. Files that cannot be removed stay.
     """
     for path in folder.glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
             with suppress(OSError):
                 path.unlink()
+
+
+@contextmanager
+def replace_folder(path: Path, kind: str, is_replaceable: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yield an empty folder that replaces `path` when the block ends without an error.
+
+    It is built beside `path` under a lock. Killed at any moment, `path` is the former folder or missing;
+    `restore_folder`, which every call starts with, brings a former folder back and removes leftovers.
+
+    Args:
+        path: the folder to replace; links are followed.
+        kind: what the folder holds, with its article ("a dataset"), for messages.
+        is_replaceable: returns True for a folder of that kind. A missing or empty `path` is always replaced.
+
+    Raises:
+        MemeloomError: `path` holds something else, another process is writing it, or the disk refuses.
+    """
+    try:
+        path = path.resolve()
+        with folder_lock(path):
+            restore_folder(path)
+            if not path.name or (path.exists() and not _is_empty(path) and not is_replaceable(path)):
+                raise MemeloomError(f"{path} exists and is not {kind}; choose another output folder")
+            building, former = _beside(path)
+            building.mkdir()
+            try:
+                yield building
+                fsync_folder(building)
+                if path.exists():
+                    path.rename(former)
+                building.rename(path)
+                fsync_folder(path.parent)
+            finally:
+                restore_folder(path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def restore_folder(path: Path) -> bool:
+    """Remove what killed `replace_folder` calls left beside `path`; a folder that was being replaced comes back.
+
+    The caller holds `folder_lock`.
+
+    Returns:
+        False if there was nothing to do.
+    """
+    building, former = _beside(path)
+    found = building.exists() or former.exists()
+    if former.exists() and not path.exists():
+        former.rename(path)
+    for folder in (building, former):
+        if folder.exists():
+            shutil.rmtree(folder)
+    return found
+
+
+def folder_lock(path: Path) -> AbstractContextManager[None]:
+    """Lock the output folder `path` against other processes that replace it. See `exclusive`."""
+    return exclusive(path, f"another process is writing {path}; wait until it has ended")
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """Return where a new folder is built and where the former one waits during the swap."""
+    return path.with_name(f".{path.name}.building"), path.with_name(f".{path.name}.former")
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
 
 
 def write_text(path: Path, text: str) -> None:
