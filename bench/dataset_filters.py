@@ -30,12 +30,13 @@ from bench.dataset_labels import (
 )
 from bench.rows import Row
 from memeloom.configs.load import load_config
-from memeloom.dataset.steps.contract import Caption, Drop, Outcome, Step, apply_steps
+from memeloom.dataset.steps.batch import apply_to_batch
+from memeloom.dataset.steps.caption import Caption, Outcome, Step
 from memeloom.dataset.steps.language import require_language
 from memeloom.dataset.steps.profanity import WordList
 from memeloom.dataset.steps.registry import build_steps
-from memeloom.dataset.steps.screened import apply_to_all
 from memeloom.dataset.steps.tiers import TIERS
+from memeloom.engine.steps import Drop, Keep
 
 _ROUNDS = 8
 _FASTER = 300
@@ -75,7 +76,7 @@ def _speed(data: Path, naive: int) -> Iterator[Row]:
     captions = [_caption(boxes) for _, boxes in read_captions(data) if boxes]
     # Spread over the dump, whose captions stand by template.
     many = captions[:: max(len(captions) // (50 * naive), 1)]
-    clean = [outcome for outcome in (apply_steps(cheap, each) for each in many) if isinstance(outcome, Caption)]
+    clean = [result for result in apply_to_batch(cheap, many) if not isinstance(result, Drop)]
     del captions
     gc.freeze()  # the captions at hand cost neither way
     yield from _race("language and profanity", judging, [naive_step], clean, naive)
@@ -106,7 +107,7 @@ def naive_step(caption: Caption) -> Outcome:
     """What a loop over captions did: both figures of each."""
     text = " ".join(caption.boxes)
     english, profane = detected_english(text), contains_profanity(text)
-    return caption if english and not profane else Drop("language or profanity")
+    return Keep(caption) if english and not profane else Drop("language or profanity")
 
 
 def detected_english(text: str) -> bool:
@@ -136,7 +137,7 @@ def _better_profanity() -> Callable[[str], bool]:
 
 def _seconds(steps: Sequence[Step], captions: Sequence[Caption]) -> float:
     began = time.process_time()
-    apply_to_all(steps, captions)  # as the builder does
+    apply_to_batch(steps, captions)  # as the builder does
     return time.process_time() - began
 
 
@@ -145,8 +146,8 @@ def _languages(data: Path, labels: Sequence[Labelled]) -> Iterator[Row]:
     threshold = load_config(environment={}).dataset.language_threshold
     fast, slow = (require_language(["en"], name, threshold) for name in ("py3langid", "langdetect"))
     judges: dict[str, Callable[[Sequence[str]], bool]] = {
-        "ours": lambda boxes: isinstance(fast(_caption(boxes)), Caption),
-        "ours, langdetect": lambda boxes: isinstance(slow(_caption(boxes)), Caption),
+        "ours": lambda boxes: isinstance(fast(_caption(boxes)), Keep),
+        "ours, langdetect": lambda boxes: isinstance(slow(_caption(boxes)), Keep),
         "naive: langdetect": lambda boxes: detected_english(" ".join(boxes)),
         "langdetect, lower-cased": lambda boxes: detected_english(" ".join(boxes).lower()),
     }

@@ -14,7 +14,8 @@ import orjson
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.records import Template
 from memeloom.catalog.standing import Standing
-from memeloom.dataset.steps.contract import Caption, Drop
+from memeloom.dataset.steps.caption import Caption
+from memeloom.engine.steps import Drop
 
 Pictures: TypeAlias = Literal["none", "template", "meme", "inpainted"]
 # Why a meme has no picture of the wanted kind.

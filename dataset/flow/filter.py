@@ -15,9 +15,10 @@ from memeloom.dataset.flow.words import MIX, plain, signatures
 from memeloom.dataset.flow.work import WorkFolder, name_hash, read_plan
 from memeloom.dataset.schema import SPLITS
 from memeloom.dataset.split import Place, Splitter
-from memeloom.dataset.steps.contract import Caption, Drop, Step
+from memeloom.dataset.steps.batch import apply_to_batch
+from memeloom.dataset.steps.caption import Caption, Step
 from memeloom.dataset.steps.registry import DUPLICATES, build_steps
-from memeloom.dataset.steps.screened import apply_to_all
+from memeloom.engine.steps import Drop
 
 _NUMBERS = {split: number for number, split in enumerate(SPLITS)}
 
@@ -56,7 +57,7 @@ def filter_piece(task: Filter) -> Filtered:
         else:
             read.append(facts)
     kept: list[tuple[Place, Facts]] = []
-    for facts, outcome in zip(read, apply_to_all(steps, [each.caption for each in read]), strict=True):
+    for facts, outcome in zip(read, apply_to_batch(steps, [each.caption for each in read]), strict=True):
         found = outcome if isinstance(outcome, Drop) else _placed(facts, outcome, splitter)
         if isinstance(found, Drop):
             dropped[found.reason][facts.caption.source] += 1

@@ -9,7 +9,8 @@ decided by reading what 260,000 captions of a meme site say around the names of 
 import re
 from typing import Final
 
-from memeloom.dataset.steps.contract import Caption, Drop, Outcome
+from memeloom.dataset.steps.caption import Caption, Outcome
+from memeloom.engine.steps import Drop, Keep
 
 # Sites and apps that put their name on pictures. Their addresses are marks; their names only after "made with".
 _SITES: Final = (
@@ -64,7 +65,7 @@ def strip_boilerplate(caption: Caption) -> Outcome:
     """
     text = " ".join(caption.boxes).lower()
     if not any(hint in text for hint in MARK_HINTS):
-        return caption
+        return Keep(caption)
     last = max(at for at, box in enumerate(caption.boxes) if box.strip())
     boxes = tuple(
         [
@@ -75,8 +76,8 @@ def strip_boilerplate(caption: Caption) -> Outcome:
     if any(map(_IN_THE_MIDDLE.search, boxes)):
         return Drop("boilerplate")
     if boxes == caption.boxes:
-        return caption
-    return caption.with_boxes(boxes) if any(map(str.strip, boxes)) else Drop("boilerplate")
+        return Keep(caption)
+    return Keep(caption.with_boxes(boxes)) if any(map(str.strip, boxes)) else Drop("boilerplate")
 
 
 def _without_marks(box: str) -> str:

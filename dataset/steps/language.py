@@ -17,7 +17,8 @@ import numpy as np
 
 from memeloom.catalog.english import COMMON_WORDS
 from memeloom.configs.errors import ConfigError
-from memeloom.dataset.steps.contract import Caption, Drop, Outcome, Step, keep
+from memeloom.dataset.steps.caption import Caption, Outcome, Step, keep
+from memeloom.engine.steps import Drop, Keep
 
 # What a detector says of a text: the probability of English, and that of the other wanted languages together.
 Shares: TypeAlias = Callable[[str], tuple[float, float]]
@@ -76,15 +77,15 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
         text = " ".join(caption.boxes).lower()
         # Four of five captions are so plainly English that no detector needs to look.
         if _balance({*text.split()}) >= plain:
-            return caption
+            return Keep(caption)
         evidence = english_evidence(text)
         if evidence >= plain:
-            return caption
+            return Keep(caption)
         english, others = shares(text)
         rest = max(1 - english - others, least)
         english = max(english, least) * math.exp(evidence)
         odds = (others + english) / rest if english_wanted else max(others, least) / (rest + english)
-        return caption if prior + math.log(odds) >= needed else Drop("language")
+        return Keep(caption) if prior + math.log(odds) >= needed else Drop("language")
 
     return step
 

@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from memeloom.dataset.steps.contract import Caption, Drop, Outcome, Step
+from memeloom.dataset.steps.batch import PrefilteredStep, lower_same_length
+from memeloom.dataset.steps.caption import Caption, Outcome, Step
 from memeloom.dataset.steps.disguise import SIGNS, Disguises, doubled, has_signs, is_disguised
-from memeloom.dataset.steps.screened import Screened, lowered
 from memeloom.dataset.steps.tiers import INNOCENT, TIERS, Tier, read_spellings, read_tiers
+from memeloom.engine.steps import Drop, Keep
 
 Kind: TypeAlias = Literal["mild", "strong", "slur", "denied"]
 # From the least to the worst; what the user denies outweighs any tier.
@@ -90,7 +91,7 @@ class WordList:
 
     def find(self, text: str) -> list[Found]:
         """The words in `text`, whatever their case; of two in one place both."""
-        text = lowered(text)
+        text = lower_same_length(text)
         if not text.isascii():
             text = text.translate(_PLAIN_LETTERS)
         folded = text.translate(_FOLD)
@@ -108,7 +109,7 @@ class WordList:
 
     def suspects(self, text: str) -> Iterator[int]:
         """Where in a text, long perhaps, `find` may find something; it finds nothing elsewhere."""
-        text = lowered(text)
+        text = lower_same_length(text)
         folded = (text if text.isascii() else text.translate(_PLAIN_LETTERS)).translate(_FOLD)
         for last, _ in self._automaton.iter(folded):
             yield last
@@ -145,9 +146,9 @@ def forbid_profanity(words: WordList) -> Step:
             return Drop("profanity in the template's name", worst.entry)
         if (worst := _worst(words.find("\n".join(caption.boxes)))) is not None:
             return Drop(f"profanity: {worst.kind}", worst.entry)
-        return caption
+        return Keep(caption)
 
-    return Screened(step, words.suspects, name=lambda name: in_name(name) is not None)
+    return PrefilteredStep(step, words.suspects, lambda name: in_name(name) is not None)
 
 
 def censor_profanity(words: WordList) -> Step:
@@ -167,9 +168,9 @@ def censor_profanity(words: WordList) -> Step:
             caption = caption._replace(template_name=name)
         if words.find("\n".join(caption.boxes)):
             caption = caption.with_boxes(tuple([censored(box) for box in caption.boxes]))
-        return caption
+        return Keep(caption)
 
-    return Screened(step, words.suspects, name=lambda name: censored_name(name) != name)
+    return PrefilteredStep(step, words.suspects, lambda name: censored_name(name) != name)
 
 
 def _worst(found: Collection[Found]) -> Found | None:

@@ -6,23 +6,24 @@ from types import MappingProxyType
 
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Dataset
+from memeloom.dataset.steps.batch import PrefilteredStep, search_substrings
 from memeloom.dataset.steps.boilerplate import MARK_HINTS, strip_boilerplate
-from memeloom.dataset.steps.contract import Step, apply_steps, keep
+from memeloom.dataset.steps.caption import Caption, Outcome, Step, keep
 from memeloom.dataset.steps.language import require_language
 from memeloom.dataset.steps.profanity import WordList, censor_profanity, forbid_profanity
-from memeloom.dataset.steps.screened import Screened, holding
 from memeloom.dataset.steps.text import (
     collapse_whitespace,
     forbid_empty_boxes,
     forbid_over_18,
     forbid_separator,
+    limit_characters,
     limit_length,
     limit_picture,
     lower_case,
-    only_characters,
     require_box_count,
     require_text,
 )
+from memeloom.engine.steps import Keep, apply_steps
 
 # Looks at all captions together, so it is no step of one caption: the builder does it.
 DUPLICATES = "duplicates"
@@ -36,7 +37,12 @@ def _boxes(settings: Dataset) -> Step:
         steps.append(forbid_empty_boxes)
     if settings.box_count == "template":
         steps.append(require_box_count)
-    return lambda caption: apply_steps(steps, caption)
+
+    def step(caption: Caption) -> Outcome:
+        caption, drop = apply_steps(steps, caption)
+        return drop or Keep(caption)
+
+    return step
 
 
 def _image(settings: Dataset) -> Step:
@@ -54,10 +60,10 @@ STEPS: Mapping[str, Callable[[Dataset], Step]] = MappingProxyType(
     {
         "whitespace": lambda _: collapse_whitespace,
         "lowercase": lambda _: lower_case,
-        "boilerplate": lambda _: Screened(strip_boilerplate, holding(MARK_HINTS)),
+        "boilerplate": lambda _: PrefilteredStep(strip_boilerplate, search_substrings(MARK_HINTS)),
         "boxes": _boxes,
         "separator": lambda settings: forbid_separator(settings.separator),
-        "characters": lambda settings: only_characters(settings.characters),
+        "characters": lambda settings: limit_characters(settings.characters),
         "length": lambda settings: limit_length(settings.min_characters, settings.max_characters),
         "image": _image,
         "nsfw": lambda settings: keep if settings.nsfw else forbid_over_18,

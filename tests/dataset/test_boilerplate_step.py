@@ -3,7 +3,8 @@
 import pytest
 
 from memeloom.dataset.steps.boilerplate import strip_boilerplate
-from memeloom.dataset.steps.contract import Caption, Drop
+from memeloom.dataset.steps.caption import Caption
+from memeloom.engine.steps import Drop, Keep
 
 
 def caption(*boxes: str) -> Caption:
@@ -22,7 +23,7 @@ def caption(*boxes: str) -> Caption:
     ],
 )  # fmt: skip
 def test_a_mark_in_its_own_box_leaves_the_box_blank(mark: str) -> None:
-    assert strip_boilerplate(caption("when you see it", mark)) == caption("when you see it", "")
+    assert strip_boilerplate(caption("when you see it", mark)) == Keep(caption("when you see it", ""))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_mark_in_its_own_box_leaves_the_box_blank(mark: str) -> None:
     ],
 )
 def test_a_mark_at_the_end_is_taken_off(text: str, left: str) -> None:
-    assert strip_boilerplate(caption(text)) == caption(left)
+    assert strip_boilerplate(caption(text)) == Keep(caption(left))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_a_mark_at_the_end_is_taken_off(text: str, left: str) -> None:
     ],
 )  # fmt: skip
 def test_talk_stays_as_it_is(boxes: tuple[str, ...]) -> None:
-    assert strip_boilerplate(caption(*boxes)) == caption(*boxes)
+    assert strip_boilerplate(caption(*boxes)) == Keep(caption(*boxes))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.records import Image, Made, Meme, Ocr, OcrBox, Template, TemplateBox
 from memeloom.catalog.standing import Standing
 from memeloom.dataset.flow.facts import NEVER, Facts, Pictures, naming_of, read_facts
-from memeloom.dataset.steps.contract import Caption, Drop
+from memeloom.dataset.steps.caption import Caption
+from memeloom.engine.steps import Drop
 
 MakeMeme = Callable[..., Meme]
 

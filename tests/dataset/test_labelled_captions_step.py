@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from bench.dataset_labels import Labelled, matches_pattern, read_labels
-from memeloom.dataset.steps.contract import Caption
+from memeloom.dataset.steps.caption import Caption
 from memeloom.dataset.steps.language import require_language
 from memeloom.dataset.steps.profanity import WordList
 from memeloom.dataset.steps.tiers import TIERS
+from memeloom.engine.steps import Keep
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def kept(labels: Sequence[Labelled], language: str) -> tuple[int, int]:
     step = require_language(["en"], "py3langid", 0.5)
     rows = [row for row in labels if row.language == language]
     captions = [Caption(row.id, "imgflip", "t", "", "", row.boxes, False, "") for row in rows]
-    return sum(isinstance(step(caption), Caption) for caption in captions), len(rows)
+    return sum(isinstance(step(caption), Keep) for caption in captions), len(rows)
 
 
 def test_english_and_what_is_in_no_language_stays_and_other_languages_go(labels: list[Labelled]) -> None:

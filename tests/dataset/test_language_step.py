@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from memeloom.configs.errors import ConfigError
-from memeloom.dataset.steps.contract import Caption, Drop, Step
+from memeloom.dataset.steps.caption import Caption, Step
 from memeloom.dataset.steps.language import english_evidence, require_language
+from memeloom.engine.steps import Drop, Keep
 
 ENGLISH = """
 that would be great|one does not simply walk into mordor|brace yourselves winter is coming|i should buy a boat
@@ -48,13 +49,13 @@ def seeded() -> Step:
 
 
 def test_the_fast_detector_keeps_short_english_and_drops_the_rest(fast: Step) -> None:
-    assert [text for text in ENGLISH if fast(caption(text)) != caption(text)] == []
+    assert [text for text in ENGLISH if fast(caption(text)) != Keep(caption(text))] == []
     kept = [text for text in OTHERS if fast(caption(text)) != Drop("language")]
     assert len(kept) <= 1, kept
 
 
 def test_langdetect_keeps_most_english_and_drops_the_rest(seeded: Step) -> None:
-    lost = [text for text in ENGLISH if seeded(caption(text)) != caption(text)]
+    lost = [text for text in ENGLISH if seeded(caption(text)) != Keep(caption(text))]
     assert len(lost) <= 3, lost
     kept = [text for text in OTHERS if seeded(caption(text)) != Drop("language")]
     assert len(kept) <= 3, kept
@@ -70,7 +71,7 @@ def test_shouting_is_judged_like_speaking(detector: str) -> None:
 @pytest.mark.parametrize("detector", ["py3langid", "langdetect"])
 @pytest.mark.parametrize("text", ["12345 + 67890 = ???", "pubg / fortnite", "enchiladas", "", "..."])
 def test_what_is_in_no_language_stays(detector: str, text: str) -> None:
-    assert require_language(["en"], detector, 0.5)(caption(text)) == caption(text)
+    assert require_language(["en"], detector, 0.5)(caption(text)) == Keep(caption(text))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_what_is_in_no_language_stays(detector: str, text: str) -> None:
     ],
 )  # fmt: skip
 def test_english_that_detectors_doubt_stays(fast: Step, text: str) -> None:
-    assert fast(caption(text)) == caption(text)
+    assert fast(caption(text)) == Keep(caption(text))
 
 
 @pytest.mark.parametrize(
@@ -106,8 +107,8 @@ def test_common_words_weigh_for_english_each_once_and_shared_ones_do_not() -> No
 
 def test_english_words_do_not_help_where_english_is_not_wanted() -> None:
     german = require_language(["de"], "py3langid", 0.5)
-    assert german(caption("ich habe keine ahnung was ich hier mache")) == caption(
-        "ich habe keine ahnung was ich hier mache"
+    assert german(caption("ich habe keine ahnung was ich hier mache")) == Keep(
+        caption("ich habe keine ahnung was ich hier mache")
     )
     assert german(caption("what if i told you that nobody asked")) == Drop("language")
 
@@ -115,20 +116,20 @@ def test_english_words_do_not_help_where_english_is_not_wanted() -> None:
 @pytest.mark.parametrize(("threshold", "kept"), [(0.0, True), (1.0, False)])
 def test_the_threshold_goes_all_the_way(threshold: float, kept: bool) -> None:
     text = caption("canada sucks!!!")
-    assert isinstance(require_language(["en"], "py3langid", threshold)(text), Caption) == kept
+    assert isinstance(require_language(["en"], "py3langid", threshold)(text), Keep) == kept
 
 
 def test_several_languages_count_together(fast: Step) -> None:
     both = require_language(["en", "de"], "py3langid", 0.5)
     german = caption("ich habe keine ahnung was ich hier mache")
-    assert both(german) == german
-    assert both(caption(ENGLISH[0])) == caption(ENGLISH[0])
+    assert both(german) == Keep(german)
+    assert both(caption(ENGLISH[0])) == Keep(caption(ENGLISH[0]))
     assert both(caption("cuando llegas tarde a tu casa")) == Drop("language")
 
 
 def test_no_language_keeps_everything() -> None:
     step = require_language([], "py3langid", 0.5)
-    assert step(caption("???")) == caption("???")
+    assert step(caption("???")) == Keep(caption("???"))
 
 
 @pytest.mark.parametrize("detector", ["py3langid", "langdetect"])
@@ -141,8 +142,8 @@ def test_langdetect_judges_alike_in_every_process(seeded: Step) -> None:
     # Texts that it is unsure about; unseeded, its answer to such changes from run to run.
     texts = ["fortnite memes", "me ban straw memes", "joe mamma gay", "lwiay lwiay me", "damn girl u fine"]
     script = (
-        "import sys\nfrom dataset.steps.language import require_language\n"
-        "from memeloom.dataset.steps.contract import Caption\n"
+        "import sys\nfrom memeloom.dataset.steps.language import require_language\n"
+        "from memeloom.dataset.steps.caption import Caption\n"
         "step = require_language(['en'], 'langdetect', 0.5)\n"
         "for t in sys.argv[1:]: sys.stdout.write(repr(step(Caption('a:1', 'a', 't', '', '', (t,), False, '')))+'\\n')"
     )

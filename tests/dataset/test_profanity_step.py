@@ -3,10 +3,11 @@
 import pytest
 
 from memeloom.configs.load import load_config
-from memeloom.dataset.steps.contract import Caption, Drop
+from memeloom.dataset.steps.caption import Caption
 from memeloom.dataset.steps.ordinary import ORDINARY
 from memeloom.dataset.steps.profanity import WordList, censor_profanity, forbid_profanity
 from memeloom.dataset.steps.tiers import TIERS, read_list, read_spellings, read_tiers
+from memeloom.engine.steps import Drop, Keep
 
 
 def caption(*boxes: str, name: str = "Name") -> Caption:
@@ -117,11 +118,11 @@ def test_a_word_is_found_in_any_disguise(words: WordList, text: str, entry: str)
     ],
 )  # fmt: skip
 def test_ordinary_words_stay(words: WordList, text: str) -> None:
-    assert forbid_profanity(words)(caption(text)) == caption(text)
+    assert forbid_profanity(words)(caption(text)) == Keep(caption(text))
 
 
 def test_a_word_that_two_boxes_make_together_is_none(words: WordList) -> None:
-    assert forbid_profanity(words)(caption("a blow", "job offer")) == caption("a blow", "job offer")
+    assert forbid_profanity(words)(caption("a blow", "job offer")) == Keep(caption("a blow", "job offer"))
 
 
 def test_the_worst_word_of_a_caption_gives_the_reason(words: WordList) -> None:
@@ -134,14 +135,14 @@ def test_only_the_wanted_tiers_count(tier: str) -> None:
     examples = {"mild": "crappy", "strong": "shitty", "slur": "retarded"}
     step = forbid_profanity(WordList([each for each in TIERS if each == tier]))
     for each, word in examples.items():
-        outcome = Drop(f"profanity: {tier}", word) if each == tier else caption(word)
+        outcome = Drop(f"profanity: {tier}", word) if each == tier else Keep(caption(word))
         assert step(caption(word)) == outcome
 
 
 def test_what_a_meme_says_mildly_is_fine_by_default() -> None:
     settings = load_config(environment={}).dataset
     step = forbid_profanity(WordList(settings.profanity_tiers))
-    assert step(caption("is too damn high")) == caption("is too damn high")
+    assert step(caption("is too damn high")) == Keep(caption("is too damn high"))
     assert step(caption("is too f*cking high")) == Drop("profanity: strong", "fucking")
 
 
@@ -149,7 +150,7 @@ def test_names_of_templates_are_filtered_too(words: WordList) -> None:
     assert forbid_profanity(words)(caption("clean", name="Bitch Please")) == Drop(
         "profanity in the template's name", "bitch"
     )
-    assert censor_profanity(words)(caption("clean", name="Bitch Please")) == caption("clean", name="***** Please")
+    assert censor_profanity(words)(caption("clean", name="Bitch Please")) == Keep(caption("clean", name="***** Please"))
 
 
 def test_every_entry_of_the_list_is_in_a_tier_or_ordinary_and_found_accordingly(words: WordList) -> None:
@@ -171,18 +172,18 @@ def test_every_ordinary_word_is_an_entry_of_the_list() -> None:
 
 def test_the_user_allows_and_denies() -> None:
     step = forbid_profanity(WordList(allow=["Bullshit"], deny=["god", "Moist"]))
-    assert step(caption("this is bullshit")) == caption("this is bullshit")
+    assert step(caption("this is bullshit")) == Keep(caption("this is bullshit"))
     assert step(caption("moist cake")) == Drop("profanity: denied", "moist")
     assert step(caption("oh g0d")) == Drop("profanity: denied", "god")
     assert step(caption("m o i s t")) == Drop("profanity: denied", "moist")
     assert step(caption("moiiiist")) == Drop("profanity: denied", "moist")
-    assert step(caption("moisture")) == caption("moisture")
+    assert step(caption("moisture")) == Keep(caption("moisture"))
 
 
 def test_what_is_allowed_is_allowed_in_every_disguise() -> None:
     step = forbid_profanity(WordList(allow=["shit"]))
     for text in ("oh shit", "oh sh1t", "oh shiiiit", "s h i t"):
-        assert step(caption(text)) == caption(text), text
+        assert step(caption(text)) == Keep(caption(text)), text
     assert step(caption("shitty")) == Drop("profanity: strong", "shitty")
 
 
@@ -210,7 +211,7 @@ def test_no_reason_and_no_detail_quotes_the_caption(words: WordList) -> None:
     ],
 )
 def test_censoring_stars_the_word_and_nothing_else(words: WordList, text: str, censored: str) -> None:
-    assert censor_profanity(words)(caption(text, "clean")) == caption(censored, "clean")
+    assert censor_profanity(words)(caption(text, "clean")) == Keep(caption(censored, "clean"))
 
 
 @pytest.mark.timeout(20)

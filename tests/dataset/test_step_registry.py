@@ -6,8 +6,9 @@ import pytest
 
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Dataset
-from memeloom.dataset.steps.contract import Caption, Drop, Outcome, apply_steps
+from memeloom.dataset.steps.caption import Caption
 from memeloom.dataset.steps.registry import STEPS, build_steps
+from memeloom.engine.steps import Drop, apply_steps
 
 
 def changed(settings: Dataset, **changes: Any) -> Dataset:
@@ -31,8 +32,8 @@ def test_the_default_asks_for_every_step(settings: Dataset) -> None:
 def test_the_order_is_that_of_the_settings(settings: Dataset) -> None:
     text = caption("   short   ")
     length_first = build_steps(changed(settings, steps=("length", "whitespace")))
-    assert apply_steps(length_first, text) == caption("short")
-    assert apply_steps(build_steps(changed(settings, steps=("whitespace", "length"))), text) == Drop("too short")
+    assert apply_steps(length_first, text) == (caption("short"), None)
+    assert apply_steps(build_steps(changed(settings, steps=("whitespace", "length"))), text)[1] == Drop("too short")
 
 
 def test_an_unknown_step_names_the_nearest(settings: Dataset) -> None:
@@ -80,6 +81,7 @@ def test_duplicates_come_last_and_once(settings: Dataset, steps: tuple[str, ...]
     ],
 )
 def test_every_setting_reaches_its_step(
-    settings: Dataset, step: str, changes: dict[str, Any], text: Caption, outcome: Outcome
+    settings: Dataset, step: str, changes: dict[str, Any], text: Caption, outcome: Caption | Drop
 ) -> None:
-    assert apply_steps(build_steps(changed(settings, steps=(step,), **changes)), text) == outcome
+    caption, drop = apply_steps(build_steps(changed(settings, steps=(step,), **changes)), text)
+    assert (drop or caption) == outcome

@@ -13,10 +13,10 @@ from memeloom.catalog.records import Meme, TemplateRef
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
 from memeloom.dataset.flow.facts import Facts, read_facts
-from memeloom.dataset.steps.contract import Drop, apply_steps
 from memeloom.dataset.steps.registry import build_steps
 from memeloom.demo.corpus import Corpus, Post, base36, open_corpus
 from memeloom.demo.studio import Studio
+from memeloom.engine.steps import apply_steps
 
 REASONS = {
     None: "kept", "duplicates": "kept", "too short": "too short", "too long": "too long", "not ascii": "characters",
@@ -79,8 +79,8 @@ def test_the_usual_filters_drop_the_flawed_captions_for_their_flaw_and_no_other(
         )  # fmt: skip
         _, facts, _ = read_facts(meme.model_dump_json(exclude_none=True).encode(), {}, "none")
         assert isinstance(facts, Facts)
-        outcome = apply_steps(steps, facts.caption)
-        outcomes[post.flaw, outcome.reason if isinstance(outcome, Drop) else "kept"] += 1
+        _, drop = apply_steps(steps, facts.caption)
+        outcomes[post.flaw, drop.reason if drop else "kept"] += 1
     assert set(outcomes) == set(REASONS.items())
     flawed = sum(count for (flaw, _), count in outcomes.items() if flaw)
     assert flawed == 12 * 400 // 25

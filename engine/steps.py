@@ -1,0 +1,39 @@
+"""Processing steps of a pipeline: a record in, `Keep(record)` or `Drop(reason)` out."""
+
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+class Keep(NamedTuple, Generic[T]):
+    """The next step gets `record`, which the step may have changed."""
+
+    record: T
+
+
+class Drop(NamedTuple):
+    """No further step gets the record.
+
+    Args:
+        reason: A short fixed phrase; drops are counted by it.
+        detail: The entry of a fixed list that matched, counted below the reason. Empty for most steps.
+            Neither field ever quotes the record.
+    """
+
+    reason: str
+    detail: str = ""
+
+
+Outcome: TypeAlias = Keep[T] | Drop
+Step: TypeAlias = Callable[[T], Keep[T] | Drop]
+
+
+def apply_steps(steps: Iterable[Step[T]], record: T) -> tuple[T, Drop | None]:
+    """Return `record` after `steps`, and None; or as it was when a step dropped it, and that drop."""
+    for step in steps:
+        outcome = step(record)
+        if isinstance(outcome, Drop):
+            return record, outcome
+        record = outcome.record
+    return record, None
