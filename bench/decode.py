@@ -25,16 +25,13 @@ from memeloom.configs.schema import Train
 from memeloom.dataset.manifest import DatasetTemplate, Manifest
 from memeloom.train.backend import BACKEND, keras
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import Captioner, Dataset, Prompt
-from memeloom.train.convnet.model import ConvnetCaptioner
-from memeloom.train.convnet.network import build_convnet
-from memeloom.train.corpus import Captions
+from memeloom.train.contract import Captioner, Prompt, open_kind
+from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
+from memeloom.train.corpus import Captions, Dataset
 from memeloom.train.decoding.beam import Search, search_captions
-from memeloom.train.decoding.choose import by_sampling, by_threshold
-from memeloom.train.decoding.write import write_captions
-from memeloom.train.kinds import open_kind
+from memeloom.train.decoding.sampling import by_sampling, by_threshold, write_captions
 from memeloom.train.pictures.encoder import Encoder
-from memeloom.train.pictures.gallery import Gallery
+from memeloom.train.pictures.vectors import TemplatePictures
 from memeloom.train.show_and_tell.model import ShowAndTellCaptioner
 from memeloom.train.show_and_tell.network import build_decoder
 from memeloom.train.show_and_tell.words import Words
@@ -96,7 +93,7 @@ def _causal(settings: Train, seconds: float) -> Iterator[Row]:
     captions = _invented(alphabet)
     said: dict[str, Any] = {"templates": templates, "separator": "|"}
     dataset = Dataset(Path(), Manifest.model_construct(**said), alphabet, captions, captions)
-    model = open_kind("causal").lesson(settings, dataset, Silent()).captioner
+    model = open_kind("causal").prepare(settings, dataset, Silent()).captioner
     what = f"causal, {settings.causal.layers} x {settings.causal.units}"
     alone = _timed(_writer(model, 1, by_sampling()), seconds)
     yield Row(what, "sampling, one caption", _spread(alone), "p50 ≤ 60 ms", _p50(alone) <= 60)
@@ -120,7 +117,7 @@ def _pictures(settings: Train, seconds: float) -> Row:
     encoder = Encoder(keras.Model(pixels, keras.layers.Dense(_PICTURE)(keras.layers.GlobalAveragePooling2D()(pixels))))
     templates = (_template("1", boxes=_ENDLESS),)
     vectors = rng.normal(size=(1, _PICTURE)).astype(np.float32)
-    gallery = Gallery(encoder, templates, vectors)
+    gallery = TemplatePictures(encoder, templates, vectors)
     model = ShowAndTellCaptioner(gallery, decoder, words, Alphabet.of(_LETTERS), templates, 0.01)
     lengths: list[int] = []
 
@@ -184,7 +181,7 @@ def _template(name: str, boxes: int) -> DatasetTemplate:
 
 
 def _invented(alphabet: Alphabet) -> Captions:
-    """A few captions of random letters, so that there is something to make a lesson of."""
+    """A few captions of random letters, so that there is something to make a task of."""
     rng, count = np.random.default_rng(1), 500
     starts = np.arange(count + 1, dtype=np.int64) * _LONG
     return Captions(

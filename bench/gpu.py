@@ -23,12 +23,12 @@ from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Convnet
 from memeloom.train.backend import ACCELERATED, BACKEND, keras
-from memeloom.train.convnet.network import build_convnet
+from memeloom.train.convnet.model import build_convnet
 from memeloom.train.fit import Interrupted, train_model
 
 # The validation accuracy of the Imgflip article after its four epochs.
 ARTICLE = 0.6055
-# Dense bf16 multiply-adds count twice; from NVIDIA's data sheets, in FLOP/s.
+# Dense bf16 multiply-adds count twice; from NVIDIA's data states, in FLOP/s.
 _PEAKS = {"H200": 989e12, "H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12}
 _FILTERS, _SMALL_FILTERS = 1024, 32
 

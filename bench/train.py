@@ -28,14 +28,12 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Train
 from memeloom.dataset.texts import texts_of
 from memeloom.train.backend import ACCELERATED, BACKEND
-from memeloom.train.contract import Captioner, Dataset, KindName
-from memeloom.train.corpus import Captions, read_captions
+from memeloom.train.contract import Captioner, KindName, open_kind
+from memeloom.train.corpus import Captions, Dataset, open_dataset, read_captions
+from memeloom.train.fitting.batches import Feed
 from memeloom.train.fitting.devices import open_devices
-from memeloom.train.fitting.feed import Feed
-from memeloom.train.fitting.learn import Learner
-from memeloom.train.fitting.schedule import learning_rate
-from memeloom.train.kinds import open_kind
-from memeloom.train.open_dataset import open_dataset
+from memeloom.train.fitting.loop import TrainingLoop
+from memeloom.train.fitting.optimizer import learning_rate
 
 NETWORK = ("train.causal.layers=2", "train.causal.units=208", "train.causal.hidden=576")
 _READ = 200_000
@@ -79,8 +77,8 @@ def main() -> None:
     test = read_captions(options.dataset, dataset.manifest, "test", dataset.alphabet)
     console.print(
         f"{BACKEND}, {'with' if ACCELERATED else 'without'} a GPU, {len(os.sched_getaffinity(0))} processors, load "
-        f"{os.getloadavg()[0]:.1f}; {len(dataset.learn):,} captions to learn from, {options.captions:,} of "
-        f"{len(dataset.check):,} judged at each mark, {len(test):,} at the end; read at {reading:,.0f} "
+        f"{os.getloadavg()[0]:.1f}; {len(dataset.train):,} captions to learn from, {options.captions:,} of "
+        f"{len(dataset.validation):,} judged at each mark, {len(test):,} at the end; read at {reading:,.0f} "
         f"captions a second (goal: ≥ {_READ:,}), and into numbers at {numbering:,.0f}"
     )
     table = Table(title="accuracy and bits a character over time", box=SIMPLE)
@@ -111,51 +109,51 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
     course = kind.course(settings)
     steps = _steps_in(settings, dataset, budget)
     settings = settings.model_copy(update={"steps": steps})
-    lesson = kind.lesson(settings, dataset, Silent())
-    optimizer = lesson.optimizer(learning_rate(course, steps))
-    optimizer.build(lesson.trainee.trainable_variables)
-    made = devices.steps(lesson, optimizer, course.clip_norm)
+    task = kind.prepare(settings, dataset, Silent())
+    optimizer = task.optimizer(learning_rate(course, steps))
+    optimizer.build(task.training_model.trainable_variables)
+    made = devices.steps(task, optimizer, course.clip_norm)
     done, seconds, waited = 0, 0.0, 0.0
     pace = budget / steps
-    with Feed(lesson.batch, 0, steps) as feed:
-        learner = Learner(made, feed, devices, lambda _: None, may_overflow=False)
-        learner.learn(range(1))  # compiles
+    with Feed(task.batch, 0, steps) as feed:
+        loop = TrainingLoop(made, feed, devices, lambda _: None, may_overflow=False)
+        loop.run(range(1))  # compiles
         done = 1
         for moment in [*(moment for moment in _MARKS if moment < budget), budget]:
             # A little at a time, for the pace may change.
             while done < steps and (seconds < moment or moment == budget):
                 stop = min(done + max(round(5 / pace), 1), steps)
-                learned = learner.learn(range(done, stop))
+                learned = loop.run(range(done, stop))
                 done, seconds, waited = stop, seconds + learned.seconds, waited + learned.waited
                 pace = seconds / done
                 if moment == budget and seconds >= 1.05 * budget:
                     break
-            accuracy, bits = _judge(lesson.captioner, dataset.check, min(captions, len(dataset.check)))
-            yield Mark(settings.model, seconds, done, done * lesson.units, accuracy, bits, waited / seconds)
-    accuracy, bits = _judge(lesson.captioner, test, len(test))
-    yield Mark(f"{settings.model}, test", seconds, done, done * lesson.units, accuracy, bits, waited / seconds)
+            accuracy, bits = _judge(task.captioner, dataset.validation, min(captions, len(dataset.validation)))
+            yield Mark(settings.model, seconds, done, done * task.units, accuracy, bits, waited / seconds)
+    accuracy, bits = _judge(task.captioner, test, len(test))
+    yield Mark(f"{settings.model}, test", seconds, done, done * task.units, accuracy, bits, waited / seconds)
 
 
 def _steps_in(settings: Train, dataset: Dataset, budget: float) -> int:
     """How many steps fit into `budget` seconds, by a few that are thrown away."""
     kind, devices = open_kind(settings.model), open_devices("one", settings.seed)
-    lesson = kind.lesson(settings, dataset, Silent())
-    optimizer = lesson.optimizer(0.0)
-    optimizer.build(lesson.trainee.trainable_variables)
-    made = devices.steps(lesson, optimizer, None)
-    with Feed(lesson.batch, 0, 10**9) as feed:
-        learner = Learner(made, feed, devices, lambda _: None, may_overflow=False)
-        learner.learn(range(3))
+    task = kind.prepare(settings, dataset, Silent())
+    optimizer = task.optimizer(0.0)
+    optimizer.build(task.training_model.trainable_variables)
+    made = devices.steps(task, optimizer, None)
+    with Feed(task.batch, 0, 10**9) as feed:
+        loop = TrainingLoop(made, feed, devices, lambda _: None, may_overflow=False)
+        loop.run(range(3))
         began, done = time.perf_counter(), 3
         while time.perf_counter() - began < _PROBE_SECONDS:
-            learner.learn(range(done, done + 3))
+            loop.run(range(done, done + 3))
             done += 3
         return max(math.floor(budget * (done - 3) / (time.perf_counter() - began)), 2)
 
 
 def _judge(model: Captioner, captions: Captions, count: int) -> tuple[float, float]:
     """Share of next characters that were the first choice, and bits a character."""
-    judged = model.judge(captions, 0, count)
+    judged = model.score(captions, 0, count)
     bits = -judged.log_likelihood.sum() / judged.characters.sum() / math.log(2)
     return float(judged.right.sum() / judged.tokens.sum()), float(bits)
 

@@ -73,7 +73,7 @@ class Alphabet:
         """The text of `numbers`; padding is nothing."""
         return "".join(self.characters[number - 1] for number in numbers if number)
 
-    def fitting(self, text: str) -> str:
+    def normalize(self, text: str) -> str:
         """`text` in lower case, if there are no other letters."""
         # Some capitals, such as mathematical ones, are in no lower case: they say nothing about the others.
         return text if any(character != character.lower() for character in self.characters) else text.lower()

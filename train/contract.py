@@ -2,36 +2,26 @@
 
 A kind is a folder of this room with one module `model` that has a `Kind` named `KIND`; `train/kinds.py` knows them all.
 
-    dataset ─► Kind.lesson ─► Lesson ─► fit ─► Captioner ─► write, evaluate, export
+    dataset ─► Kind.task ─► TrainingTask ─► fit ─► Captioner ─► write, evaluate, export
                                 model folder ─► Kind.load ─┘
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Train, Training
-from memeloom.dataset.manifest import DatasetTemplate, Manifest
+from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import Alphabet
-from memeloom.train.corpus import Captions
+from memeloom.train.corpus import Captions, Dataset
 
 KindName: TypeAlias = Literal["convnet", "show-and-tell", "gpt2", "causal"]
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """What a model learns from: `learn` are the captions of the training split, `check` those of validation."""
-
-    folder: Path
-    manifest: Manifest
-    alphabet: Alphabet
-    learn: Captions
-    check: Captions
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +37,10 @@ class Prompt:
     picture: NDArray[np.uint8] | None = None
 
 
-class Sheet(Protocol):
+class DecodingState(Protocol):
     """Captions being written side by side, one a row, token by token."""
 
-    def scores(self) -> NDArray[np.float32]:
+    def log_probs(self) -> NDArray[np.float32]:
         """The log-probability of every token as each row's next one, (rows, tokens)."""
         ...
 
@@ -58,13 +48,13 @@ class Sheet(Protocol):
         """Write a token to every row, (rows,). Rows that are complete get any; what they say no longer matters."""
         ...
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
+    def select(self, rows: NDArray[np.int64]) -> None:
         """Go on with these rows in this order; a row may be named often (beam search), or not at all."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CaptionScores:
     """How likely a model finds captions, in the order they were given in; all arrays are (captions,).
 
     log_likelihood: natural, of the whole caption, every separator and the end counted, float64.
@@ -97,25 +87,25 @@ class Captioner(Protocol):
     alphabet: Alphabet
     templates: tuple[DatasetTemplate, ...]
     separator: str
-    looks: bool
-    closes: NDArray[np.int64]
+    uses_pictures: bool
+    boxes_closed: NDArray[np.int64]
     networks: Mapping[str, Any]
     settings: Mapping[str, Any]
     files: Mapping[str, Any]
 
-    def fitting(self, start: str) -> str:
+    def normalize(self, start: str) -> str:
         """`start` in the letters that the model knows: lower case if it knows no others."""
         ...
 
-    def open_sheet(self, prompts: Sequence[Prompt]) -> Sheet:
-        """A sheet whose rows are those of `prompts`, each with its start text read already."""
+    def start_decoding(self, prompts: Sequence[Prompt]) -> DecodingState:
+        """A state whose rows are those of `prompts`, each with its start text read already."""
         ...
 
     def text(self, tokens: Sequence[int]) -> str:
         """What tokens say, behind a start text; separators included."""
         ...
 
-    def judge(self, captions: Captions, first: int, last: int) -> Judged:
+    def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         """Of the captions `first` up to `last`, not included. Any number of them fits into memory.
 
         They are numbers of `alphabet`; their templates are rows of `templates`, and those from its length on are
@@ -130,25 +120,25 @@ Batch: TypeAlias = tuple[Any, Any] | tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TrainingTask:
     """A model, and how it is fitted to a dataset.
 
-    trainee: the Keras model that is fitted. It shares the weights of the captioner's networks, and may have more
+    training_model: the Keras model that is fitted. It shares the weights of the captioner's networks, and may have more
         around them (such as what makes examples on the device); only the networks' weights are kept.
-    checked: the same with the validation captions inside, for models that hold their captions; else the trainee.
+    checked: the same with the validation captions inside, for models that hold their captions; else the training_model.
     batch: what is learned from at a step, (inputs, labels) or (inputs, labels, weights of the labels), NumPy arrays of
         the same shapes each time. It is a function of the seed and the step alone.
     check: the same for the validation captions; batches 0 … `checks` - 1.
     unit, units: what is counted as progress, and how many a step has.
-    logits: whether the trainee gives logits; else probabilities. Labels are integers in any case.
+    logits: whether the training_model gives logits; else probabilities. Labels are integers in any case.
     optimizer: given a learning rate or a schedule of it.
     compiled: whether the step is worth compiling with XLA on this device.
     table: a large table of vectors of which a batch needs few, or None. Rows of it are the first of the inputs; the
-        trainee takes their vectors in place of them, and `checked` the rows. It is learned where a batch touches it.
+        training_model takes their vectors in place of them, and `checked` the rows.
     """
 
     captioner: Captioner
-    trainee: Any
+    training_model: Any
     checked: Any
     batch: Callable[[int], Batch]
     check: Callable[[int], Batch]
@@ -188,7 +178,7 @@ class Kind(Protocol):
         """The section of its settings: what shapes it and how it is fitted."""
         ...
 
-    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:
+    def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
         """A new model and what it learns from `dataset`. progress: of what takes long. Raises MemeloomError."""
         ...
 
@@ -201,3 +191,17 @@ class Kind(Protocol):
     ) -> Captioner:
         """The model of a folder. Raises KeyError, TypeError or ValueError if something is missing or off."""
         ...
+
+
+_MODULES: Final[Mapping[KindName, str]] = MappingProxyType({
+    "causal": "memeloom.train.causal.model",
+    "convnet": "memeloom.train.convnet.model",
+    "show-and-tell": "memeloom.train.show_and_tell.model",
+    "gpt2": "memeloom.train.gpt2.model",
+})  # fmt: skip
+
+
+def open_kind(name: KindName) -> Kind:
+    """The kind called `name`. Raises KeyError."""
+    kind: Kind = import_module(_MODULES[name]).KIND
+    return kind

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.formats.registry import check_readable
-from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.manifest import Manifest, file_sha256, read_manifest
 from memeloom.dataset.schema import Split
 from memeloom.dataset.texts import Texts, texts_of
+from memeloom.dataset.vocabulary import read_vocabulary
 from memeloom.train.characters import MAX_BOXES, Alphabet
 
 
@@ -56,6 +57,17 @@ class Captions:
         """What the captions say, every box followed by the separator."""
         for first, last in zip(self.starts[:-1], self.starts[1:], strict=True):
             yield alphabet.decode(self.characters[first:last].tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """What a model learns from: the captions of both splits."""
+
+    folder: Path
+    manifest: Manifest
+    alphabet: Alphabet
+    train: Captions
+    validation: Captions
 
 
 class _Part(NamedTuple):
@@ -115,3 +127,60 @@ def _box_indices(characters: NDArray[np.uint16], lengths: NDArray[np.int64], sep
     boxes = before[:-1] - np.repeat(before[np.cumsum(lengths) - lengths], lengths)
     capped: NDArray[np.uint8] = np.minimum(boxes, MAX_BOXES - 1).astype(np.uint8)
     return capped
+
+
+def open_dataset(folder: Path) -> Dataset:
+    """Read the training and validation captions of the dataset in `folder`, 3 bytes a character.
+
+    Raises:
+        NotADataset: no dataset, one of another version, or it lacks a file.
+        DamagedRecords: a shard is damaged; the line names file and place.
+        MemeloomError: a split is empty, vocabulary or words are of another dataset, or the folder changed meanwhile.
+    """
+    manifest = read_manifest(folder)
+    for file in (manifest.vocabulary, manifest.word_list):
+        if file_sha256(folder / file.name) != file.sha256:
+            raise MemeloomError(f"{folder / file.name}: not of this dataset; build the dataset again")
+    alphabet = Alphabet.of(read_vocabulary(folder).characters)
+    train, validation = (read_captions(folder, manifest, split, alphabet) for split in ("train", "validation"))
+    if read_manifest(folder) != manifest:
+        raise MemeloomError(f"{folder}: another dataset was written there while it was read; train again")
+    return Dataset(folder, manifest, alphabet, train, validation)
+
+
+_ROUNDS = 4
+_MIX = 0x9E3779B97F4A7C15
+_SPREAD = np.uint64(0xBF58476D1CE4E5B9)
+_TURNS = tuple(np.uint64(turn * _MIX % 2**64) for turn in range(_ROUNDS))
+
+
+def shuffled(places: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
+    """What stands at `places` of an endless row of passes over 0 … `count` - 1, each in an order of its own."""
+    passes = (places // count).astype(np.uint64)
+    keys = _mixed(passes * np.uint64(_MIX) + np.uint64(seed % 2**64))
+    return _permuted((places % count).astype(np.uint64), count, keys)
+
+
+def _permuted(places: NDArray[np.uint64], count: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    half = np.uint64(max((count - 1).bit_length() + 1, 2) // 2)
+    found = _encrypted(places, half, keys)
+    while (outside := np.flatnonzero(found >= count)).size:
+        found[outside] = _encrypted(found[outside], half, keys[outside])
+    return found.astype(np.int64)
+
+
+def _encrypted(values: NDArray[np.uint64], half: np.uint64, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A permutation of 0 … 2^(2 half) - 1."""
+    mask = (np.uint64(1) << half) - np.uint64(1)
+    left, right = values >> half, values & mask
+    for turn in _TURNS:
+        left, right = right, left ^ (_mixed(right + keys + turn) & mask)
+    encrypted: NDArray[np.uint64] = (left << half) | right
+    return encrypted
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Every bit of each value depends on all of its bits."""
+    values = (values ^ (values >> np.uint64(30))) * _SPREAD
+    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
+    return mixed

@@ -22,11 +22,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
+import tensorflow as tf
+
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.outputs import fsync_folder, write_json
 from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary
-from memeloom.dataset.manifest import file_sha256
+from memeloom.dataset.manifest import DatasetTemplate, file_sha256
 from memeloom.train.backend import BACKEND, keras
 from memeloom.train.contract import Captioner, KindName
 from memeloom.train.model_folder import CARD, NotAModel, load_model, read_card
@@ -224,3 +226,24 @@ def _may_be_replaced(path: Path) -> bool:
         return bool(json.loads((path / MANIFEST).read_text(encoding="utf-8"))["kind"] == KIND)
     except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+def lookup(content: Mapping[str, Any], default: Any) -> Any:
+    """A table that finds texts or numbers by texts."""
+    values = tf.constant(list(content.values()), tf.string if isinstance(default, str) else tf.int32)
+    initial = tf.lookup.KeyValueTensorInitializer(tf.constant(list(content)), values)
+    return tf.lookup.StaticHashTable(initial, default)
+
+
+def template_names(templates: Sequence[DatasetTemplate]) -> dict[str, str]:
+    """The ids of templates by id, slug and name, in lower case; the most frequent one wins a name that several have.
+
+    Graphs look up what `tf.strings.lower` makes of a name, which leaves ß as it is. The case folded name is there, too,
+    for STRASSE is Straße.
+    """
+    return {
+        fold(getattr(template, known_as)): template.id
+        for known_as in ("name", "slug", "id")
+        for fold in (str.casefold, str.lower)
+        for template in reversed(templates)
+    }

@@ -18,18 +18,17 @@ from memeloom.configs.runs import Summary, commit
 from memeloom.configs.schema import Config, Train, Training
 from memeloom.train.backend import BACKEND, is_out_of_memory, keras
 from memeloom.train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
-from memeloom.train.contract import Captioner, Dataset, Lesson
+from memeloom.train.contract import Captioner, TrainingTask, open_kind
+from memeloom.train.corpus import Dataset, open_dataset
+from memeloom.train.fitting.batches import Feed
 from memeloom.train.fitting.devices import Devices, open_devices
-from memeloom.train.fitting.feed import Feed
 from memeloom.train.fitting.history import TABLE, write_history
-from memeloom.train.fitting.learn import Learned, Learner, NotANumber, validate
 from memeloom.train.fitting.lock import locked
+from memeloom.train.fitting.loop import EpochResult, NonFinite, TrainingLoop, validate
+from memeloom.train.fitting.optimizer import learning_rate, rate_at
 from memeloom.train.fitting.samples import choose_samples, write_samples
-from memeloom.train.fitting.schedule import learning_rate, rate_at
-from memeloom.train.fitting.tensorboard import Events
-from memeloom.train.kinds import open_kind
+from memeloom.train.fitting.tensorboard import EventWriter
 from memeloom.train.model_folder import CARD, write_model
-from memeloom.train.open_dataset import open_dataset
 
 EPOCHS = "epochs"
 _INTERRUPTED = 130
@@ -87,19 +86,19 @@ class _Training:
         self._dataset = open_dataset(Path(config.train.dataset))
         self._seconds = {"read": time.perf_counter() - self._began, "compile": 0.0, "train": 0.0, "validate": 0.0}
         with devices.scope():
-            self._lesson = open_kind(self._settings.model).lesson(self._settings, self._dataset, progress)
-            self._optimizer = _optimizer(self._lesson, course, self._settings)
-        self._variables = _kept(self._lesson, self._optimizer)
+            self._task = open_kind(self._settings.model).prepare(self._settings, self._dataset, progress)
+            self._optimizer = _optimizer(self._task, course, self._settings)
+        self._variables = _kept(self._task, self._optimizer)
         self._position = self._restored()
         self._first_step = self._position.step
-        self._steps = devices.steps(self._lesson, self._optimizer, course.clip_norm)
-        self._samples = choose_samples(self._dataset, self._lesson.captioner, self._settings.samples_per_epoch)
-        self._events: Events | None = None
+        self._steps = devices.steps(self._task, self._optimizer, course.clip_norm)
+        self._samples = choose_samples(self._dataset, self._task.captioner, self._settings.samples_per_epoch)
+        self._events: EventWriter | None = None
         self._watched = False
 
     def run(self) -> Summary:
         if self._devices.chief:
-            write_history(self._folder, self._position.history, self._lesson.unit)
+            write_history(self._folder, self._position.history, self._task.unit)
         if not self._over:
             self._train()
         if self._devices.chief and not (self._folder / CARD).exists():
@@ -113,7 +112,7 @@ class _Training:
         return position.step >= self._settings.steps or (patience is not None and position.vain >= patience)
 
     def _restored(self) -> Position:
-        identity = _identity(self._settings, self._course, self._dataset, self._lesson.captioner)
+        identity = _identity(self._settings, self._course, self._dataset, self._task.captioner)
         if not self._settings.restart:
             return restore_checkpoint(self._folder, self._variables, identity)
         if self._devices.chief:
@@ -122,28 +121,28 @@ class _Training:
         return Position(identity)
 
     def _train(self) -> None:
-        settings, lesson, position = self._settings, self._lesson, self._position
+        settings, task, position = self._settings, self._task, self._position
         if settings.tensorboard and self._devices.chief:
-            self._events = Events(self._folder, position.history)
+            self._events = EventWriter(self._folder, position.history)
         # Until the first step is compiled there is no rate to be told.
         self._progress.start("compile", None, "steps")
-        with Feed(lesson.batch, position.step, settings.steps) as feed:
-            learner = Learner(
+        with Feed(task.batch, position.step, settings.steps) as feed:
+            loop = TrainingLoop(
                 self._steps, feed, self._devices, self._advance, may_overflow=settings.precision == "mixed_float16"
             )
             while not self._over:
                 epoch = position.step // settings.steps_per_epoch + 1
                 steps = range(position.step, min(epoch * settings.steps_per_epoch, settings.steps))
                 with self._told(steps):
-                    self._epoch(learner, steps)
+                    self._epoch(loop, steps)
         self._progress.finish()
 
     def _advance(self, _: int) -> None:
         if not self._watched:
             self._watched = True
             left = self._settings.steps - self._position.step
-            self._progress.start("train", left * self._lesson.units, self._lesson.unit)
-        self._progress.advance(self._lesson.units)
+            self._progress.start("train", left * self._task.units, self._task.unit)
+        self._progress.advance(self._task.units)
 
     @contextmanager
     def _told(self, steps: range) -> Iterator[None]:
@@ -151,7 +150,7 @@ class _Training:
         kept = f"{self._folder} keeps the state of step {steps.start}" if steps.start else "nothing was kept"
         try:
             yield
-        except NotANumber as error:
+        except NonFinite as error:
             section = f"train.{self._settings.model.replace('-', '_')}"
             raise MemeloomError(
                 f"{error}; {kept}; set train.restart and lower {section}.learning_rate ({self._course.learning_rate})"
@@ -160,9 +159,9 @@ class _Training:
             again = "go on with the same command" if steps.start else "begin again with the same command"
             raise Interrupted(f"interrupted in the steps {steps.start + 1} to {steps.stop}; {kept}; {again}") from None
 
-    def _epoch(self, learner: Learner, steps: range) -> None:
+    def _epoch(self, loop: TrainingLoop, steps: range) -> None:
         """Train `steps`, validate, and keep what came of it."""
-        learned = learner.learn(steps)
+        learned = loop.run(steps)
         trained = time.perf_counter()
         loss, accuracy = self._validated(steps.stop)
         row = self._row(steps, learned, {"validation_loss": loss, "validation_accuracy": accuracy})
@@ -180,32 +179,32 @@ class _Training:
             self._keep(row, better=better)
 
     def _validated(self, step: int) -> tuple[float, float]:
-        loss, accuracy = validate(self._lesson, self._steps, self._devices)
+        loss, accuracy = validate(self._task, self._steps, self._devices)
         # Some kernels take NaN for nought, so that dead weights do not show in the loss.
         if not math.isfinite(loss):
-            raise NotANumber(step, "the validation loss")
-        if not all(map(_finite, _weights(self._lesson))):
-            raise NotANumber(step, "a weight")
+            raise NonFinite(step, "the validation loss")
+        if not all(map(_finite, _weights(self._task))):
+            raise NonFinite(step, "a weight")
         return loss, accuracy
 
-    def _row(self, steps: range, learned: Learned, validated: Mapping[str, float]) -> dict[str, Any]:
+    def _row(self, steps: range, learned: EpochResult, validated: Mapping[str, float]) -> dict[str, Any]:
         """The epoch as the history tells it."""
-        lesson, settings, samples = self._lesson, self._settings, self._samples
+        task, settings, samples = self._task, self._settings, self._samples
         written = {
-            name: write_samples(lesson.captioner, prompts, settings.seed, steps.stop)
+            name: write_samples(task.captioner, prompts, settings.seed, steps.stop)
             for name, prompts in (("samples", samples.learned), ("unseen", samples.unseen))
         }
         rate = learned.rate(compiled=steps.start == self._first_step)
         return {
             "epoch": len(self._position.history) + 1,
             "step": steps.stop,
-            lesson.unit: steps.stop * lesson.units,
+            task.unit: steps.stop * task.units,
             "loss": learned.loss,
             "accuracy": learned.accuracy,
             **validated,
             "learning_rate": rate_at(learning_rate(self._course, settings.steps), steps.stop - 1),
             "seconds": round(learned.seconds, 3),
-            f"{lesson.unit}_per_second": round(rate * lesson.units, 1),
+            f"{task.unit}_per_second": round(rate * task.units, 1),
             "waiting": round(learned.waited / learned.seconds, 4),
             **written,
             "unseen_by": samples.by,
@@ -213,7 +212,7 @@ class _Training:
 
     def _keep(self, row: Mapping[str, Any], *, better: bool) -> None:
         """Write the models that are due, then the checkpoint: a run that dies in between repeats the epoch."""
-        position, lesson, every = self._position, self._lesson, self._settings.keep_every
+        position, task, every = self._position, self._task, self._settings.keep_every
         metrics = {
             **row,
             "train_seconds": round(sum(each["seconds"] for each in position.history), 3),
@@ -225,11 +224,11 @@ class _Training:
         }
         # A kill, or ctrl-C, between two models leaves none; the same epoch need not be better on the same device.
         if better or not (self._folder / CARD).exists():
-            write_model(self._folder, lesson.captioner, metrics, self._config)
+            write_model(self._folder, task.captioner, metrics, self._config)
         if every is not None and row["epoch"] % every == 0:
-            write_model(self._folder / EPOCHS / f"{row['epoch']:04}", lesson.captioner, metrics, self._config)
+            write_model(self._folder / EPOCHS / f"{row['epoch']:04}", task.captioner, metrics, self._config)
         save_checkpoint(self._folder, self._variables, position)
-        write_history(self._folder, position.history, lesson.unit)
+        write_history(self._folder, position.history, task.unit)
         if self._events is not None:
             self._events.add(row)
 
@@ -241,10 +240,10 @@ class _Training:
             "train",
             counts={
                 "steps": steps,
-                self._lesson.unit: steps * self._lesson.units,
-                "captions": len(self._dataset.learn),
-                "validation_captions": len(self._dataset.check),
-                "parameters": sum(network.count_params() for network in self._lesson.captioner.networks.values()),
+                self._task.unit: steps * self._task.units,
+                "captions": len(self._dataset.train),
+                "validation_captions": len(self._dataset.validation),
+                "parameters": sum(network.count_params() for network in self._task.captioner.networks.values()),
                 "devices": self._devices.count,
                 "best_step": best["step"],
                 "validation_loss": round(best["validation_loss"], 4),
@@ -266,11 +265,11 @@ def _precision(policy: str) -> Iterator[None]:
         keras.config.set_dtype_policy(before)
 
 
-def _optimizer(lesson: Lesson, course: Training, settings: Train) -> Any:
-    optimizer = lesson.optimizer(learning_rate(course, settings.steps))
+def _optimizer(task: TrainingTask, course: Training, settings: Train) -> Any:
+    optimizer = task.optimizer(learning_rate(course, settings.steps))
     if settings.precision == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-    optimizer.build(lesson.trainee.trainable_variables)
+    optimizer.build(task.training_model.trainable_variables)
     return optimizer
 
 
@@ -278,26 +277,26 @@ def _finite(weight: NDArray[Any]) -> bool:
     return bool(np.isfinite(weight).all())
 
 
-def _weights(lesson: Lesson) -> list[NDArray[Any]]:
-    return [weight for network in lesson.captioner.networks.values() for weight in network.get_weights()]
+def _weights(task: TrainingTask) -> list[NDArray[Any]]:
+    return [weight for network in task.captioner.networks.values() for weight in network.get_weights()]
 
 
-def _kept(lesson: Lesson, optimizer: Any) -> list[Any]:
+def _kept(task: TrainingTask, optimizer: Any) -> list[Any]:
     """What a training is made of: weights and random generators of the networks, what learns beside, the optimizer.
 
-    What the trainee holds besides is data.
+    What the training_model holds besides is data.
     """
     networks = [
         variable
-        for network in lesson.captioner.networks.values()
+        for network in task.captioner.networks.values()
         # One that learns nothing, such as an encoder of pictures, is made anew as it was.
         if network.trainable_variables
         for variable in network.variables
     ]
-    known = {id(variable) for network in lesson.captioner.networks.values() for variable in network.variables}
+    known = {id(variable) for network in task.captioner.networks.values() for variable in network.variables}
     beside = [
         variable
-        for variable in lesson.trainee.variables
+        for variable in task.training_model.variables
         if id(variable) not in known and (variable.trainable or variable.name == "seed_generator_state")
     ]
     return [*networks, *beside, *optimizer.variables]
@@ -311,7 +310,7 @@ def _identity(settings: Train, course: Training, dataset: Dataset, model: Captio
         "precision": settings.precision,
         "seed": settings.seed,
         **course.model_dump(mode="json"),
-        **({"pictures": settings.pictures.model_dump(exclude={"vectors"})} if model.looks else {}),
+        **({"pictures": settings.pictures.model_dump(exclude={"vectors"})} if model.uses_pictures else {}),
         # Whatever the settings call them, other weights see something else.
         **{name: _digest(network) for name, network in model.networks.items() if not network.trainable_variables},
         # The cosine ends at the last step.

@@ -28,8 +28,7 @@ from memeloom.configs.outputs import atomic_file, fsync_folder, write_json
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import DatasetTemplate, file_sha256
 from memeloom.train.backend import is_out_of_memory, keras
-from memeloom.train.contract import Captioner, KindName
-from memeloom.train.kinds import open_kind
+from memeloom.train.contract import Captioner, KindName, open_kind
 
 CARD = "model.json"
 KIND = "memeloom model"

@@ -1,7 +1,7 @@
 """What the GPU bench counts."""
 
 from bench.gpu import Run, training_flops
-from memeloom.train.convnet.network import build_convnet
+from memeloom.train.convnet.model import build_convnet
 
 
 def test_the_operations_of_a_training_step_are_those_of_its_products() -> None:

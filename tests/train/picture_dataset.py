@@ -14,10 +14,9 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import Manifest, file_sha256
 from memeloom.dataset.schema import decode_record, encode_record
 from memeloom.dataset.tfrecord import RecordWriter, read_records
-from memeloom.train.contract import Captioner, Judged, Prompt
+from memeloom.train.contract import Captioner, CaptionScores, Prompt
 from memeloom.train.corpus import Captions
-from memeloom.train.decoding.choose import greedily
-from memeloom.train.decoding.write import write_captions
+from memeloom.train.decoding.sampling import greedily, write_captions
 from memeloom.train.generate import GeneratedCaption, generate_captions
 
 WORDS = {
@@ -58,20 +57,20 @@ def check_words_of_pictures(model: Captioner) -> None:
         assert all(text in known for text, known in zip(made.texts, WORDS[template.id], strict=True))
 
 
-def check_likelihood_by_pictures(model: Captioner, check: Captions) -> Judged:
+def check_likelihood_by_pictures(model: Captioner, check: Captions) -> CaptionScores:
     """Captions are likelier for their own pictures than for others, alone as together; what was found for their own."""
-    right = model.judge(check, 0, len(check))
+    right = model.score(check, 0, len(check))
     moved = (check.templates + 1) % len(model.templates)
-    wrong = model.judge(Captions(check.characters, check.boxes, check.starts, moved, check.prefixes), 0, len(check))
+    wrong = model.score(Captions(check.characters, check.boxes, check.starts, moved, check.prefixes), 0, len(check))
     assert (right.log_likelihood > wrong.log_likelihood).all()
-    np.testing.assert_allclose(model.judge(check, 7, 9).log_likelihood, right.log_likelihood[7:9], rtol=1e-4)
+    np.testing.assert_allclose(model.score(check, 7, 9).log_likelihood, right.log_likelihood[7:9], rtol=1e-4)
     return right
 
 
 def captions_for_file(config: Config, path: Path) -> list[GeneratedCaption]:
     """Two captions of the trained model for the picture in a file."""
-    wishes = {"model": config.train.output, "image": str(path), "captions": 2, "method": "beam"}
-    generate = config.generate.model_copy(update=wishes)
+    settings = {"model": config.train.output, "image": str(path), "captions": 2, "method": "beam"}
+    generate = config.generate.model_copy(update=settings)
     return generate_captions(config.model_copy(update={"generate": generate}), Silent())
 
 

@@ -9,12 +9,10 @@ import pytest
 
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, Prompt
-from memeloom.train.convnet.model import ConvnetCaptioner
-from memeloom.train.convnet.network import build_convnet
+from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.decoding.beam import Search, search_captions
-from memeloom.train.decoding.choose import by_threshold, greedily
-from memeloom.train.decoding.draft import Written
-from memeloom.train.decoding.write import write_captions
+from memeloom.train.decoding.draft import WrittenCaption
+from memeloom.train.decoding.sampling import by_threshold, greedily, write_captions
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
 
 WORDS = ("a", "b", " ", SEPARATOR)
@@ -29,7 +27,7 @@ def table(words: Sequence[str], *places: Sequence[Sequence[float]]) -> TableCapt
 
 def search(
     model: Captioner, prompts: Sequence[Prompt], wanted: Search, captions: int = 1, most: int = 6, seed: int = 1
-) -> list[list[Written]]:
+) -> list[list[WrittenCaption]]:
     rng = np.random.default_rng(seed)
     return search_captions(model, prompts, wanted, captions=captions, max_characters=most, rng=rng)
 
@@ -71,7 +69,7 @@ def test_the_conv_net_is_searched_as_the_table_is() -> None:
     texts = [""]
     likely: dict[str, float] = {"": 0.0}
     for _ in range(4):
-        following = model.open_sheet([Prompt(template(1), text) for text in texts]).scores()
+        following = model.start_decoding([Prompt(template(1), text) for text in texts]).log_probs()
         likely |= {
             text + letter: likely[text] + float(log)
             for text, logs in zip(texts, following, strict=True)
@@ -125,7 +123,7 @@ def test_many_prompts_side_by_side_are_searched_as_each_alone() -> None:
     wanted = Search(3, 0.7)
     together = search(model, prompts, wanted, captions=3, most=20)
     assert max(model.steps) > 100
-    assert len(set(model.steps)) > 2  # what is over leaves the sheet
+    assert len(set(model.steps)) > 2  # what is over leaves the state
     alone = [search(model, [prompt], wanted, captions=3, most=20)[0] for prompt in prompts]
     assert together == alone
 
@@ -149,7 +147,7 @@ def test_what_is_cut_off_comes_behind_what_is_complete() -> None:
     ]
 
 
-def shares(captions: Sequence[Written]) -> dict[tuple[str, ...], float]:
+def shares(captions: Sequence[WrittenCaption]) -> dict[tuple[str, ...], float]:
     return {texts: count / len(captions) for texts, count in Counter(made.texts for made in captions).items()}
 
 

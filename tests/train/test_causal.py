@@ -14,24 +14,21 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import keras
-from memeloom.train.causal.contexts import NOTHING, Reading, context_rows, read_all, table_rows
-from memeloom.train.causal.letters import Letters
+from memeloom.train.causal.contexts import NULL_ROW, ContextSpec, ContextState, context_rows, read_all, table_rows
 from memeloom.train.causal.network import Core, Table, join
-from memeloom.train.causal.packing import Packing
+from memeloom.train.causal.packing import PackedBatches
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, Prompt
-from memeloom.train.corpus import Captions
-from memeloom.train.decoding.choose import by_threshold
-from memeloom.train.decoding.write import write_captions
+from memeloom.train.corpus import Captions, open_dataset
+from memeloom.train.decoding.sampling import by_threshold, write_captions
 from memeloom.train.fit import train_model
 from memeloom.train.generate import generate_captions
 from memeloom.train.model_folder import load_model
-from memeloom.train.open_dataset import open_dataset
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy = Callable[..., Config]
-LETTERS = Letters(Alphabet.of("abcde |"), "|", 12)
+LETTERS = ContextSpec(Alphabet.of("abcde |"), "|", 12)
 
 
 def captions(count: int = 60, seed: int = 1) -> Captions:
@@ -60,12 +57,12 @@ def test_contexts_of_whole_captions_are_those_of_captions_that_grow() -> None:
     made = captions()
     expected = rows_at_once(made)
     for number, (first, last) in enumerate(zip(made.starts[:-1], made.starts[1:], strict=True)):
-        reading = Reading.begin(made.templates[number : number + 1].astype(np.int64) + 1)
+        reading = ContextState.begin(made.templates[number : number + 1].astype(np.int64) + 1)
         for at in range(first, last):
             found = context_rows(reading, LETTERS.bits, len(LETTERS.alphabet))
             np.testing.assert_array_equal(found[0], expected[at])
             reading = reading.read(made.characters[at : at + 1].astype(np.int64), LETTERS.spaces, LETTERS.separator)
-    assert expected.min() > NOTHING
+    assert expected.min() > NULL_ROW
     assert expected.max() < table_rows(LETTERS.bits, len(LETTERS.alphabet))
 
 
@@ -80,8 +77,10 @@ def test_no_context_knows_the_character_to_come_or_another_caption() -> None:
         assert ((other > at) & (other < made.starts[number + 1])).all()
 
 
-def packing(made: Captions, **changes: Any) -> Packing:
-    return Packing(made, LETTERS, **{"rows": 3, "length": 64, "seed": 5, "known": range(5), "unknown": 0.0, **changes})
+def packing(made: Captions, **changes: Any) -> PackedBatches:
+    return PackedBatches(
+        made, LETTERS, **{"rows": 3, "length": 64, "seed": 5, "known": range(5), "unknown": 0.0, **changes}
+    )
 
 
 def texts(batch: Any) -> Counter[tuple[int, ...]]:
@@ -133,13 +132,13 @@ def test_from_the_second_pass_on_seldom_contexts_are_left_out() -> None:
     counts = np.bincount(rows_at_once(made).ravel())
     assert counts.max() > 100
     (contexts, _), _, weights = packed.batch(0)
-    assert (contexts[weights > 0] > NOTHING).all()
+    assert (contexts[weights > 0] > NULL_ROW).all()
     kept = Counter[int]()
     for step in range(packed.steps, 2 * packed.steps):
         (contexts, _), _, weights = packed.batch(step)
         kept.update(contexts[weights > 0].ravel().tolist())
         np.testing.assert_array_equal(packed.batch(step)[0][0], contexts)
-    assert kept.pop(NOTHING) > 0
+    assert kept.pop(NULL_ROW) > 0
     assert counts[list(kept)].min() > 8, "no more than 8 times in the captions"
     often = np.flatnonzero(counts > 100)
     share = sum(kept[int(row)] for row in often) / counts[often].sum()
@@ -189,8 +188,8 @@ def model(trained: Config) -> Captioner:
 
 
 def test_it_learns_the_toy_language(model: Captioner, trained: Config) -> None:
-    check = open_dataset(Path(trained.train.dataset)).check
-    judged = model.judge(check, 0, len(check))
+    check = open_dataset(Path(trained.train.dataset)).validation
+    judged = model.score(check, 0, len(check))
     # Three letters in four have no choice.
     assert judged.right.sum() / judged.tokens.sum() > 0.75
     assert -judged.log_likelihood.sum() / judged.characters.sum() / np.log(2) < 1
@@ -208,43 +207,45 @@ def test_a_template_that_there_was_nothing_to_learn_of_is_unknown(
     held = model.templates[1]
     assert held.id == "one-does-not-simply"
     stranger = held.model_copy(update={"id": "never"})
-    known, unseen, strange = model.open_sheet([Prompt(each) for each in (model.templates[0], held, stranger)]).scores()
+    known, unseen, strange = model.start_decoding(
+        [Prompt(each) for each in (model.templates[0], held, stranger)]
+    ).log_probs()
     np.testing.assert_array_equal(unseen, strange)
     assert not np.array_equal(known, unseen)
-    check = open_dataset(Path(config.train.dataset)).check
+    check = open_dataset(Path(config.train.dataset)).validation
     far = replace(check, templates=check.templates + 5)
-    np.testing.assert_allclose(model.judge(check, 0, 1).log_likelihood, model.judge(far, 0, 1).log_likelihood)
+    np.testing.assert_allclose(model.score(check, 0, 1).log_likelihood, model.score(far, 0, 1).log_likelihood)
 
 
 def test_what_is_left_out_stays_nought(model: Captioner) -> None:
     vectors = np.asarray(model.networks["causal"].get_layer("table").vectors)
-    assert not vectors[NOTHING].any()
-    assert vectors[NOTHING + 1 :].any()
+    assert not vectors[NULL_ROW].any()
+    assert vectors[NULL_ROW + 1 :].any()
 
 
 def test_what_it_judges_is_what_it_would_write(model: Captioner, trained: Config) -> None:
-    check = open_dataset(Path(trained.train.dataset)).check
-    judged = model.judge(check, 3, 7)
+    check = open_dataset(Path(trained.train.dataset)).validation
+    judged = model.score(check, 3, 7)
     for number in range(3, 7):
-        sheet = model.open_sheet([Prompt(model.templates[check.templates[number]])])
+        state = model.start_decoding([Prompt(model.templates[check.templates[number]])])
         likelihood, right = 0.0, 0
         for character in check.characters[check.starts[number] : check.starts[number + 1]].astype(np.int64) - 1:
-            scores = sheet.scores()[0]
+            scores = state.log_probs()[0]
             likelihood += float(scores[character])
             right += int(scores.argmax() == character)
-            sheet.append(np.array([character]))
+            state.append(np.array([character]))
         assert likelihood == pytest.approx(judged.log_likelihood[number - 3], abs=1e-3)
         assert right == judged.right[number - 3]
 
 
 def test_rows_that_are_kept_go_on_as_they_were(model: Captioner) -> None:
     prompts = [Prompt(template, start) for template in model.templates[:2] for start in ("", "so ma", "c")]
-    sheet = model.open_sheet(prompts)
-    alone = [model.open_sheet([prompt]).scores()[0] for prompt in prompts]
-    np.testing.assert_allclose(sheet.scores(), np.stack(alone), atol=1e-5)
+    state = model.start_decoding(prompts)
+    alone = [model.start_decoding([prompt]).log_probs()[0] for prompt in prompts]
+    np.testing.assert_allclose(state.log_probs(), np.stack(alone), atol=1e-5)
     rows = np.array([4, 4, 0])
-    sheet.keep(rows)
-    np.testing.assert_allclose(sheet.scores(), np.stack(alone)[rows], atol=1e-5)
+    state.select(rows)
+    np.testing.assert_allclose(state.log_probs(), np.stack(alone)[rows], atol=1e-5)
 
 
 def test_it_writes_for_templates_it_knows_and_for_one_it_never_saw(model: Captioner, trained: Config) -> None:

@@ -13,12 +13,12 @@ import pytest
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.train.causal.model import CausalCaptioner
-from memeloom.train.causal.packing import Packing
+from memeloom.train.causal.packing import PackedBatches
 from memeloom.train.contract import Prompt
+from memeloom.train.corpus import open_dataset
 from memeloom.train.export import export_model
 from memeloom.train.fit import train_model
 from memeloom.train.model_folder import load_model
-from memeloom.train.open_dataset import open_dataset
 from tests.train.picture_dataset import captions, with_pictures
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
@@ -93,11 +93,11 @@ def test_onnx_runtime_gets_the_same_probabilities_for_any_number_and_length_of_r
 
 def questions_of(trained: Config, model: CausalCaptioner, rows: int, length: int) -> dict[str, Any]:
     """What the network takes, made of captions."""
-    learn = open_dataset(Path(trained.train.dataset)).learn
-    packed = Packing(learn, model.letters, rows=rows, length=length, seed=1, known=range(3), unknown=0)
+    learn = open_dataset(Path(trained.train.dataset)).train
+    packed = PackedBatches(learn, model.letters, rows=rows, length=length, seed=1, known=range(3), unknown=0)
     (contexts, begins), _, _ = packed.batch(0)
     inputs = {"contexts": contexts, "begins": begins}
-    if model.looks:
+    if model.uses_pictures:
         size = model.networks["encoder"].output_shape[-1]
         inputs["pictures"] = np.random.default_rng(1).random((rows, 9, size), np.float32)
     return inputs
@@ -116,7 +116,7 @@ def test_tensorflow_alone_gets_the_same_probabilities_from_contexts_and_from_tex
         (known[0].id, "", known[0]), (known[1].name.upper(), "ONE does ☃not", known[1]),
         (known[2].slug, "wow|such wow " * 9, known[2]), ("no such", "a|b |c", known[0].model_copy(update={"id": "x"})),
     ]  # fmt: skip
-    prompts = [Prompt(template, model.fitting(text)) for _, text, template in asked]
+    prompts = [Prompt(template, model.normalize(text)) for _, text, template in asked]
     questions, answers = tmp_path / "asked.json", tmp_path / "answers.json"
     words = {"templates": [name for name, _, _ in asked], "texts": [text for _, text, _ in asked]}
     questions.write_text(json.dumps({**{name: values.tolist() for name, values in inputs.items()}, **words}))
@@ -129,6 +129,6 @@ def test_tensorflow_alone_gets_the_same_probabilities_from_contexts_and_from_tex
     said = json.loads(answers.read_text())
     plain = model.networks["causal"](list(inputs.values()), training=False)
     np.testing.assert_allclose(said["plain"], plain, atol=1e-4)
-    expected = np.exp(model.open_sheet(prompts).scores())
+    expected = np.exp(model.start_decoding(prompts).log_probs())
     np.testing.assert_allclose(said["words"], expected, atol=1e-5)
     assert said["likeliest"] == [model.alphabet.characters[row] for row in expected.argmax(axis=1)]

@@ -13,16 +13,14 @@ from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.train.backend import keras
-from memeloom.train.causal.contexts import table_rows
-from memeloom.train.causal.letters import Letters
-from memeloom.train.causal.network import Core, Sight, Table, join
-from memeloom.train.causal.packing import Packing, Shown
+from memeloom.train.causal.contexts import ContextSpec, table_rows
+from memeloom.train.causal.network import Core, PictureInput, Table, join
+from memeloom.train.causal.packing import CaptionPictures, PackedBatches
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner
-from memeloom.train.corpus import Captions
+from memeloom.train.corpus import Captions, open_dataset
 from memeloom.train.fit import train_model
 from memeloom.train.model_folder import load_model
-from memeloom.train.open_dataset import open_dataset
 from tests.train.picture_dataset import (
     captions,
     captions_for_file,
@@ -35,11 +33,11 @@ from tests.train.picture_dataset import (
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
-LETTERS = Letters(Alphabet.of("|abc def"), "|", 12)
+LETTERS = ContextSpec(Alphabet.of("|abc def"), "|", 12)
 SIZE = 6
 
 
-def some(count: int = 40) -> tuple[Captions, Shown]:
+def some(count: int = 40) -> tuple[Captions, CaptionPictures]:
     """Captions at random, some of two characters, and the picture of each."""
     rng = np.random.default_rng(1)
     lengths = np.where(np.arange(count) < 30, 2, rng.integers(2, 30, count))
@@ -52,11 +50,11 @@ def some(count: int = 40) -> tuple[Captions, Shown]:
         prefixes=np.zeros((5, 1, 18), np.uint16),
     )
     vectors = rng.standard_normal((count, SIZE)).astype(np.float16)
-    return made, Shown(vectors, rng.permutation(count).astype(np.int32))
+    return made, CaptionPictures(vectors, rng.permutation(count).astype(np.int32))
 
 
-def packing(made: Captions, shown: Shown) -> Packing:
-    return Packing(made, LETTERS, rows=2, length=64, seed=5, known=range(5), unknown=0.0, shown=shown)
+def packing(made: Captions, shown: CaptionPictures) -> PackedBatches:
+    return PackedBatches(made, LETTERS, rows=2, length=64, seed=5, known=range(5), unknown=0.0, shown=shown)
 
 
 def test_each_caption_lies_beside_its_own_picture() -> None:
@@ -85,7 +83,7 @@ def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int) ->
     characters = len(LETTERS.alphabet)
     core = Core(characters, units=8, layers=layers, hidden=12, dropout=0, blank=0, seed=1, name="core")
     table = Table(table_rows(12, characters), 4, living=characters + 1, rate=1, seed=1, name="table")
-    sight = Sight(8, 1, name="sight")
+    sight = PictureInput(8, 1, name="sight")
     networks = join(table, core, sight, SIZE)
     networks.table.vectors.assign(np.random.default_rng(1).normal(size=networks.table.vectors.shape))
     made, shown = some()
@@ -146,12 +144,12 @@ def model(trained: Config) -> Captioner:
 
 
 def test_it_learns_the_words_that_go_with_a_picture(model: Captioner) -> None:
-    assert model.looks
+    assert model.uses_pictures
     check_words_of_pictures(model)
 
 
 def test_the_right_picture_makes_captions_likelier(model: Captioner, trained: Config) -> None:
-    check = open_dataset(Path(trained.train.dataset)).check
+    check = open_dataset(Path(trained.train.dataset)).validation
     check_likelihood_by_pictures(model, check)
 
 

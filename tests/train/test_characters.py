@@ -58,4 +58,4 @@ def test_prefixes_end_at_the_same_place_whatever_their_length() -> None:
     ],
 )
 def test_texts_become_lower_case_if_no_character_known_has_another(characters: str, fitting: str) -> None:
-    assert Alphabet.of(characters).fitting("HI 𝐀") == fitting
+    assert Alphabet.of(characters).normalize("HI 𝐀") == fitting

@@ -23,18 +23,16 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import Captioner, KindName
-from memeloom.train.convnet.model import ConvnetCaptioner
-from memeloom.train.convnet.network import build_convnet
-from memeloom.train.evaluation.findings import Findings, ModelFindings, Trained
+from memeloom.train.contract import Captioner, KindName, open_kind
+from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
+from memeloom.train.corpus import open_dataset
 from memeloom.train.evaluation.held_out import Seen, read_held_out, rows_of
 from memeloom.train.evaluation.leaderboard import add_to_leaderboard
 from memeloom.train.evaluation.likelihood import UNICODE_CHARACTERS, Likelihood, Scores, figures
+from memeloom.train.evaluation.results import ModelResult, Results, Trained
 from memeloom.train.evaluation.stage import evaluate_models
 from memeloom.train.evaluation.sweep import measured, real_captions, written_captions
-from memeloom.train.kinds import open_kind
 from memeloom.train.model_folder import NotAModel, load_model, write_model
-from memeloom.train.open_dataset import open_dataset
 from tests.html_page import Page
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
@@ -129,11 +127,11 @@ class Meanwhile(Silent):
             self._happens()
 
 
-def findings_of(name: str, found: Likelihood) -> Findings:
+def findings_of(name: str, found: Likelihood) -> Results:
     """What an evaluation of one model says that wrote nothing."""
     trained = Trained(seconds=60, device="CPU", backend="jax", dataset=None, commit=None)
-    model = ModelFindings(name, name, "causal", "character", 1000, trained, found, {})
-    return Findings("dataset", "0123456789ab", "test", 8, 100, 2, 1, "unknown", None, (model,))
+    model = ModelResult(name, name, "causal", "character", 1000, trained, found, {})
+    return Results("dataset", "0123456789ab", "test", 8, 100, 2, 1, "unknown", None, (model,))
 
 
 def test_the_figures_of_a_blind_model_are_those_of_its_belief(compared: Path) -> None:
@@ -316,9 +314,9 @@ def test_empty_cut_and_repeated_captions_are_counted(
     model = blind_model(data, weights)
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
     real = real_captions(held, 6, seed=1)
-    sheaf = written_captions(model, held.templates, real, 0.5, 100, 1)
+    caption_set = written_captions(model, held.templates, real, 0.5, 100, 1)
     passed: list[int] = []
-    _, found = measured(held, [real, sheaf], passed.append)
+    _, found = measured(held, [real, caption_set], passed.append)
     assert {name: getattr(found, name) for name in expected} == pytest.approx(expected)
     assert sum(passed) == len(TRAIN)
 
@@ -348,7 +346,7 @@ def test_kinds_of_models_are_judged_side_by_side_in_one_report(
     }
     for kind, changes in small.items():
         config = toy(tmp_path, model=kind, **changes)
-        model = open_kind(kind).lesson(config.train, open_dataset(tmp_path / "dataset"), Silent()).captioner
+        model = open_kind(kind).prepare(config.train, open_dataset(tmp_path / "dataset"), Silent()).captioner
         keep_model(tmp_path / f"my-{kind}", model)
     found = evaluated(tmp_path, [f"my-{kind}" for kind in small], leaderboard=tmp_path / "board.md")
     assert {(model["name"], model["kind"]) for model in found["models"]} == {(f"my-{kind}", kind) for kind in small}

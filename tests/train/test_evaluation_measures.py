@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from memeloom.train.evaluation.diversity import distinct, self_bleu, words_of
-from memeloom.train.evaluation.guess import TemplateGuesser
-from memeloom.train.evaluation.memory import LONGEST, RUN, STEP, Memory, normal
+from memeloom.train.evaluation.measures import TemplateClassifier, distinct, self_bleu, words_of
+from memeloom.train.evaluation.overlap import LONGEST, RUN, STEP, OverlapIndex, normal
 
 
 def said(*texts: str) -> list[list[str]]:
@@ -51,14 +50,14 @@ def test_words_are_what_stands_between_spaces_and_boxes() -> None:
 
 
 def test_the_guesser_finds_the_template_that_the_words_stand_on() -> None:
-    guesser = TemplateGuesser(3)
+    classifier = TemplateClassifier(3)
     for _ in range(20):
-        guesser.learn(0, ["one", "does", "not", "simply"])
-    guesser.learn(2, ["much", "wow"])
-    assert guesser.guess(["simply", "wow", "not"]) == 0
-    assert guesser.guess(["such", "wow"]) == 2
+        classifier.add(0, ["one", "does", "not", "simply"])
+    classifier.add(2, ["much", "wow"])
+    assert classifier.predict(["simply", "wow", "not"]) == 0
+    assert classifier.predict(["such", "wow"]) == 2
     # Nothing is known: the template with the most captions.
-    assert guesser.guess(["unheard"]) == guesser.guess([]) == 0
+    assert classifier.predict(["unheard"]) == classifier.predict([]) == 0
 
 
 def test_the_guesser_weighs_as_naive_bayes_does() -> None:
@@ -68,9 +67,9 @@ def test_the_guesser_weighs_as_naive_bayes_does() -> None:
         for template, weights in ((0, (9, 4, 1, 1, 1)), (1, (1, 1, 3, 6, 2)))
         for _ in range(30)
     ]
-    guesser = TemplateGuesser(2)
+    classifier = TemplateClassifier(2)
     for template, words in captions:
-        guesser.learn(template, words)
+        classifier.add(template, words)
 
     def score(template: int, words: Sequence[str]) -> float:
         of_template = [word for at, each in captions if at == template for word in each]
@@ -78,7 +77,7 @@ def test_the_guesser_weighs_as_naive_bayes_does() -> None:
 
     for _ in range(100):
         words = rng.choices("abcde", k=3)
-        assert guesser.guess(words) == max((0, 1), key=lambda template: score(template, words))
+        assert classifier.predict(words) == max((0, 1), key=lambda template: score(template, words))
 
 
 def test_memory_finds_what_a_search_of_all_training_captions_finds() -> None:
@@ -86,11 +85,11 @@ def test_memory_finds_what_a_search_of_all_training_captions_finds() -> None:
     training = ["".join(rng.choices("ab c", k=rng.randint(5, 120))) for _ in range(300)]
     written = ["".join(rng.choices("ab c", k=rng.randint(0, 60))) for _ in range(100)]
     written += [f"{text[5:60]}zz" for text in training[:50]] + training[50:55] + [""]
-    memory = Memory(written, ["here"] * len(written))
+    overlap = OverlapIndex(written, ["here"] * len(written))
     for first in range(0, len(training), 70):
         part = training[first : first + 70]
-        memory.look(part, ["there"] * len(part))
-    for text, found in zip(written, memory.found(), strict=True):
+        overlap.scan(part, ["there"] * len(part))
+    for text, found in zip(written, overlap.found(), strict=True):
         runs = [
             text[at : at + length] for length in range(STEP, LONGEST + 1, STEP) for at in range(len(text) - length + 1)
         ]
@@ -103,17 +102,17 @@ def test_memory_finds_what_a_search_of_all_training_captions_finds() -> None:
 
 
 def test_a_run_does_not_reach_over_two_captions() -> None:
-    memory = Memory(["abcdefghij|klmnopqrst|"], ["1"])
-    memory.look(["abcdefgh", "ij|klmnopqrst|"], ["1", "1"])
-    assert memory.found()[0].longest == 10
+    overlap = OverlapIndex(["abcdefghij|klmnopqrst|"], ["1"])
+    overlap.scan(["abcdefgh", "ij|klmnopqrst|"], ["1", "1"])
+    assert overlap.found()[0].longest == 10
 
 
 def test_a_caption_by_heart_is_told_by_its_template() -> None:
     texts = [normal(boxes) for boxes in (("Make", "ALL the  memes"), ("make", "none"))]
     assert texts[0] == "make|all the memes|"
-    memory = Memory([texts[0], texts[0], texts[1]], ["1", "2", "1"])
-    memory.look([normal(("make", "all the memes"))], ["1"])
-    assert [(found.verbatim, found.on_template) for found in memory.found()] == [
+    overlap = OverlapIndex([texts[0], texts[0], texts[1]], ["1", "2", "1"])
+    overlap.scan([normal(("make", "all the memes"))], ["1"])
+    assert [(found.verbatim, found.on_template) for found in overlap.found()] == [
         (True, True), (True, False), (False, False),
     ]  # fmt: skip
 
@@ -124,9 +123,9 @@ def test_the_order_and_the_size_of_parts_change_nothing() -> None:
     written = [text[10:70] for text in training[:10]]
     found = []
     for size in (1, 7, 40):
-        memory = Memory(written, [""] * 10)
+        overlap = OverlapIndex(written, [""] * 10)
         for first in reversed(range(0, 40, size)):
-            memory.look(training[first : first + size], [""] * len(training[first : first + size]))
-        found.append(memory.found())
+            overlap.scan(training[first : first + size], [""] * len(training[first : first + size]))
+        found.append(overlap.found())
     assert found[0] == found[1] == found[2]
     assert all(each.longest == 60 for each in found[0])

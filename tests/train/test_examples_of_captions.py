@@ -17,11 +17,9 @@ from memeloom.dataset.vocabulary import read_vocabulary
 from memeloom.train.characters import Alphabet, prefix
 from memeloom.train.contract import Prompt
 from memeloom.train.convnet.examples import Cut, compose, examples_of, one_pass_of
-from memeloom.train.convnet.model import ConvnetCaptioner
-from memeloom.train.convnet.network import build_convnet
+from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.corpus import Captions, read_captions
-from memeloom.train.decoding.choose import by_threshold
-from memeloom.train.decoding.write import write_captions
+from memeloom.train.decoding.sampling import by_threshold, write_captions
 
 Writer: TypeAlias = Callable[..., Manifest]
 LENGTH = 40

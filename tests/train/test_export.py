@@ -71,7 +71,7 @@ def test_tensorflow_alone_gets_the_same_probabilities_from_numbers_and_from_text
     asked = {"61533": "", "One Does Not SIMPLY": "ONE does ☃not", "Doge": "wow|such " * 9, "424242": "a|b|" * 6}
     ids = ["61533", "one-does-not-simply", "8072285", "424242"]
     prompts = [
-        Prompt(known.get(key, known["61533"]).model_copy(update={"id": key, "boxes": 99}), model.fitting(text))
+        Prompt(known.get(key, known["61533"]).model_copy(update={"id": key, "boxes": 99}), model.normalize(text))
         for key, text in zip(ids, asked.values(), strict=True)
     ]
     questions, answers = tmp_path / "asked.json", tmp_path / "answers.json"
@@ -82,7 +82,7 @@ def test_tensorflow_alone_gets_the_same_probabilities_from_numbers_and_from_text
     assert done.returncode == 0, done.stderr
     said = json.loads(answers.read_text())
     np.testing.assert_allclose(said["plain"], model.network(numbers(), training=False), atol=1e-5)
-    expected = np.exp(model.open_sheet(prompts).scores())
+    expected = np.exp(model.start_decoding(prompts).log_probs())
     np.testing.assert_allclose(said["words"], expected, atol=1e-5)
     assert said["likeliest"] == [model.alphabet.characters[row] for row in expected.argmax(axis=1)]
     assert "that the model learned" in said["refused"]

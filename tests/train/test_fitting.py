@@ -23,15 +23,14 @@ from memeloom.configs.schema import Config, Training
 from memeloom.dataset.tfrecord import read_records
 from memeloom.train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
 from memeloom.train.contract import Batch
+from memeloom.train.corpus import open_dataset
+from memeloom.train.fitting.batches import Feed, PaddedBatch, whole
 from memeloom.train.fitting.devices import Devices
-from memeloom.train.fitting.feed import Feed
 from memeloom.train.fitting.history import PLOT, TABLE, write_history
-from memeloom.train.fitting.learn import Learner, NotANumber
 from memeloom.train.fitting.lock import locked
-from memeloom.train.fitting.schedule import learning_rate, rate_at
-from memeloom.train.fitting.tensorboard import FOLDER, Events
-from memeloom.train.fitting.whole import Whole, whole
-from memeloom.train.open_dataset import open_dataset
+from memeloom.train.fitting.loop import NonFinite, TrainingLoop
+from memeloom.train.fitting.optimizer import learning_rate, rate_at
+from memeloom.train.fitting.tensorboard import FOLDER, EventWriter
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
@@ -137,7 +136,7 @@ class Scripted:
     def __init__(self, losses: list[float]) -> None:
         self.losses = iter(losses)
 
-    def learn(self, batch: Whole) -> tuple[Any, Any]:
+    def learn(self, batch: PaddedBatch) -> tuple[Any, Any]:
         return np.float32(next(self.losses)), np.float32(0.5)
 
     def settle(self) -> None:
@@ -148,21 +147,21 @@ def learned(losses: list[float], *, may_overflow: bool) -> float:
     devices: Devices = DEVICE
     steps: Any = Scripted(losses)
     with Feed(numbered, 0, len(losses)) as feed:
-        learner = Learner(steps, feed, devices, lambda _: None, may_overflow=may_overflow)
-        return learner.learn(range(len(losses))).loss
+        loop = TrainingLoop(steps, feed, devices, lambda _: None, may_overflow=may_overflow)
+        return loop.run(range(len(losses))).loss
 
 
 def test_the_first_loss_that_is_no_number_ends_the_training() -> None:
-    with pytest.raises(NotANumber, match="the loss is not a number after step 3"):
+    with pytest.raises(NonFinite, match="the loss is not a number after step 3"):
         learned([1, 2, math.nan, 4, math.nan, 5, 6], may_overflow=False)
-    with pytest.raises(NotANumber, match="the loss is not a number after step 1"):
+    with pytest.raises(NonFinite, match="the loss is not a number after step 1"):
         learned([math.inf], may_overflow=False)
 
 
 def test_with_half_precision_a_few_overflows_are_no_alarm_but_many_in_a_row_are() -> None:
     assert learned([1, math.inf, math.nan, 3], may_overflow=True) == 2
     assert learned([*[math.inf] * 16, 3, *[math.inf] * 16, 5], may_overflow=True) == 4
-    with pytest.raises(NotANumber, match="after step 18"):
+    with pytest.raises(NonFinite, match="after step 18"):
         learned([1, *[math.inf] * 17], may_overflow=True)
 
 
@@ -193,8 +192,8 @@ def test_a_history_that_is_told_already_is_not_written_again(tmp_path: Path) -> 
 
 def test_tensorboards_own_messages_are_in_the_event_file(tmp_path: Path) -> None:
     tensorflow = pytest.importorskip("tensorflow")
-    Events(tmp_path, [row(1)])
-    events = Events(tmp_path, [row(1), row(200)])
+    EventWriter(tmp_path, [row(1)])
+    events = EventWriter(tmp_path, [row(1), row(200)])
     events.add(row(300))
     (path,) = (tmp_path / "tensorboard").iterdir()
     assert "tfevents" in path.name

@@ -14,8 +14,7 @@ from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.train.characters import Alphabet
-from memeloom.train.convnet.model import ConvnetCaptioner
-from memeloom.train.convnet.network import build_convnet
+from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.generate import generate_captions
 from memeloom.train.model_folder import write_model
 from tests.train.writing_table import template

@@ -15,8 +15,7 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import read_manifest
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.corpus import Captions, read_captions
-from memeloom.train.decoding.choose import by_threshold
-from memeloom.train.decoding.write import write_captions
+from memeloom.train.decoding.sampling import by_threshold, write_captions
 from memeloom.train.export import export_model
 from memeloom.train.fit import train_model
 from memeloom.train.gpt2.model import Gpt2Captioner
@@ -63,20 +62,20 @@ def captions_of(config: Config, model: Gpt2Captioner) -> Any:
 def likelihood_on_a_sheet(model: Gpt2Captioner, texts: list[str], rows: list[int]) -> NDArray[np.float64]:
     """What the tokens of `texts` get when they are written one by one."""
     said = [answers for _, answers in model.tokens.streams(texts)]
-    sheet = model.open_sheet([Prompt(model.templates[row]) for row in rows])
+    state = model.start_decoding([Prompt(model.templates[row]) for row in rows])
     found = np.zeros(len(texts))
     for at in range(max(map(len, said))):
         tokens = np.array([answers[at] if at < len(answers) else model.tokens.close for answers in said])
-        scores = sheet.scores()[np.arange(len(texts)), tokens]
+        scores = state.log_probs()[np.arange(len(texts)), tokens]
         found += np.where([at < len(answers) for answers in said], scores, 0)
-        sheet.append(tokens)
+        state.append(tokens)
     return found
 
 
 def test_the_cache_tells_what_the_whole_pass_tells(trained: Config, model: Gpt2Captioner) -> None:
     captions = captions_of(trained, model)
     texts = list(captions.texts(model.alphabet))[:9]
-    judged = model.judge(captions, 0, 9)
+    judged = model.score(captions, 0, 9)
     written = likelihood_on_a_sheet(model, texts, captions.templates[:9].tolist())
     np.testing.assert_allclose(written, judged.log_likelihood, rtol=1e-4, atol=1e-4)
     assert judged.characters.tolist() == list(map(len, texts))
@@ -98,7 +97,7 @@ def test_it_learns_the_toy_language(model: Gpt2Captioner) -> None:
 
 def test_it_goes_on_with_a_text_read_by_ocr(model: Gpt2Captioner) -> None:
     template = next(template for template in model.templates if template.name == "One Does Not Simply")
-    start = model.fitting("ONE DOESNOT  SIMPLY|")
+    start = model.normalize("ONE DOESNOT  SIMPLY|")
     (made,) = write_captions(
         model, [Prompt(template, start)], by_threshold(1.0), max_characters=60, rng=np.random.default_rng(1)
     )
@@ -124,24 +123,24 @@ def test_markers_never_come_out(model: Gpt2Captioner) -> None:
 
 def test_rows_kept_are_read_on_as_they_were(model: Gpt2Captioner) -> None:
     prompts = [Prompt(template, "wow") for template in model.templates]
-    alone, together = model.open_sheet(prompts), model.open_sheet(prompts)
-    together.keep(np.array([2, 0, 0, 1, 2]))
-    np.testing.assert_allclose(together.scores(), alone.scores()[[2, 0, 0, 1, 2]], rtol=1e-4, atol=1e-4)
+    alone, together = model.start_decoding(prompts), model.start_decoding(prompts)
+    together.select(np.array([2, 0, 0, 1, 2]))
+    np.testing.assert_allclose(together.log_probs(), alone.log_probs()[[2, 0, 0, 1, 2]], rtol=1e-4, atol=1e-4)
     more = np.array([model.tokens.close, 70, 71])
     alone.append(more)
     together.append(more[[2, 0, 0, 1, 2]])
-    together.keep(np.array([3, 1]))
-    np.testing.assert_allclose(together.scores(), alone.scores()[[1, 0]], rtol=1e-4, atol=1e-4)
+    together.select(np.array([3, 1]))
+    np.testing.assert_allclose(together.log_probs(), alone.log_probs()[[1, 0]], rtol=1e-4, atol=1e-4)
 
 
 def test_a_caption_longer_than_the_window_is_written_on(model: Gpt2Captioner) -> None:
     template = model.templates[0]
     long = "memes " * WINDOW
-    sheet = model.open_sheet([Prompt(template, "me"), Prompt(template, model.fitting(long))])
+    state = model.start_decoding([Prompt(template, "me"), Prompt(template, model.normalize(long))])
     letter = model.tokens.encode(["m"])[0][0]
     for _ in range(2 * WINDOW):
-        assert np.exp(sheet.scores()).sum(axis=1) == pytest.approx(1, abs=1e-4)
-        sheet.append(np.array([letter, letter]))
+        assert np.exp(state.log_probs()).sum(axis=1) == pytest.approx(1, abs=1e-4)
+        state.append(np.array([letter, letter]))
 
 
 def test_captions_longer_than_the_window_are_judged_whole(model: Gpt2Captioner, trained: Config) -> None:
@@ -154,7 +153,7 @@ def test_captions_longer_than_the_window_are_judged_whole(model: Gpt2Captioner, 
         captions.templates[:1],
         captions.prefixes,
     )
-    judged = model.judge(one, 0, 1)
+    judged = model.score(one, 0, 1)
     assert judged.tokens.tolist() == [len(model.tokens.streams(one.texts(model.alphabet))[0][1])]
     assert judged.tokens[0] > WINDOW
     assert np.isfinite(judged.log_likelihood).all()
@@ -163,7 +162,7 @@ def test_captions_longer_than_the_window_are_judged_whole(model: Gpt2Captioner, 
 def test_a_template_that_was_never_learned_is_judged_without_its_name(model: Gpt2Captioner, trained: Config) -> None:
     captions = captions_of(trained, model)
     unknown = dataclasses.replace(captions, templates=np.full_like(captions.templates, len(model.templates)))
-    assert model.judge(unknown, 0, 6).log_likelihood.sum() < model.judge(captions, 0, 6).log_likelihood.sum()
+    assert model.score(unknown, 0, 6).log_likelihood.sum() < model.score(captions, 0, 6).log_likelihood.sum()
 
 
 def test_a_model_kept_again_writes_the_same(model: Gpt2Captioner, trained: Config, tmp_path: Path) -> None:

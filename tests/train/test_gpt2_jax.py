@@ -17,7 +17,7 @@ import numpy as np
 from memeloom.train.backend import BACKEND
 from memeloom.train.characters import Alphabet
 from memeloom.train.corpus import Captions
-from memeloom.train.gpt2.hub import new_network
+from memeloom.train.gpt2.network import new_network
 from memeloom.train.gpt2.model import Gpt2Captioner
 from memeloom.train.gpt2.tokens import Tokens, learn_tokens
 from memeloom.train.contract import Prompt
@@ -36,12 +36,12 @@ one = Captions(
     alphabet.prefixes(["1"], 2),
 )
 def at_once():
-    return float(model.judge(one, 0, 1).log_likelihood[0])
+    return float(model.score(one, 0, 1).log_likelihood[0])
 def one_by_one():
-    sheet, found = model.open_sheet([Prompt(template)]), 0.0
+    state, found = model.start_decoding([Prompt(template)]), 0.0
     for token in tokens.streams([text])[0][1]:
-        found += float(sheet.scores()[0, token])
-        sheet.append(np.array([token]))
+        found += float(state.log_probs()[0, token])
+        state.append(np.array([token]))
     return found
 before = (at_once(), one_by_one())
 for weight in model.network.trainable_weights:

@@ -12,10 +12,10 @@ import pytest
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
-from memeloom.train.gpt2 import hub
+from memeloom.train.corpus import open_dataset
+from memeloom.train.gpt2 import network
 from memeloom.train.gpt2.model import KIND
 from memeloom.train.gpt2.tokens import learn_tokens
-from memeloom.train.open_dataset import open_dataset
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
@@ -42,12 +42,12 @@ def preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def lesson(config: Config) -> Any:
-    return KIND.lesson(config.train, open_dataset(Path(config.train.dataset)), Silent())
+def task(config: Config) -> Any:
+    return KIND.prepare(config.train, open_dataset(Path(config.train.dataset)), Silent())
 
 
 def test_weights_and_vocabulary_come_from_a_folder(toy: Toy, tmp_path: Path, preset: Path) -> None:
-    made = lesson(toy(tmp_path, model="gpt2", gpt2__preset=str(preset), gpt2__sequence_length=40))
+    made = task(toy(tmp_path, model="gpt2", gpt2__preset=str(preset), gpt2__sequence_length=40))
     (text,) = made.captioner.tokens.encode(["mordor"])
     assert "".join(made.captioner.tokens.vocabulary[token] for token in text) == "mordor"
     assert len(text) < len("mordor")
@@ -59,7 +59,7 @@ def test_weights_and_vocabulary_come_from_a_folder(toy: Toy, tmp_path: Path, pre
 def test_a_window_that_the_preset_cannot_read_is_refused(toy: Toy, tmp_path: Path, preset: Path) -> None:
     config = toy(tmp_path, model="gpt2", gpt2__preset=str(preset), gpt2__sequence_length=64)
     with pytest.raises(MemeloomError, match=r"train\.gpt2\.sequence_length is 64, but .* reads at most 40 tokens"):
-        lesson(config)
+        task(config)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_window_that_the_preset_cannot_read_is_refused(toy: Toy, tmp_path: Pat
 )
 def test_a_preset_that_is_none_is_named(toy: Toy, tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(MemeloomError, match=rf"train\.gpt2\.preset '{name}' cannot be loaded .*{why}.*or tiny"):
-        lesson(toy(tmp_path, model="gpt2", gpt2__preset=name))
+        task(toy(tmp_path, model="gpt2", gpt2__preset=name))
 
 
 def test_without_a_network_the_error_is_one_line(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,11 +76,11 @@ def test_without_a_network_the_error_is_one_line(toy: Toy, tmp_path: Path, monke
 
     monkeypatch.setattr(keras_hub.models.GPT2Backbone, "from_preset", refused)
     with pytest.raises(MemeloomError, match=r"the download failed: ConnectionError\); name a GPT-2 .*") as caught:
-        lesson(toy(tmp_path, model="gpt2", gpt2__preset="gpt2_base_en"))
+        task(toy(tmp_path, model="gpt2", gpt2__preset="gpt2_base_en"))
     assert "\n" not in str(caught.value)
 
 
 def test_without_keras_hub_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     with pytest.raises(MemeloomError, match=r'gpt2 needs KerasHub .*pip install "memeloom\[hub\]"'):
-        reload(hub)
+        reload(network)

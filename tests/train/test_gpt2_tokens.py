@@ -5,7 +5,7 @@ import pytest
 
 from memeloom.train.characters import Alphabet
 from memeloom.train.corpus import Captions
-from memeloom.train.gpt2.rows import Rows, cut_pieces, pack, windows
+from memeloom.train.gpt2.packing import Rows, cut_pieces, pack, windows
 from memeloom.train.gpt2.tokens import BEGIN, Tokens, learn_tokens
 
 TEXTS = ["one does not simply|walk into mordor|", "wow|such data|very 2 loss|", "the the the|", "||"]
@@ -90,7 +90,7 @@ def test_a_text_in_the_words_of_a_marker_is_no_marker(tokens: Tokens) -> None:
     ],
 )
 def test_texts_read_by_ocr_become_what_captions_look_like(tokens: Tokens, read: str, fitting: str) -> None:
-    assert tokens.fitting(read) == fitting
+    assert tokens.normalize(read) == fitting
 
 
 def test_a_vocabulary_without_a_byte_is_refused(tokens: Tokens) -> None:

@@ -15,10 +15,9 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Silent
 from memeloom.dataset.pixels import rgb_pixels, squared
 from memeloom.train.backend import keras
-from memeloom.train.contract import Dataset
-from memeloom.train.open_dataset import open_dataset
+from memeloom.train.corpus import Dataset, open_dataset
+from memeloom.train.pictures.cache import VectorCache
 from memeloom.train.pictures.encoder import Encoder, open_encoder
-from memeloom.train.pictures.shelf import Shelf
 from memeloom.train.pictures.vectors import PictureVectors, picture_vectors
 from tests.train.picture_dataset import captions, drawn, png, with_pictures
 
@@ -67,7 +66,7 @@ def test_every_caption_finds_the_vector_of_its_picture(dataset: Dataset, tmp_pat
     ids = [template.id for template in dataset.manifest.templates]
     expected = encoder.vectors([drawn(each) for each in ids])
     assert len(np.unique(expected.round(2), axis=0)) == len(ids) == 4
-    for part, rows in ((dataset.learn, found.learn), (dataset.check, found.check)):
+    for part, rows in ((dataset.train, found.learn), (dataset.validation, found.check)):
         np.testing.assert_allclose(found.vectors[rows], expected[part.templates], atol=2e-3)
     # That of the template that stands in the test split alone, too.
     np.testing.assert_allclose(found.templates, expected, atol=2e-3)
@@ -144,10 +143,10 @@ def test_a_picture_that_cannot_be_read_is_named(tmp_path: Path, write_dataset: C
 
 def test_a_shelf_gives_vectors_in_any_order(tmp_path: Path) -> None:
     vectors = np.arange(12, dtype=np.float32).reshape(4, 3)
-    shelf = Shelf(tmp_path, "encoder", 3)
-    shelf.add(["a", "b"], vectors[:2])
-    shelf.add(["c", "d"], vectors[2:])
-    again = Shelf(tmp_path, "encoder", 3)
+    cache = VectorCache(tmp_path, "encoder", 3)
+    cache.add(["a", "b"], vectors[:2])
+    cache.add(["c", "d"], vectors[2:])
+    again = VectorCache(tmp_path, "encoder", 3)
     assert "c" in again
     assert "e" not in again
     np.testing.assert_array_equal(again.take(["d", "a", "c", "d"]), vectors[[3, 0, 2, 3]])
@@ -157,7 +156,7 @@ def test_a_shelf_gives_vectors_in_any_order(tmp_path: Path) -> None:
 def test_a_shelf_keeps_what_cannot_be_read_for_the_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    Shelf(tmp_path, "encoder", 3).add(["a"], np.ones((1, 3), np.float32))
+    VectorCache(tmp_path, "encoder", 3).add(["a"], np.ones((1, 3), np.float32))
 
     def failing(*_: Any, **__: Any) -> Any:
         raise OSError(number, os.strerror(number))
@@ -165,12 +164,12 @@ def test_a_shelf_keeps_what_cannot_be_read_for_the_moment(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "open", failing)
         patched.setattr("io.open", failing)
-        assert "a" not in Shelf(tmp_path, "encoder", 3)
-    np.testing.assert_array_equal(Shelf(tmp_path, "encoder", 3).take(["a"]), np.ones((1, 3)))
+        assert "a" not in VectorCache(tmp_path, "encoder", 3)
+    np.testing.assert_array_equal(VectorCache(tmp_path, "encoder", 3).take(["a"]), np.ones((1, 3)))
 
 
 def test_a_disk_that_fails_within_a_file_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Shelf(tmp_path, "encoder", 3).add(["a"], np.ones((1, 3), np.float32))
+    VectorCache(tmp_path, "encoder", 3).add(["a"], np.ones((1, 3), np.float32))
 
     class Failing(FileIO):
         def readall(self) -> bytes:
@@ -181,16 +180,16 @@ def test_a_disk_that_fails_within_a_file_deletes_nothing(tmp_path: Path, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "open", lambda path, *_, **__: BufferedReader(Failing(path)))
-        assert "a" not in Shelf(tmp_path, "encoder", 3)
-    assert "a" in Shelf(tmp_path, "encoder", 3)
+        assert "a" not in VectorCache(tmp_path, "encoder", 3)
+    assert "a" in VectorCache(tmp_path, "encoder", 3)
 
 
 def test_a_shelf_with_a_damaged_file_is_opened_where_nothing_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf = Shelf(tmp_path, "encoder", 3)
+    cache = VectorCache(tmp_path, "encoder", 3)
     for key in ("a", "b"):
-        shelf.add([key], np.ones((1, 3), np.float32))
+        cache.add([key], np.ones((1, 3), np.float32))
     damaged = min((tmp_path / "encoder").iterdir())
     damaged.write_bytes(b"PK")
 
@@ -199,9 +198,9 @@ def test_a_shelf_with_a_damaged_file_is_opened_where_nothing_can_be_written(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", refused)
-        opened = Shelf(tmp_path, "encoder", 3)
+        opened = VectorCache(tmp_path, "encoder", 3)
     assert ["a" in opened, "b" in opened].count(True) == 1
-    Shelf(tmp_path, "encoder", 3)
+    VectorCache(tmp_path, "encoder", 3)
     assert not damaged.exists()
 
 

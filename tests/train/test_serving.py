@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from memeloom.dataset.manifest import DatasetTemplate
-from memeloom.train.serving import lookup, template_names
+from memeloom.train.export import lookup, template_names
 from tests.train.writing_table import template
 
 

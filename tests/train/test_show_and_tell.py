@@ -18,16 +18,13 @@ from memeloom.dataset.pixels import squared
 from memeloom.train.backend import keras
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import ALL_BOXES
-from memeloom.train.corpus import Captions
+from memeloom.train.corpus import Captions, open_dataset
 from memeloom.train.export import export_model
 from memeloom.train.fit import train_model
 from memeloom.train.model_folder import NotAModel, load_model
-from memeloom.train.open_dataset import open_dataset
-from memeloom.train.show_and_tell.lesson import Rows
-from memeloom.train.show_and_tell.model import ShowAndTellCaptioner
+from memeloom.train.show_and_tell.batches import Rows, Texts
+from memeloom.train.show_and_tell.model import PictureState, ShowAndTellCaptioner, decoder_steps
 from memeloom.train.show_and_tell.network import Decoder, build_decoder, fit_statistics
-from memeloom.train.show_and_tell.sheet import PictureSheet, open_turns
-from memeloom.train.show_and_tell.texts import Texts
 from memeloom.train.show_and_tell.words import END, UNKNOWN, Words, spacing_nats, unusual_spaces
 from tests.train.picture_dataset import (
     WORDS,
@@ -137,32 +134,34 @@ def test_the_most_frequent_words_are_known_and_the_separator_always() -> None:
 def test_a_sheet_says_what_the_network_says_of_whole_captions(decoder: Decoder, words: Words) -> None:
     """Word by word with a state, among rows that move, as with all words at once."""
     shown = vectors(3)
-    sheet = PictureSheet(open_turns(decoder.network), shown, words.start, [[], [], []])
+    state = PictureState(decoder_steps(decoder.network), shown, words.start, [[], [], []])
     written = np.array([[3, 4, 2], [5, 5, 5], [UNKNOWN, 2, 3]])
     order = np.array([0, 1, 2])
     for place in range(3):
         read = np.concatenate([np.full((3, 1), words.start), written[order, :place]], axis=1).astype(np.int32)
-        expected = log_probabilities(decoder.trainee([shown[order], read]))[:, -1]
-        np.testing.assert_allclose(sheet.scores(), expected, atol=1e-4)
-        sheet.append(written[order, place])
+        expected = log_probabilities(decoder.training_model([shown[order], read]))[:, -1]
+        np.testing.assert_allclose(state.log_probs(), expected, atol=1e-4)
+        state.append(written[order, place])
         moved = np.array([2, 0, 2])
-        sheet.keep(moved)
+        state.select(moved)
         order = order[moved]
 
 
 def test_start_texts_of_different_lengths_are_read(decoder: Decoder, words: Words) -> None:
     begun = [[3, 4, 2], [], [5]]
-    sheet = PictureSheet(open_turns(decoder.network), vectors(3), words.start, begun)
+    state = PictureState(decoder_steps(decoder.network), vectors(3), words.start, begun)
     for row, read in enumerate(begun):
         one = [vectors(3)[row : row + 1], np.array([[words.start, *read]], np.int32)]
-        np.testing.assert_allclose(sheet.scores()[row], log_probabilities(decoder.trainee(one))[0, -1], atol=1e-4)
-    assert (sheet.scores()[:, UNKNOWN] == -np.inf).all()
+        np.testing.assert_allclose(
+            state.log_probs()[row], log_probabilities(decoder.training_model(one))[0, -1], atol=1e-4
+        )
+    assert (state.log_probs()[:, UNKNOWN] == -np.inf).all()
 
 
 def test_the_decoder_goes_on_from_a_state(decoder: Decoder, words: Words) -> None:
     """What a serving system does with the exported network."""
     shown, read = vectors(2), np.array([[words.start, 3, 4], [words.start, 5, 2]], np.int32)
-    whole = keras.ops.convert_to_numpy(decoder.trainee([shown, read]))
+    whole = keras.ops.convert_to_numpy(decoder.training_model([shown, read]))
     state = np.zeros((2, 16), np.float32)
     for place in range(3):
         logits, state = map(np.asarray, decoder.network([shown, read[:, place : place + 1], state]))
@@ -201,7 +200,7 @@ def test_it_learns_the_words_that_go_with_a_picture(model: ShowAndTellCaptioner)
 
 
 def test_the_right_picture_makes_captions_likelier(model: ShowAndTellCaptioner, trained: Config) -> None:
-    check = open_dataset(Path(trained.train.dataset)).check
+    check = open_dataset(Path(trained.train.dataset)).validation
     right = check_likelihood_by_pictures(model, check)
     assert right.characters.sum() == check.examples
     bits = -right.log_likelihood.sum() / right.characters.sum() / math.log(2)
@@ -215,7 +214,7 @@ def test_words_that_are_not_known_cost_their_letters(model: ShowAndTellCaptioner
 
     def nats(text: str) -> float:
         one = captions_of(alphabet, text)
-        return -float(model.judge(one, 0, 1).log_likelihood[0])
+        return -float(model.score(one, 0, 1).log_likelihood[0])
 
     letter = math.log(len(alphabet) + 1)
     assert nats("greed|grass|") - nats("gree|grass|") == pytest.approx(letter, rel=1e-4)
@@ -234,9 +233,9 @@ def captions_of(alphabet: Alphabet, text: str) -> Captions:
 
 
 def test_tokens_close_boxes(model: ShowAndTellCaptioner) -> None:
-    assert model.closes[END] == ALL_BOXES
-    assert model.closes[model.words.encode("|")[0]] == 1
-    assert model.closes.sum() == ALL_BOXES + 1
+    assert model.boxes_closed[END] == ALL_BOXES
+    assert model.boxes_closed[model.words.encode("|")[0]] == 1
+    assert model.boxes_closed.sum() == ALL_BOXES + 1
 
 
 def test_encoder_and_decoder_stand_apart_in_the_folder(model: ShowAndTellCaptioner, trained: Config) -> None:

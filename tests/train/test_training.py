@@ -22,7 +22,7 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import NotADataset
 from memeloom.train.backend import keras
 from memeloom.train.checkpoint import CHECKPOINT
-from memeloom.train.convnet.network import build_convnet
+from memeloom.train.convnet.model import build_convnet
 from memeloom.train.fit import train_model
 from memeloom.train.generate import generate_captions
 from memeloom.train.model_folder import CARD, NotAModel, load_model
@@ -333,7 +333,7 @@ def _make_silent(folder: Path) -> None:
 
     model = load_model(folder)
     kernel, bias = model.networks["convnet"].layers[-1].get_weights()
-    bias[int(model.closes.argmax())] = 1e6
+    bias[int(model.boxes_closed.argmax())] = 1e6
     model.networks["convnet"].layers[-1].set_weights([kernel, bias])
     keras.saving.save_model(model.networks["convnet"], folder / "convnet.keras")
     card = json.loads((folder / CARD).read_text())

@@ -11,19 +11,17 @@ from memeloom.configs.load import load_config
 from memeloom.train.backend import keras
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, Prompt
-from memeloom.train.convnet.model import ConvnetCaptioner
-from memeloom.train.convnet.network import build_convnet
-from memeloom.train.decoding.choose import by_sampling, greedily
-from memeloom.train.decoding.draft import Written, worth_keeping
-from memeloom.train.decoding.method import open_method
-from memeloom.train.decoding.write import write_captions
+from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
+from memeloom.train.decoding.draft import WrittenCaption, rows_to_keep
+from memeloom.train.decoding.sampling import by_sampling, greedily, write_captions
+from memeloom.train.generate import open_method
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
 
 WORDS = ("a", "b", SEPARATOR)
 METHODS = ("greedy", "threshold", "sample", "beam", "sampled-beam")
 
 
-def sampled(model: Captioner, prompts: Sequence[Prompt], most: int, seed: int = 1) -> list[Written]:
+def sampled(model: Captioner, prompts: Sequence[Prompt], most: int, seed: int = 1) -> list[WrittenCaption]:
     return write_captions(model, prompts, by_sampling(), max_characters=most, rng=np.random.default_rng(seed))
 
 
@@ -34,7 +32,7 @@ def tiny_convnet(letters: str = "abcdefgh |", filters: int = 8) -> ConvnetCaptio
 
 def test_every_caption_comes_as_often_as_its_probability_says() -> None:
     model = TableCaptioner.drawn(WORDS, 3, ("1", "2"))
-    # Different templates and start texts, so that captions end at different steps and the sheet shrinks.
+    # Different templates and start texts, so that captions end at different steps and the state shrinks.
     prompts = [Prompt(template(1, "1")), Prompt(template(2, "2"), "b")]
     made = sampled(model, prompts * 6000, 5)
     assert len(set(model.steps)) > 2
@@ -103,16 +101,16 @@ def test_no_method_predicts_token_by_token(method: str, start: str, monkeypatch:
 def test_the_conv_net_says_the_same_of_a_text_written_and_a_text_read() -> None:
     model = tiny_convnet()
     rng = np.random.default_rng(2)
-    sheet = model.open_sheet([Prompt(template(3), "ab")] * 3)
+    state = model.start_decoding([Prompt(template(3), "ab")] * 3)
     rows = ["ab"] * 3
     for _ in range(30):  # longer than the network sees
         tokens = rng.integers(0, len(model.alphabet), 3)
-        sheet.append(tokens)
+        state.append(tokens)
         kept = rng.integers(0, 3, 3)
-        sheet.keep(kept)
+        state.select(kept)
         rows = [rows[row] + model.text([int(tokens[row])]) for row in kept]
-        read = model.open_sheet([Prompt(template(3), text) for text in rows])
-        np.testing.assert_allclose(sheet.scores(), read.scores(), rtol=1e-5, atol=1e-5)
+        read = model.start_decoding([Prompt(template(3), text) for text in rows])
+        np.testing.assert_allclose(state.log_probs(), read.log_probs(), rtol=1e-5, atol=1e-5)
 
 
 def test_greedy_and_the_conv_net_write_what_its_scores_say() -> None:
@@ -120,7 +118,7 @@ def test_greedy_and_the_conv_net_write_what_its_scores_say() -> None:
     (made,) = write_captions(model, [Prompt(template(1))], greedily, max_characters=12, rng=np.random.default_rng(1))
     text = ""
     while len(text) < 12 and not text.endswith(SEPARATOR):
-        (scores,) = model.open_sheet([Prompt(template(1), text)]).scores()
+        (scores,) = model.start_decoding([Prompt(template(1), text)]).log_probs()
         text += model.alphabet.characters[int(scores.argmax())]
     assert made.texts == (text.rstrip(SEPARATOR).strip(),)
 
@@ -128,12 +126,12 @@ def test_greedy_and_the_conv_net_write_what_its_scores_say() -> None:
 def test_a_sheet_is_halved_when_half_of_it_will_do() -> None:
     wanted = np.zeros(64, bool)
     wanted[[7, 40]] = True
-    kept = worth_keeping(wanted)
+    kept = rows_to_keep(wanted)
     assert kept is not None
     assert (len(kept), kept[:2].tolist()) == (8, [7, 40])
     wanted[:33] = True
-    assert worth_keeping(wanted) is None
-    assert worth_keeping(np.zeros(8, bool)) is None
-    fewer = worth_keeping(np.array([False, True, False, False]), rows=5)
+    assert rows_to_keep(wanted) is None
+    assert rows_to_keep(np.zeros(8, bool)) is None
+    fewer = rows_to_keep(np.array([False, True, False, False]), rows=5)
     assert fewer is not None
     assert fewer.tolist() == [1, 0]

@@ -1,4 +1,4 @@
-"""What a censor refuses is never written, whatever the method, and what it has nothing against comes as before."""
+"""What a word_filter refuses is never written, whatever the method, and what it has nothing against comes as before."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,11 +10,9 @@ from memeloom.configs.load import load_config
 from memeloom.dataset.steps.profanity import WordList
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.decoding.beam import Search, search_captions
-from memeloom.train.decoding.choose import Chooser, by_sampling, by_threshold, greedily
-from memeloom.train.decoding.draft import Written
-from memeloom.train.decoding.method import open_method
-from memeloom.train.decoding.safe import Censor
-from memeloom.train.decoding.write import write_captions
+from memeloom.train.decoding.draft import WordFilter, WrittenCaption
+from memeloom.train.decoding.sampling import Chooser, by_sampling, by_threshold, greedily, write_captions
+from memeloom.train.generate import open_method
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
 
 METHODS = ("greedy", "threshold", "sample", "beam", "sampled-beam")
@@ -42,36 +40,36 @@ def spelled(last: dict[str, float], behind: dict[str, dict[str, float]] | None =
 
 
 def write(
-    model: Captioner, censor: Censor | None, choose: Chooser = greedily, most: int = 30, times: int = 1
-) -> list[Written]:
+    model: Captioner, word_filter: WordFilter | None, choose: Chooser = greedily, most: int = 30, times: int = 1
+) -> list[WrittenCaption]:
     prompts, rng = [Prompt(template(1))] * times, np.random.default_rng(1)
-    return write_captions(model, prompts, choose, max_characters=most, rng=rng, censor=censor)
+    return write_captions(model, prompts, choose, max_characters=most, rng=rng, word_filter=word_filter)
 
 
 def test_the_next_best_takes_the_place_of_what_would_complete_a_word(zebra: WordList) -> None:
     model = spelled({" ": 0.6, SEPARATOR: 0.2, "!": 0.15, "t": 0.05}, {" ": {SEPARATOR: 1.0}})
     assert write(model, None)[0].texts == ("zebra",)
-    censor = Censor(zebra, model)
-    (made,) = write(model, censor)
+    word_filter = WordFilter(zebra, model)
+    (made,) = write(model, word_filter)
     assert (made.texts, made.cut) == (("zebrat",), False)
-    assert censor.refused == 3
+    assert word_filter.refused == 3
 
 
 def test_a_word_that_only_begins_like_a_listed_one_is_written(zebra: WordList) -> None:
     model = spelled({"t": 1.0}, {"t": {"s": 1.0}})
-    censor = Censor(zebra, model)
-    assert write(model, censor)[0].texts == ("zebrats",)
-    assert censor.refused == 0
+    word_filter = WordFilter(zebra, model)
+    assert write(model, word_filter)[0].texts == ("zebrats",)
+    assert word_filter.refused == 0
 
 
 def test_a_word_that_is_complete_because_nothing_more_fits_is_refused(zebra: WordList) -> None:
     model = spelled({" ": 1.0}, {"r": {"a": 0.9, "s": 0.1}, "s": {"t": 1.0}})
-    assert write(model, Censor(zebra, model), most=5)[0].texts == ("zebrs",)
+    assert write(model, WordFilter(zebra, model), most=5)[0].texts == ("zebrs",)
 
 
 def test_a_caption_that_cannot_go_on_comes_out_empty(zebra: WordList) -> None:
     model = spelled({" ": 1.0})
-    (made,) = write(model, Censor(zebra, model))
+    (made,) = write(model, WordFilter(zebra, model))
     assert (made.empty, made.cut) == (True, True)
 
 
@@ -80,9 +78,9 @@ def test_whole_words_are_refused_at_once(zebra: WordList) -> None:
     model = chain(
         ("the", "zebra", "horse", SEPARATOR), {"": {"the": 1.0}, "the": {"zebra": 0.8, "horse": 0.2}}, joint=" "
     )
-    censor = Censor(zebra, model)
-    assert write(model, censor)[0].texts == ("the horse",)
-    assert censor.refused == 1
+    word_filter = WordFilter(zebra, model)
+    assert write(model, word_filter)[0].texts == ("the horse",)
+    assert word_filter.refused == 1
 
 
 @pytest.mark.parametrize("choose", [by_sampling(), by_threshold(0.0), by_sampling(0.7, top_k=3)])
@@ -90,7 +88,7 @@ def test_chance_never_finds_a_way_around(choose: Chooser, zebra: WordList) -> No
     model = spelled({" ": 0.4, SEPARATOR: 0.3, "s": 0.3}, {" ": {"z": 0.5, "t": 0.5}, "s": {" ": 1.0}})
     said = ["zebra" in caption.texts[0].split() for caption in write(model, None, choose, times=400)]
     assert any(said)
-    kept = write(model, Censor(zebra, model), choose, times=400)
+    kept = write(model, WordFilter(zebra, model), choose, times=400)
     assert not any("zebra" in caption.texts[0].replace("!", " ").split() for caption in kept)
     assert len({caption.texts for caption in kept}) > 2
 
@@ -99,7 +97,7 @@ def test_chance_never_finds_a_way_around(choose: Chooser, zebra: WordList) -> No
 def test_a_wide_beam_finds_the_best_of_what_is_allowed(boxes: int) -> None:
     words = WordList(tiers=(), deny=("ab", "b"))
     model = TableCaptioner.drawn(("a", "b", " ", SEPARATOR), 3)
-    prompt, censor = Prompt(template(boxes)), Censor(words, model)
+    prompt, word_filter = Prompt(template(boxes)), WordFilter(words, model)
     best: dict[tuple[str, ...], float] = {}
     for tokens, likelihood in model.every_caption(prompt, 6):
         texts = tuple(box.strip() for box in model.text(tokens).split(SEPARATOR)[:-1])
@@ -107,10 +105,16 @@ def test_a_wide_beam_finds_the_best_of_what_is_allowed(boxes: int) -> None:
             best[texts] = max(best.get(texts, -np.inf), likelihood / len(tokens) ** 0.7)
     expected = sorted(best, key=lambda texts: -best[texts])[:8]
     (found,) = search_captions(
-        model, [prompt], Search(10_000, 0.7), captions=8, max_characters=6, rng=np.random.default_rng(1), censor=censor
+        model,
+        [prompt],
+        Search(10_000, 0.7),
+        captions=8,
+        max_characters=6,
+        rng=np.random.default_rng(1),
+        word_filter=word_filter,
     )
     assert [made.texts for made in found] == expected
-    assert censor.refused > 0
+    assert word_filter.refused > 0
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -126,10 +130,10 @@ def test_no_method_says_what_the_settings_of_the_dataset_list(method: str) -> No
         {},
     )
     model = TableCaptioner.drawn(("a", "b", " ", SEPARATOR), 5)
-    censor = Censor.of(config.dataset, model)
-    write = open_method(model, config.generate, np.random.default_rng(1), censor)
+    word_filter = WordFilter.of(config.dataset, model)
+    write = open_method(model, config.generate, np.random.default_rng(1), word_filter)
     made = write([Prompt(template(2))] * 12, 3)
     said = {word for captions in made for caption in captions for text in caption.texts for word in text.split()}
     assert not said & {"aa", "b"}
     assert "a" in said
-    assert censor.refused > 0
+    assert word_filter.refused > 0

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import Captioner, Judged, KindName, Prompt, Sheet
+from memeloom.train.contract import Captioner, CaptionScores, DecodingState, KindName, Prompt
 from memeloom.train.corpus import Captions
 
 SEPARATOR = "|"
@@ -32,7 +32,7 @@ class TableCaptioner:
 
     kind: ClassVar[KindName] = "causal"
     unit: ClassVar[str] = "word"
-    looks = False
+    uses_pictures = False
     separator = SEPARATOR
     networks: Mapping[str, Any] = {}
     settings: Mapping[str, Any] = {}
@@ -41,7 +41,7 @@ class TableCaptioner:
     def __init__(self, words: Sequence[str], tables: Mapping[str, NDArray[np.float32]], joint: str = "") -> None:
         self.words, self.tables, self._joint = tuple(words), tables, joint
         self.alphabet = Alphabet.of(sorted({letter for word in words for letter in word}))
-        self.closes = np.array([word == SEPARATOR for word in words], np.int64)
+        self.boxes_closed = np.array([word == SEPARATOR for word in words], np.int64)
         self.templates = tuple(template(2, name) for name in tables)
         self.steps: list[int] = []
 
@@ -55,16 +55,16 @@ class TableCaptioner:
             tables[name] = (raw - np.log(np.exp(raw).sum(axis=-1, keepdims=True))).astype(np.float32)
         return cls(words, tables)
 
-    def fitting(self, start: str) -> str:
+    def normalize(self, start: str) -> str:
         return start
 
-    def open_sheet(self, prompts: Sequence[Prompt]) -> "TableSheet":
-        return TableSheet(self, prompts)
+    def start_decoding(self, prompts: Sequence[Prompt]) -> "TableState":
+        return TableState(self, prompts)
 
     def text(self, tokens: Sequence[int]) -> str:
         return self._joint.join([self.words[token] for token in tokens])
 
-    def judge(self, captions: Captions, first: int, last: int) -> Judged:
+    def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         raise NotImplementedError
 
     def log_likelihood(self, prompt: Prompt, tokens: Sequence[int]) -> float:
@@ -89,12 +89,12 @@ class TableCaptioner:
             found += [
                 (tokens, self.log_likelihood(prompt, tokens))
                 for tokens in product(range(len(self.words)), repeat=length)
-                if self.closes[list(tokens)].sum() == left and self.closes[tokens[-1]]
+                if self.boxes_closed[list(tokens)].sum() == left and self.boxes_closed[tokens[-1]]
             ]
         return found
 
 
-class TableSheet:
+class TableState:
     """The last token of every row, and its place."""
 
     def __init__(self, model: TableCaptioner, prompts: Sequence[Prompt]) -> None:
@@ -103,7 +103,7 @@ class TableSheet:
         self._last = np.array([model.before(prompt) for prompt in prompts])
         self._place = np.array([len(prompt.start) for prompt in prompts])
 
-    def scores(self) -> NDArray[np.float32]:
+    def log_probs(self) -> NDArray[np.float32]:
         self._model.steps.append(len(self._last))
         place = np.minimum(self._place, self._tables.shape[1] - 1)
         logs: NDArray[np.float32] = self._tables[np.arange(len(self._last)), place, self._last]
@@ -113,10 +113,10 @@ class TableSheet:
         assert tokens.shape == self._last.shape
         self._last, self._place = tokens.copy(), self._place + 1
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
+    def select(self, rows: NDArray[np.int64]) -> None:
         self._tables, self._last, self._place = self._tables[rows], self._last[rows], self._place[rows]
 
 
-def _check(model: TableCaptioner) -> tuple[Captioner, Sheet]:
+def _check(model: TableCaptioner) -> tuple[Captioner, DecodingState]:
     """The types hold it to the contract."""
-    return model, model.open_sheet([])
+    return model, model.start_decoding([])

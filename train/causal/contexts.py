@@ -3,16 +3,18 @@
 Each of sixteen contexts is hashed to a row, and what the network learns about a context is the vector in its row
 (hashed n-gram features, as in Mikolov et al., "Strategies for Training Large Scale Neural Network Language Models",
 2011). Contexts of captions that lie end to end are computed for all characters at once; a caption that is being
-written carries what it needs in `Reading`. Both give the same rows, and none depends on the character to come.
+written carries what it needs in `ContextState`. Both give the same rows, and none depends on the character to come.
 
 Hashes of texts are polynomial, mod 2^32: H(text + c) = (H(text) + r(c)) · B, with r a random number of the character.
 """
 
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+from memeloom.train.characters import Alphabet
 
 Hashes = NDArray[np.uint32]
 BASE = np.uint32(0x01000193)
@@ -23,7 +25,7 @@ FARTHEST = 63
 # Templates that the model does not know have the first number; those that it learned follow.
 UNKNOWN_TEMPLATE = 0
 # The row of a context that is left out. Its vector stays nought, as one that was never learned.
-NOTHING = 0
+NULL_ROW = 0
 # Those that there are many of get `bits` of the table each; the bits of the others, by how many 166,723 captions had.
 _FEW = {
     "characters 2": 12, "characters 3": 16, "characters 4": 17, "template": 12, "template, place": 14, "word": 17,
@@ -37,7 +39,7 @@ _COLUMNS = np.arange(1, len(NAMES), dtype=np.uint32)[:, np.newaxis]
 
 
 @dataclass(slots=True)
-class Reading:
+class ContextState:
     """What captions say so far, one a row, uint32 (rows,) each.
 
     last: the last seven characters, nearest first, (7, rows); 0 before the beginning. word, word_before,
@@ -55,18 +57,18 @@ class Reading:
     template: Hashes
 
     @classmethod
-    def begin(cls, templates: NDArray[np.int64]) -> "Reading":
+    def begin(cls, templates: NDArray[np.int64]) -> "ContextState":
         """Of captions that say nothing yet. templates: (rows,)."""
         rows = len(templates)
         none = np.zeros(rows, np.uint32)
         return cls(np.zeros((ORDERS, rows), np.uint32), none, none, none, none, none, none, templates.astype(np.uint32))
 
-    def read(self, characters: NDArray[np.int64], spaces: NDArray[np.bool_], separator: int) -> "Reading":
+    def read(self, characters: NDArray[np.int64], spaces: NDArray[np.bool_], separator: int) -> "ContextState":
         """After one more character each, (rows,). spaces: whether each character ends a word; the separator does."""
         read = characters.astype(np.uint32)
         ends, closes = spaces[characters], characters == separator
         number = random_numbers(read)
-        return Reading(
+        return ContextState(
             last=np.concatenate([read[None], self.last[:-1]]),
             word=np.where(ends, 0, (self.word + number) * BASE).astype(np.uint32),
             word_before=np.where(ends, self.word, self.word_before),
@@ -77,16 +79,18 @@ class Reading:
             template=self.template,
         )
 
-    def unless(self, there: NDArray[np.bool_], other: "Reading") -> "Reading":
+    def unless(self, there: NDArray[np.bool_], other: "ContextState") -> "ContextState":
         """These rows, and where `there` those of `other`."""
-        return Reading(*(np.where(there, mine, its) for mine, its in zip(_columns(other), _columns(self), strict=True)))
+        return ContextState(
+            *(np.where(there, mine, its) for mine, its in zip(_columns(other), _columns(self), strict=True))
+        )
 
-    def keep(self, rows: NDArray[np.int64]) -> "Reading":
+    def keep(self, rows: NDArray[np.int64]) -> "ContextState":
         """Those rows in that order."""
-        return Reading(*(column[..., rows] for column in _columns(self)))
+        return ContextState(*(column[..., rows] for column in _columns(self)))
 
 
-def _columns(reading: Reading) -> list[Hashes]:
+def _columns(reading: ContextState) -> list[Hashes]:
     return [getattr(reading, field.name) for field in fields(reading)]
 
 
@@ -96,7 +100,7 @@ def read_all(
     templates: NDArray[np.int64],
     spaces: NDArray[np.bool_],
     separator: int,
-) -> Reading:
+) -> ContextState:
     """What stands before each character of captions that lie end to end, (characters,).
 
     starts: where each caption begins, ascending from 0, (captions,). templates: of each caption.
@@ -126,7 +130,7 @@ def read_all(
     word = hashed(word_begin)
     before = np.where(word_begin > begin, word[word_begin - 1], 0).astype(np.uint32)
     boxes = np.concatenate([[0], np.cumsum(closes)])[:-1]
-    return Reading(
+    return ContextState(
         last=last,
         word=word,
         word_before=before,
@@ -143,7 +147,7 @@ def table_rows(bits: int, characters: int) -> int:
     return characters + 2 + sum(1 << min(_FEW.get(name, bits), bits) for name in NAMES[1:])
 
 
-def context_rows(reading: Reading, bits: int, characters: int) -> NDArray[np.int32]:
+def context_rows(reading: ContextState, bits: int, characters: int) -> NDArray[np.int32]:
     """The row of every context, (rows, 16), each context in a part of the table of its own."""
     last, chain = reading.last, [np.zeros_like(reading.word)]
     for character in last:
@@ -183,3 +187,23 @@ def _after_last(found: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Behind the last place before each one where `found` is, (places,); 0 if there is none."""
     after = np.where(found, np.arange(1, len(found) + 1), 0)
     return np.concatenate([[0], np.maximum.accumulate(after)[:-1]])
+
+
+@dataclass(frozen=True)
+class ContextSpec:
+    """bits: of the table's part for each context. end: the separator."""
+
+    alphabet: Alphabet
+    end: str
+    bits: int
+
+    @cached_property
+    def separator(self) -> int:
+        """The number of the separator."""
+        return int(self.alphabet.encode(self.end)[0])
+
+    @cached_property
+    def spaces(self) -> NDArray[np.bool_]:
+        """Whether each character ends a word, by its number: white space and the separator."""
+        ends = [character.isspace() or character == self.end for character in self.alphabet.characters]
+        return np.array([False, *ends])

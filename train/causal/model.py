@@ -1,6 +1,6 @@
 """`causal` as a kind of model: what it learns from, how it writes and how it judges."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,17 +11,14 @@ from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Train, Training
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import compiled, keras
-from memeloom.train.causal.contexts import UNKNOWN_TEMPLATE, table_rows
-from memeloom.train.causal.letters import Letters
-from memeloom.train.causal.network import Core, Networks, Sight, Table, join
-from memeloom.train.causal.packing import Packing, Shown, fill, template_numbers
-from memeloom.train.causal.sheet import CausalSheet
+from memeloom.train.causal.contexts import UNKNOWN_TEMPLATE, ContextSpec, ContextState, context_rows, table_rows
+from memeloom.train.causal.network import Core, Networks, PictureInput, Table, join
+from memeloom.train.causal.packing import CaptionPictures, PackedBatches, fill, template_numbers
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import Dataset, Judged, KindName, Lesson, Prompt
-from memeloom.train.corpus import Captions
+from memeloom.train.contract import CaptionScores, KindName, Prompt, TrainingTask
+from memeloom.train.corpus import Captions, Dataset
 from memeloom.train.pictures.encoder import Encoder, open_encoder
-from memeloom.train.pictures.gallery import Gallery
-from memeloom.train.pictures.vectors import picture_vectors
+from memeloom.train.pictures.vectors import TemplatePictures, picture_vectors
 
 ops = keras.ops
 _NETWORK, _ENCODER = "causal", "encoder"
@@ -45,13 +42,13 @@ class CausalCaptioner:
     def __init__(
         self,
         networks: Networks,
-        letters: Letters,
+        letters: ContextSpec,
         templates: tuple[DatasetTemplate, ...],
-        gallery: Gallery | None,
+        gallery: TemplatePictures | None,
         learned: Sequence[int],
     ) -> None:
         self.letters, self.alphabet, self.templates = letters, letters.alphabet, templates
-        self.separator, self.looks = letters.end, gallery is not None
+        self.separator, self.uses_pictures = letters.end, gallery is not None
         self.networks: Mapping[str, Any] = {_NETWORK: networks.network}
         self.settings: Mapping[str, Any] = {
             "separator": letters.end, "bits": letters.bits, "learned": list(learned),
@@ -60,7 +57,7 @@ class CausalCaptioner:
         if gallery is not None:
             self.networks = {**self.networks, _ENCODER: gallery.encoder.network}
             self.files = {**self.files, _PICTURES: gallery.vectors}
-        self.closes = np.array([character == letters.end for character in letters.alphabet.characters], np.int64)
+        self.boxes_closed = np.array([character == letters.end for character in letters.alphabet.characters], np.int64)
         self.state_shape = (networks.core.layers, networks.core.units)
         self._network, variables = networks.network, networks.network.variables
         self._gallery, self.parts = gallery, networks
@@ -70,16 +67,16 @@ class CausalCaptioner:
         rows = np.arange(len(templates))
         self.template_numbers = np.concatenate([[UNKNOWN_TEMPLATE], template_numbers(rows, learned)])
 
-    def fitting(self, start: str) -> str:
+    def normalize(self, start: str) -> str:
         """As `Captioner`."""
-        return self.alphabet.fitting(start)
+        return self.alphabet.normalize(start)
 
-    def open_sheet(self, prompts: Sequence[Prompt]) -> CausalSheet:
+    def start_decoding(self, prompts: Sequence[Prompt]) -> "CausalState":
         """As `Captioner`."""
         templates = self.template_numbers[[self._rows.get(prompt.template.id, 0) for prompt in prompts]]
         starts = [self.alphabet.encode(prompt.start).astype(np.int64) for prompt in prompts]
         seen = None if self._gallery is None else self._seen(self._gallery.of_prompts(prompts))
-        return CausalSheet(self.step, self.state_shape, self.letters, templates, starts, seen)
+        return CausalState(self.step, self.state_shape, self.letters, templates, starts, seen)
 
     def seen_templates(self) -> NDArray[np.float32] | None:
         """What is seen of the picture of an unknown template and of all known ones, (1 + templates, units)."""
@@ -89,7 +86,7 @@ class CausalCaptioner:
         """As `Captioner`."""
         return self.alphabet.decode([token + 1 for token in tokens])
 
-    def judge(self, captions: Captions, first: int, last: int) -> Judged:
+    def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         """As `Captioner`."""
         likelihood, right = np.zeros(last - first), np.zeros(last - first, np.int64)
         lengths = captions.lengths_of(slice(first, last))
@@ -108,7 +105,7 @@ class CausalCaptioner:
                 inputs = (*inputs, np.pad(shown, ((0, missing), (0, 0)))[:, None])
             found, hits = (np.asarray(part)[: len(chosen)] for part in self._judged(labels, weights, *inputs))
             likelihood[chosen - first], right[chosen - first] = found, hits
-        return Judged(likelihood, lengths, right, lengths)
+        return CaptionScores(likelihood, lengths, right, lengths)
 
     def _seen(self, vectors: NDArray[np.float32]) -> NDArray[np.float32] | None:
         sight = self.parts.sight
@@ -129,11 +126,11 @@ class CausalKind:
         """As `Kind`."""
         return settings.causal
 
-    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:
+    def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
         """As `Kind`: rows of whole captions, each character of which is learned."""
         own = settings.causal
         characters = len(dataset.alphabet)
-        letters = Letters(dataset.alphabet, dataset.manifest.separator, own.table_bits)
+        letters = ContextSpec(dataset.alphabet, dataset.manifest.separator, own.table_bits)
         table = Table(
             table_rows(own.table_bits, characters),
             own.table_width,
@@ -157,19 +154,19 @@ class CausalKind:
         if own.pictures:
             encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
             pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
-            gallery, size = Gallery(encoder, templates, pictures.templates), encoder.size
-            learned, checked = (Shown(pictures.vectors, rows) for rows in (pictures.learn, pictures.check))
-            sight = Sight(own.units, settings.seed, name="sight")
+            gallery, size = TemplatePictures(encoder, templates, pictures.templates), encoder.size
+            learned, checked = (CaptionPictures(pictures.vectors, rows) for rows in (pictures.learn, pictures.check))
+            sight = PictureInput(own.units, settings.seed, name="sight")
         networks = join(table, core, sight, size)
         if sight is not None and learned is not None:
             sight.fit_statistics(learned.vectors)
         shape = {"rows": own.batch, "length": own.length, "seed": settings.seed}
-        known = np.unique(dataset.learn.templates)
-        learn = Packing(dataset.learn, letters, **shape, known=known, unknown=own.unknown, shown=learned)
-        check = Packing(dataset.check, letters, **shape, known=known, unknown=0, shown=checked)
-        return Lesson(
+        known = np.unique(dataset.train.templates)
+        learn = PackedBatches(dataset.train, letters, **shape, known=known, unknown=own.unknown, shown=learned)
+        check = PackedBatches(dataset.validation, letters, **shape, known=known, unknown=0, shown=checked)
+        return TrainingTask(
             captioner=CausalCaptioner(networks, letters, templates, gallery, known.tolist()),
-            trainee=networks.trainee,
+            training_model=networks.training_model,
             checked=networks.network,
             batch=learn.batch,
             check=check.one_pass,
@@ -191,13 +188,72 @@ class CausalKind:
     ) -> CausalCaptioner:
         """As `Kind`."""
         table, core = (networks[_NETWORK].get_layer(name) for name in ("table", "core"))
-        letters = Letters(Alphabet(tuple(files[_VOCABULARY])), settings["separator"], settings["bits"])
+        letters = ContextSpec(Alphabet(tuple(files[_VOCABULARY])), settings["separator"], settings["bits"])
         if _ENCODER not in networks:
             return CausalCaptioner(join(table, core), letters, templates, None, settings["learned"])
         encoder = Encoder(networks[_ENCODER])
         joined = join(table, core, networks[_NETWORK].get_layer("sight"), encoder.size)
-        gallery = Gallery(encoder, templates, files[_PICTURES])
+        gallery = TemplatePictures(encoder, templates, files[_PICTURES])
         return CausalCaptioner(joined, letters, templates, gallery, settings["learned"])
 
 
 KIND = CausalKind()
+
+
+class CausalState:
+    """See `train.contract.DecodingState`. One compiled call a character, whatever the number of rows.
+
+    step: (contexts (rows, 16), state (rows, layers, units)) to (log-probabilities (rows, characters), state); with
+        pictures also what is seen of them.
+    templates: what the network knows the template of each row by. starts: numbers of the characters that each begins
+        with.
+    seen: of the picture of each row, (rows, units), where pictures are looked at.
+    """
+
+    def __init__(
+        self,
+        step: Callable[..., Any],
+        state_shape: tuple[int, int],
+        letters: ContextSpec,
+        templates: NDArray[np.int64],
+        starts: Sequence[NDArray[np.int64]],
+        seen: NDArray[np.float32] | None = None,
+    ) -> None:
+        self._step, self._letters, self._seen = step, letters, seen
+        self._reading = ContextState.begin(templates)
+        self._state = np.zeros((len(templates), *state_shape), np.float32)
+        self._after: NDArray[np.float32] | None = None
+        for at in range(max(map(len, starts))):
+            there = np.array([at < len(start) for start in starts])
+            self._read(np.array([start[at] if at < len(start) else 1 for start in starts]), there)
+
+    def log_probs(self) -> NDArray[np.float32]:
+        """As `DecodingState`."""
+        rows = len(self._state)
+        # Padded to a power of two, so that the step is compiled a few times only.
+        padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
+        contexts = context_rows(self._reading, self._letters.bits, len(self._letters.alphabet))
+        seen = [] if self._seen is None else [self._seen[padded]]
+        found, after = self._step(contexts[padded], self._state[padded], *seen)
+        self._after = np.asarray(after)[:rows]
+        return np.asarray(found)[:rows]
+
+    def append(self, tokens: NDArray[np.int64]) -> None:
+        """As `DecodingState`."""
+        self._read(tokens + 1, np.ones(len(tokens), np.bool_))
+
+    def select(self, rows: NDArray[np.int64]) -> None:
+        """As `DecodingState`."""
+        self._reading, self._state = self._reading.keep(rows), self._state[rows]
+        self._after = None if self._after is None else self._after[rows]
+        self._seen = None if self._seen is None else self._seen[rows]
+
+    def _read(self, characters: NDArray[np.int64], there: NDArray[np.bool_]) -> None:
+        """Read one character in the rows that are `there`."""
+        if self._after is None:
+            self.log_probs()
+        after = self._after if self._after is not None else self._state
+        read = self._reading.read(characters, self._letters.spaces, self._letters.separator)
+        self._reading = self._reading.unless(there, read)
+        self._state = np.where(there[:, np.newaxis, np.newaxis], after, self._state)
+        self._after = None

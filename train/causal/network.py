@@ -13,8 +13,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from memeloom.train.backend import keras
-from memeloom.train.causal.contexts import NAMES, NOTHING
-from memeloom.train.pictures.gallery import statistics
+from memeloom.train.causal.contexts import NAMES, NULL_ROW
+from memeloom.train.pictures.vectors import statistics
 
 ops = keras.ops
 _CONTEXTS = len(NAMES)
@@ -31,7 +31,7 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """
 
     small = 1e-4
-    nothing = NOTHING
+    nothing = NULL_ROW
 
     def __init__(self, rows: int, width: int, living: int, rate: float, seed: int, **options: Any) -> None:
         super().__init__(**{**options, "trainable": False, "dtype": "float32"})
@@ -63,7 +63,7 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
 
 
 @keras.saving.register_keras_serializable("memeloom")
-class Sight(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
+class PictureInput(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """What the core sees of pictures: vectors (rows, captions of a row, size) to (rows, length, units).
 
     Each place of a row gets the picture of its caption; begins (rows, length) is 1 where one begins.
@@ -276,22 +276,22 @@ class Networks:
     """Three models of the same weights, for any number of rows.
 
     network: contexts int32 (rows, length, 16) and begins (rows, length) to logits (rows, length, characters).
-    trainee: the same from the vectors of the contexts.
+    training_model: the same from the vectors of the contexts.
     step: contexts int32 (rows, 16) and state (rows, layers, units) to log-probabilities (rows, characters) and state.
 
-    Those that look at pictures take something more: network and trainee the vectors of each row's captions, in their
-    order, float32 (rows, captions of a row, size); step what is seen of each row's picture, (rows, units).
+    Those that look at pictures also take: network and training_model the vectors of each row's captions, in order,
+    float32 (rows, captions of a row, size); step what is seen of each row's picture, (rows, units).
     """
 
     network: Any
-    trainee: Any
+    training_model: Any
     step: Any
     table: Table
     core: Core
-    sight: Sight | None
+    sight: PictureInput | None
 
 
-def join(table: Table, core: Core, sight: Sight | None = None, size: int = 0) -> Networks:
+def join(table: Table, core: Core, sight: PictureInput | None = None, size: int = 0) -> Networks:
     """Models around parts that may have learned already. size: numbers of a picture's vector, if there is a sight."""
     contexts = keras.Input((None, _CONTEXTS), dtype="int32", name="contexts")
     begins = keras.Input((None,), dtype="float32", name="begins")
@@ -308,7 +308,9 @@ def join(table: Table, core: Core, sight: Sight | None = None, size: int = 0) ->
         network=keras.Model(
             [contexts, begins, *pictures], core(table(contexts), begins, sight=placed)[0], name="causal"
         ),
-        trainee=keras.Model([vectors, begins, *pictures], core(vectors, begins, sight=placed)[0], name="trainee"),
+        training_model=keras.Model(
+            [vectors, begins, *pictures], core(vectors, begins, sight=placed)[0], name="training_model"
+        ),
         step=keras.Model([now, state, *seen], [ops.log_softmax(written[:, 0]), after], name="step"),
         table=table,
         core=core,

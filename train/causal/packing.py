@@ -11,10 +11,16 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.train.causal.contexts import NAMES, NOTHING, UNKNOWN_TEMPLATE, context_rows, read_all, table_rows
-from memeloom.train.causal.letters import Letters
-from memeloom.train.corpus import Captions
-from memeloom.train.shuffle import shuffled
+from memeloom.train.causal.contexts import (
+    NAMES,
+    NULL_ROW,
+    UNKNOWN_TEMPLATE,
+    ContextSpec,
+    context_rows,
+    read_all,
+    table_rows,
+)
+from memeloom.train.corpus import Captions, shuffled
 
 # From the second pass on, a context that stands n times in the captions is left out with a probability of this over n.
 # Else the network learns to trust what the table has learned from the very caption that it reads again, and what it
@@ -23,18 +29,18 @@ _SELDOM = 8
 # Where pictures are looked at, a row has so many captions at most, for it has that many vectors whatever it holds.
 _CAPTIONS_A_ROW = 16
 
-# Inputs, labels and their weights; see `Packing.batch`.
+# Inputs, labels and their weights; see `PackedBatches.batch`.
 Packed: TypeAlias = tuple[tuple[NDArray[Any], ...], NDArray[np.int32], NDArray[np.float32]]
 
 
-class Shown(NamedTuple):
+class CaptionPictures(NamedTuple):
     """The pictures of captions. vectors: (pictures, size). rows: of each caption, int32 (captions,)."""
 
     vectors: NDArray[np.float16]
     rows: NDArray[np.int32]
 
 
-class Packing:
+class PackedBatches:
     """The batches of captions.
 
     rows, length: of a batch. Of captions that are longer than a row, the beginning is learned.
@@ -46,14 +52,14 @@ class Packing:
     def __init__(
         self,
         captions: Captions,
-        letters: Letters,
+        letters: ContextSpec,
         *,
         rows: int,
         length: int,
         seed: int,
         known: Sequence[int] | NDArray[Any],
         unknown: float,
-        shown: Shown | None = None,
+        shown: CaptionPictures | None = None,
     ) -> None:
         self._captions, self._letters = captions, letters
         self._rows, self._length, self._seed, self._unknown = rows, length, seed, unknown
@@ -123,9 +129,11 @@ class Packing:
     def _without_seldom(self, contexts: NDArray[np.int32], step: int) -> NDArray[np.int32]:
         """Without those of which the table knows little but this very batch, read a pass ago."""
         drawn = np.random.default_rng([self._seed, step, 1]).random(contexts.shape, np.float32)
-        return np.where(drawn * self._counts[contexts] < _SELDOM, np.int32(NOTHING), contexts)
+        return np.where(drawn * self._counts[contexts] < _SELDOM, np.int32(NULL_ROW), contexts)
 
-    def _pictures(self, shown: Shown, chosen: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _pictures(
+        self, shown: CaptionPictures, chosen: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
         vectors = np.zeros((self._rows, _CAPTIONS_A_ROW, shown.vectors.shape[1]), np.float32)
         vectors[rows, np.arange(len(rows)) - np.searchsorted(rows, rows)] = shown.vectors[shown.rows[chosen]]
         return vectors
@@ -161,7 +169,7 @@ def fill(
     chosen: NDArray[np.int64],
     rows: NDArray[np.int64],
     templates: NDArray[np.int64],
-    letters: Letters,
+    letters: ContextSpec,
     shape: tuple[int, int],
 ) -> tuple[tuple[NDArray[np.int32], NDArray[np.float32]], NDArray[np.int32], NDArray[np.float32]]:
     """The batch of the captions `chosen`, each in its row of `rows`, behind those that are there before it.

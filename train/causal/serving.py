@@ -12,8 +12,7 @@ import tensorflow as tf
 
 from memeloom.train.causal import contexts as own
 from memeloom.train.causal.model import CausalCaptioner
-from memeloom.train.export import Endpoint
-from memeloom.train.serving import lookup, template_names
+from memeloom.train.export import Endpoint, lookup, template_names
 
 _BITS = 0xFFFFFFFF
 
@@ -37,12 +36,12 @@ def endpoints(model: CausalCaptioner) -> Mapping[str, Mapping[str, Endpoint]]:
 
 
 class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
-    """Texts and templates to the probabilities of what comes next, read as `CausalSheet` reads them."""
+    """Texts and templates to the probabilities of what comes next, read as `CausalState` reads them."""
 
     def __init__(self, model: CausalCaptioner) -> None:
         super().__init__(name="reader")
         letters, characters = model.letters, model.alphabet.characters
-        self._lower = model.alphabet.fitting("A") == "a"
+        self._lower = model.alphabet.normalize("A") == "a"
         self.alphabet = tf.constant(list(characters))
         self._numbers = lookup({character: number for number, character in enumerate(characters, start=1)}, 0)
         rows = {template.id: row for row, template in enumerate(model.templates, start=1)}
@@ -90,7 +89,7 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         return tf.cast(numbers.to_tensor(), tf.int64), numbers.row_lengths()
 
     def _read(self, said: Any, character: Any) -> Any:
-        """As `Reading.read`."""
+        """As `ContextState.read`."""
         last, word, before, before_that, box, place, number = said
         ends, closes = tf.gather(self._ends, character), character == self._separator
         drawn, none = tf.gather(self._random, character), tf.zeros_like(word)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from memeloom.configs.errors import MemeloomError
 from memeloom.train.backend import holds_short_integers, keras
 from memeloom.train.characters import PREFIX_WIDTH
-from memeloom.train.corpus import Captions
-from memeloom.train.shuffle import shuffled
+from memeloom.train.corpus import Captions, shuffled
 
 _MOST = 2**31 - 1
 

@@ -11,10 +11,9 @@ from memeloom.configs.schema import Train, Training
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import ACCELERATED, compiled, keras
 from memeloom.train.characters import MAX_BOXES, PREFIX_WIDTH, Alphabet
-from memeloom.train.contract import Dataset, Judged, KindName, Lesson, Prompt
+from memeloom.train.contract import CaptionScores, KindName, Prompt, TrainingTask
 from memeloom.train.convnet.examples import Cut, compose, examples_of, one_pass_of
-from memeloom.train.convnet.network import build_convnet
-from memeloom.train.corpus import Captions
+from memeloom.train.corpus import Captions, Dataset
 
 _NETWORK = "convnet"
 _VOCABULARY = "vocabulary.json"
@@ -27,7 +26,7 @@ class ConvnetCaptioner:
 
     kind: ClassVar[KindName] = "convnet"
     unit: ClassVar[str] = "character"
-    looks = False
+    uses_pictures = False
 
     def __init__(
         self, network: Any, alphabet: Alphabet, templates: tuple[DatasetTemplate, ...], separator: str
@@ -36,7 +35,7 @@ class ConvnetCaptioner:
         self.networks: Mapping[str, Any] = {_NETWORK: network}
         self.settings: Mapping[str, Any] = {"separator": separator}
         self.files: Mapping[str, Any] = {_VOCABULARY: list(alphabet.characters)}
-        self.closes = np.array([character == separator for character in alphabet.characters], np.int64)
+        self.boxes_closed = np.array([character == separator for character in alphabet.characters], np.int64)
         # XLA's convolutions are 7 times slower on a CPU than TensorFlow's own (`make bench-train`).
         self.probabilities = compiled(
             lambda inputs: network(inputs, training=False), variables=network.variables, xla=ACCELERATED
@@ -52,19 +51,19 @@ class ConvnetCaptioner:
         """Characters that the network sees at once."""
         return int(self.network.input_shape[1])
 
-    def fitting(self, start: str) -> str:
+    def normalize(self, start: str) -> str:
         """As `Captioner`."""
-        return self.alphabet.fitting(start)
+        return self.alphabet.normalize(start)
 
-    def open_sheet(self, prompts: Sequence[Prompt]) -> "ConvnetSheet":
+    def start_decoding(self, prompts: Sequence[Prompt]) -> "ConvnetState":
         """As `Captioner`."""
-        return ConvnetSheet(self, prompts)
+        return ConvnetState(self, prompts)
 
     def text(self, tokens: Sequence[int]) -> str:
         """As `Captioner`."""
         return self.alphabet.decode([token + 1 for token in tokens])
 
-    def judge(self, captions: Captions, first: int, last: int) -> Judged:
+    def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         """As `Captioner`; every prefix goes through the network."""
         begin, end = int(captions.starts[first]), int(captions.starts[last])
         cut = Cut(captions, self.sequence_length)
@@ -80,15 +79,15 @@ class ConvnetCaptioner:
             right[at - begin : at - begin + len(labels)] = scores.argmax(axis=1) == labels
         starts = captions.starts[first:last] - begin
         lengths = captions.lengths_of(slice(first, last))
-        return Judged(np.add.reduceat(likelihood, starts), lengths, np.add.reduceat(right, starts), lengths)
+        return CaptionScores(np.add.reduceat(likelihood, starts), lengths, np.add.reduceat(right, starts), lengths)
 
 
-class ConvnetSheet:
+class ConvnetState:
     """The ends of the texts so far, as the network sees them."""
 
     def __init__(self, model: ConvnetCaptioner, prompts: Sequence[Prompt]) -> None:
         self._model = model
-        self._separator = int(np.flatnonzero(model.closes)[0]) + 1
+        self._separator = int(np.flatnonzero(model.boxes_closed)[0]) + 1
         most = min(
             max(max(prompt.template.boxes, 1 + prompt.start.count(model.separator)) for prompt in prompts), MAX_BOXES
         )
@@ -103,8 +102,8 @@ class ConvnetSheet:
             self._tails[row, self._tails.shape[1] - len(text) :] = text
             self._seen[row] = len(text)
 
-    def scores(self) -> NDArray[np.float32]:
-        """As `Sheet`."""
+    def log_probs(self) -> NDArray[np.float32]:
+        """As `DecodingState`."""
         rows = len(self._tails)
         # Padded to a power of two, so that the network is compiled a few times only.
         padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
@@ -114,14 +113,14 @@ class ConvnetSheet:
         return logs[:rows]
 
     def append(self, tokens: NDArray[np.int64]) -> None:
-        """As `Sheet`."""
+        """As `DecodingState`."""
         self._tails[:, :-1] = self._tails[:, 1:]
         self._tails[:, -1] = tokens + 1
         self._seen = np.minimum(self._seen + 1, self._tails.shape[1])
         self._box = self._box + (tokens + 1 == self._separator)
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
-        """As `Sheet`."""
+    def select(self, rows: NDArray[np.int64]) -> None:
+        """As `DecodingState`."""
         self._prompt, self._tails = self._prompt[rows], self._tails[rows]
         self._seen, self._box = self._seen[rows], self._box[rows]
 
@@ -133,7 +132,7 @@ class ConvnetKind:
         """As `Kind`."""
         return settings.convnet
 
-    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:  # noqa: ARG002
+    def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG002
         """As `Kind`: one example a prefix, in an order that the seed fixes."""
         own = settings.convnet
         network = build_convnet(
@@ -146,18 +145,18 @@ class ConvnetKind:
         )
         captioner = ConvnetCaptioner(network, dataset.alphabet, dataset.manifest.templates, dataset.manifest.separator)
 
-        def trainee(captions: Captions) -> Any:
+        def training_model(captions: Captions) -> Any:
             places = keras.Input((), dtype="int32", name="places")
             return keras.Model(places, network(Cut(captions, own.sequence_length)(places)))
 
         passed = {"batch": own.batch, "seed": settings.seed}
-        return Lesson(
+        return TrainingTask(
             captioner=captioner,
-            trainee=trainee(dataset.learn),
-            checked=trainee(dataset.check),
-            batch=lambda step: examples_of(dataset.learn, step, **passed),
-            check=lambda step: one_pass_of(dataset.check, step, **passed),
-            checks=min(settings.validation_batches, -(-dataset.check.examples // own.batch)),
+            training_model=training_model(dataset.train),
+            checked=training_model(dataset.validation),
+            batch=lambda step: examples_of(dataset.train, step, **passed),
+            check=lambda step: one_pass_of(dataset.validation, step, **passed),
+            checks=min(settings.validation_batches, -(-dataset.validation.examples // own.batch)),
             unit="examples",
             units=own.batch,
             logits=False,
@@ -179,3 +178,46 @@ class ConvnetKind:
 
 
 KIND = ConvnetKind()
+
+
+_BLOCKS = 5
+_KERNEL = 5
+# Of the moving statistics. Keras's 0.99 lags behind a training of a few hundred steps, so that the network
+# looks as if it had learned nothing; ten batches of many positions each are statistics enough.
+_MOMENTUM = 0.9
+
+
+def build_convnet(
+    characters: int, *, filters: int, embedding: int, sequence_length: int, dropout: float, seed: int
+) -> Any:
+    """The network: the next character from the last `sequence_length`.
+
+    Input: int32 (batch, sequence_length), numbers of characters, padded with 0 on the left.
+    Output: float32 (batch, characters), a probability for each character (index 0 is character number 1).
+
+    Five blocks of convolution, batch normalisation, max-pooling (the fifth over the whole length) and
+    dropout, then one dense layer. With 70 characters and 1024 filters: 22,205,622 parameters, as in the article.
+    Equal seeds give equal weights and equal dropout.
+    """
+    layers = keras.layers
+    seeds = iter(range(seed * 1000, (seed + 1) * 1000))
+
+    def glorot() -> Any:
+        return keras.initializers.GlorotUniform(seed=next(seeds))
+
+    uniform = keras.initializers.RandomUniform(seed=next(seeds))
+    numbers = layers.Input((sequence_length,), dtype="int32", name="characters")
+    # An embedding, written as a product: the gradient of `layers.Embedding` is sparse, and Keras's sparse
+    # RMSprop step fails on indices that repeat once a number overflows.
+    x = layers.CategoryEncoding(characters + 1, output_mode="one_hot")(numbers)
+    x = layers.Dense(embedding, use_bias=False, kernel_initializer=uniform, name="embedding")(x)
+    for block in range(_BLOCKS):
+        x = layers.Conv1D(filters, _KERNEL, padding="same", activation="relu", kernel_initializer=glorot())(x)
+        x = layers.BatchNormalization(momentum=_MOMENTUM)(x)
+        x = layers.GlobalMaxPooling1D()(x) if block == _BLOCKS - 1 else layers.MaxPooling1D(2)(x)
+        x = layers.Dropout(dropout, seed=next(seeds))(x)
+    x = layers.Dense(filters, activation="relu", kernel_initializer=glorot())(x)
+    x = layers.BatchNormalization(momentum=_MOMENTUM)(x)
+    x = layers.Dropout(dropout, seed=next(seeds))(x)
+    scores = layers.Dense(characters, activation="softmax", dtype="float32", kernel_initializer=glorot())(x)
+    return keras.Model(numbers, scores, name="convnet")

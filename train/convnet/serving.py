@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from memeloom.train.characters import CODE_DIGITS, MAX_BOXES, PREFIX_WIDTH, template_code
 from memeloom.train.convnet.model import ConvnetCaptioner
-from memeloom.train.export import Endpoint
-from memeloom.train.serving import lookup, template_names
+from memeloom.train.export import Endpoint, lookup, template_names
 
 
 def endpoints(model: ConvnetCaptioner) -> Mapping[str, Mapping[str, Endpoint]]:
@@ -34,12 +33,12 @@ def endpoints(model: ConvnetCaptioner) -> Mapping[str, Mapping[str, Endpoint]]:
 
 
 class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
-    """Texts and templates to what the network sees, as `ConvnetSheet` makes it: int32 (rows, sequence_length)."""
+    """Texts and templates to what the network sees, as `ConvnetState` makes it: int32 (rows, sequence_length)."""
 
     def __init__(self, model: ConvnetCaptioner) -> None:
         super().__init__(name="reader")
         self._length, self._separator = model.sequence_length, model.separator
-        self._lower = model.alphabet.fitting("A") == "a"
+        self._lower = model.alphabet.normalize("A") == "a"
         self.characters = tf.constant(list(model.alphabet.characters))
         numbers = {character: number for number, character in enumerate(model.alphabet.characters, start=1)}
         codes = {name: template_code(known) for name, known in template_names(model.templates).items()}

@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.train.contract import Captioner, Prompt
-from memeloom.train.decoding.choose import passing
-from memeloom.train.decoding.draft import Draft, Written, worth_keeping
-from memeloom.train.decoding.safe import TRIES, Censor
-from memeloom.train.decoding.write import MOST_ROWS
+from memeloom.train.decoding.draft import TRIES, Draft, WordFilter, WrittenCaption, rows_to_keep
+from memeloom.train.decoding.sampling import MOST_ROWS, passing
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +36,22 @@ def search_captions(
     captions: int,
     max_characters: int,
     rng: np.random.Generator,
-    censor: Censor | None = None,
-) -> list[list[Written]]:
+    word_filter: WordFilter | None = None,
+) -> list[list[WrittenCaption]]:
     """The best `captions` for each of `prompts`, best first, all with different texts; fewer if no more are found.
 
-    Complete captions come before those cut off at `max_characters`, and empty ones last. A beam that `censor` refuses
-    does not live on. The search for a prompt ends
+    Complete captions come before those cut off at `max_characters`, and empty ones last. A beam that the filter
+    refuses does not live on. The search for a prompt ends
 
     - when no open beam can beat the worst of the best `captions` complete ones, however long it grows, or
     - in method 3, when the complete ones have taken the place of all beams, or
     - when all beams are closed or cut off.
     """
     most = max(1, MOST_ROWS // search.width)
-    found: list[list[Written]] = []
+    found: list[list[WrittenCaption]] = []
     for first in range(0, len(prompts), most):
         begun = [Draft.begun(model, prompt, max_characters) for prompt in prompts[first : first + most]]
-        trees = [_Tree(draft, search, captions, rng, censor) for draft in begun]
+        trees = [_Tree(draft, search, captions, rng, word_filter) for draft in begun]
         _search_sheet(model, trees, search.width)
         found += [tree.best() for tree in trees]
     return found
@@ -61,13 +59,13 @@ def search_captions(
 
 def _search_sheet(model: Captioner, trees: list["_Tree"], width: int) -> None:
     """Grow all `trees`, in place, until they are over."""
-    sheet = model.open_sheet([tree.prompt for tree in trees])
-    sheet.keep(np.repeat(np.arange(len(trees)), width))
-    # The tree that stands in each group of rows of the sheet.
+    state = model.start_decoding([tree.prompt for tree in trees])
+    state.select(np.repeat(np.arange(len(trees)), width))
+    # The tree that stands in each group of rows of the state.
     at = np.arange(len(trees))
     going = np.array([not tree.over for tree in trees])
     while going.any():
-        scores = sheet.scores().reshape(len(at), width, -1)
+        scores = state.log_probs().reshape(len(at), width, -1)
         # Rows that no beam needs go on as the first of their group.
         parents = np.repeat(np.arange(len(at))[:, np.newaxis] * width, width, axis=1)
         tokens = np.zeros_like(parents)
@@ -78,25 +76,25 @@ def _search_sheet(model: Captioner, trees: list["_Tree"], width: int) -> None:
         going = np.array([not trees[number].over for number in at])
         if not going.any():
             break
-        if (kept := worth_keeping(going, width)) is not None:
+        if (kept := rows_to_keep(going, width)) is not None:
             at, going, parents, tokens = at[kept], going[kept], parents[kept], tokens[kept]
         if kept is not None or (parents.ravel() != np.arange(parents.size)).any():
-            sheet.keep(parents.ravel())
-        sheet.append(tokens.ravel())
+            state.select(parents.ravel())
+        state.append(tokens.ravel())
 
 
 class _Tree:
     """The beams of one prompt, and the captions that came of them."""
 
     def __init__(
-        self, draft: Draft, search: Search, captions: int, rng: np.random.Generator, censor: Censor | None
+        self, draft: Draft, search: Search, captions: int, rng: np.random.Generator, word_filter: WordFilter | None
     ) -> None:
         self.prompt = draft.prompt
-        self._search, self._captions, self._rng, self._censor = search, captions, rng, censor
-        self._closing = int((draft.model.closes > 0).sum())
+        self._search, self._captions, self._rng, self._censor = search, captions, rng, word_filter
+        self._closing = int((draft.model.boxes_closed > 0).sum())
         self._longest = max(draft.most - len(draft.text), 1)
         self._beams = [] if draft.done else [draft]
-        self._ended: dict[tuple[str, ...], tuple[float, Written]] = {}
+        self._ended: dict[tuple[str, ...], tuple[float, WrittenCaption]] = {}
         if draft.done:
             self._end(draft)
 
@@ -136,7 +134,7 @@ class _Tree:
     def _taken(
         self, totals: NDArray[np.float64], scores: NDArray[np.float32]
     ) -> tuple[list[tuple[int, int, Draft]], list[int], int]:
-        """The new beams, the candidates that the censor refused, and how many others ended."""
+        """The new beams, the candidates that the word_filter refused, and how many others ended."""
         moves: list[tuple[int, int, Draft]] = []
         refused: list[int] = []
         ended, width = 0, self._search.width
@@ -174,11 +172,11 @@ class _Tree:
         if made.texts not in self._ended or self._rank(score, made) < self._rank(*self._ended[made.texts]):
             self._ended[made.texts] = (score, made)
 
-    def best(self) -> list[Written]:
+    def best(self) -> list[WrittenCaption]:
         """The captions found, best first."""
         ranked = sorted(self._ended.values(), key=lambda found: self._rank(*found))
         return [made for _, made in ranked[: self._captions]]
 
     @staticmethod
-    def _rank(score: float, made: Written) -> tuple[bool, bool, float]:
+    def _rank(score: float, made: WrittenCaption) -> tuple[bool, bool, float]:
         return made.empty, made.cut, -score

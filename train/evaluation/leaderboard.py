@@ -13,7 +13,7 @@ from typing import IO, Final
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import write_text
 from memeloom.dataset.card_markdown import table, told
-from memeloom.train.evaluation.findings import Findings
+from memeloom.train.evaluation.results import Results
 
 _HEAD: Final = (
     "model", "kind", "parameters", "bits/char", "accuracy", "of", "perplexity/char", "trained", "device", "commit",
@@ -44,8 +44,8 @@ def check_leaderboard(path: Path) -> None:
         _read(path)
 
 
-def add_to_leaderboard(path: Path, findings: Findings) -> None:
-    """Add the models of `findings` to the page at `path`, or replace their rows; a page that is not there is made.
+def add_to_leaderboard(path: Path, results: Results) -> None:
+    """Add the models of `results` to the page at `path`, or replace their rows; a page that is not there is made.
 
     Several may add to one page at the same time: each waits for the others.
 
@@ -55,7 +55,7 @@ def add_to_leaderboard(path: Path, findings: Findings) -> None:
     with _alone(path):
         before, rows, after = _read(path)
         held = {_key(row): row for row in rows}
-        held |= {_key(row): row for row in _rows(findings)}
+        held |= {_key(row): row for row in _rows(results)}
         ordered = sorted(held.values(), key=lambda row: (float(row[_BITS]), row))
         write_text(path, f"{before}{_table(ordered)}\n{after}")
 
@@ -86,8 +86,8 @@ def _taken(lock: IO[str]) -> bool:
     return True
 
 
-def _rows(findings: Findings) -> Iterator[tuple[str, ...]]:
-    for model in findings.models:
+def _rows(results: Results) -> Iterator[tuple[str, ...]]:
+    for model in results.models:
         found, trained = model.likelihood, model.trained
         yield tuple(
             map(
@@ -103,8 +103,8 @@ def _rows(findings: Findings) -> Iterator[tuple[str, ...]]:
                     "–" if trained.seconds is None else _duration(trained.seconds),
                     trained.on or "–",
                     trained.commit or "–",
-                    findings.digest,
-                    findings.split,
+                    results.digest,
+                    results.split,
                     f"{found.captions:,}",
                 ),
             )

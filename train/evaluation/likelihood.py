@@ -54,7 +54,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateFigures:
+class TemplateMetrics:
     """The figures of the captions on one template."""
 
     name: str
@@ -83,8 +83,8 @@ class Likelihood:
     loss_per_token: float
     perplexity_per_token: float
     perplexity_per_character: float
-    best: tuple[TemplateFigures, ...]
-    worst: tuple[TemplateFigures, ...]
+    best: tuple[TemplateMetrics, ...]
+    worst: tuple[TemplateMetrics, ...]
     seconds: float
 
 
@@ -97,7 +97,7 @@ def judged(model: Captioner, held: HeldOut, done: Callable[[int], None]) -> Scor
     for first in range(0, count, _AT_ONCE):
         rows = np.arange(first, min(first + _AT_ONCE, count))
         captions, unknown[rows] = seen.some(rows)
-        found = model.judge(captions, 0, len(rows))
+        found = model.score(captions, 0, len(rows))
         nats[rows], tokens[rows], right[rows] = -found.log_likelihood, found.tokens, found.right
         done(len(rows))
     nats += _spelled(held.captions, unknown, len(model.alphabet))
@@ -179,7 +179,7 @@ def _interval(value: float, resampled: NDArray[np.float64]) -> Interval:
     return Interval(value, float(low), float(high))
 
 
-def _by_template(scores: Scores, held: HeldOut) -> tuple[TemplateFigures, ...]:
+def _by_template(scores: Scores, held: HeldOut) -> tuple[TemplateMetrics, ...]:
     """The templates with captions enough to tell, fewest bits per character first."""
     count = len(held.templates)
 
@@ -191,7 +191,7 @@ def _by_template(scores: Scores, held: HeldOut) -> tuple[TemplateFigures, ...]:
     rows = np.flatnonzero(captions >= min(_LEAST_OF_A_TEMPLATE, captions.max()))
     bits = nats[rows] / characters[rows] / math.log(2)
     return tuple(
-        TemplateFigures(
+        TemplateMetrics(
             held.templates[row].name, int(captions[row]), float(right[row] / tokens[row]), float(bits[place])
         )
         for place in np.argsort(bits, kind="stable")

@@ -55,10 +55,10 @@ def shares_over(lines: Sequence[Mapping[float, float]], real: float | None, said
 
 def legend(names: Sequence[str]) -> str:
     """What the lines are, in their order, as HTML. names: HTML; the last is of the line of real captions."""
-    looks = [f'class="many" style="{_look(number)}"' for number in range(len(names) - 1)] + ['class="real"']
+    uses_pictures = [f'class="many" style="{_look(number)}"' for number in range(len(names) - 1)] + ['class="real"']
     keys = "".join(
         f'<span><svg viewBox="0 0 32 12" aria-hidden="true"><path {look} d="M0 6H32"/></svg>{name}</span>'
-        for look, name in zip(looks, names, strict=True)
+        for look, name in zip(uses_pictures, names, strict=True)
     )
     return f'<div class="legend chart">{keys}</div>'
 

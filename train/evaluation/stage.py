@@ -16,12 +16,12 @@ from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary, commit
 from memeloom.configs.schema import Config, Evaluate
 from memeloom.train.contract import Captioner
-from memeloom.train.evaluation.findings import Findings, ModelFindings, Trained
 from memeloom.train.evaluation.held_out import HeldOut, read_held_out
 from memeloom.train.evaluation.leaderboard import add_to_leaderboard, check_leaderboard
 from memeloom.train.evaluation.likelihood import Scores, best_of, figures, judged
 from memeloom.train.evaluation.page import PAGE, render_page
-from memeloom.train.evaluation.sweep import Sheaf, SheafFigures, measured, real_captions, written_captions
+from memeloom.train.evaluation.results import ModelResult, Results, Trained
+from memeloom.train.evaluation.sweep import CaptionSet, CaptionSetMetrics, measured, real_captions, written_captions
 from memeloom.train.evaluation.text import REPORT, render_text
 from memeloom.train.model_folder import load_model, read_card
 
@@ -30,7 +30,7 @@ METRICS = "metrics.json"
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """What a model said: the scores of the captions, and a sheaf a temperature. The model itself is let go.
+    """What a model said: the scores of the captions, and a caption_set a temperature. The model itself is let go.
 
     trained: how the weights that said it came to be.
     """
@@ -41,7 +41,7 @@ class _Heard:
     unit: str
     parameters: int
     scores: Scores
-    sheaves: Mapping[float, Sheaf]
+    caption_sets: Mapping[float, CaptionSet]
     trained: Trained
 
 
@@ -57,26 +57,26 @@ def evaluate_models(config: Config, progress: Progress) -> Summary:
             leaderboard, or a dataset or a model that was replaced while it was read.
     """
     began = time.perf_counter()
-    wishes = config.evaluate
-    folders = [Path(folder) for folder in dict.fromkeys(wishes.models)]
+    settings = config.evaluate
+    folders = [Path(folder) for folder in dict.fromkeys(settings.models)]
     if not folders:
         raise MemeloomError("no models to evaluate: name their folders, or set evaluate.models")
-    if wishes.leaderboard is not None:
+    if settings.leaderboard is not None:
         # What is wrong with it shows before hours of work.
-        check_leaderboard(Path(wishes.leaderboard))
-    held = read_held_out(Path(wishes.dataset), wishes.split, wishes.captions, wishes.seed)
-    real = real_captions(held, wishes.written, wishes.seed)
+        check_leaderboard(Path(settings.leaderboard))
+    held = read_held_out(Path(settings.dataset), settings.split, settings.captions, settings.seed)
+    real = real_captions(held, settings.written, settings.seed)
     seconds = {"read": time.perf_counter() - began}
     heard = [
         _hear(config, folder, name, held, real, progress)
         for folder, name in zip(folders, _names(folders), strict=True)
     ]  # fmt: skip
     seconds["judge"] = sum(each.scores.seconds for each in heard)
-    seconds["write"] = sum(sheaf.seconds for each in heard for sheaf in each.sheaves.values())
+    seconds["write"] = sum(caption_set.seconds for each in heard for caption_set in each.caption_sets.values())
     compared = time.perf_counter()
-    found = _findings(wishes, held, heard, _compared(held, real, heard, progress))
+    found = _findings(settings, held, heard, _compared(held, real, heard, progress))
     seconds["compare"] = time.perf_counter() - compared
-    outputs = _report(wishes, found)
+    outputs = _report(settings, found)
     best = found.models[0].likelihood
     return Summary(
         "evaluate",
@@ -84,7 +84,9 @@ def evaluate_models(config: Config, progress: Progress) -> Summary:
             "models": len(heard),
             "captions": len(held.captions) * len(heard),
             "characters": found.characters * len(heard),
-            "captions written": sum(len(sheaf.captions) for each in heard for sheaf in each.sheaves.values()),
+            "captions written": sum(
+                len(caption_set.captions) for each in heard for caption_set in each.caption_sets.values()
+            ),
             "bits per character": round(best.bits_per_character.value, 4),
             "accuracy": round(best.accuracy.value, 4),
         },
@@ -93,77 +95,81 @@ def evaluate_models(config: Config, progress: Progress) -> Summary:
     )
 
 
-def _hear(config: Config, folder: Path, name: str, held: HeldOut, real: Sheaf, progress: Progress) -> _Heard:
+def _hear(config: Config, folder: Path, name: str, held: HeldOut, real: CaptionSet, progress: Progress) -> _Heard:
     """Let the model in `folder` judge and write."""
-    wishes = config.evaluate
+    settings = config.evaluate
     model, trained = _loaded(folder)
     progress.start(f"judge {name}", len(held.captions), "captions")
     scores = judged(model, held, progress.advance)
     progress.finish()
     if not math.isfinite(scores.nats.sum()):
         raise MemeloomError(f"{folder}: the likelihood that the model gives a caption is not a number; train again")
-    sheaves = {}
+    caption_sets = {}
     if real.captions:
-        progress.start(f"write with {name}", len(wishes.temperatures) * len(real.captions), "captions")
-        for temperature in sorted(set(wishes.temperatures)):
+        progress.start(f"write with {name}", len(settings.temperatures) * len(real.captions), "captions")
+        for temperature in sorted(set(settings.temperatures)):
             most = config.generate.max_characters
-            sheaves[temperature] = written_captions(model, held.templates, real, temperature, most, wishes.seed)
+            caption_sets[temperature] = written_captions(model, held.templates, real, temperature, most, settings.seed)
             progress.advance(len(real.captions))
         progress.finish()
-    return _Heard(name, folder, model.kind, model.unit, _parameters(model), scores, sheaves, trained)
+    return _Heard(name, folder, model.kind, model.unit, _parameters(model), scores, caption_sets, trained)
 
 
-def _compared(held: HeldOut, real: Sheaf, heard: Sequence[_Heard], progress: Progress) -> Iterator[SheafFigures]:
-    """The figures of the real captions, and of each sheaf of each model in order; none if nothing was written."""
+def _compared(
+    held: HeldOut, real: CaptionSet, heard: Sequence[_Heard], progress: Progress
+) -> Iterator[CaptionSetMetrics]:
+    """The figures of the real captions, and of each caption_set of each model in order; none if nothing was written."""
     if not real.captions:
         return iter(())
     progress.start("compare with training", held.manifest.splits["train"], "captions")
-    sheaves = [real, *(sheaf for each in heard for sheaf in each.sheaves.values())]
-    found = measured(held, sheaves, progress.advance)
+    caption_sets = [real, *(caption_set for each in heard for caption_set in each.caption_sets.values())]
+    found = measured(held, caption_sets, progress.advance)
     progress.finish()
     return iter(found)
 
 
-def _findings(wishes: Evaluate, held: HeldOut, heard: Sequence[_Heard], found: Iterator[SheafFigures]) -> Findings:
+def _findings(
+    settings: Evaluate, held: HeldOut, heard: Sequence[_Heard], found: Iterator[CaptionSetMetrics]
+) -> Results:
     best = best_of([each.scores for each in heard])
     real = next(found, None)
     models = [
-        ModelFindings(
+        ModelResult(
             name=each.name,
             folder=str(each.folder),
             kind=each.kind,
             unit=each.unit,
             parameters=each.parameters,
             trained=each.trained,
-            likelihood=figures(each.scores, best, held, wishes.seed),
-            sweep=dict(zip(each.sheaves, islice(found, len(each.sheaves)), strict=True)),
+            likelihood=figures(each.scores, best, held, settings.seed),
+            sweep=dict(zip(each.caption_sets, islice(found, len(each.caption_sets)), strict=True)),
         )
         for each in heard
     ]
-    return Findings(
+    return Results(
         dataset=str(held.folder),
         digest=held.manifest.digest,
         split=held.split,
         captions=len(held.captions),
         characters=held.captions.examples,
         templates=len(set(held.captions.templates.tolist())),
-        seed=wishes.seed,
+        seed=settings.seed,
         commit=commit(),
         real=real,
         models=tuple(sorted(models, key=lambda model: model.likelihood.bits_per_character.value)),
     )
 
 
-def _report(wishes: Evaluate, found: Findings) -> dict[str, str]:
+def _report(settings: Evaluate, found: Results) -> dict[str, str]:
     """Write what was found; the files by name."""
-    folder = Path(wishes.output)
+    folder = Path(settings.output)
     write_text(folder / PAGE, render_page(found))
     write_text(folder / REPORT, render_text(found))
     write_json(folder / METRICS, found.as_json())
     outputs = {"report": str(folder / PAGE), "as Markdown": str(folder / REPORT), "metrics": str(folder / METRICS)}
-    if wishes.leaderboard is not None:
-        add_to_leaderboard(Path(wishes.leaderboard), found)
-        outputs["leaderboard"] = wishes.leaderboard
+    if settings.leaderboard is not None:
+        add_to_leaderboard(Path(settings.leaderboard), found)
+        outputs["leaderboard"] = settings.leaderboard
     return outputs
 
 

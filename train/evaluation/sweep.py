@@ -14,15 +14,13 @@ import numpy as np
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.dataset.texts import Texts, texts_of
 from memeloom.train.contract import Captioner, Prompt
-from memeloom.train.decoding.choose import by_sampling
-from memeloom.train.decoding.write import write_captions
-from memeloom.train.evaluation.diversity import distinct, self_bleu, words_of
-from memeloom.train.evaluation.guess import TemplateGuesser
+from memeloom.train.decoding.sampling import by_sampling, write_captions
 from memeloom.train.evaluation.held_out import HeldOut
-from memeloom.train.evaluation.memory import Found, Memory, normal
+from memeloom.train.evaluation.measures import TemplateClassifier, distinct, self_bleu, words_of
+from memeloom.train.evaluation.overlap import Found, OverlapIndex, normal
 
 _SHOWN = 6
-# Captions that the guesser learns from: more than these hardly teach it anything.
+# Captions that the classifier learns from: more than these hardly teach it anything.
 _LEARNED = 200_000
 
 
@@ -41,7 +39,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheaf:
+class CaptionSet:
     """Captions written by one model at one temperature, or real ones. seconds: it took to write them."""
 
     captions: tuple[Said, ...]
@@ -57,8 +55,8 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class SheafFigures:
-    """The figures of a sheaf; shares are 0 to 1, and all but the first three of the captions that are not empty.
+class CaptionSetMetrics:
+    """The figures of a caption_set; shares are 0 to 1, and all but the first three of the captions that are not empty.
 
     empty, cut: share without words, and of those that had to end before all boxes were closed.
     repeated: share that says what one before says on the same template.
@@ -85,11 +83,11 @@ class SheafFigures:
     samples: tuple[Sample, ...]
 
 
-def real_captions(held: HeldOut, count: int, seed: int) -> Sheaf:
+def real_captions(held: HeldOut, count: int, seed: int) -> CaptionSet:
     """At most `count` of the held-out captions, drawn by `seed`."""
     drawn = np.random.default_rng(seed).permutation(len(held.captions))[:count]
     separator = held.manifest.separator
-    return Sheaf(
+    return CaptionSet(
         tuple(
             Said(int(held.captions.templates[row]), tuple(text.split(separator)[:-1]))
             for row, text in zip(drawn, held.texts(drawn), strict=True)
@@ -98,50 +96,53 @@ def real_captions(held: HeldOut, count: int, seed: int) -> Sheaf:
 
 
 def written_captions(
-    model: Captioner, templates: Sequence[DatasetTemplate], real: Sheaf, temperature: float, most: int, seed: int
-) -> Sheaf:
+    model: Captioner, templates: Sequence[DatasetTemplate], real: CaptionSet, temperature: float, most: int, seed: int
+) -> CaptionSet:
     """A caption of `model` for the template of each real one, of at most `most` characters."""
     began = time.perf_counter()
     prompts = [Prompt(templates[each.template]) for each in real.captions]
     rng = np.random.default_rng(seed)
     made = write_captions(model, prompts, by_sampling(temperature), max_characters=most, rng=rng)
     captions = (Said(each.template, one.texts, one.cut) for each, one in zip(real.captions, made, strict=True))
-    return Sheaf(tuple(captions), time.perf_counter() - began)
+    return CaptionSet(tuple(captions), time.perf_counter() - began)
 
 
-def measured(held: HeldOut, sheaves: Sequence[Sheaf], done: Callable[[int], None]) -> list[SheafFigures]:
-    """The figures of each sheaf; the training captions pass by once for all of them, and `done` is told how many.
+def measured(held: HeldOut, caption_sets: Sequence[CaptionSet], done: Callable[[int], None]) -> list[CaptionSetMetrics]:
+    """The figures of each caption_set; the training captions pass by once for all of them, and `done` is told how many.
 
     Raises:
         DamagedRecords: a shard of the training captions is damaged.
         NotADataset, MemeloomError: the dataset is gone, or another one stands in its place.
     """
-    captions = [caption for sheaf in sheaves for caption in sheaf.captions]
-    memory = Memory(
+    captions = [caption for caption_set in caption_sets for caption in caption_set.captions]
+    overlap = OverlapIndex(
         [normal(caption.boxes) for caption in captions],
         [held.templates[caption.template].id for caption in captions],
     )
-    guesser = TemplateGuesser(len(held.templates))
+    classifier = TemplateClassifier(len(held.templates))
     try:
-        _pass_by(held, memory, guesser, done)
+        _pass_by(held, overlap, classifier, done)
     finally:
         # Hours may lie between the held-out captions and these. If it is another dataset now, that is what went wrong,
         # whatever else did.
         held.check_unchanged()
-    found = iter(memory.found())
-    return [_figures(held, sheaf, list(islice(found, len(sheaf.captions))), guesser) for sheaf in sheaves]
+    found = iter(overlap.found())
+    return [
+        _figures(held, caption_set, list(islice(found, len(caption_set.captions))), classifier)
+        for caption_set in caption_sets
+    ]
 
 
-def _pass_by(held: HeldOut, memory: Memory, guesser: TemplateGuesser, done: Callable[[int], None]) -> None:
-    """Let every training caption pass by `memory`, and the guesser learn from some, evenly spread."""
+def _pass_by(held: HeldOut, overlap: OverlapIndex, classifier: TemplateClassifier, done: Callable[[int], None]) -> None:
+    """Let every training caption pass by `overlap`, and the classifier learn from some, evenly spread."""
     rows = {template.id: row for row, template in enumerate(held.templates)}
     every = -(-held.manifest.splits["train"] // _LEARNED)
     place = 0
     for texts in texts_of(held.folder, held.manifest, "train"):
         boxes = list(_boxes(texts, held.manifest.separator))
-        memory.look([normal(each) for each in boxes], texts.templates)
+        overlap.scan([normal(each) for each in boxes], texts.templates)
         for at in range(-place % every, len(boxes), every):
-            guesser.learn(rows[texts.templates[at]], words_of(boxes[at]))
+            classifier.add(rows[texts.templates[at]], words_of(boxes[at]))
         place += len(boxes)
         done(len(boxes))
 
@@ -154,15 +155,17 @@ def _boxes(texts: Texts, separator: str) -> Iterator[list[str]]:
         yield texts.text[begin:end].split(separator)[:-1]
 
 
-def _figures(held: HeldOut, sheaf: Sheaf, found: Sequence[Found], guesser: TemplateGuesser) -> SheafFigures:
-    captions = sheaf.captions
+def _figures(
+    held: HeldOut, caption_set: CaptionSet, found: Sequence[Found], classifier: TemplateClassifier
+) -> CaptionSetMetrics:
+    captions = caption_set.captions
     pairs = [(caption, each) for caption, each in zip(captions, found, strict=True) if not caption.empty]
     full, found = [caption for caption, _ in pairs], [each for _, each in pairs]
     words = [words_of(caption.boxes) for caption in full]
     texts = {(caption.template, normal(caption.boxes)) for caption in full}
     windows = sum(each.windows for each in found)
-    guessed = [guesser.guess(said) == caption.template for caption, said in zip(full, words, strict=True)]
-    return SheafFigures(
+    guessed = [classifier.predict(said) == caption.template for caption, said in zip(full, words, strict=True)]
+    return CaptionSetMetrics(
         captions=len(captions),
         empty=1 - len(full) / len(captions),
         cut=_share([caption.cut for caption in captions]),
@@ -176,7 +179,7 @@ def _figures(held: HeldOut, sheaf: Sheaf, found: Sequence[Found], guesser: Templ
         runs=_share([each.remembered > 0 for each in found]),
         remembered=sum(each.remembered for each in found) / max(windows, 1),
         longest=_share([each.longest for each in found]),
-        captions_per_second=len(captions) / sheaf.seconds if sheaf.seconds else None,
+        captions_per_second=len(captions) / caption_set.seconds if caption_set.seconds else None,
         samples=tuple(Sample(held.templates[each.template].name, each.boxes) for each in full[:_SHOWN]),
     )
 

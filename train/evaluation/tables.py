@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from memeloom.train.evaluation.findings import Findings
-from memeloom.train.evaluation.likelihood import Interval, TemplateFigures
-from memeloom.train.evaluation.memory import RUN
-from memeloom.train.evaluation.sweep import SheafFigures
+from memeloom.train.evaluation.likelihood import Interval, TemplateMetrics
+from memeloom.train.evaluation.overlap import RUN
+from memeloom.train.evaluation.results import Results
+from memeloom.train.evaluation.sweep import CaptionSetMetrics
 
 Row: TypeAlias = tuple[str, ...]
 
@@ -45,9 +45,9 @@ HOW_BY_HEART: Final = (
 )
 
 
-def judged_rows(findings: Findings) -> Iterator[Row]:
+def judged_rows(results: Results) -> Iterator[Row]:
     """A row a model, under `JUDGED`."""
-    for model in findings.models:
+    for model in results.models:
         found = model.likelihood
         yield (
             model.name,
@@ -61,9 +61,9 @@ def judged_rows(findings: Findings) -> Iterator[Row]:
         )
 
 
-def model_rows(findings: Findings) -> Iterator[Row]:
+def model_rows(results: Results) -> Iterator[Row]:
     """A row a model, under `MODELS`; what its folder does not tell is left blank."""
-    for model in findings.models:
+    for model in results.models:
         trained, found = model.trained, model.likelihood
         yield (
             model.name,
@@ -77,9 +77,9 @@ def model_rows(findings: Findings) -> Iterator[Row]:
         )
 
 
-def written_rows(findings: Findings) -> Iterator[Row]:
+def written_rows(results: Results) -> Iterator[Row]:
     """The real captions, and a row a model and temperature, under `WRITTEN`; none if nothing was written."""
-    for name, temperature, found in _sheaves(findings):
+    for name, temperature, found in _sheaves(results):
         yield (
             name,
             temperature,
@@ -91,29 +91,29 @@ def written_rows(findings: Findings) -> Iterator[Row]:
         )
 
 
-def by_heart_rows(findings: Findings) -> Iterator[Row]:
+def by_heart_rows(results: Results) -> Iterator[Row]:
     """The same, under `BY_HEART`."""
-    for name, temperature, found in _sheaves(findings):
+    for name, temperature, found in _sheaves(results):
         shares = (found.verbatim, found.on_template, found.runs, found.remembered)
         yield name, temperature, *map(percent, shares), f"{found.longest:.1f}"
 
 
-def template_rows(templates: tuple[TemplateFigures, ...]) -> Iterator[Row]:
+def template_rows(templates: tuple[TemplateMetrics, ...]) -> Iterator[Row]:
     """A row a template, under `TEMPLATES`."""
     for each in templates:
         yield each.name, f"{each.captions:,}", f"{each.bits_per_character:.3f}", percent(each.accuracy)
 
 
-def warnings(findings: Findings) -> Iterator[str]:
+def warnings(results: Results) -> Iterator[str]:
     """What makes figures less than they seem, a sentence each."""
-    for model in findings.models:
+    for model in results.models:
         unknown = model.likelihood.unknown_characters
         if unknown:
             yield (
-                f"{model.name} does not know {unknown:,} of the {findings.characters:,} characters: they are spelled, "
+                f"{model.name} does not know {unknown:,} of the {results.characters:,} characters: they are spelled, "
                 "at the cost of a character of all Unicode each and of saying where they stand, and count as wrong."
             )
-        if model.trained.dataset not in (None, findings.digest):
+        if model.trained.dataset not in (None, results.digest):
             yield (
                 f"{model.name} learned from another dataset ({model.trained.dataset}): what is held out here may be "
                 "among what it learned."
@@ -133,9 +133,9 @@ def _interval(each: Interval) -> str:
     return f"{each.value:.3f} ({each.low:.3f}–{each.high:.3f})"
 
 
-def _sheaves(findings: Findings) -> Iterator[tuple[str, str, SheafFigures]]:
-    if findings.real is not None:
-        yield "people", "", findings.real
-    for model in findings.models:
+def _sheaves(results: Results) -> Iterator[tuple[str, str, CaptionSetMetrics]]:
+    if results.real is not None:
+        yield "people", "", results.real
+    for model in results.models:
         for temperature, found in model.sweep.items():
             yield model.name, f"{temperature:g}", found

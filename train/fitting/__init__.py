@@ -1,1 +1,1 @@
-"""How any lesson is fitted: batches, compiled steps on one or many devices, and what is told about it."""
+"""How any task is fitted: batches, compiled steps on one or many devices, and what is told about it."""

@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol
 
 from memeloom.configs.errors import ConfigError
 from memeloom.train.backend import BACKEND, keras
-from memeloom.train.contract import Lesson
-from memeloom.train.fitting.whole import Whole
+from memeloom.train.contract import TrainingTask
+from memeloom.train.fitting.batches import PaddedBatch
 
 _MET_BY = {
     "tensorflow": ("TF_CONFIG",),
@@ -20,11 +20,11 @@ _MET_BY = {
 class Steps(Protocol):
     """What is done with a batch, compiled. Results are numbers of the device that it may still be computing."""
 
-    def learn(self, batch: Whole) -> tuple[Any, Any]:
-        """Fit the trainee to `batch`; the loss before it, and the share of right first choices."""
+    def learn(self, batch: PaddedBatch) -> tuple[Any, Any]:
+        """Fit the training_model to `batch`; the loss before it, and the share of right first choices."""
         ...
 
-    def check(self, batch: Whole) -> tuple[Any, Any]:
+    def check(self, batch: PaddedBatch) -> tuple[Any, Any]:
         """The same of `checked`, which learns nothing. Only after `settle`."""
         ...
 
@@ -39,14 +39,14 @@ class Devices:
 
     count: how many, of all processes together. chief: whether this process is the one that writes files.
     kind: what they are. scope: in which models are made that live on all of them.
-    steps: from a lesson, its optimizer (built) and the longest gradient, None: any.
+    steps: from a task, its optimizer (built) and the longest gradient, None: any.
     """
 
     count: int
     chief: bool
     kind: str
     scope: Callable[[], AbstractContextManager[Any]]
-    steps: Callable[[Lesson, Any, float | None], Steps]
+    steps: Callable[[TrainingTask, Any, float | None], Steps]
 
 
 def open_devices(which: Literal["one", "all", "workers"], seed: int) -> Devices:
@@ -89,7 +89,7 @@ def _on_tensorflow(which: Literal["one", "all", "workers"]) -> Devices:
         chief=chief,
         kind=_tensorflow_kind(tf),
         scope=strategy.scope,
-        steps=lambda lesson, optimizer, clip: TensorFlowSteps(lesson, optimizer, clip, strategy),
+        steps=lambda task, optimizer, clip: TensorFlowSteps(task, optimizer, clip, strategy),
     )
 
 
@@ -107,9 +107,7 @@ def _on_jax(which: Literal["one", "all", "workers"]) -> Devices:
         keras.distribution.initialize()
     kind = str(jax.devices()[0].device_kind)
     if which == "one":
-        return Devices(
-            1, True, kind, nullcontext, lambda lesson, optimizer, clip: JaxSteps(lesson, optimizer, clip, None)
-        )
+        return Devices(1, True, kind, nullcontext, lambda task, optimizer, clip: JaxSteps(task, optimizer, clip, None))
     parallel = keras.distribution.DataParallel(devices=keras.distribution.list_devices(), auto_shard_dataset=False)
     mesh = parallel.device_mesh.backend_mesh
     return Devices(
@@ -117,5 +115,5 @@ def _on_jax(which: Literal["one", "all", "workers"]) -> Devices:
         chief=jax.process_index() == 0,
         kind=kind,
         scope=parallel.scope,
-        steps=lambda lesson, optimizer, clip: JaxSteps(lesson, optimizer, clip, mesh),
+        steps=lambda task, optimizer, clip: JaxSteps(task, optimizer, clip, mesh),
     )

@@ -1,4 +1,4 @@
-"""The compiled steps of a lesson on JAX, on one device or along a mesh of them."""
+"""The compiled steps of a task on JAX, on one device or along a mesh of them."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from memeloom.train.backend import keras
-from memeloom.train.contract import Lesson, Table
-from memeloom.train.fitting.whole import Whole, judged
+from memeloom.train.contract import Table, TrainingTask
+from memeloom.train.fitting.batches import PaddedBatch, judged
 
 
 class JaxSteps:
@@ -18,32 +18,37 @@ class JaxSteps:
     device; XLA sums up what has to be summed up, so that many devices compute what one would.
     """
 
-    def __init__(self, lesson: Lesson, optimizer: Any, clip_norm: float | None, mesh: Mesh | None) -> None:
-        self._lesson, self._optimizer = lesson, optimizer
+    def __init__(self, task: TrainingTask, optimizer: Any, clip_norm: float | None, mesh: Mesh | None) -> None:
+        self._task, self._optimizer = task, optimizer
         if clip_norm is not None:
             getattr(optimizer, "inner_optimizer", optimizer).global_clipnorm = clip_norm
         self._rows: NamedSharding | None = None
         if mesh is not None:
             first = PartitionSpec(mesh.axis_names[0])  # type: ignore[no-untyped-call]
             self._rows = NamedSharding(mesh, first)
-        trainee = lesson.trainee
-        table = lesson.table
+        training_model = task.training_model
+        table = task.table
         held = [] if table is None else [table.vectors, table.squares]
-        self._variables = (trainee.trainable_variables, trainee.non_trainable_variables, optimizer.variables, held)
+        self._variables = (
+            training_model.trainable_variables,
+            training_model.non_trainable_variables,
+            optimizer.variables,
+            held,
+        )
         self._state: list[list[Any]] | None = None
         self._learn = jax.jit(self._learned, donate_argnums=0)
         self._check = jax.jit(self._checked)
 
-    def learn(self, batch: Whole) -> tuple[Any, Any]:
+    def learn(self, batch: PaddedBatch) -> tuple[Any, Any]:
         """As `Steps`."""
         if self._state is None:
             self._state = [[variable.value for variable in group] for group in self._variables]
         self._state, loss, right = self._learn(self._state, *self._spread(batch))
         return loss, right
 
-    def check(self, batch: Whole) -> tuple[Any, Any]:
+    def check(self, batch: PaddedBatch) -> tuple[Any, Any]:
         """As `Steps`."""
-        checked = self._lesson.checked
+        checked = self._task.checked
         state = [
             [variable.value for variable in group]
             for group in (checked.trainable_variables, checked.non_trainable_variables)
@@ -59,7 +64,7 @@ class JaxSteps:
                     variable.assign(value)
         self._state = None
 
-    def _spread(self, batch: Whole) -> Whole:
+    def _spread(self, batch: PaddedBatch) -> PaddedBatch:
         """Each device's rows to it; other processes do the same with theirs."""
         rows = self._rows
         if rows is None:
@@ -71,11 +76,11 @@ class JaxSteps:
             return jax.make_array_from_process_local_data(rows, part, values.shape)  # type: ignore[no-untyped-call]
 
         inputs, labels, weights = keras.tree.map_structure(spread, (batch.inputs, batch.labels, batch.weights))
-        return Whole(inputs, labels, weights, batch.share)
+        return PaddedBatch(inputs, labels, weights, batch.share)
 
     def _learned(self, state: list[list[Any]], inputs: Any, labels: Any, weights: Any, share: Any) -> Any:
         weights_now, others, optimizer, held = state
-        table, rows = self._lesson.table, None
+        table, rows = self._task.table, None
         vectors: list[Any] = []
         if table is not None:
             rows, *inputs = inputs
@@ -83,8 +88,8 @@ class JaxSteps:
 
         def loss_of(trainable: list[Any], vectors: list[Any]) -> tuple[Any, Any]:
             given = (*vectors, *inputs) if vectors else inputs
-            predicted, after = self._lesson.trainee.stateless_call(trainable, others, given, training=True)
-            loss, right = judged(self._lesson, predicted, labels, weights, share)
+            predicted, after = self._task.training_model.stateless_call(trainable, others, given, training=True)
+            loss, right = judged(self._task, predicted, labels, weights, share)
             with keras.StatelessScope(state_mapping=list(zip(self._optimizer.variables, optimizer, strict=True))):
                 scaled = self._optimizer.scale_loss(loss)
             return scaled, (loss, right, after)
@@ -114,5 +119,5 @@ class JaxSteps:
         return [vectors.at[rows].add(-slopes * scale[:, None]), squares]
 
     def _checked(self, state: list[list[Any]], inputs: Any, labels: Any, weights: Any, share: Any) -> Any:
-        predicted, _ = self._lesson.checked.stateless_call(*state, inputs, training=False)
-        return judged(self._lesson, predicted, labels, weights, share)
+        predicted, _ = self._task.checked.stateless_call(*state, inputs, training=False)
+        return judged(self._task, predicted, labels, weights, share)

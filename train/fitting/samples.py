@@ -9,9 +9,9 @@ import numpy as np
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.dataset.pixels import rgb_pixels
 from memeloom.dataset.verify import records_of
-from memeloom.train.contract import Captioner, Dataset, Prompt
-from memeloom.train.decoding.choose import by_threshold
-from memeloom.train.decoding.write import write_captions
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.corpus import Dataset
+from memeloom.train.decoding.sampling import by_threshold, write_captions
 
 _MIN_SCORE = 0.1
 _CHARACTERS = 100
@@ -38,11 +38,11 @@ def choose_samples(dataset: Dataset, model: Captioner, count: int) -> Samples:
         DamagedRecords, MemeloomError: a held-out picture cannot be read.
     """
     templates = dataset.manifest.templates
-    known = set(np.unique(dataset.learn.templates).tolist())
+    known = set(np.unique(dataset.train.templates).tolist())
     learned = tuple(Prompt(templates[row]) for row in sorted(known)[:count])
-    if model.looks and dataset.manifest.images in ("meme", "inpainted"):
+    if model.uses_pictures and dataset.manifest.images in ("meme", "inpainted"):
         return Samples(learned, _pictures(dataset, count), "picture")
-    held_out = np.unique(dataset.check.templates).tolist()
+    held_out = np.unique(dataset.validation.templates).tolist()
     unseen = tuple(Prompt(templates[row]) for row in held_out if row not in known)[:count]
     if unseen:
         return Samples(learned, unseen, "template")
@@ -68,11 +68,13 @@ def _beginnings(dataset: Dataset, model: Captioner, count: int) -> tuple[Prompt,
         return ()
     separator = dataset.manifest.separator
     found: dict[DatasetTemplate, Prompt] = {}
-    for row, text in zip(dataset.check.templates.tolist(), dataset.check.texts(dataset.alphabet), strict=True):
+    for row, text in zip(
+        dataset.validation.templates.tolist(), dataset.validation.texts(dataset.alphabet), strict=True
+    ):
         template = dataset.manifest.templates[row]
         start, _, rest = text.partition(separator)
         if start and rest and template.boxes > 1 and template not in found and len(start) < _CHARACTERS:
-            found[template] = Prompt(template, model.fitting(start + separator))
+            found[template] = Prompt(template, model.normalize(start + separator))
             if len(found) == count:
                 break
     return tuple(found.values())

@@ -24,7 +24,7 @@ _WALL_TIME, _STEP, _FILE_VERSION, _SUMMARY = b"\x09", b"\x10", b"\x1a", b"\x2a"
 _VALUE, _TAG, _SIMPLE_VALUE = b"\x0a", b"\x0a", b"\x15"
 
 
-class Events:
+class EventWriter:
     """The event file of a training in its output folder."""
 
     def __init__(self, folder: Path, history: Sequence[Mapping[str, Any]]) -> None:

@@ -1,12 +1,12 @@
-"""The compiled steps of a lesson on TensorFlow, on the devices of a `tf.distribute` strategy."""
+"""The compiled steps of a task on TensorFlow, on the devices of a `tf.distribute` strategy."""
 
 from typing import Any
 
 import tensorflow as tf
 
 from memeloom.train.backend import keras
-from memeloom.train.contract import Lesson, Table
-from memeloom.train.fitting.whole import Whole, judged
+from memeloom.train.contract import Table, TrainingTask
+from memeloom.train.fitting.batches import PaddedBatch, judged
 
 
 class TensorFlowSteps:
@@ -16,8 +16,8 @@ class TensorFlowSteps:
     which cannot compile what goes on between them.
     """
 
-    def __init__(self, lesson: Lesson, optimizer: Any, clip_norm: float | None, strategy: Any) -> None:
-        self._lesson, self._optimizer, self._strategy = lesson, optimizer, strategy
+    def __init__(self, task: TrainingTask, optimizer: Any, clip_norm: float | None, strategy: Any) -> None:
+        self._task, self._optimizer, self._strategy = task, optimizer, strategy
         self._devices: int = strategy.num_replicas_in_sync
         scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         # Both look at the gradients before the optimizer sums them up, and must see the sum.
@@ -27,18 +27,18 @@ class TensorFlowSteps:
             inner = optimizer.inner_optimizer if scales else optimizer
             inner.global_clipnorm = clip_norm / self._devices
         if self._devices > 1:
-            for network in (lesson.trainee, *lesson.captioner.networks.values()):
+            for network in (task.training_model, *task.captioner.networks.values()):
                 _normalise_together(network)
-        xla = lesson.compiled and self._devices == 1
+        xla = task.compiled and self._devices == 1
         self._learn = tf.function(lambda *part: self._everywhere(self._learn_here, part), jit_compile=xla)
         self._check = tf.function(lambda *part: self._everywhere(self._check_here, part), jit_compile=xla)
 
-    def learn(self, batch: Whole) -> tuple[Any, Any]:
+    def learn(self, batch: PaddedBatch) -> tuple[Any, Any]:
         """As `Steps`."""
         found: tuple[Any, Any] = self._learn(*self._spread(batch))
         return found
 
-    def check(self, batch: Whole) -> tuple[Any, Any]:
+    def check(self, batch: PaddedBatch) -> tuple[Any, Any]:
         """As `Steps`."""
         found: tuple[Any, Any] = self._check(*self._spread(batch))
         return found
@@ -46,7 +46,7 @@ class TensorFlowSteps:
     def settle(self) -> None:
         """As `Steps`; TensorFlow's variables are always up to date."""
 
-    def _spread(self, batch: Whole) -> Whole:
+    def _spread(self, batch: PaddedBatch) -> PaddedBatch:
         """Each device's rows to it."""
         if self._devices == 1:
             return batch
@@ -60,7 +60,7 @@ class TensorFlowSteps:
             return self._strategy.experimental_distribute_values_from_function(part)
 
         inputs, labels, weights = keras.tree.map_structure(spread, (batch.inputs, batch.labels, batch.weights))
-        return Whole(inputs, labels, weights, batch.share)
+        return PaddedBatch(inputs, labels, weights, batch.share)
 
     def _everywhere(self, work: Any, part: Any) -> tuple[Any, Any]:
         if self._devices == 1:
@@ -70,16 +70,16 @@ class TensorFlowSteps:
         return loss, right
 
     def _learn_here(self, inputs: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
-        variables = self._lesson.trainee.trainable_variables
-        table, rows, vectors = self._lesson.table, None, []
+        variables = self._task.training_model.trainable_variables
+        table, rows, vectors = self._task.table, None, []
         if table is not None:
             rows, *others = inputs
             vectors = [table(rows)]
             inputs = (*vectors, *others)
         with tf.GradientTape() as tape:
             tape.watch(vectors)
-            predicted = self._lesson.trainee(inputs, training=True)
-            loss, right = judged(self._lesson, predicted, labels, weights, share)
+            predicted = self._task.training_model(inputs, training=True)
+            loss, right = judged(self._task, predicted, labels, weights, share)
             scaled = self._optimizer.scale_loss(loss)
         gradients, slopes = tape.gradient(scaled, (variables, vectors))
         if table is not None:
@@ -106,7 +106,7 @@ class TensorFlowSteps:
         table.vectors.value.scatter_sub(tf.IndexedSlices(slopes * scale[:, tf.newaxis], rows))
 
     def _check_here(self, inputs: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
-        return judged(self._lesson, self._lesson.checked(inputs, training=False), labels, weights, share)
+        return judged(self._task, self._task.checked(inputs, training=False), labels, weights, share)
 
 
 def _normalise_together(model: Any) -> None:

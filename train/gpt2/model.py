@@ -1,25 +1,32 @@
 """GPT-2 as a kind of model: what it learns from, how it writes and how it judges."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Train, Training
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import ACCELERATED, keras
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import Dataset, Judged, KindName, Lesson, Prompt
-from memeloom.train.corpus import Captions
-from memeloom.train.gpt2.hub import TINY, TINY_TOKENS, new_network, preset_network
-from memeloom.train.gpt2.network import judging, packed_model, reading
-from memeloom.train.gpt2.rows import Rows, cut_pieces
-from memeloom.train.gpt2.sheet import Gpt2Sheet
+from memeloom.train.contract import CaptionScores, KindName, Prompt, TrainingTask
+from memeloom.train.corpus import Captions, Dataset, shuffled
+from memeloom.train.gpt2.network import (
+    TINY,
+    TINY_TOKENS,
+    empty_cache,
+    judging,
+    new_network,
+    packed_model,
+    preset_network,
+    reading,
+)
+from memeloom.train.gpt2.packing import Rows, cut_pieces
 from memeloom.train.gpt2.tokens import Tokens, learn_tokens
-from memeloom.train.shuffle import shuffled
 
 _NETWORK = "gpt2"
 _CHARACTERS, _VOCABULARY, _MERGES = "vocabulary.json", "tokens.json", "merges.json"
@@ -39,7 +46,7 @@ class Gpt2Captioner:
 
     kind: ClassVar[KindName] = "gpt2"
     unit: ClassVar[str] = "token"
-    looks = False
+    uses_pictures = False
 
     def __init__(self, network: Any, tokens: Tokens, templates: tuple[DatasetTemplate, ...], window: int) -> None:
         self.network, self.tokens, self.templates, self.window = network, tokens, templates, window
@@ -51,7 +58,7 @@ class Gpt2Captioner:
             _VOCABULARY: list(tokens.vocabulary),
             _MERGES: list(tokens.merges),
         }
-        self.closes = (np.arange(len(tokens)) == tokens.close).astype(np.int64)
+        self.boxes_closed = (np.arange(len(tokens)) == tokens.close).astype(np.int64)
         self._read = reading(network.backbone, tokens.writable)
         self._judge = judging(network.backbone, tokens.writable)
 
@@ -60,21 +67,21 @@ class Gpt2Captioner:
         """What stands before the captions of each of `templates`, and last, of any other."""
         return [self._head(template.name) for template in self.templates] + [self._head(None)]
 
-    def fitting(self, start: str) -> str:
+    def normalize(self, start: str) -> str:
         """As `Captioner`; what OCR read is made to look like a caption, see `Tokens.fitting`."""
-        return self.tokens.fitting(start)
+        return self.tokens.normalize(start)
 
-    def open_sheet(self, prompts: Sequence[Prompt]) -> Gpt2Sheet:
+    def start_decoding(self, prompts: Sequence[Prompt]) -> "Gpt2State":
         """As `Captioner`; a template that was never learned goes by its name."""
         heads = [self._head(prompt.template.name) for prompt in prompts]
         starts = [prompt.start for prompt in prompts]
-        return Gpt2Sheet(self.network.backbone, self._read, self.tokens, heads, starts, self.window)
+        return Gpt2State(self.network.backbone, self._read, self.tokens, heads, starts, self.window)
 
     def text(self, tokens: Sequence[int]) -> str:
         """As `Captioner`."""
         return self.tokens.text(tokens)
 
-    def judge(self, captions: Captions, first: int, last: int) -> Judged:
+    def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         """As `Captioner`; a caption longer than the window is judged piece by piece."""
         likelihood = np.zeros(last - first)
         tokens, right = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
@@ -92,7 +99,7 @@ class Gpt2Captioner:
                 np.add.at(likelihood, owner, likely[said].astype(np.float64))
                 np.add.at(tokens, owner, 1)
                 np.add.at(right, owner, chosen[said].astype(np.int64))
-        return Judged(likelihood, tokens, right, captions.lengths_of(slice(first, last)))
+        return CaptionScores(likelihood, tokens, right, captions.lengths_of(slice(first, last)))
 
     def _head(self, name: str | None) -> list[int]:
         return self.tokens.head(name, self.window // 2)
@@ -105,14 +112,14 @@ class Gpt2Kind:
         """As `Kind`."""
         return settings.gpt2
 
-    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:  # noqa: ARG002
+    def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG002
         """As `Kind`: rows of captions, in an order that the seed fixes; only the captions are learned."""
         own = settings.gpt2
         # Dropout draws from generators that Keras seeds with its own.
         keras.utils.set_random_seed(settings.seed)
         if own.preset == TINY:
             names = [template.name for template in dataset.manifest.templates]
-            vocabulary, merges = learn_tokens(chain(names, dataset.learn.texts(dataset.alphabet)), TINY_TOKENS)
+            vocabulary, merges = learn_tokens(chain(names, dataset.train.texts(dataset.alphabet)), TINY_TOKENS)
             network = new_network(len(vocabulary), window=own.sequence_length, dropout=own.dropout)
         else:
             network, vocabulary, merges = preset_network(own.preset, window=own.sequence_length, dropout=own.dropout)
@@ -125,17 +132,17 @@ class Gpt2Kind:
             )
             return Rows(pieces, own.sequence_length, settings.seed)
 
-        learn, check = rows(dataset.learn, _NAMELESS), rows(dataset.check, None)
-        trainee = packed_model(network.backbone, tokens.writable, own.sequence_length)
+        learn, check = rows(dataset.train, _NAMELESS), rows(dataset.validation, None)
+        training_model = packed_model(network.backbone, tokens.writable, own.sequence_length)
 
         def batch(step: int) -> Any:
             places = np.arange(step * own.batch, (step + 1) * own.batch, dtype=np.int64)
             return learn.batch(shuffled(places, len(learn), settings.seed))
 
-        return Lesson(
+        return TrainingTask(
             captioner=captioner,
-            trainee=trainee,
-            checked=trainee,
+            training_model=training_model,
+            checked=training_model,
             batch=batch,
             check=lambda step: check.batch(np.arange(step * own.batch, (step + 1) * own.batch, dtype=np.int64)),
             checks=min(settings.validation_batches, -(-len(check) // own.batch)),
@@ -166,3 +173,110 @@ def _optimizer(learning_rate: Any) -> Any:
 
 
 KIND = Gpt2Kind()
+
+
+# Widths and columns come in few sizes, because the network is compiled for each.
+_WIDTHS = 16
+_LEAST_COLUMNS = 64
+_COLUMNS_TO_COME = 32
+
+
+class Gpt2State:
+    """Rows that end at the same column; before the shorter ones stands padding.
+
+    A row that has grown longer than the window loses the oldest part of its text, never its prompt.
+
+    read: as `train.gpt2.network.reading` makes it, of `body`. heads: tokens before the first box of each row.
+    starts: the text that each row begins with. window: how many tokens a row may have.
+    """
+
+    def __init__(
+        self,
+        body: Any,
+        read: Callable[..., Any],
+        tokens: Tokens,
+        heads: Sequence[Sequence[int]],
+        starts: Sequence[str],
+        window: int,
+    ) -> None:
+        self._body, self._read, self._tokens, self._window = body, read, tokens, window
+        self._heads = list(heads)
+        begun = [tokens.begun(start) for start in starts]
+        self._texts = [list(text) for text, _ in begun]
+        self._boxes = np.array([box for _, box in begun], np.int64)
+        # Where the rows stand: columns that are read, and of these those before each row that are padding.
+        self._at = 0
+        self._padding: NDArray[np.int32]
+        self._unread: NDArray[np.int32]
+        self._cache: tuple[Any, ...]
+        self._scores: NDArray[np.float32] | None = None
+        self._lay_out()
+
+    def log_probs(self) -> NDArray[np.float32]:
+        """As `DecodingState`; what the model may not say has about -1e9."""
+        if self._scores is None:
+            if self._at + self._unread.shape[1] - self._padding.min() > self._window:
+                self._lay_out()
+            self._scores = self._read_on()
+        return self._scores
+
+    def append(self, tokens: NDArray[np.int64]) -> None:
+        """As `DecodingState`; behind a box that is closed the next marker is read."""
+        self.log_probs()
+        closed = tokens == self._tokens.close
+        self._boxes = self._boxes + closed
+        self._unread = np.where(closed, self._tokens.marker(self._boxes), tokens).astype(np.int32)[:, np.newaxis]
+        self._scores = None
+        for text, token in zip(self._texts, self._unread[:, 0].tolist(), strict=True):
+            text.append(token)
+
+    def select(self, rows: NDArray[np.int64]) -> None:
+        """As `DecodingState`."""
+        if len(rows) == len(self._texts) and (rows == np.arange(len(rows))).all():
+            return
+        self._heads = [self._heads[row] for row in rows]
+        self._texts = [self._texts[row].copy() for row in rows]
+        self._boxes, self._padding, self._unread = self._boxes[rows], self._padding[rows], self._unread[rows]
+        self._scores = None if self._scores is None else self._scores[rows]
+        held = rows[_padded(len(rows))].astype(np.int32)
+        self._cache = tuple(keras.ops.take(layer, held, axis=0) for layer in self._cache)
+
+    def _lay_out(self) -> None:
+        """Have everything read anew, from the first column on."""
+        for row, (head, text) in enumerate(zip(self._heads, self._texts, strict=True)):
+            room = self._window - len(head)
+            if len(text) > room:
+                self._texts[row] = text[-(room // 2) :]
+        lines = [[*head, *text] for head, text in zip(self._heads, self._texts, strict=True)]
+        width = -(-max(map(len, lines)) // _WIDTHS) * _WIDTHS
+        self._unread = np.zeros((len(lines), width), np.int32)
+        for row, line in enumerate(lines):
+            self._unread[row, width - len(line) :] = line
+        self._padding = np.array([width - len(line) for line in lines], np.int32)
+        self._at = 0
+        self._cache = empty_cache(self._body, len(_padded(len(lines))), _columns(width))
+        self._scores = None
+
+    def _read_on(self) -> NDArray[np.float32]:
+        """Read what is unread; log-probabilities of what comes then, (rows, tokens)."""
+        ends = self._at + self._unread.shape[1]
+        columns = self._cache[0].shape[2]
+        if ends > columns:
+            more = [(0, 0), (0, 0), (0, columns), (0, 0), (0, 0)]
+            self._cache = tuple(keras.ops.pad(layer, more) for layer in self._cache)
+        rows = _padded(len(self._texts))
+        scores, self._cache = self._read(
+            self._unread[rows], self._padding[rows], np.array(self._at, np.int32), self._cache
+        )
+        self._at = ends
+        found: NDArray[np.float32] = np.asarray(scores)[: len(self._texts)]
+        return found
+
+
+def _padded(rows: int) -> NDArray[np.int64]:
+    """The rows, the last one repeated up to a power of two."""
+    return np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
+
+
+def _columns(width: int) -> int:
+    return max(_LEAST_COLUMNS, 1 << (width + _COLUMNS_TO_COME - 1).bit_length())

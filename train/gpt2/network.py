@@ -6,12 +6,15 @@ its own. `body` is the network without its head, a `GPT2Backbone`.
 """
 
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.train.backend import ACCELERATED, compiled, keras
+from memeloom.configs.errors import MemeloomError
+from memeloom.train.backend import ACCELERATED, compiled, keras, muted
 
 # XLA is left out on a CPU (`xla=ACCELERATED`): it took 13 s to compile one step of 124 million parameters, which then
 # was no faster than TensorFlow's own kernels.
@@ -51,13 +54,13 @@ class _Packed(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
 def judging(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
     """A compiled function of inputs and labels: log-likelihood of each label, and whether it is the first choice."""
 
-    def judge(inputs: Any, labels: Any) -> Any:
+    def score(inputs: Any, labels: Any) -> Any:
         ops = keras.ops
         scores = ops.log_softmax(packed_logits(body, writable, inputs), axis=-1)
         likelihood = ops.squeeze(ops.take_along_axis(scores, labels[..., None], axis=-1), -1)
         return likelihood, ops.cast(ops.argmax(scores, axis=-1), "int32") == labels
 
-    return compiled(judge, variables=body.variables, xla=ACCELERATED)
+    return compiled(score, variables=body.variables, xla=ACCELERATED)
 
 
 def reading(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
@@ -101,3 +104,66 @@ def _embedded(body: Any, tokens: Any, positions: Any) -> Any:
 def _logits(body: Any, writable: NDArray[np.bool_], x: Any) -> Any:
     logits = keras.ops.cast(body.token_embedding(x, reverse=True), "float32")
     return keras.ops.where(writable, logits, _NEVER)
+
+
+TINY = "tiny"
+TINY_TOKENS = 2000
+
+
+def _imported() -> Any:
+    try:
+        # It imports TensorFlow, even where the backend is another.
+        with muted():
+            return import_module("keras_hub")
+    except ImportError as error:
+        raise MemeloomError(f'the model gpt2 needs KerasHub ({error}): pip install "memeloom[hub]"') from error
+
+
+# Where the model is loaded from a file, Keras must know KerasHub's classes.
+_HUB = _imported()
+
+
+def new_network(tokens: int, *, window: int, dropout: float) -> Any:
+    """A GPT-2 of half a million parameters, with random weights from Keras's global seed."""
+    backbone = _HUB.models.GPT2Backbone(
+        vocabulary_size=tokens,
+        num_layers=2,
+        num_heads=4,
+        hidden_dim=128,
+        intermediate_dim=512,
+        dropout=dropout,
+        max_sequence_length=window,
+    )
+    return _HUB.models.GPT2CausalLM(backbone)
+
+
+def preset_network(preset: str, *, window: int, dropout: float) -> tuple[Any, list[str], list[str]]:
+    """The GPT-2 called `preset`, which KerasHub downloads, or in the folder `preset`; its vocabulary and merges.
+
+    Raises:
+        MemeloomError: there is none, it cannot be downloaded or read, or it reads fewer tokens than `window`.
+    """
+    try:
+        backbone = _HUB.models.GPT2Backbone.from_preset(preset, dropout=dropout)
+        tokenizer = _HUB.models.GPT2Tokenizer.from_preset(preset)
+    except Exception as error:
+        # Downloads, files and formats fail in a dozen ways, each with an exception of its own.
+        raise MemeloomError(
+            f"train.gpt2.preset {preset!r} cannot be loaded ({_reason(error, preset)}); name a GPT-2 that KerasHub can "
+            f"download from here, a folder that holds one, or {TINY}"
+        ) from error
+    most = backbone.max_sequence_length
+    if window > most:
+        raise MemeloomError(f"train.gpt2.sequence_length is {window}, but {preset!r} reads at most {most} tokens")
+    vocabulary = sorted(tokenizer.vocabulary, key=tokenizer.vocabulary.__getitem__)
+    merges = [merge for merge in tokenizer.merges if not merge.startswith("#version")]
+    if len(vocabulary) != backbone.vocabulary_size:
+        raise MemeloomError(f"train.gpt2.preset {preset!r}: its vocabulary is not the one of its weights")
+    return _HUB.models.GPT2CausalLM(backbone), vocabulary, merges
+
+
+def _reason(error: Exception, preset: str) -> str:
+    """Why a preset cannot be loaded, in a few words."""
+    if isinstance(error, OSError) and not Path(preset).exists():
+        return f"the download failed: {type(error).__name__}"
+    return (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")

@@ -121,7 +121,7 @@ class Tokens:
                 parts[-1].extend(self._bytes[character] for character in self.vocabulary[token])
         return self.separator.join(part.decode(errors="ignore") for part in parts)
 
-    def fitting(self, start: str) -> str:
+    def normalize(self, start: str) -> str:
         """A text read by OCR or typed by hand as captions are written.
 
         Typographic signs become plain ones, letters lower case if no others were learned, any white space one space,
@@ -131,7 +131,7 @@ class Tokens:
 
     def _plain(self, text: str) -> str:
         typed = unicodedata.normalize("NFKC", text).translate(_TYPED).replace(self.separator, " ")
-        folded = " ".join(self.alphabet.fitting(typed).split())
+        folded = " ".join(self.alphabet.normalize(typed).split())
         return " ".join(self.alphabet.decode(self.alphabet.encode(folded).tolist()).split())
 
     def _bpe(self, number: dict[str, int]) -> Any:

@@ -1,24 +1,25 @@
 """The pictures of a dataset as vectors: one for each that is different, however many captions it has."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
-from memeloom.dataset.manifest import Manifest, read_manifest
+from memeloom.dataset.manifest import DatasetTemplate, Manifest, read_manifest
 from memeloom.dataset.pixels import rgb_pixels, squared
 from memeloom.dataset.schema import DatasetRecord, Split
 from memeloom.dataset.verify import records_of
-from memeloom.train.contract import Dataset
+from memeloom.train.contract import Prompt
+from memeloom.train.corpus import Dataset
+from memeloom.train.pictures.cache import VectorCache
 from memeloom.train.pictures.encoder import Encoder
-from memeloom.train.pictures.shelf import Shelf
 
 # Pictures that are in memory at once, and whose vectors go into one file: what a kill loses.
 _TOGETHER = 256
@@ -60,15 +61,15 @@ def picture_vectors(dataset: Dataset, encoder: Encoder, folder: Path, progress: 
     splits: list[Split] = ["train", "validation"]
     if manifest.images == "template":
         splits.append("test")
-    shelf = Shelf(folder, encoder.identity, encoder.size)
-    gathering = _Gathering(dataset.folder, manifest, encoder, shelf)
+    cache = VectorCache(folder, encoder.identity, encoder.size)
+    gathering = _Gathering(dataset.folder, manifest, encoder, cache)
     progress.start("pictures", sum(manifest.splits[split] for split in splits), "captions")
     rows = {split: gathering.split(split, progress) for split in splits}
     gathering.encode_waiting(progress)
     if read_manifest(dataset.folder) != manifest:
         raise MemeloomError(f"{dataset.folder}: another dataset was written there while it was read; train again")
     progress.finish()
-    vectors = shelf.take(list(gathering.rows))
+    vectors = cache.take(list(gathering.rows))
     # A held-out meme's own picture is nothing that its template is known by.
     known = [rows[split] for split in splits if split != "validation" or manifest.images == "template"]
     templates = _means(vectors, known, len(manifest.templates))
@@ -83,11 +84,11 @@ class _Rows(NamedTuple):
 
 
 class _Gathering:
-    """Sees to it that the vectors of pictures are on the shelf. rows: a number for each different picture."""
+    """Sees to it that the vectors of pictures are on the cache. rows: a number for each different picture."""
 
-    def __init__(self, folder: Path, manifest: Manifest, encoder: Encoder, shelf: Shelf) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, encoder: Encoder, cache: VectorCache) -> None:
         self.rows: dict[str, int] = {}
-        self._folder, self._manifest, self._encoder, self._shelf = folder, manifest, encoder, shelf
+        self._folder, self._manifest, self._encoder, self._shelf = folder, manifest, encoder, cache
         self._templates = {template.id: row for row, template in enumerate(manifest.templates)}
         self._waiting: dict[str, DatasetRecord] = {}
 
@@ -107,7 +108,7 @@ class _Gathering:
         return _Rows(np.array(templates, np.int32), np.array(pictures, np.int32))
 
     def encode_waiting(self, progress: Progress) -> None:
-        """Put the vectors of the pictures that wait on the shelf."""
+        """Put the vectors of the pictures that wait on the cache."""
         if not self._waiting:
             return
         with ThreadPoolExecutor(_DECODERS) as decoders:
@@ -141,3 +142,48 @@ def _means(vectors: NDArray[np.float16], rows: Iterable[_Rows], templates: int) 
     means: NDArray[np.float32] = sums / np.maximum(counts, 1).astype(np.float32)[:, None]
     means[counts == 0] = means[counts > 0].mean(axis=0)
     return means
+
+
+# A number that hardly differs between pictures would be noise once it is scaled.
+_LEAST_SPREAD = 0.1
+
+
+class TemplatePictures:
+    """The vectors of templates, and of whatever picture is shown.
+
+    vectors: of the pictures of `templates`, float32 (templates, size).
+
+    Raises:
+        ValueError: they do not fit together.
+    """
+
+    def __init__(self, encoder: Encoder, templates: Sequence[DatasetTemplate], vectors: NDArray[np.float32]) -> None:
+        if vectors.shape != (len(templates), encoder.size):
+            raise ValueError("its parts do not fit together")
+        self.encoder, self.vectors = encoder, vectors
+        self._rows = {template.id: row for row, template in enumerate(templates)}
+
+    def of_templates(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Of templates by row, (rows, size); a row that there is none of is the mean of all."""
+        known = (rows >= 0) & (rows < len(self.vectors))
+        found: NDArray[np.float32] = self.vectors[np.where(known, rows, 0)]
+        found[~known] = self.vectors.mean(axis=0)
+        return found
+
+    def of_prompts(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
+        """Of each prompt's picture, (prompts, size); where there is none, of its template."""
+        vectors = self.of_templates(np.array([self._rows.get(prompt.template.id, -1) for prompt in prompts]))
+        seen = {id(prompt.picture): prompt.picture for prompt in prompts if prompt.picture is not None}
+        known = dict(zip(seen, self.encoder.vectors(list(seen.values())), strict=True)) if seen else {}
+        for row, prompt in enumerate(prompts):
+            if prompt.picture is not None:
+                vectors[row] = known[id(prompt.picture)]
+        return vectors
+
+
+def statistics(vectors: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and variance by which the numbers of `vectors`, (pictures, size), are scaled; both (size,)."""
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    variance = vectors.astype(np.float32).var(axis=0, dtype=np.float64)
+    typical = float(variance.mean()) or 1.0
+    return mean.astype(np.float32), np.maximum(variance, typical * _LEAST_SPREAD**2).astype(np.float32)

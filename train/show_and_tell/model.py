@@ -1,10 +1,10 @@
 """Show and Tell as a kind of model: what it learns from, how it writes and how it judges."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,12 @@ from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.dataset.vocabulary import read_words
 from memeloom.train.backend import ACCELERATED, compiled, keras
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import ALL_BOXES, Dataset, Judged, KindName, Lesson, Prompt
-from memeloom.train.corpus import Captions
+from memeloom.train.contract import ALL_BOXES, CaptionScores, KindName, Prompt, TrainingTask
+from memeloom.train.corpus import Captions, Dataset
 from memeloom.train.pictures.encoder import Encoder, open_encoder
-from memeloom.train.pictures.gallery import Gallery
-from memeloom.train.pictures.vectors import picture_vectors
-from memeloom.train.show_and_tell.lesson import Rows
-from memeloom.train.show_and_tell.network import build_decoder, fit_statistics
-from memeloom.train.show_and_tell.sheet import PictureSheet, open_turns
-from memeloom.train.show_and_tell.texts import Texts
+from memeloom.train.pictures.vectors import TemplatePictures, picture_vectors
+from memeloom.train.show_and_tell.batches import Rows, Texts
+from memeloom.train.show_and_tell.network import build_decoder, fit_statistics, open_step
 from memeloom.train.show_and_tell.words import UNKNOWN, Words, spacing_nats, unusual_spaces
 
 _ENCODER, _DECODER = "encoder", "decoder"
@@ -42,11 +39,11 @@ class ShowAndTellCaptioner:
 
     kind: ClassVar[KindName] = "show-and-tell"
     unit: ClassVar[str] = "word"
-    looks = True
+    uses_pictures = True
 
     def __init__(
         self,
-        gallery: Gallery,
+        gallery: TemplatePictures,
         decoder: Any,
         words: Words,
         alphabet: Alphabet,
@@ -62,27 +59,27 @@ class ShowAndTellCaptioner:
         self.files: Mapping[str, Any] = {
             _WORDS: list(words.words), _CHARACTERS: list(alphabet.characters), _PICTURES: gallery.vectors,
         }  # fmt: skip
-        self.closes = np.array([ALL_BOXES, 0, *(word == words.separator for word in words.words)], np.int64)
-        self._turns = open_turns(decoder)
+        self.boxes_closed = np.array([ALL_BOXES, 0, *(word == words.separator for word in words.words)], np.int64)
+        self._turns = decoder_steps(decoder)
         self._judge = compiled(self._judged, variables=decoder.variables)
 
-    def fitting(self, start: str) -> str:
+    def normalize(self, start: str) -> str:
         """As `Captioner`; the space behind the last word is the next word's."""
-        return self.alphabet.fitting(start).rstrip()
+        return self.alphabet.normalize(start).rstrip()
 
-    def open_sheet(self, prompts: Sequence[Prompt]) -> PictureSheet:
+    def start_decoding(self, prompts: Sequence[Prompt]) -> "PictureState":
         """As `Captioner`; a start text is read as whole words.
 
         Without a picture a template that it never learned is taken for the mean of those that it did.
         """
         begun = [self.words.encode(prompt.start) for prompt in prompts]
-        return PictureSheet(self._turns, self.gallery.of_prompts(prompts), self.words.start, begun)
+        return PictureState(self._turns, self.gallery.of_prompts(prompts), self.words.start, begun)
 
     def text(self, tokens: Sequence[int]) -> str:
         """As `Captioner`; begins with a space if a word does, so that it may stand behind a start text."""
         return self.words.decode(tokens)
 
-    def judge(self, captions: Captions, first: int, last: int) -> Judged:
+    def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         """As `Captioner`, of captions for the pictures of their templates.
 
         So that bits per character can be compared with those of models that write characters, it counts what words do
@@ -102,7 +99,7 @@ class ShowAndTellCaptioner:
             likelihood[at : at + count] = np.asarray(chances)[:count]
             right[at : at + count] = np.asarray(hits)[:count]
         likelihood -= [self._unsaid(text) for text in texts]
-        return Judged(likelihood, encoded.lengths, right, captions.lengths_of(slice(first, last)))
+        return CaptionScores(likelihood, encoded.lengths, right, captions.lengths_of(slice(first, last)))
 
     def _judged(self, vectors: Any, read: Any, following: Any, there: Any) -> tuple[Any, Any]:
         """Log-probability of each row's words, and how many of them were the first choice; both (rows,)."""
@@ -127,7 +124,7 @@ class ShowAndTellKind:
         """As `Kind`."""
         return settings.show_and_tell
 
-    def lesson(self, settings: Train, dataset: Dataset, progress: Progress) -> Lesson:
+    def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
         """As `Kind`: whole captions. The vectors of pictures that were never seen are computed first."""
         own = settings.show_and_tell
         encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
@@ -143,21 +140,21 @@ class ShowAndTellKind:
         )
         fit_statistics(decoder.network, pictures.vectors)
         templates = dataset.manifest.templates
-        gallery, odd = Gallery(encoder, templates, pictures.templates), _odd_spaces(dataset, words.separator)
+        gallery, odd = TemplatePictures(encoder, templates, pictures.templates), _odd_spaces(dataset, words.separator)
         captioner = ShowAndTellCaptioner(gallery, decoder.network, words, dataset.alphabet, templates, odd)
 
         def rows(captions: Captions, rows: NDArray[np.int32]) -> Rows:
             texts = Texts.of(captions.texts(dataset.alphabet), words)
             return Rows(texts, pictures.vectors, rows, words.start, own.batch, own.longest, settings.seed)
 
-        learn, check = rows(dataset.learn, pictures.learn), rows(dataset.check, pictures.check)
-        return Lesson(
+        learn, check = rows(dataset.train, pictures.learn), rows(dataset.validation, pictures.check)
+        return TrainingTask(
             captioner=captioner,
-            trainee=decoder.trainee,
-            checked=decoder.trainee,
+            training_model=decoder.training_model,
+            checked=decoder.training_model,
             batch=lambda step: learn.batch(step, own.noise),
             check=check.one_pass,
-            checks=min(settings.validation_batches, -(-len(dataset.check) // own.batch)),
+            checks=min(settings.validation_batches, -(-len(dataset.validation) // own.batch)),
             unit="captions",
             units=own.batch,
             logits=True,
@@ -174,7 +171,7 @@ class ShowAndTellKind:
     ) -> ShowAndTellCaptioner:
         """As `Kind`."""
         return ShowAndTellCaptioner(
-            Gallery(Encoder(networks[_ENCODER]), templates, files[_PICTURES]),
+            TemplatePictures(Encoder(networks[_ENCODER]), templates, files[_PICTURES]),
             networks[_DECODER],
             Words(tuple(files[_WORDS]), settings["separator"]),
             Alphabet(tuple(files[_CHARACTERS])),
@@ -188,16 +185,92 @@ def _words(own: ShowAndTell, dataset: Dataset) -> Words:
     counted = read_words(dataset.folder)
     if counted:
         return Words.of(counted, own.max_words, dataset.manifest.separator)
-    return Words.of_texts(dataset.learn.texts(dataset.alphabet), own.max_words, dataset.manifest.separator)
+    return Words.of_texts(dataset.train.texts(dataset.alphabet), own.max_words, dataset.manifest.separator)
 
 
 def _odd_spaces(dataset: Dataset, separator: str) -> float:
     """Share of the places between words, in the first captions, that are not spaced as is usual; never 0 or 1."""
     unusual = places = 0
-    for text in islice(dataset.learn.texts(dataset.alphabet), _ASKED_FOR_SPACES):
+    for text in islice(dataset.train.texts(dataset.alphabet), _ASKED_FOR_SPACES):
         found, among = unusual_spaces(text, separator)
         unusual, places = unusual + found, places + among
     return (unusual + 1) / (places + 2)
 
 
 KIND = ShowAndTellKind()
+
+
+# Up to so many rows every number of them has a step of its own, which is compiled when it is needed first.
+_FEW = 8
+
+
+class DecoderSteps(NamedTuple):
+    """The decoder, compiled. show: vectors to what is seen of them. step: to logits and the new state."""
+
+    show: Callable[[NDArray[np.float32]], Any]
+    step: Callable[..., Any]
+    units: int
+
+
+def decoder_steps(network: Any) -> DecoderSteps:
+    """The turns of a decoder."""
+    show, step = (compiled(each, variables=network.variables) for each in open_step(network))
+    return DecoderSteps(show, step, network.get_layer("memory").units)
+
+
+class PictureState:
+    """See `train.contract.DecodingState`. The state of the decoder is all that a caption is to it."""
+
+    def __init__(
+        self, turns: DecoderSteps, vectors: NDArray[np.float32], start: int, begun: Sequence[Sequence[int]]
+    ) -> None:
+        """`vectors` (rows, size) of the pictures; `begun`: the words that each caption has already."""
+        self._turns = turns
+        self._shown = _of_rows(turns.show, vectors)
+        self._state = np.zeros((len(vectors), turns.units), np.float32)
+        self._scores = np.zeros((len(vectors), 0), np.float32)
+        rows = np.arange(len(vectors))
+        self._turn(rows, np.full(len(rows), start))
+        for place in range(max(map(len, begun))):
+            longer = [row for row, words in enumerate(begun) if place < len(words)]
+            self._turn(np.array(longer), np.array([begun[row][place] for row in longer]))
+
+    def log_probs(self) -> NDArray[np.float32]:
+        """As `DecodingState`."""
+        return self._scores
+
+    def append(self, tokens: NDArray[np.int64]) -> None:
+        """As `DecodingState`."""
+        self._turn(np.arange(len(tokens)), tokens)
+
+    def select(self, rows: NDArray[np.int64]) -> None:
+        """As `DecodingState`."""
+        self._shown, self._state, self._scores = self._shown[rows], self._state[rows], self._scores[rows]
+
+    def _turn(self, rows: NDArray[np.int64], words: NDArray[np.int64]) -> None:
+        """Let these rows read a word each."""
+        logits, state = _of_rows(self._turns.step, self._shown[rows], words.astype(np.int32), self._state[rows])
+        scores = _log_probabilities(logits)
+        if len(rows) == len(self._state):
+            self._scores, self._state = scores, state
+        else:
+            self._scores[rows], self._state[rows] = scores, state
+
+
+def _log_probabilities(logits: NDArray[Any]) -> NDArray[np.float32]:
+    """Of the words that may be written; NumPy has them sooner than what the backends compile."""
+    scores = logits.astype(np.float32)
+    scores[:, UNKNOWN] = -np.inf
+    scores -= scores.max(axis=1, keepdims=True)
+    scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    return scores
+
+
+def _of_rows(function: Callable[..., Any], *arrays: NDArray[Any]) -> Any:
+    """`function` of arrays with equally many rows, filled up so that it is compiled for a few numbers of rows only."""
+    rows = len(arrays[0])
+    size = rows if rows <= _FEW else 1 << (rows - 1).bit_length()
+    filled = np.minimum(np.arange(size), rows - 1)
+    found = function(*[array[filled] for array in arrays] if size > rows else arrays)
+    # Cut as arrays: TensorFlow takes as long to cut its own as a turn takes.
+    return keras.tree.map_structure(lambda each: np.array(keras.ops.convert_to_numpy(each)[:rows]), found)

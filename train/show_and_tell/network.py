@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from memeloom.train.backend import keras
-from memeloom.train.pictures.gallery import statistics
+from memeloom.train.pictures.vectors import statistics
 
 
 class Decoder(NamedTuple):
@@ -17,11 +17,11 @@ class Decoder(NamedTuple):
 
     network: float32 vectors (n, size), int32 words (n, length) and float32 state (n, units), nought at the beginning;
         to logits of the words that come next, float32 (n, length, words), and the state then, (n, units).
-    trainee: the same without state: (vectors, words) to logits.
+    training_model: the same without state: (vectors, words) to logits.
     """
 
     network: Any
-    trainee: Any
+    training_model: Any
 
 
 def build_decoder(words: int, *, size: int, embedding: int, units: int, dropout: float, seed: int) -> Decoder:
@@ -59,8 +59,8 @@ def build_decoder(words: int, *, size: int, embedding: int, units: int, dropout:
     tell = layers.Dense(words, dtype="float32", kernel_initializer=glorot(), name="next_word")
     told, last = memory(joined, initial_state=state)
     network = keras.Model([vectors, numbers, state], [tell(forget(told)), last], name="decoder")
-    trainee = keras.Model([vectors, numbers], tell(forget(memory(joined)[0])), name="trainee")
-    return Decoder(network, trainee)
+    training_model = keras.Model([vectors, numbers], tell(forget(memory(joined)[0])), name="training_model")
+    return Decoder(network, training_model)
 
 
 def fit_statistics(network: Any, vectors: NDArray[Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from memeloom.dataset.schema import Split
 from memeloom.train.evaluation.likelihood import Likelihood
-from memeloom.train.evaluation.sweep import SheafFigures
+from memeloom.train.evaluation.sweep import CaptionSetMetrics
 
 _VERSION = 1
 _PERPLEXITIES = ("perplexity_per_token", "perplexity_per_character")
@@ -34,7 +34,7 @@ class Trained:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFindings:
+class ModelResult:
     """What was found about a model.
 
     name: the one of its folder. unit: what its tokens are. sweep: figures of what it writes, by temperature.
@@ -47,11 +47,11 @@ class ModelFindings:
     parameters: int
     trained: Trained
     likelihood: Likelihood
-    sweep: Mapping[float, SheafFigures]
+    sweep: Mapping[float, CaptionSetMetrics]
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class Results:
     """What was found about all models.
 
     digest: of the dataset. templates: that the captions stand on. real: figures of held-out captions, through the
@@ -66,8 +66,8 @@ class Findings:
     templates: int
     seed: int
     commit: str
-    real: SheafFigures | None
-    models: tuple[ModelFindings, ...]
+    real: CaptionSetMetrics | None
+    models: tuple[ModelResult, ...]
 
     def as_json(self) -> dict[str, Any]:
         """For `metrics.json`.

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.train.contract import Lesson
+from memeloom.train.contract import TrainingTask
+from memeloom.train.fitting.batches import Feed, whole
 from memeloom.train.fitting.devices import Devices, Steps
-from memeloom.train.fitting.feed import Feed
-from memeloom.train.fitting.whole import whole
 
 # Steps that are sent to the device before the result of the first of them is looked at.
 _IN_FLIGHT = 4
@@ -19,7 +18,7 @@ _IN_FLIGHT = 4
 _OVERFLOWS = 16
 
 
-class NotANumber(Exception):
+class NonFinite(Exception):
     """Something that should be one is not. step: after which, the first is 1. what: such as the loss."""
 
     def __init__(self, step: int, what: str = "the loss") -> None:
@@ -27,7 +26,7 @@ class NotANumber(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class EpochResult:
     """What a stretch of steps gave: mean loss and accuracy before each step, and where the time went.
 
     seconds: in all. first_seconds: of the first step, in which everything is compiled if it is the first of a run.
@@ -54,8 +53,8 @@ class _Flying(NamedTuple):
     right: Any
 
 
-class Learner:
-    """Takes batches from a feed through the steps of a lesson.
+class TrainingLoop:
+    """Takes batches from a feed through the steps of a task.
 
     advance: called when a step is done; the first one says so only when everything is compiled.
     may_overflow: whether a few losses in a row may be no numbers.
@@ -68,11 +67,11 @@ class Learner:
         self._most_overflows = _OVERFLOWS if may_overflow else 0
         self._overflows = 0
 
-    def learn(self, steps: range) -> Learned:
+    def run(self, steps: range) -> EpochResult:
         """Learn from the next batches of the feed, which are those of `steps`.
 
         Raises:
-            NotANumber: a loss is not a number.
+            NonFinite: a loss is not a number.
         """
         began, waited = time.perf_counter(), self._feed.waited
         first_seconds = 0.0
@@ -106,7 +105,7 @@ class Learner:
         while flying:
             land()
         self._steps.settle()
-        return Learned(
+        return EpochResult(
             loss=math.fsum(losses) / max(len(losses), 1),
             accuracy=math.fsum(rights) / max(len(rights), 1),
             steps=len(steps),
@@ -121,16 +120,16 @@ class Learner:
             return True
         self._overflows += 1
         if self._overflows > self._most_overflows:
-            raise NotANumber(step)
+            raise NonFinite(step)
         return False
 
 
-def validate(lesson: Lesson, steps: Steps, devices: Devices) -> tuple[float, float]:
-    """Mean loss and accuracy over all batches of `lesson.check`, every label by its weight."""
+def validate(task: TrainingTask, steps: Steps, devices: Devices) -> tuple[float, float]:
+    """Mean loss and accuracy over all batches of `task.check`, every label by its weight."""
     loss = right = weight = 0.0
     rows = 0
-    for number in range(lesson.checks):
-        batch = whole(lesson.check(number), rows, devices.count)
+    for number in range(task.checks):
+        batch = whole(task.check(number), rows, devices.count)
         rows = rows or len(batch.labels)
         part_loss, part_right = steps.check(batch)
         loss += float(part_loss) * batch.weight

@@ -1,6 +1,6 @@
 """Vectors on disk, by the picture's key and the encoder that made them.
 
-A shelf is the folder FOLDER/IDENTITY of an encoder. Its files are added and never changed, each with the vectors of up
+A cache is the folder FOLDER/IDENTITY of an encoder. Its files are added and never changed, each with the vectors of up
 to a few hundred pictures: NumPy's ``.npz`` of `keys` and `vectors`, whose parts have checksums.
 """
 
@@ -24,10 +24,10 @@ _BROKEN = (ValueError, KeyError, EOFError, zipfile.BadZipFile)
 _UNREADABLE = (OSError, RuntimeError, SyntaxError, TypeError, tokenize.TokenError)
 
 
-class Shelf:
+class VectorCache:
     """The vectors of one encoder. size: numbers of each vector.
 
-    A file that is damaged is removed when the shelf is opened. Its pictures, and those of a file that cannot be read
+    A file that is damaged is removed when the cache is opened. Its pictures, and those of a file that cannot be read
     for another reason and stays, are as if they had never been there.
     """
 
@@ -58,7 +58,7 @@ class Shelf:
         self._place(path, keys)
 
     def take(self, keys: Sequence[str]) -> NDArray[np.float16]:
-        """The vectors of `keys`, which all are there, (keys, size). One file of the shelf in memory at a time."""
+        """The vectors of `keys`, which all are there, (keys, size). One file of the cache in memory at a time."""
         found = np.zeros((len(keys), self._size), np.float16)
         wanted: dict[Path, list[tuple[int, int]]] = defaultdict(list)
         for row, key in enumerate(keys):

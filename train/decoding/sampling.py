@@ -1,10 +1,13 @@
 """How the next token is drawn from the probabilities of all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.decoding.draft import TRIES, Draft, WordFilter, WrittenCaption, rows_to_keep
 
 # Log-probabilities (rows, tokens) to a token a row (rows,). One of -inf is never chosen while there is another.
 Chooser: TypeAlias = Callable[[NDArray[np.float32], np.random.Generator], NDArray[np.int64]]
@@ -86,3 +89,78 @@ def _drawn(weights: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]
     at = np.minimum(at, np.nextafter(reached[:, -1:], 0))
     chosen: NDArray[np.int64] = np.argmax(reached > at, axis=1)
     return chosen
+
+
+# Rows of one state.
+MOST_ROWS = 256
+
+
+def write_captions(
+    model: Captioner,
+    prompts: Sequence[Prompt],
+    choose: Chooser,
+    *,
+    max_characters: int,
+    rng: np.random.Generator,
+    word_filter: WordFilter | None = None,
+) -> list[WrittenCaption]:
+    """One caption for each of `prompts`, which may repeat.
+
+    A caption ends when all boxes of its template are closed, or at `max_characters` (separators counted); what is
+    open then is closed there, and the boxes left are empty. A token that the filter refuses is chosen anew without it;
+    a caption that cannot go on so comes out empty.
+    """
+    done: list[WrittenCaption] = []
+    for first in range(0, len(prompts), MOST_ROWS):
+        drafts = [Draft.begun(model, prompt, max_characters) for prompt in prompts[first : first + MOST_ROWS]]
+        _write_sheet(model, drafts, choose, rng, word_filter)
+        done += [draft.written() for draft in drafts]
+    return done
+
+
+def _write_sheet(
+    model: Captioner, drafts: list[Draft], choose: Chooser, rng: np.random.Generator, word_filter: WordFilter | None
+) -> None:
+    """Go on with all `drafts`, in place, until they are done."""
+    state = model.start_decoding([draft.prompt for draft in drafts])
+    # The draft that stands in each row of the state.
+    at = np.arange(len(drafts))
+    going = np.array([not draft.done for draft in drafts])
+    while going.any():
+        scores = state.log_probs()
+        tokens = choose(scores, rng)
+        for row in np.flatnonzero(going):
+            drafts[at[row]], tokens[row] = _longer(
+                drafts[at[row]], scores[row], int(tokens[row]), choose, rng, word_filter
+            )
+        going = np.array([not drafts[number].done for number in at])
+        if not going.any():
+            break
+        if (kept := rows_to_keep(going)) is not None:
+            state.select(kept)
+            at, going, tokens = at[kept], going[kept], tokens[kept]
+        state.append(tokens)
+
+
+def _longer(
+    draft: Draft,
+    scores: NDArray[np.float32],
+    token: int,
+    choose: Chooser,
+    rng: np.random.Generator,
+    word_filter: WordFilter | None,
+) -> tuple[Draft, int]:
+    """`draft` with `token`, or another if that is refused, and which it was; abandoned if too many are.
+
+    scores: log-probabilities, (tokens,).
+    """
+    left = scores
+    for _ in range(TRIES):
+        longer = draft.extended(token, float(scores[token]))
+        if word_filter is None or word_filter.allows(longer):
+            return longer, token
+        left = np.where(np.arange(len(left)) == token, np.float32(-np.inf), left)
+        if not np.isfinite(left).any():
+            break
+        token = int(choose(left[np.newaxis], rng)[0])
+    return draft.abandoned(), token

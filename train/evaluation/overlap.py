@@ -48,7 +48,7 @@ def normal(boxes: Iterable[str]) -> str:
     return "".join(f"{' '.join(box.lower().split())}|" for box in boxes)
 
 
-class Memory:
+class OverlapIndex:
     """Looks for texts in captions that pass by. texts: as `normal` makes them. templates: the id of each text's."""
 
     def __init__(self, texts: Sequence[str], templates: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ class Memory:
         sums, most = [_sums(text) for text in texts], max(map(len, texts), default=0)
         self._runs = [_Runs(length, sums) for length in range(STEP, min(LONGEST, most) + 1, STEP)]
 
-    def look(self, texts: Sequence[str], templates: Sequence[str]) -> None:
+    def scan(self, texts: Sequence[str], templates: Sequence[str]) -> None:
         """Some training captions pass by. templates: the id of each one's."""
         for text, template in zip(texts, templates, strict=True):
             if text in self._whole:

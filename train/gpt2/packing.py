@@ -12,9 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.train.corpus import Captions
+from memeloom.train.corpus import Captions, shuffled
 from memeloom.train.gpt2.tokens import Tokens
-from memeloom.train.shuffle import shuffled
 
 _NOT_SAID = -1
 _ENCODED_AT_ONCE = 4096
