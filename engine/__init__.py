@@ -1,1 +1,1 @@
-"""Engine: pure functions over partitions, in local processes or on a Ray cluster."""
+"""Pure functions over many partitions: in this process, in local processes, or on a Ray cluster."""

@@ -1,46 +1,46 @@
-"""A pure function over many partitions: in this process, in local processes, or on a Ray cluster.
+"""Run a pure function over many partitions.
 
-`run_partitions` is for work of our own: a worker that dies ends it. `try_partitions` is for what
-strangers made: a partition that kills its worker, or takes too long, is an answer like any other.
+`run_partitions` is for trusted work: a worker that dies ends the run. `try_partitions` is for untrusted input: a
+partition that crashes its worker, or takes too long, is a result like any other.
 """
 
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
-from memeloom.configs.progress import Progress, Silent
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Engine
-from memeloom.engine.crew import Crew, Guard, Lost, Supervisor
-from memeloom.engine.standing import Standing
+from memeloom.engine.supervisor import Guard, Lost, Pool, Supervisor, Worker
+from memeloom.engine.worker import Outcome, Runner
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 
 def run_partitions(
-    function: Callable[[P], R], partitions: Iterable[P], engine: Engine, progress: Progress | None = None
+    function: Callable[[P], R], partitions: Iterable[P], engine: Engine, progress: Progress = SILENT
 ) -> Iterator[R]:
-    """Yield ``function(partition)`` for every partition, in the order in which they are done.
-
-    function: pure, and found by its name at the top of a module; it must be safe to run again.
-    partitions: picklable; taken one by one as workers become free, so they may be endless.
-    engine: how many workers, and where. One local worker is this process itself.
-    progress: advanced by one for each partition that is done; its caller starts and finishes it.
+    """Yield ``function(partition)`` for every partition, in order of completion.
 
     Ending the iteration early, an error, or Ctrl-C ends all workers.
 
+    Args:
+        function: pure, importable by name, and safe to run again.
+        partitions: picklable; taken one by one as workers become free, so there may be endlessly many.
+        engine: how many workers, and where. One local worker is this process itself.
+        progress: advanced by one for each partition; its caller starts and finishes it.
+
     Raises:
-        MemeloomError: a worker died (the partition is named), or there is no Ray to work on.
-        Exception: whatever `function` raised, as it was, with the worker's traceback as a note.
+        MemeloomError: a worker died (the message names the partition), or there is no Ray cluster.
+        Exception: whatever `function` raised, with the worker's traceback as a note.
     """
-    progress = progress or Silent()
-    if engine.kind == "local" and (engine.workers or available_cores()) == 1:
+    if _is_this_process(engine):
         results: Iterator[R] = map(function, partitions)
     else:
-        results = (result for _, result in _supervised(partial(_unchanged, function), partitions, engine, None))
+        results = (result for _, result in _supervised(partial(_identity, function), partitions, engine, None))
     for result in results:
         progress.advance(1)
         yield result
@@ -49,15 +49,17 @@ def run_partitions(
 def try_partitions(
     opened: Callable[[], Callable[[P], R]], partitions: Iterable[P], engine: Engine, guard: Guard
 ) -> Iterator[tuple[P, R | Lost]]:
-    """Yield every partition with its result, or with how it was lost, in the order in which they are done.
+    """Yield every partition with its result, or with how it was lost, in order of completion.
 
-    opened: called once in each worker, before its first partition; what it returns is called with each.
-        It goes to the workers pickled, once: what all partitions need belongs there.
-    engine: one local worker is another process, too.
-    guard: what a partition may take of its worker. Who takes more is replaced, and so is who dies.
+    Args:
+        opened: called once in each worker; what it returns is called with each partition. It is pickled once for
+            each worker, so it is the place for what all partitions share.
+        partitions: as for `run_partitions`.
+        engine: as for `run_partitions`, but one local worker is another process, too.
+        guard: limits of a worker. One that exceeds them, or crashes, is replaced.
 
     Raises:
-        MemeloomError: workers cannot get ready, or die of every partition; there is no Ray to work on.
+        MemeloomError: workers do not start, or every partition crashes them; there is no Ray cluster.
         Exception: whatever `opened` or its function raised.
     """
     return _supervised(opened, partitions, engine, guard)
@@ -66,37 +68,120 @@ def try_partitions(
 class Workers:
     """Workers that stay for several rounds of work; see `open_workers`."""
 
-    def __init__(self, crew: Crew | None) -> None:
-        self._crew = crew
+    def __init__(self, pool: Pool | None) -> None:
+        self._pool = pool
 
     def run(self, function: Callable[[P], R], partitions: Iterable[P]) -> Iterator[R]:
-        """As `run_partitions`; one round must have ended before the next begins."""
-        if self._crew is None:
+        """Run one round, as `run_partitions` does. A round must have ended before the next begins."""
+        if self._pool is None:
             yield from map(function, partitions)
             return
         calls = ((function, partition) for partition in partitions)
-        with closing(Supervisor(self._crew, calls, None).run()) as done:
+        with closing(Supervisor(self._pool, calls, None).run()) as done:
             for _, outcome in done:
                 if isinstance(outcome, Lost):
-                    raise TypeError("a worker is not lost without a guard")
+                    raise TypeError("without a guard no partition is lost")
                 yield outcome.result()
 
 
 @contextmanager
 def open_workers(engine: Engine) -> Iterator[Workers]:
-    """Workers for work of our own in several rounds, started once and when first needed.
-
-    engine: as for `run_partitions`. At the end, and on any error, all workers end.
-    """
-    if engine.kind == "local" and (engine.workers or available_cores()) == 1:
+    """Yield workers for several rounds of trusted work. They start when first needed and all end with the block."""
+    if _is_this_process(engine):
         yield Workers(None)
         return
-    with _crew(pickle.dumps(partial(_unchanged, _call)), engine, None) as crew:
-        standing = Standing(crew)
+    with _open_pool(pickle.dumps(partial(_identity, _call)), engine, None) as pool:
+        reusable = _ReusablePool(pool)
         try:
-            yield Workers(standing)
+            yield Workers(reusable)
         finally:
-            standing.end()
+            reusable.end()
+
+
+class _ReusablePool:
+    """A `Pool` whose workers become idle, not stopped, and serve the next supervisor; `end` stops them."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.size = pool.size
+        self._pool = pool
+        self._idle: list[_ReusableWorker] = []
+
+    def start(self) -> Worker:
+        """Return an idle worker, else start one."""
+        return self._idle.pop() if self._idle else _ReusableWorker(self._pool.start(), self._idle)
+
+    def wait(self, workers: Collection[Worker], seconds: float | None) -> list[Worker]:
+        """Wait as the pool does; a worker that was idle is ready at once."""
+        ours = [worker for worker in workers if isinstance(worker, _ReusableWorker)]
+        if ready := [worker for worker in ours if worker.is_idle]:
+            return list(ready)
+        inner = {worker.inner: worker for worker in ours}
+        return [inner[worker] for worker in self._pool.wait(list(inner), seconds)]
+
+    def close(self) -> None:
+        """Keep the workers: only the round is over."""
+
+    def end(self) -> None:
+        """Stop all workers."""
+        for worker in self._idle:
+            worker.inner.stop()
+        self._idle.clear()
+        self._pool.close()
+
+
+class _ReusableWorker:
+    """A worker that `stop` makes idle."""
+
+    def __init__(self, inner: Worker, idle: "list[_ReusableWorker]") -> None:
+        self.inner = inner
+        self.is_idle = False
+        self._idle = idle
+
+    def send(self, partition: object) -> None:
+        self.inner.send(partition)
+
+    def receive(self) -> Outcome[Any]:
+        if self.is_idle:
+            self.is_idle = False
+            return Outcome()  # ready
+        return self.inner.receive()
+
+    def stop(self) -> None:
+        self.is_idle = True
+        self._idle.append(self)
+
+    def kill(self) -> None:
+        self.inner.kill()
+
+
+def available_cores() -> int:
+    """Return the number of processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _is_this_process(engine: Engine) -> bool:
+    return engine.kind == "local" and (engine.workers or available_cores()) == 1
+
+
+def _supervised(
+    opened: Callable[[], Callable[[P], R]], partitions: Iterable[P], engine: Engine, guard: Guard | None
+) -> Iterator[tuple[P, Any]]:
+    # Pickled here, so that a worker can limit the threads of its libraries before it loads them.
+    packed = pickle.dumps(opened)
+    with _open_pool(packed, engine, guard) as pool, closing(Supervisor(pool, partitions, guard).run()) as done:
+        for partition, outcome in done:
+            yield partition, outcome if isinstance(outcome, Lost) else outcome.result()
+
+
+def _open_pool(packed: bytes, engine: Engine, guard: Guard | None) -> AbstractContextManager[Pool]:
+    runner = Runner(packed, guard.seconds if guard else None, guard.memory_mb if guard else None)
+    if engine.kind == "ray":
+        from memeloom.engine.ray_pool import ray_pool
+
+        return ray_pool(engine, runner)
+    from memeloom.engine.local_pool import LocalPool
+
+    return nullcontext(LocalPool(engine.workers or available_cores(), runner))
 
 
 def _call(call: tuple[Callable[[P], R], P]) -> R:
@@ -104,30 +189,5 @@ def _call(call: tuple[Callable[[P], R], P]) -> R:
     return function(partition)
 
 
-def available_cores() -> int:
-    """The processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _supervised(
-    opened: Callable[[], Callable[[P], R]], partitions: Iterable[P], engine: Engine, guard: Guard | None
-) -> Iterator[tuple[P, Any]]:
-    # Pickled here, so that a worker limits the threads of its libraries before it loads them.
-    packed = pickle.dumps(opened)
-    with _crew(packed, engine, guard) as crew, closing(Supervisor(crew, partitions, guard).run()) as done:
-        for partition, outcome in done:
-            yield partition, outcome if isinstance(outcome, Lost) else outcome.result()
-
-
-def _crew(packed: bytes, engine: Engine, guard: Guard | None) -> AbstractContextManager[Crew]:
-    if engine.kind == "ray":
-        from memeloom.engine.ray_pool import ray_crew
-
-        return ray_crew(packed, engine, guard)
-    from memeloom.engine.local import LocalCrew
-
-    return nullcontext(LocalCrew(packed, engine.workers or available_cores(), guard))
-
-
-def _unchanged(function: Callable[[P], R]) -> Callable[[P], R]:
+def _identity(function: Callable[[P], R]) -> Callable[[P], R]:
     return function

@@ -1,7 +1,6 @@
 """Workers that are actors of a Ray cluster. Needs the extra ``ray``, and memeloom installed on the cluster's nodes.
 
-Ray tries nothing again by itself here: no call is repeated and no actor is restarted. What kills a
-worker comes back to us once for each time that it did.
+Ray's own retries are off: no call is repeated and no actor restarted, so each crash is reported to the supervisor once.
 """
 
 import logging
@@ -14,17 +13,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from memeloom.configs.errors import MemeloomError
+from memeloom.configs.extras import require
 from memeloom.configs.schema import Engine
-from memeloom.engine.crew import Died, Guard, Hand
-from memeloom.engine.duty import Duty
-from memeloom.engine.outcome import Outcome
+from memeloom.engine.supervisor import Worker, WorkerDied
+from memeloom.engine.worker import Outcome, Runner
 
 _CONNECT_SECONDS = 5.0
 
 
 @contextmanager
-def ray_crew(packed: bytes, engine: Engine, guard: Guard | None) -> Iterator["RayCrew"]:
-    """The crew of the cluster at `engine.ray_address`: as many as `engine.workers` says, else as it has processors.
+def ray_pool(engine: Engine, runner: Runner) -> Iterator["RayPool"]:
+    """Join the cluster at `engine.ray_address` and yield a pool of `engine.workers` actors, or one a processor.
 
     Raises:
         MemeloomError: Ray is not installed, or the cluster is not there.
@@ -33,87 +32,82 @@ def ray_crew(packed: bytes, engine: Engine, guard: Guard | None) -> Iterator["Ra
         size = engine.workers or int(ray.cluster_resources().get("CPU", 0))
         if size < 1:
             raise MemeloomError(f"the Ray cluster at {engine.ray_address} has no processors")
-        yield RayCrew(ray, size, Duty(packed, guard))
+        yield RayPool(ray, size, runner)
 
 
-class RayCrew:
-    """Up to `size` actors, each on a processor of its own. One for which none is free yet gets no partition."""
+class RayPool:
+    """Up to `size` actors, each on its own processor. An actor that waits for a free one gets no partition yet."""
 
-    def __init__(self, ray: Any, size: int, duty: Duty) -> None:
+    def __init__(self, ray: Any, size: int, runner: Runner) -> None:
         self.size = size
         self._ray = ray
-        self._duty = ray.put(duty)
+        self._runner = ray.put(runner)
         self._actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
 
-    def hire(self) -> Hand:
+    def start(self) -> Worker:
         """Ask for an actor; it is ready when the cluster has room."""
-        return _RayHand(self._ray, self._actor.remote(self._duty))
+        return _RayWorker(self._ray, self._actor.remote(self._runner))
 
-    def wait(self, hands: Collection[Hand], seconds: float | None) -> list[Hand]:
-        """Those whose call has returned, or failed."""
-        said = {hand.said: hand for hand in hands if isinstance(hand, _RayHand)}
-        first, _ = self._ray.wait(list(said), timeout=seconds)
-        return [said[done] for done in (first and self._ray.wait(list(said), num_returns=len(said), timeout=0)[0])]
+    def wait(self, workers: Collection[Worker], seconds: float | None) -> list[Worker]:
+        """Wait for calls that have returned or failed."""
+        calls = {worker.call: worker for worker in workers if isinstance(worker, _RayWorker)}
+        first, _ = self._ray.wait(list(calls), timeout=seconds)
+        return [calls[done] for done in (first and self._ray.wait(list(calls), num_returns=len(calls), timeout=0)[0])]
 
     def close(self) -> None:
-        """Ray ends the actors that nothing refers to."""
+        """Do nothing: Ray ends actors that nothing refers to."""
 
 
-class _RayHand:
-    """An actor, and the answer that we wait for."""
+class _RayWorker:
+    """An actor and its call in progress."""
 
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray = ray
         self._actor = actor
-        self.said = actor.open.remote()
+        self.call = actor.open.remote()
 
-    def give(self, partition: object) -> None:
-        """Call it with `partition`."""
-        self.said = self._actor.work.remote(partition)
+    def send(self, partition: object) -> None:
+        self.call = self._actor.run.remote(partition)
 
-    def hear(self) -> Outcome[Any]:
-        """Its answer. Raises Died."""
+    def receive(self) -> Outcome[Any]:
         try:
-            outcome: Outcome[Any] = pickle.loads(self._ray.get(self.said))  # noqa: S301 our own worker wrote it
+            outcome: Outcome[Any] = pickle.loads(self._ray.get(self.call))  # noqa: S301 our own worker wrote it
         except self._ray.exceptions.RayError as error:
-            raise Died(f"of the Ray cluster died ({str(error).splitlines()[0]})") from None
+            raise WorkerDied(f"of the Ray cluster died ({str(error).splitlines()[0]})") from None
         return outcome
 
-    def leave(self) -> None:
-        """End it: it does nothing."""
-        self.end()
+    def stop(self) -> None:
+        self.kill()
 
-    def end(self) -> None:
-        """Kill it."""
+    def kill(self) -> None:
         self._ray.kill(self._actor)
 
 
 class _Actor:
-    """`Duty` in a process of the cluster."""
+    """A `Runner` in a process of the cluster."""
 
-    def __init__(self, duty: Duty) -> None:
-        self._duty = duty
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
 
     def open(self) -> bytes:
-        return self._duty.open()
+        return self._runner.open()
 
-    def work(self, partition: object) -> bytes:
-        return self._duty.work(partition)
+    def run(self, partition: object) -> bytes:
+        return self._runner.run(partition)
 
 
 @contextmanager
 def _cluster(address: str) -> Iterator[Any]:
-    """Ray, connected to the cluster at `address`; a connection of ours is closed at the end."""
-    try:
-        import ray
-    except ImportError:
-        raise MemeloomError('engine.kind is ray, but Ray is not installed: pip install "memeloom[ray]"') from None
+    """Yield Ray, connected to the cluster at `address`; a connection made here is closed at the end."""
+    require("ray")
+    import ray
+
     if ray.is_initialized():
         yield ray
         return
     _require_listener(address)
-    # A cluster that listens but does not answer (it calls itself by an address that we cannot reach) would
-    # be asked for many minutes; each of these tries takes half a minute.
+    # A cluster that listens but does not answer (it advertises an address that we cannot reach) would be asked for
+    # many minutes; each of these tries takes half a minute.
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "2")
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -127,7 +121,7 @@ def _cluster(address: str) -> Iterator[Any]:
 
 
 def _require_listener(address: str) -> None:
-    """Ray itself waits a minute for a cluster that is not there."""
+    """Fail early where nothing listens; Ray itself would wait a minute."""
     if address in ("auto", "local"):
         return
     parts = urlsplit(address if "://" in address else f"ray://{address}")

@@ -11,8 +11,8 @@ from memeloom.catalog.standing import Standing
 from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
-from memeloom.engine.crew import Guard, Lost
 from memeloom.engine.pool import try_partitions
+from memeloom.engine.supervisor import Guard, Lost
 from memeloom.ocr.report.seen import Note, Seen
 from memeloom.ocr.worker import Picture, Reader
 

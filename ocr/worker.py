@@ -12,7 +12,7 @@ from memeloom.catalog.records import Ocr, TemplateBox
 from memeloom.configs import schema
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.schema import Config
-from memeloom.engine.duty import resident_mb
+from memeloom.engine.worker import resident_mb
 from memeloom.ocr.engine import Engine, ReadFailed
 from memeloom.ocr.read import read_picture
 from memeloom.ocr.words import WordModel

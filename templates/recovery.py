@@ -19,8 +19,8 @@ from memeloom.catalog.records import Image, Made, Meme, OcrBox, Template, Templa
 from memeloom.catalog.standing import Standing
 from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config
-from memeloom.engine.crew import Guard, Lost
 from memeloom.engine.pool import try_partitions
+from memeloom.engine.supervisor import Guard, Lost
 from memeloom.templates.boxes import learn_boxes
 from memeloom.templates.made import keep_picture
 from memeloom.templates.recover import FEWEST_MEMBERS, MOST_MEMBERS, Ground, Laid, Member, grey_of, lay, recover

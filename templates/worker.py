@@ -11,9 +11,9 @@ from memeloom.catalog.leased import NotDone
 from memeloom.catalog.records import Image
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.schema import Config
-from memeloom.engine.crew import Guard, Lost
-from memeloom.engine.duty import resident_mb
 from memeloom.engine.pool import try_partitions
+from memeloom.engine.supervisor import Guard, Lost
+from memeloom.engine.worker import resident_mb
 from memeloom.templates.sketch import Sketch, sketch_image
 
 P = TypeVar("P")

@@ -1,4 +1,4 @@
-"""What the tests let workers do: top-level functions, as `run_partitions` asks for."""
+"""Functions that the tests run in workers; importable by name, as `run_partitions` requires."""
 
 import contextlib
 import ctypes
@@ -51,36 +51,36 @@ def exit_at_once(_: int) -> int:
 
 
 def wait_for_each_other(folder: str) -> int:
-    """Return only when two processes are at it."""
+    """Return only when two processes have called it."""
     (Path(folder) / str(os.getpid())).touch()
     while len(list(Path(folder).iterdir())) < 2:
         time.sleep(0.01)
     return os.getpid()
 
 
-def stand_still(folder: str) -> None:
-    """Leave this process's id in `folder` and work for longer than any test waits."""
+def sleep_long(folder: str) -> None:
+    """Write this process's id into `folder` and sleep for longer than any test waits."""
     (Path(folder) / str(os.getpid())).touch()
     time.sleep(600)
 
 
 def die_beside_a_sleeper(partition: tuple[str, bool]) -> None:
-    """One sleeps; the other dies as soon as the sleeper sleeps."""
+    """One call sleeps; the other kills its process as soon as the sleeper sleeps."""
     folder, sleeps = partition
     if sleeps:
-        stand_still(folder)
+        sleep_long(folder)
     while not any(Path(folder).iterdir()):
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def ready(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """For `try_partitions`: a worker that needs no preparation."""
+    """Open a worker that needs no preparation."""
     return function
 
 
 def note_each_start(folder: str) -> Callable[[int], int]:
-    """A worker that leaves a file for itself in `folder` when it starts."""
+    """Write a file named after this process into `folder` when a worker is opened."""
     (Path(folder) / str(os.getpid())).touch()
     return process_id
 
@@ -95,7 +95,7 @@ def die_at_the_start() -> Callable[[int], int]:
 
 
 def suffer(partition: tuple[str, int]) -> int:
-    """Square a number, or do what takes a worker out."""
+    """Square a number, crash or hang."""
     fate, number = partition
     if fate == "die":
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -105,7 +105,7 @@ def suffer(partition: tuple[str, int]) -> int:
 
 
 def hang_in_native_code() -> None:
-    """Ten minutes in C with Python's lock held: no thread and no signal handler of this process runs."""
+    """Sleep ten minutes in C holding the GIL: no thread and no signal handler of this process runs."""
     ctypes.PyDLL(None).sleep(600)
 
 
@@ -118,7 +118,7 @@ _hoard: list[bytes] = []
 
 
 def grow(mb: int) -> int:
-    """Keep so much memory for good; the process that does."""
+    """Leak `mb` megabytes; return the process id."""
     _hoard.append(b"x" * (mb << 20))
     return os.getpid()
 
@@ -134,7 +134,7 @@ def heavy_modules(_: int) -> list[str]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process still runs; a zombie does not."""
+    """Return True if the process runs; a zombie does not."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     return False

@@ -1,4 +1,4 @@
-"""Workers that stay: the same processes for every round, and all of them gone at the end, whatever happens."""
+"""`open_workers`: the same processes serve every round, and all of them end with the block."""
 
 import os
 from collections.abc import Iterator
@@ -51,33 +51,33 @@ def test_the_same_processes_work_in_all_rounds_and_end_with_them(tmp_path: Path)
     assert not any(map(is_running, both))
 
 
-def test_an_error_is_raised_as_it_was_and_the_next_round_works(two: Workers) -> None:
+def test_an_error_ends_a_round_and_the_next_one_works(two: Workers) -> None:
     with pytest.raises(KeyError, match="three"):
         list(two.run(fail_at_three, range(10)))
     assert sorted(two.run(square, range(10))) == [n * n for n in range(10)]
 
 
-def test_a_worker_that_dies_is_named_and_the_next_round_works(two: Workers) -> None:
+def test_a_crash_ends_a_round_and_the_next_one_works(two: Workers) -> None:
     with pytest.raises(MemeloomError, match="a worker was killed by SIGKILL at partition"):
         list(two.run(die_at_three, range(10)))
     assert sorted(two.run(square, range(10))) == [n * n for n in range(10)]
 
 
-def test_a_worker_that_died_at_rest_is_an_error_and_no_hang(tmp_path: Path, two: Workers) -> None:
+def test_a_worker_that_died_while_idle_is_an_error(tmp_path: Path, two: Workers) -> None:
     for process in set(two.run(wait_for_each_other, [str(tmp_path)] * 2)):
         os.kill(process, 9)
     with pytest.raises(MemeloomError, match="a worker was killed by SIGKILL at partition"):
         list(two.run(square, range(10)))
 
 
-def test_who_stops_listening_in_the_middle_gets_another_round(two: Workers) -> None:
+def test_a_round_ended_early_leaves_the_next_one_working(two: Workers) -> None:
     results = two.run(square, range(100))
     next(results)
     results.close()  # type: ignore[attr-defined]
     assert sorted(two.run(square, range(10))) == [n * n for n in range(10)]
 
 
-def test_all_end_when_the_block_is_left_by_an_error() -> None:
+def test_all_workers_end_when_the_block_raises() -> None:
     processes: set[int] = set()
 
     def leave() -> None:

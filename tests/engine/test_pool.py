@@ -1,4 +1,4 @@
-"""Local processes: the same results as a loop, and an end to everything that goes wrong."""
+"""`run_partitions` on local processes: the results of a loop, and no process left after any error."""
 
 import itertools
 import os
@@ -32,7 +32,7 @@ from tests.engine.partition_functions import (
 
 
 class Tally:
-    """A progress that counts."""
+    """Counts the calls of `advance`."""
 
     done = 0
 
@@ -51,7 +51,7 @@ def local(workers: int | None) -> Engine:
 def wait_until(ready: Callable[[], bool], seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not ready():
-        assert time.monotonic() < deadline, "it never came"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.01)
 
 
@@ -96,30 +96,30 @@ def test_endless_partitions_are_taken_only_as_workers_become_free(workers: int) 
     results.close()  # type: ignore[attr-defined]
 
 
-def test_nothing_starts_before_the_first_result_is_asked_for() -> None:
+def test_nothing_starts_before_the_first_result_is_requested() -> None:
     def explode() -> Iterator[int]:
-        raise AssertionError("asked for")
+        raise AssertionError("requested")
         yield 1
 
     run_partitions(square, explode(), local(2))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_exception_of_the_function_comes_back_as_itself(workers: int) -> None:
+def test_an_exception_of_the_function_is_raised_unchanged(workers: int) -> None:
     with pytest.raises(KeyError, match="three") as caught:
         list(run_partitions(fail_at_three, range(10), local(workers)))
     if workers > 1:
         assert "in fail_at_three" in "".join(caught.value.__notes__)
 
 
-def test_an_exception_that_cannot_travel_comes_back_as_its_text() -> None:
+def test_an_exception_that_cannot_be_pickled_is_raised_with_its_text() -> None:
     with pytest.raises(OddError, match="broken at place 0"):
         list(run_partitions(fail_oddly, range(2), local(1)))
     with pytest.raises(RuntimeError, match="OddError: broken at place"):
         list(run_partitions(fail_oddly, range(2), local(2)))
 
 
-def test_a_result_that_cannot_travel_is_an_error_not_a_hang() -> None:
+def test_a_result_that_cannot_be_pickled_is_an_error() -> None:
     with pytest.raises((AttributeError, TypeError, RuntimeError), match=r"(?i)pickle|local object"):
         list(run_partitions(return_a_function, range(2), local(2)))
 
@@ -141,7 +141,7 @@ def test_the_death_of_one_worker_ends_the_others(tmp_path: Path) -> None:
     assert not is_running(int(sleeper.name))
 
 
-def test_who_stops_listening_ends_the_workers() -> None:
+def test_ending_the_iteration_early_ends_the_workers() -> None:
     results = run_partitions(process_id, itertools.count(), local(2))
     seen = {next(results) for _ in range(20)}
     results.close()  # type: ignore[attr-defined]
@@ -153,14 +153,14 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from memeloom.configs.schema import Engine
 from memeloom.engine.pool import run_partitions
-from tests.engine.partition_functions import stand_still
+from tests.engine.partition_functions import sleep_long
 if __name__ == "__main__":
-    list(run_partitions(stand_still, [sys.argv[2]] * 2, Engine(kind="local", workers=2, ray_address="auto")))
+    list(run_partitions(sleep_long, [sys.argv[2]] * 2, Engine(kind="local", workers=2, ray_address="auto")))
 """
 
 
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGKILL])
-def test_workers_end_with_whoever_started_them(tmp_path: Path, way: signal.Signals) -> None:
+def test_workers_end_with_their_parent(tmp_path: Path, way: signal.Signals) -> None:
     folder = tmp_path / "pids"
     folder.mkdir()
     script = tmp_path / "script.py"

@@ -13,15 +13,15 @@ import pytest
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Engine
-from memeloom.engine.crew import Guard, Lost
 from memeloom.engine.pool import run_partitions, try_partitions
+from memeloom.engine.supervisor import Guard, Lost
 from tests.engine.partition_functions import (
     die_at_three,
     fail_at_three,
     grow,
     ready,
+    sleep_long,
     square,
-    stand_still,
     suffer,
     thread_limits,
 )
@@ -29,7 +29,7 @@ from tests.services.process import free_port
 from tests.services.ray_cluster import ray_cluster
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
-# What Ray leaves open, or finds old-fashioned in itself, is not ours to mend.
+# Ray leaves resources open and uses deprecated calls.
 quiet = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
     "ignore::pytest.PytestUnraisableExceptionWarning",
@@ -87,19 +87,19 @@ def test_endless_partitions_are_taken_only_as_workers_become_free(cluster: Engin
 
 @needs_ray
 @quiet
-def test_an_error_ends_the_work_that_is_under_way(cluster: Engine, tmp_path: Path) -> None:
+def test_an_error_ends_the_work_in_progress(cluster: Engine, tmp_path: Path) -> None:
     begun = time.monotonic()
     partitions = itertools.chain([str(tmp_path / "missing")], [str(tmp_path)])
     with pytest.raises(FileNotFoundError):
-        list(run_partitions(stand_still, partitions, cluster))
-    # The processors are free again: what stood still for ten minutes was ended.
+        list(run_partitions(sleep_long, partitions, cluster))
+    # The processors are free again: the sleeping worker was killed.
     assert sorted(run_partitions(square, range(4), cluster)) == [0, 1, 4, 9]
     assert time.monotonic() - begun < 60
 
 
 @needs_ray
 @quiet
-def test_what_kills_or_stalls_its_worker_is_told_once_and_the_others_are_done(cluster: Engine) -> None:
+def test_crashing_and_hanging_partitions_are_reported_once(cluster: Engine) -> None:
     fates = {1: "die", 4: "hang"}
     partitions = [(fates.get(n, "square"), n) for n in range(8)]
     results = list(try_partitions(partial(ready, suffer), partitions, cluster, Guard(seconds=3, memory_mb=10_000)))
@@ -112,7 +112,7 @@ def test_what_kills_or_stalls_its_worker_is_told_once_and_the_others_are_done(cl
 
 @needs_ray
 @quiet
-def test_a_worker_that_grew_is_replaced(cluster: Engine) -> None:
+def test_a_worker_above_its_memory_limit_is_replaced(cluster: Engine) -> None:
     alone = cluster.model_copy(update={"workers": 1})
     results = try_partitions(partial(ready, grow), [1, 500, 1], alone, Guard(seconds=60, memory_mb=400))
     first, second, third = (pid for _, pid in results)
@@ -134,9 +134,9 @@ def test_without_the_package_there_is_one_clear_error(monkeypatch: pytest.Monkey
         list(run_partitions(square, [1], on("auto")))
 
 
-def test_ray_is_loaded_only_when_it_is_asked_for() -> None:
+def test_ray_is_imported_only_when_needed() -> None:
     code = (
-        "import sys\nfrom configs.schema import Engine\nfrom engine.pool import run_partitions\n"
+        "import sys\nfrom memeloom.configs.schema import Engine\nfrom memeloom.engine.pool import run_partitions\n"
         "assert list(run_partitions(abs, [-1], Engine(kind='local', workers=1, ray_address='auto'))) == [1]\n"
         "assert not {'ray', 'numpy', 'cv2', 'memeloom.engine.ray_pool'} & set(sys.modules)"
     )

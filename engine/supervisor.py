@@ -1,0 +1,209 @@
+"""The supervisor: one loop that gives partitions to workers and replaces those that crash, hang or grow too large.
+
+It knows nothing of processes or clusters; a `Pool` starts its workers. A worker has one partition at a time, so a
+crash is charged to exactly one partition, and no more partitions are in memory than there are workers.
+"""
+
+import reprlib
+import time
+from collections import deque
+from collections.abc import Collection, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from memeloom.configs.errors import MemeloomError
+from memeloom.engine.worker import Outcome
+
+P = TypeVar("P")
+
+_START_SECONDS = 300.0
+# After so many failures in a row the cause is not in a partition: starts that failed, first partitions that were lost.
+_MAX_FAILED_STARTS, _MAX_FIRST_LOSSES = 3, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Limits of a worker: `seconds` for one partition, `memory_mb` held between two partitions."""
+
+    seconds: float
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A partition whose worker crashed or was stopped. `detail` is a line for the user."""
+
+    reason: Literal["timeout", "worker died"]
+    detail: str
+
+
+class WorkerDied(Exception):
+    """A worker ended by itself; the text says how: ``was killed by SIGKILL``."""
+
+
+class Worker(Protocol):
+    """The supervisor's end of one worker, which sends one message when ready and one for each partition."""
+
+    def send(self, partition: object) -> None:
+        """Send a partition to work on. If the worker is dead, the next `receive` raises."""
+        ...
+
+    def receive(self) -> Outcome[Any]:
+        """Return the message that `Pool.wait` announced. Raises WorkerDied."""
+        ...
+
+    def stop(self) -> None:
+        """Tell an idle worker to end."""
+        ...
+
+    def kill(self) -> None:
+        """End the worker at once."""
+        ...
+
+
+class Pool(Protocol):
+    """A source of workers. `size` is the largest number at once."""
+
+    size: int
+
+    def start(self) -> Worker:
+        """Start a worker."""
+        ...
+
+    def wait(self, workers: Collection[Worker], seconds: float | None) -> list[Worker]:
+        """Wait until some of `workers` have sent a message or died; return those, or none after `seconds`."""
+        ...
+
+    def close(self) -> None:
+        """Wait until all workers have ended."""
+        ...
+
+
+_Task: TypeAlias = tuple[int, P]
+
+
+class Supervisor(Generic[P]):
+    """Runs `partitions` on the workers of `pool`.
+
+    Args:
+        guard: limits of a worker. Without them, the first worker that dies ends the run.
+    """
+
+    def __init__(self, pool: Pool, partitions: Iterable[P], guard: Guard | None) -> None:
+        self._pool = pool
+        self._tasks: Iterator[_Task[P]] = enumerate(partitions, start=1)
+        self._guard = guard
+        self._waiting: deque[_Task[P]] = deque()
+        self._workers: set[Worker] = set()
+        self._starting: dict[Worker, float] = {}
+        self._busy: dict[Worker, tuple[_Task[P], float]] = {}
+        self._failed_starts = 0
+        self._first_losses: int | None = 0
+
+    def run(self) -> Generator[tuple[P, Outcome[Any] | Lost], None, None]:
+        """Yield each partition with its outcome, in order of completion.
+
+        Raises:
+            MemeloomError: workers do not start, or (without a guard) one died.
+            Exception: whatever opening a worker raised.
+        """
+        try:
+            while self._fill():
+                for worker in self._pool.wait([*self._starting, *self._busy], self._seconds_to_deadline()):
+                    if worker in self._starting:
+                        self._greet(worker)
+                    else:
+                        yield self._collect(worker)
+                yield from self._kill_late_workers()
+        finally:
+            for worker in list(self._workers):
+                self._kill(worker)
+            self._pool.close()
+
+    def _fill(self) -> bool:
+        """Fetch partitions up to the size of the pool and start a worker for each. Returns False when all are done."""
+        while len(self._waiting) + len(self._busy) < self._pool.size and (task := next(self._tasks, None)):
+            self._waiting.append(task)
+        while len(self._starting) < len(self._waiting):
+            worker = self._pool.start()
+            self._workers.add(worker)
+            self._starting[worker] = time.monotonic()
+        return bool(self._waiting or self._busy)
+
+    def _greet(self, worker: Worker) -> None:
+        del self._starting[worker]
+        try:
+            worker.receive().result()
+        except WorkerDied as death:
+            self._fail_start(worker, f"{death} before it was ready")
+        else:
+            self._failed_starts = 0
+            self._assign(worker)
+
+    def _assign(self, worker: Worker) -> None:
+        task = self._waiting.popleft() if self._waiting else next(self._tasks, None)
+        if task is None:
+            self._stop(worker)
+            return
+        worker.send(task[1])
+        self._busy[worker] = task, time.monotonic()
+
+    def _collect(self, worker: Worker) -> tuple[P, Outcome[Any] | Lost]:
+        task, _ = self._busy.pop(worker)
+        try:
+            outcome = worker.receive()
+        except WorkerDied as death:
+            return self._lose(worker, task, "worker died", f"a worker {death}")
+        self._first_losses = None
+        if outcome.too_large:
+            self._stop(worker)
+        elif outcome.error is None:
+            self._assign(worker)
+        return task[1], outcome
+
+    def _kill_late_workers(self) -> Iterator[tuple[P, Lost]]:
+        now = time.monotonic()
+        for worker in [worker for worker, since in self._starting.items() if now - since >= _START_SECONDS]:
+            del self._starting[worker]
+            self._fail_start(worker, f"was not ready within {_START_SECONDS:g} s")
+        if self._guard is None:
+            return
+        late = [worker for worker, (_, since) in self._busy.items() if now - since >= self._guard.seconds]
+        # The consumer of our results may have paused for long: a worker with a message waiting is not late.
+        for worker in set(late).difference(self._pool.wait(late, 0) if late else ()):
+            task, _ = self._busy.pop(worker)
+            yield self._lose(worker, task, "timeout", f"a worker took more than {self._guard.seconds:g} s")
+
+    def _lose(
+        self, worker: Worker, task: _Task[P], reason: Literal["timeout", "worker died"], how: str
+    ) -> tuple[P, Lost]:
+        self._kill(worker)
+        number, partition = task
+        line = f"{how} at partition {number} ({reprlib.repr(partition)})"
+        if self._guard is None:
+            raise MemeloomError(f"{line}; if memory ran out, set engine.workers lower")
+        if self._first_losses is not None:
+            self._first_losses += 1
+            if self._first_losses >= _MAX_FIRST_LOSSES:
+                raise MemeloomError(f"nothing was done: the first {_MAX_FIRST_LOSSES} workers were lost; {line}")
+        return partition, Lost(reason, line)
+
+    def _fail_start(self, worker: Worker, how: str) -> None:
+        self._kill(worker)
+        self._failed_starts += 1
+        if self._failed_starts >= _MAX_FAILED_STARTS:
+            raise MemeloomError(f"a worker {how}; if memory ran out, set engine.workers lower")
+
+    def _stop(self, worker: Worker) -> None:
+        self._workers.discard(worker)
+        worker.stop()
+
+    def _kill(self, worker: Worker) -> None:
+        self._workers.discard(worker)
+        worker.kill()
+
+    def _seconds_to_deadline(self) -> float | None:
+        ends = [since + _START_SECONDS for since in self._starting.values()]
+        if self._guard is not None:
+            ends += [since + self._guard.seconds for _, since in self._busy.values()]
+        return max(min(ends) - time.monotonic(), 0.0) if ends else None
