@@ -1,0 +1,74 @@
+"""Pages: Jinja2 templates rendered to single HTML files that load nothing and run no script but our own.
+
+Everything is escaped unless it is `Markup`, and a name that a template does not get is an error. Templates extend
+`base.html` and know the macros of `kit.html` as `kit`; the filters are those of `memeloom.report.format`.
+"""
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from memeloom.report import format as formats
+from memeloom.report import plot
+
+_FOLDER: Final = Path(__file__).parent
+_POLICY: Final = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def render(template: str, *, title: str, script: str = "", **values: object) -> str:
+    """Render a page.
+
+    Args:
+        template: its file in `report/templates/`.
+        title: title and heading of the page.
+        script: the one script that may run, a file beside the templates; the page's policy holds its hash.
+        values: what the template shows.
+
+    Raises:
+        jinja2.UndefinedError: the template uses a name that is not among `values`.
+    """
+    policy, code = _POLICY, ""
+    if script:
+        code = (_FOLDER / "templates" / script).read_text(encoding="utf-8")
+        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+        policy = f"{policy}; script-src 'sha256-{digest}'"
+    page = _environment().get_template(template)
+    return page.render(title=title, script=code, policy=policy, **values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for written in (formats.number, formats.compact, formats.size, formats.percent, formats.duration, formats.clock):
+        environment.filters[written.__name__] = written
+    environment.filters |= {"day": formats.day, "moment": formats.moment, "foreign": foreign}
+    environment.filters["figure"] = plot.figure
+    environment.tests["web"] = is_web
+    environment.globals["style"] = plot.style() + (_FOLDER / "page.css").read_text(encoding="utf-8")
+    environment.globals["kit"] = environment.get_template("kit.html").module
+    return environment
+
+
+def foreign(text: str, most: int = 300) -> Markup:
+    """Return a foreign text as HTML: escaped, on one line of at most `most` characters, kept apart from its sides."""
+    return Markup("<bdi>{}</bdi>").format(escape(formats.one_line(text, most)))
+
+
+def is_web(address: object) -> bool:
+    """Tell whether `address` is one of the web, and may become a link."""
+    try:
+        return isinstance(address, str) and urlsplit(address).scheme in ("http", "https")
+    except ValueError:
+        return False

@@ -1,0 +1,260 @@
+"""Plots as SVG without scripts or fonts: lines, areas and stacked columns, in colours that follow light and dark.
+
+`figure` draws a plot for a page; `picture` draws one or several as an SVG file that stands alone.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from markupsafe import Markup
+
+from memeloom.report.format import clock, compact
+
+COLOURS: Final = 7
+WIDTH, HEIGHT = 480, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 24
+_LABEL_HEIGHT = 16  # below the axis, if it has a label
+_TITLE_HEIGHT, _NAMES_WIDTH, _GAP = 34, 96, 20  # of a picture
+_LEAST_HEIGHT = 1.5  # a small column among large ones stays visible
+_DASHES = ("", "7 4", "2 3", "10 3 2 3")
+_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+
+Point: TypeAlias = tuple[float, float | None]
+Ticks: TypeAlias = Mapping[float, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points (x, y) in order of x; a y of None is a gap. tips: said when the pointer rests on a column."""
+
+    name: str
+    points: Sequence[Point]
+    tips: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """What to draw.
+
+    kind: of ``columns``, each ends at its x and begins at the one before; those of several series are stacked.
+    summary: one sentence for people who cannot see the plot.
+    x_range: ends of the x axis; by default from 0 to the last x.
+    x_ticks, y_ticks: labels by place; by default round values.
+    y_min: where the y axis begins; None: near the least value.
+    levels: horizontal dashed lines by name.
+    dots: mark each point. log: logarithmic axes, for values from 1.
+    """
+
+    title: str
+    series: Sequence[Series]
+    kind: Literal["lines", "area", "columns"] = "lines"
+    summary: str = ""
+    x_label: str = ""
+    x_range: tuple[float, float] | None = None
+    x_ticks: Ticks | None = None
+    x_format: Callable[[float], str] = compact
+    y_ticks: Ticks | None = None
+    y_min: float | None = 0.0
+    y_format: Callable[[float], str] = compact
+    levels: Mapping[str, float] = field(default_factory=dict)
+    dots: bool = False
+    log: bool = False
+
+
+def figure(plot: Plot) -> Markup:
+    """Draw `plot` as an HTML figure with its title and, for several series, a legend."""
+    keys = [f'<i class="c{at % COLOURS}"></i>{escape(each.name)}' for at, each in enumerate(plot.series)]
+    keys += [f'<i class="level"></i>{escape(name)}' for name in plot.levels]
+    legend = f"<ul>{''.join(f'<li>{key}</li>' for key in keys)}</ul>" if len(keys) > 1 else ""
+    height = HEIGHT + (_LABEL_HEIGHT if plot.x_label else 0)
+    return Markup(  # noqa: S704 -- each part is escaped
+        f'<figure class="plot"><figcaption>{escape(plot.title)}</figcaption>'
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{_described(plot)}">{_Drawing(plot).svg()}</svg>'
+        f"{legend}</figure>"
+    )
+
+
+def picture(plots: Sequence[Plot], columns: int = 2) -> str:
+    """Draw `plots` in a grid, as the text of an SVG file; names stand beside the ends of lines."""
+    wide, high = WIDTH + _NAMES_WIDTH + _GAP, HEIGHT + _LABEL_HEIGHT + _TITLE_HEIGHT
+    panels = "".join(
+        f'<g transform="translate({at % columns * wide} {at // columns * high})" role="img" '
+        f'aria-label="{_described(plot)}"><text class="title" x="{_LEFT}" y="22">{escape(plot.title)}</text>'
+        f'<g transform="translate(0 {_TITLE_HEIGHT})">{_Drawing(plot).svg(named=True)}</g></g>\n'
+        for at, plot in enumerate(plots)
+    )
+    box = min(columns, len(plots)) * wide, math.ceil(len(plots) / columns) * high
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {box[0]} {box[1]}">\n<style>{style()}</style>\n'
+        f'<rect class="paper" width="100%" height="100%"/>\n<g class="plot">\n{panels}</g></svg>\n'
+    )
+
+
+@cache
+def style() -> str:
+    """Return the style sheet of plots: colours for light and dark, and how lines and texts look."""
+    return Path(__file__).with_name("plot.css").read_text(encoding="utf-8")
+
+
+def round_ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Return values at steps of 1, 2 or 5 times a power of ten, from at most `low` to at least `high`."""
+    if not high > low:
+        low, high = low - (abs(low) or 1) / 2 * (low != 0), low + (abs(low) or 1) / (2 if low else 1)
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [step * place for place in range(first, last + 1)]
+
+
+def time_step(whole: float, parts: int) -> float:
+    """Return the shortest round duration of which `parts` reach as far as `whole` seconds."""
+    step = next((step for step in _TIME_STEPS if step * parts >= whole), None)
+    return float(step or 86400 * math.ceil(whole / parts / 86400))
+
+
+def time_ticks(whole: float, about: int = 5) -> dict[float, str]:
+    """Return round times from 0 to `whole` seconds with their labels."""
+    step = time_step(whole, about)
+    return {step * place: clock(step * place) for place in range(int(whole / step) + 1)}
+
+
+def _described(plot: Plot) -> str:
+    return escape(f"{plot.title}: {plot.summary}" if plot.summary else plot.title)
+
+
+class _Drawing:
+    """The axes of a plot, and what is drawn between them."""
+
+    def __init__(self, plot: Plot) -> None:
+        self._plot = plot
+        xs = [x for series in plot.series for x, _ in series.points] or [0.0]
+        ys = [*self._heights(), *plot.levels.values()] or [0.0]
+        self._x_range = plot.x_range or ((1.0, max(xs)) if plot.log else (0.0, max(xs)))
+        low = min(ys) if plot.y_min is None else plot.y_min
+        if plot.log:
+            powers = [10.0**power for power in range(math.ceil(math.log10(max(*ys, 10)) - 1e-9) + 1)]
+            self._y_ticks: Ticks = plot.y_ticks or {y: plot.y_format(y) for y in powers}
+            across = [10.0**power for power in range(int(math.log10(max(*xs, 10))) + 1) if 10**power <= max(xs)]
+        else:
+            self._y_ticks = plot.y_ticks or {y: plot.y_format(y) for y in round_ticks(low, max(ys))}
+            across = [x for x in round_ticks(*self._x_range, 5) if self._x_range[0] <= x <= self._x_range[1]]
+        self._x_ticks: Ticks = {x: plot.x_format(x) for x in across} if plot.x_ticks is None else plot.x_ticks
+        self._y_range = min(self._y_ticks), max(self._y_ticks)
+
+    def svg(self, *, named: bool = False) -> str:
+        """Return the elements. named: write the names of lines beside their ends."""
+        plot = self._plot
+        drawn = self._columns() if plot.kind == "columns" else "".join(map(self._line, range(len(plot.series))))
+        middle = (WIDTH + _LEFT) // 2
+        empty = "" if drawn else f'<text class="centred" x="{middle}" y="{HEIGHT // 2}">nothing to show</text>'
+        label = f'<text class="centred" x="{middle}" y="{HEIGHT + 8}">{escape(plot.x_label)}</text>'
+        levels = "".join(f'<path class="level" d="M{_LEFT} {self._y(y):.1f}H{WIDTH - _RIGHT}"/>'
+                         for y in plot.levels.values())  # fmt: skip
+        return (
+            self._grid() + (label if plot.x_label else "") + levels + drawn + empty + (self._names() if named else "")
+        )
+
+    def _heights(self) -> list[float]:
+        """Return every y, of columns those of whole stacks."""
+        if self._plot.kind != "columns":
+            return [y for series in self._plot.series for _, y in series.points if y is not None]
+        stacks: dict[float, float] = {}
+        for series in self._plot.series:
+            for x, y in series.points:
+                stacks[x] = stacks.get(x, 0.0) + (y or 0.0)
+        return list(stacks.values())
+
+    def _x(self, x: float) -> float:
+        return _LEFT + (WIDTH - _LEFT - _RIGHT) * self._share(x, self._x_range)
+
+    def _y(self, y: float) -> float:
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * self._share(y, self._y_range)
+
+    def _share(self, value: float, ends: tuple[float, float]) -> float:
+        low, high = ends
+        if self._plot.log:
+            value, low, high = math.log10(max(value, 1)), math.log10(low), math.log10(high)
+        return (value - low) / (high - low) if high > low else 0.5
+
+    def _grid(self) -> str:
+        parts = []
+        for value, label in self._y_ticks.items():
+            y = self._y(value)
+            parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}"/>')
+            parts.append(f'<text class="value" x="{_LEFT - 6}" y="{y + 4:.1f}">{escape(label)}</text>')
+        for value, label in self._x_ticks.items():
+            x = self._x(value)
+            look = "value" if x > WIDTH - 26 else "centred"
+            parts.append(f'<text class="{look}" x="{x:.1f}" y="{HEIGHT - 7}">{escape(label)}</text>')
+        return "".join(parts)
+
+    def _line(self, at: int) -> str:
+        series, look, floor = self._plot.series[at], f"c{at % COLOURS}", self._y(self._y_range[0])
+        dash = _DASHES[at // COLOURS % len(_DASHES)]
+        dashed = f' stroke-dasharray="{dash}"' if dash else ""
+        drawn = []
+        for run in _runs(series.points):
+            places = [f"{self._x(x):.1f} {self._y(y):.1f}" for x, y in run]
+            if self._plot.kind == "area" and len(run) > 1:
+                ends = f"{self._x(run[-1][0]):.1f} {floor:.1f}L{self._x(run[0][0]):.1f} {floor:.1f}"
+                drawn.append(f'<path class="area {look}" d="M{"L".join(places)}L{ends}Z"/>')
+            if len(places) == 1:
+                places *= 2  # a round cap shows it as a dot
+            drawn.append(f'<path class="line {look}"{dashed} d="M{"L".join(places)}">{_tip(series.name)}</path>')
+        if self._plot.dots:
+            drawn += [
+                f'<circle class="fill {look}" cx="{self._x(x):.1f}" cy="{self._y(y):.1f}" r="3.4">'
+                f"{_tip(f'{series.name}: {self._plot.y_format(y)}')}</circle>"
+                for x, y in series.points if y is not None
+            ]  # fmt: skip
+        return "".join(drawn)
+
+    def _columns(self) -> str:
+        tops: dict[float, float] = {}
+        drawn = []
+        for at, series in enumerate(self._plot.series):
+            look, shapes, before = f"fill c{at % COLOURS}", [], self._x_range[0]
+            for place, (x, y) in enumerate(series.points):
+                left, right, before = self._x(before), self._x(x), x
+                if not y:
+                    continue
+                bottom = tops.get(x, self._y(self._y_range[0]))
+                tops[x] = top = min(bottom - (self._y(0) - self._y(y)), bottom - _LEAST_HEIGHT)
+                gap = 1.0 if right - left > 4 else 0.5
+                shape = f"M{left:.1f} {bottom:.1f}V{top:.1f}H{max(right - gap, left + 0.5):.1f}V{bottom:.1f}Z"
+                if series.tips:
+                    drawn.append(f'<path class="{look}" d="{shape}">{_tip(series.tips[place])}</path>')
+                else:
+                    shapes.append(shape)
+            if shapes:
+                drawn.append(f'<path class="{look}" d="{"".join(shapes)}">{_tip(series.name)}</path>')
+        return "".join(drawn)
+
+    def _names(self) -> str:
+        """Return the names beside the ends of lines and levels, moved apart where they would overlap."""
+        ends = [(self._y(y), f"c{at % COLOURS}", series.name) for at, series in enumerate(self._plot.series)
+                for y in [next((y for _, y in reversed(series.points) if y is not None), None)]
+                if y is not None and len(self._plot.series) > 1]  # fmt: skip
+        ends += [(self._y(y), "soft", name) for name, y in self._plot.levels.items()]
+        parts, lowest = [], 0.0
+        for y, look, name in sorted(ends):
+            lowest = max(y + 4, lowest + 13)
+            parts.append(f'<text class="name {look}" x="{WIDTH - _RIGHT + 8}" y="{lowest:.1f}">{escape(name)}</text>')
+        return "".join(parts)
+
+
+def _runs(points: Sequence[Point]) -> list[list[tuple[float, float]]]:
+    """Return the stretches without a gap."""
+    runs = groupby(points, key=lambda point: point[1] is not None)
+    return [[(x, y) for x, y in run if y is not None] for known, run in runs if known]
+
+
+def _tip(text: str) -> str:
+    return f"<title>{escape(text)}</title>"

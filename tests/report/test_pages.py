@@ -1,0 +1,89 @@
+"""Pages: what came from outside stays text, nothing is loaded, and a missing value is an error."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+
+import jinja2
+import pytest
+
+from memeloom.report import pages
+from memeloom.report.pages import is_web, render
+from tests.html_page import Page
+
+HOSTILE = """<script>alert("1")</script>' onload='x' & <img src=x onerror=y>"""
+MACROS = """{% extends "base.html" %}
+{% block header %}{{ kit.ending(text) }}{% endblock %}
+{% block main %}
+{{ kit.tiles([(text, text, text)]) }}
+{{ kit.table((text, text), [(text, text)] * 3, text, most=2) }}
+{{ kit.bars((text, text, text), [(text, 3, [text], "bad"), (text, 0, [text], "")]) }}
+{{ kit.stack([(text, 1)]) }}
+{% call(item) kit.cards([text] * 5, most=2) %}<li>{{ kit.caption([item, " "]) }}</li>{% endcall %}
+{% call kit.fold(text) %}{{ text }}{% endcall %}
+{% call kit.link(address) %}{{ text }}{% endcall %}
+{{ text|foreign }}
+{% endblock %}"""
+
+
+@pytest.fixture
+def template(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Adds a template and returns its name."""
+    environment, texts = pages._environment(), dict[str, str]()
+    loader = jinja2.ChoiceLoader([jinja2.DictLoader(texts), environment.loader or jinja2.DictLoader({})])
+    monkeypatch.setattr(environment, "loader", loader)
+
+    def add(text: str) -> str:
+        name = f"test-{hashlib.sha256(text.encode()).hexdigest()}.html"
+        texts[name] = text
+        return name
+
+    return add
+
+
+def test_every_macro_escapes_what_it_is_given(template: Callable[[str], str]) -> None:
+    html = render(template(MACROS), title=HOSTILE, text=HOSTILE, address=f"https://x/?{HOSTILE}")
+    page = Page(html)
+    assert not {"script", "img", "iframe", "object", "link"} & {tag for tag, _ in page.tags}
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    assert page.text.count(HOSTILE) >= 20
+    assert page.of("a")[0]["rel"] == "noopener noreferrer nofollow"
+
+
+def test_a_page_loads_nothing_and_follows_light_and_dark(template: Callable[[str], str]) -> None:
+    html = render(template(MACROS), title="t", text="a", address="javascript:alert(1)")
+    page = Page(html)
+    assert page.of("meta")[1]["content"] == (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    )
+    assert not any({"src", "href"} & set(attributes) for _, attributes in page.tags)
+    assert "url(" not in html
+    assert "@import" not in html
+    assert html.count("prefers-color-scheme: dark") == 2
+
+
+def test_a_missing_value_is_an_error(template: Callable[[str], str]) -> None:
+    with pytest.raises(jinja2.UndefinedError, match="'forgotten' is undefined"):
+        render(template("{% extends 'base.html' %}{% block main %}{{ forgotten }}{% endblock %}"), title="t")
+
+
+def test_long_lists_are_folded(template: Callable[[str], str]) -> None:
+    page = Page(render(template(MACROS), title="t", text="a", address=None))
+    assert re.findall(r"\S+ (?:more|of 5)\b", page.text) == ["1 more", "3–4 of 5", "5–5 of 5"]
+
+
+def test_a_script_runs_by_its_hash_only(template: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    html = render(template("{% extends 'base.html' %}"), title="t", script="base.html")
+    code = html.partition("<script>")[2].partition("</script></body>")[0]
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in html
+
+
+@pytest.mark.parametrize(
+    ("address", "web"),
+    [("https://a.example/x", True), ("http://a", True), ("javascript:x", False), ("//a", False), (None, False),
+     ("http://[", False), ("data:text/html,x", False)],
+)  # fmt: skip
+def test_only_addresses_of_the_web_become_links(address: str | None, web: bool) -> None:
+    assert is_web(address) is web
