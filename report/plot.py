@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -105,7 +105,7 @@ def style() -> str:
 def round_ticks(low: float, high: float, about: int = 4) -> list[float]:
     """Return values at steps of 1, 2 or 5 times a power of ten, from at most `low` to at least `high`."""
     if not high > low:
-        low, high = low - (abs(low) or 1) / 2 * (low != 0), low + (abs(low) or 1) / (2 if low else 1)
+        low, high = (low - abs(low) / 2, low + abs(low) / 2) if low else (0.0, 1.0)
     rough = (high - low) / about
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
@@ -139,36 +139,31 @@ class _Drawing:
         self._x_range = plot.x_range or ((1.0, max(xs)) if plot.log else (0.0, max(xs)))
         low = min(ys) if plot.y_min is None else plot.y_min
         if plot.log:
-            powers = [10.0**power for power in range(math.ceil(math.log10(max(*ys, 10)) - 1e-9) + 1)]
-            self._y_ticks: Ticks = plot.y_ticks or {y: plot.y_format(y) for y in powers}
-            across = [10.0**power for power in range(int(math.log10(max(*xs, 10))) + 1) if 10**power <= max(xs)]
+            up, across = ([10.0**power for power in range(math.ceil(math.log10(max(*vs, 10))) + 1)] for vs in (ys, xs))
         else:
-            self._y_ticks = plot.y_ticks or {y: plot.y_format(y) for y in round_ticks(low, max(ys))}
-            across = [x for x in round_ticks(*self._x_range, 5) if self._x_range[0] <= x <= self._x_range[1]]
+            up, across = round_ticks(low, max(ys)), round_ticks(*self._x_range, 5)
+        across = [x for x in across if self._x_range[0] <= x <= self._x_range[1]]
+        self._y_ticks: Ticks = plot.y_ticks or {y: plot.y_format(y) for y in up}
         self._x_ticks: Ticks = {x: plot.x_format(x) for x in across} if plot.x_ticks is None else plot.x_ticks
         self._y_range = min(self._y_ticks), max(self._y_ticks)
 
     def svg(self, *, named: bool = False) -> str:
         """Return the elements. named: write the names of lines beside their ends."""
-        plot = self._plot
+        plot, middle = self._plot, (WIDTH + _LEFT) // 2
         drawn = self._columns() if plot.kind == "columns" else "".join(map(self._line, range(len(plot.series))))
-        middle = (WIDTH + _LEFT) // 2
-        empty = "" if drawn else f'<text class="centred" x="{middle}" y="{HEIGHT // 2}">nothing to show</text>'
-        label = f'<text class="centred" x="{middle}" y="{HEIGHT + 8}">{escape(plot.x_label)}</text>'
-        levels = "".join(f'<path class="level" d="M{_LEFT} {self._y(y):.1f}H{WIDTH - _RIGHT}"/>'
-                         for y in plot.levels.values())  # fmt: skip
-        return (
-            self._grid() + (label if plot.x_label else "") + levels + drawn + empty + (self._names() if named else "")
-        )
+        levels = [f'<path class="level" d="M{_LEFT} {self._y(y):.1f}H{WIDTH - _RIGHT}"/>' for y in plot.levels.values()]
+        parts = [self._grid(), *levels, drawn or _text("centred", middle, HEIGHT / 2, "nothing to show")]
+        if plot.x_label:
+            parts.append(_text("centred", middle, HEIGHT + 8, plot.x_label))
+        return "".join(parts) + (self._names() if named else "")
 
     def _heights(self) -> list[float]:
         """Return every y, of columns those of whole stacks."""
         if self._plot.kind != "columns":
             return [y for series in self._plot.series for _, y in series.points if y is not None]
         stacks: dict[float, float] = {}
-        for series in self._plot.series:
-            for x, y in series.points:
-                stacks[x] = stacks.get(x, 0.0) + (y or 0.0)
+        for x, y in chain.from_iterable(series.points for series in self._plot.series):
+            stacks[x] = stacks.get(x, 0.0) + (y or 0.0)
         return list(stacks.values())
 
     def _x(self, x: float) -> float:
@@ -188,11 +183,10 @@ class _Drawing:
         for value, label in self._y_ticks.items():
             y = self._y(value)
             parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}"/>')
-            parts.append(f'<text class="value" x="{_LEFT - 6}" y="{y + 4:.1f}">{escape(label)}</text>')
+            parts.append(_text("value", _LEFT - 6, y + 4, label))
         for value, label in self._x_ticks.items():
             x = self._x(value)
-            look = "value" if x > WIDTH - 26 else "centred"
-            parts.append(f'<text class="{look}" x="{x:.1f}" y="{HEIGHT - 7}">{escape(label)}</text>')
+            parts.append(_text("value" if x > WIDTH - 26 else "centred", x, HEIGHT - 7, label))
         return "".join(parts)
 
     def _line(self, at: int) -> str:
@@ -246,7 +240,7 @@ class _Drawing:
         parts, lowest = [], 0.0
         for y, look, name in sorted(ends):
             lowest = max(y + 4, lowest + 13)
-            parts.append(f'<text class="name {look}" x="{WIDTH - _RIGHT + 8}" y="{lowest:.1f}">{escape(name)}</text>')
+            parts.append(_text(f"name {look}", WIDTH - _RIGHT + 8, lowest, name))
         return "".join(parts)
 
 
@@ -254,6 +248,10 @@ def _runs(points: Sequence[Point]) -> list[list[tuple[float, float]]]:
     """Return the stretches without a gap."""
     runs = groupby(points, key=lambda point: point[1] is not None)
     return [[(x, y) for x, y in run if y is not None] for known, run in runs if known]
+
+
+def _text(look: str, x: float, y: float, text: str) -> str:
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
 def _tip(text: str) -> str:
