@@ -18,11 +18,10 @@ from memeloom.report.format import clock, compact
 
 COLOURS: Final = 7
 WIDTH, HEIGHT = 480, 190
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 24
-_LABEL_HEIGHT = 16  # below the axis, if it has a label
-_TITLE_HEIGHT, _NAMES_WIDTH, _GAP = 34, 96, 20  # of a picture
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 12, 24
+_LABEL_HEIGHT, _TITLE_HEIGHT, _NAMES_WIDTH, _GAP = 16, 34, 96, 20
 _LEAST_HEIGHT = 1.5  # a small column among large ones stays visible
-_DASHES = ("", "7 4", "2 3", "10 3 2 3")
+_DASHES = ("none", "7 4", "2 3", "10 3 2 3")
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 
 Point: TypeAlias = tuple[float, float | None]
@@ -44,10 +43,8 @@ class Plot:
 
     kind: of ``columns``, each ends at its x and begins at the one before; those of several series are stacked.
     summary: one sentence for people who cannot see the plot.
-    x_range: ends of the x axis; by default from 0 to the last x.
-    x_ticks, y_ticks: labels by place; by default round values.
-    y_min: where the y axis begins; None: near the least value.
-    levels: horizontal dashed lines by name.
+    x_range: ends of the x axis; by default from 0 to the last x. y_min: where the y axis begins; None: near the least.
+    x_ticks, y_ticks: labels by place; by default round values. levels: horizontal dashed lines by name.
     dots: mark each point. log: logarithmic axes, for values from 1.
     """
 
@@ -105,7 +102,9 @@ def style() -> str:
 def round_ticks(low: float, high: float, about: int = 4) -> list[float]:
     """Return values at steps of 1, 2 or 5 times a power of ten, from at most `low` to at least `high`."""
     if not high > low:
-        low, high = (low - abs(low) / 2, low + abs(low) / 2) if low else (0.0, 1.0)
+        if not low:
+            return [0.0, 1.0]
+        low, high = low - abs(low) / 2, low + abs(low) / 2
     rough = (high - low) / about
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
@@ -119,7 +118,7 @@ def time_step(whole: float, parts: int) -> float:
     return float(step or 86400 * math.ceil(whole / parts / 86400))
 
 
-def time_ticks(whole: float, about: int = 5) -> dict[float, str]:
+def time_ticks(whole: float, about: int = 6) -> dict[float, str]:
     """Return round times from 0 to `whole` seconds with their labels."""
     step = time_step(whole, about)
     return {step * place: clock(step * place) for place in range(int(whole / step) + 1)}
@@ -191,17 +190,17 @@ class _Drawing:
 
     def _line(self, at: int) -> str:
         series, look, floor = self._plot.series[at], f"c{at % COLOURS}", self._y(self._y_range[0])
-        dash = _DASHES[at // COLOURS % len(_DASHES)]
-        dashed = f' stroke-dasharray="{dash}"' if dash else ""
+        dashes = f'stroke-dasharray="{_DASHES[at // COLOURS % len(_DASHES)]}"'
         drawn = []
-        for run in _runs(series.points):
-            places = [f"{self._x(x):.1f} {self._y(y):.1f}" for x, y in run]
-            if self._plot.kind == "area" and len(run) > 1:
-                ends = f"{self._x(run[-1][0]):.1f} {floor:.1f}L{self._x(run[0][0]):.1f} {floor:.1f}"
-                drawn.append(f'<path class="area {look}" d="M{"L".join(places)}L{ends}Z"/>')
-            if len(places) == 1:
-                places *= 2  # a round cap shows it as a dot
-            drawn.append(f'<path class="line {look}"{dashed} d="M{"L".join(places)}">{_tip(series.name)}</path>')
+        for known, run in groupby(series.points, key=lambda point: point[1] is not None):
+            places = [f"{self._x(x):.1f} {self._y(y):.1f}" for x, y in run if y is not None]
+            if not known:
+                continue
+            if self._plot.kind == "area" and len(places) > 1:
+                ends = f"V{floor:.1f}H{places[0].split()[0]}Z"
+                drawn.append(f'<path class="area {look}" d="M{"L".join(places)}{ends}"/>')
+            places *= 2 if len(places) == 1 else 1  # a round cap shows a single point as a dot
+            drawn.append(f'<path class="line {look}" {dashes} d="M{"L".join(places)}">{_tip(series.name)}</path>')
         if self._plot.dots:
             drawn += [
                 f'<circle class="fill {look}" cx="{self._x(x):.1f}" cy="{self._y(y):.1f}" r="3.4">'
@@ -221,8 +220,7 @@ class _Drawing:
                     continue
                 bottom = tops.get(x, self._y(self._y_range[0]))
                 tops[x] = top = min(bottom - (self._y(0) - self._y(y)), bottom - _LEAST_HEIGHT)
-                gap = 1.0 if right - left > 4 else 0.5
-                shape = f"M{left:.1f} {bottom:.1f}V{top:.1f}H{max(right - gap, left + 0.5):.1f}V{bottom:.1f}Z"
+                shape = f"M{left:.1f} {bottom:.1f}V{top:.1f}H{max(right - 0.7, left + 0.5):.1f}V{bottom:.1f}Z"
                 if series.tips:
                     drawn.append(f'<path class="{look}" d="{shape}">{_tip(series.tips[place])}</path>')
                 else:
@@ -242,12 +240,6 @@ class _Drawing:
             lowest = max(y + 4, lowest + 13)
             parts.append(_text(f"name {look}", WIDTH - _RIGHT + 8, lowest, name))
         return "".join(parts)
-
-
-def _runs(points: Sequence[Point]) -> list[list[tuple[float, float]]]:
-    """Return the stretches without a gap."""
-    runs = groupby(points, key=lambda point: point[1] is not None)
-    return [[(x, y) for x, y in run if y is not None] for known, run in runs if known]
 
 
 def _text(look: str, x: float, y: float, text: str) -> str:

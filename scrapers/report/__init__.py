@@ -1,1 +1,1 @@
-"""What is seen of a crawl: vital signs while it runs, a series of them on disk, and a page with plots afterwards."""
+"""The report of a crawl: a time series on disk while it runs, and a page with plots when it ends."""

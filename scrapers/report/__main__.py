@@ -1,24 +1,24 @@
-"""`python -m memeloom.scrapers.report SERIES`: the page of a crawl that could not draw it itself."""
+"""`python -m memeloom.scrapers.report SERIES`: draw the page of a crawl that was killed before it could."""
 
 import sys
 from pathlib import Path
 
 from memeloom.configs.outputs import write_text
 from memeloom.scrapers.report.page import draw
-from memeloom.scrapers.report.story import read_story
+from memeloom.scrapers.report.series import read_history
 
 
 def main(arguments: list[str]) -> str:
-    """Write the page beside the series. Raises SystemExit: bad usage, or no such series."""
+    """Write the page beside the series and return its path. Raises SystemExit: bad usage, or no such series."""
     if len(arguments) != 1:
         sys.exit("usage: python -m memeloom.scrapers.report SERIES.jsonl")
     path = Path(arguments[0])
     try:
-        story = read_story(path)
+        history = read_history(path)
     except OSError as error:
         sys.exit(f"{path}: {error.strerror}")
     page = path.with_suffix(".html")
-    write_text(page, draw(story))
+    write_text(page, draw(history))
     return str(page)
 
 

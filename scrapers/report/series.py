@@ -1,13 +1,13 @@
-"""The time series of a crawl: a line of JSON each time, appended at once, so that a crawl that is killed leaves it.
+"""The time series of a crawl: one JSON line a sample, written as it happens, so that a killed crawl leaves it too.
 
-The first line is the head, each further one holds totals until then, and the last one of a crawl that came to
-its end says how. Lines come every second at first and rarer as the crawl grows old, so that a week fits in a few MB.
+The first line is the head; each further line holds the totals so far; the last line of a crawl that was not killed
+says how it ended. Lines come every second at first and less often as the crawl grows older: a week fits in a few MB.
 """
 
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import HostNow
 from memeloom.scrapers.report.vitals import Vitals
 
+POINTS = 500  # samples that a history keeps
 _LEAST_SECONDS = 1.0
 _MOST_SECONDS = 60.0
 _SHARE_OF_AGE = 1 / 500
@@ -26,7 +27,7 @@ _RATE_OVER_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How far a crawl was `seconds` after its start: counts and reasons are totals until then."""
+    """The totals of a crawl `seconds` after its start."""
 
     seconds: float
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -34,14 +35,33 @@ class Sample:
     vitals: Vitals = field(default_factory=Vitals)
 
 
+@dataclass(frozen=True, slots=True)
+class CrawlHistory:
+    """A series read back.
+
+    samples: at most `POINTS`. peaks: the largest ``rss_bytes`` and ``queue`` of all lines.
+    end: how the crawl ended; None if it was killed.
+    """
+
+    head: Mapping[str, Any]
+    samples: list[Sample]
+    peaks: Mapping[str, int] = field(default_factory=dict)
+    end: Mapping[str, Any] | None = None
+
+    @property
+    def last(self) -> Sample:
+        """Return the sample with the final totals."""
+        return self.samples[-1] if self.samples else Sample(0.0)
+
+
 class Rates:
-    """Units a second of late, from totals."""
+    """Computes units per second over the last seconds from totals."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, Counter[str]]] = deque()
 
     def of(self, sample: Sample) -> dict[str, float]:
-        """The rates at the time of `sample`, which is later than the one before."""
+        """Return the rates at `sample`, which must be later than the one before."""
         totals = Counter({name: sample.counts.get(name, 0) for name in RATED})
         totals["bytes"] = sample.vitals.received_bytes
         self._seen.append((sample.seconds, totals))
@@ -66,14 +86,14 @@ class SeriesFile:
         self._write({"series": "memeloom crawl", "version": 1, **head})
 
     def add(self, sample: Sample, rates: Mapping[str, float], end: Mapping[str, Any] | None = None) -> None:
-        """Write a line if one is due, or if it is the last, which says how the crawl ended. Raises MemeloomError."""
+        """Write a line if one is due, or the last line if `end` says how the crawl ended. Raises MemeloomError."""
         if end is None and sample.seconds < self._due:
             return
         self._due = sample.seconds + min(_MOST_SECONDS, max(_LEAST_SECONDS, sample.seconds * _SHARE_OF_AGE))
         self._write(_line(sample, rates) | ({"end": end} if end is not None else {}))
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         os.close(self._file)
 
     def _write(self, line: Mapping[str, Any]) -> None:
@@ -86,8 +106,39 @@ class SeriesFile:
         return MemeloomError(f"cannot write {self._path}: {error.strerror}")
 
 
+class Thinned:
+    """Keeps at most `most` of the samples it is given, evenly chosen, and always the last.
+
+    Samples are totals, so what happened between two kept ones is their difference and nothing is lost.
+    """
+
+    def __init__(self, most: int = POINTS) -> None:
+        self._most = most
+        self._kept: list[Sample] = []
+        self._stride = 1
+        self._given = 0
+        self._last: Sample | None = None
+
+    def add(self, sample: Sample) -> None:
+        """Take one more sample; drop every other kept one when there are too many."""
+        if self._given % self._stride == 0:
+            if len(self._kept) >= self._most - 1:
+                self._kept = self._kept[::2]
+                self._stride *= 2
+            if self._given % self._stride == 0:
+                self._kept.append(sample)
+        self._given += 1
+        self._last = sample
+
+    def samples(self) -> list[Sample]:
+        """Return the kept samples, in order."""
+        if self._last is not None and self._kept[-1] is not self._last:
+            return [*self._kept, self._last]
+        return list(self._kept)
+
+
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a series, one at a time; what a power cut has left of one is passed over. Raises OSError."""
+    """Yield the lines of a series; a line torn by a power cut is skipped. Raises OSError."""
     with path.open("rb") as stream:
         for line in stream:
             try:
@@ -98,8 +149,32 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield value
 
 
-def sample_of(line: Mapping[str, Any]) -> Sample:
-    """The sample that a line holds. Raises KeyError, TypeError: it holds none."""
+def read_history(path: Path, most: int = POINTS) -> CrawlHistory:
+    """Read the series at `path` in bounded memory. Raises OSError."""
+    return history_of(read_lines(path), most)
+
+
+def history_of(lines: Iterable[Mapping[str, Any]], most: int = POINTS) -> CrawlHistory:
+    """Return the history that `lines` hold; lines without a sample are skipped."""
+    head: Mapping[str, Any] = {}
+    end: Mapping[str, Any] | None = None
+    thinned, rss, queue = Thinned(most), 0, 0
+    for line in lines:
+        if "series" in line:
+            head = line
+            continue
+        try:
+            sample = _sample(line)
+        except (KeyError, TypeError, AttributeError):
+            continue
+        thinned.add(sample)
+        rss = max(rss, sample.vitals.rss_bytes)
+        queue = max(queue, sum(sample.vitals.queue.values()))
+        end = line.get("end", end)
+    return CrawlHistory(head, thinned.samples(), {"rss_bytes": rss, "queue": queue}, end)
+
+
+def _sample(line: Mapping[str, Any]) -> Sample:
     hosts = tuple(
         HostNow(name, facts["state"], facts["latency_s"], facts["answers"], facts["failures"], facts["bytes"])
         for name, facts in line["hosts"].items()

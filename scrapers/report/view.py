@@ -1,4 +1,4 @@
-"""Follows one crawl from outside: tells the progress, writes the series, and in the end the page with the plots."""
+"""Follows one crawl from the parent process: shows the progress, writes the series and at the end the page."""
 
 import time
 from collections import Counter
@@ -13,15 +13,14 @@ from memeloom.configs.outputs import write_text
 from memeloom.configs.progress import Now, Progress, Window
 from memeloom.configs.schema import Crawl
 from memeloom.scrapers.report.page import draw
-from memeloom.scrapers.report.series import Rates, Sample, SeriesFile
-from memeloom.scrapers.report.story import read_story
+from memeloom.scrapers.report.series import Rates, Sample, SeriesFile, read_history
 from memeloom.scrapers.worker import Report
 
 _TALLIES = ("pages", "images", "new", "updated", "unchanged")
 
 
 class View:
-    """What is seen of a crawl; the series ends, and the page is written, when the block ends, however it does.
+    """Follows a crawl; when the block ends, for whatever reason, the series is closed and the page written.
 
     series, page: their files. last: the newest report.
     """
@@ -31,7 +30,7 @@ class View:
         self.page = stem.with_name(f"{stem.name}.html")
         self.last = Report(Counter(), Counter())
         self._progress = progress
-        self._told: Counter[str] = Counter()
+        self._shown: Counter[str] = Counter()
         self._rates = Rates()
         self._began = time.monotonic()
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -39,16 +38,16 @@ class View:
         progress.start("crawl", crawl.max_memes, "memes")
 
     def __enter__(self) -> Self:
-        """Begin to watch."""
+        """Return itself."""
         return self
 
     def see(self, report: Report) -> None:
-        """Take in what the crawling process tells. Raises MemeloomError: the disk is full."""
+        """Take in a report of the crawling process. Raises MemeloomError: the disk is full."""
         self.last = report
         sample = self._sample()
         rates = self._rates.of(sample)
         self._file.add(sample, rates)
-        self._tell(report)
+        self._advance(report)
         if isinstance(self._progress, Window):
             vitals = report.vitals
             self._progress.show(Now(rates, vitals.queue, vitals.hosts, vitals.states))
@@ -56,7 +55,7 @@ class View:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write how it ended, and the page. What goes wrong with that is not raised over the error of the crawl."""
+        """Write how it ended, and the page; a failure to do so does not replace the error of the crawl."""
         self._progress.finish()
         if error is None:
             self._end(error)
@@ -68,18 +67,18 @@ class View:
         sample = self._sample()
         self._file.add(sample, self._rates.of(sample), _ending(error, self.last))
         self._file.close()
-        write_text(self.page, draw(read_story(self.series)))
+        write_text(self.page, draw(read_history(self.series)))
 
     def _sample(self) -> Sample:
         return Sample(time.monotonic() - self._began, self.last.counts, self.last.reasons, self.last.vitals)
 
-    def _tell(self, report: Report) -> None:
-        told = Counter({name: report.counts[name] for name in ("memes", *_TALLIES)})
-        told["dropped"] = report.reasons.total()
-        fresh = told - self._told
+    def _advance(self, report: Report) -> None:
+        totals = Counter({name: report.counts[name] for name in ("memes", *_TALLIES)})
+        totals["dropped"] = report.reasons.total()
+        fresh = totals - self._shown
         if fresh:
             self._progress.advance(fresh.pop("memes", 0), **fresh)
-        self._told = told
+        self._shown = totals
 
 
 def _ending(error: BaseException | None, last: Report) -> dict[str, object]:

@@ -18,7 +18,7 @@ def elements(svg: str, tag: str) -> list[ET.Element]:
 
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
-    [(0, 7, [0, 2, 4, 6, 8]), (0, 1050, [0, 500, 1000, 1500]), (0, 0, [0, 0.5, 1]), (1.5, 3.3, [1.5, 2, 2.5, 3, 3.5])],
+    [(0, 7, [0, 2, 4, 6, 8]), (0, 1050, [0, 500, 1000, 1500]), (0, 0, [0, 1]), (1.5, 3.3, [1.5, 2, 2.5, 3, 3.5])],
 )
 def test_ticks_are_round_and_reach_both_ends(low: float, high: float, ticks: list[float]) -> None:
     assert round_ticks(low, high) == pytest.approx(ticks)

@@ -21,11 +21,19 @@ from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.report.page import draw
-from memeloom.scrapers.report.plots import Stretches
-from memeloom.scrapers.report.series import Rates, Sample, SeriesFile, read_lines
-from memeloom.scrapers.report.story import POINTS, Story, Thinned, read_story, tell
+from memeloom.scrapers.report.plots import Intervals
+from memeloom.scrapers.report.series import (
+    POINTS,
+    CrawlHistory,
+    Rates,
+    Sample,
+    SeriesFile,
+    Thinned,
+    history_of,
+    read_history,
+    read_lines,
+)
 from memeloom.scrapers.report.vitals import Pulse, Vitals
-from memeloom.scrapers.report.words import duration, moment, number, size, ticks, time_ticks
 from memeloom.scrapers.session import Session
 from tests.html_page import Page
 from tests.services.website import Answer, Asked, Website
@@ -107,7 +115,7 @@ def samples(n: int, per_step: int = 10) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def small_story(**facts: Any) -> Story:
+def small_history(**facts: Any) -> CrawlHistory:
     """Two samples; what the later one holds can be said."""
     host = HostNow("site.example", "ok", 0.25, 10, 1, 5000)
     vitals = facts.pop("vitals", Vitals({"imgflip": 3}, (host,), {"ok": 1}, 5000, 10**8))
@@ -115,13 +123,13 @@ def small_story(**facts: Any) -> Story:
     last = Sample(60.0, counts, facts.pop("reasons", {}), vitals)
     head = {"started_at": "2026-11-20T10:00:00+00:00", "sources": ["imgflip"]}
     defaults: dict[str, Any] = {"peaks": {"rss_bytes": 10**8, "queue": 3}, "end": {"how": "finished", "errors": []}}
-    return Story(**{"head": head, "samples": [Sample(30.0, vitals=vitals), last], **defaults, **facts})
+    return CrawlHistory(**{"head": head, "samples": [Sample(30.0, vitals=vitals), last], **defaults, **facts})
 
 
 def test_a_crawl_leaves_a_series_that_ends_with_its_totals_and_a_page(subreddit: Callable[..., Config]) -> None:
     config, onlooker = subreddit(20, dead=5, seconds=0.2), Onlooker()
     summary = crawl(config, onlooker)
-    lines = list(read_lines(only(config, "crawl-*.jsonl")))
+    lines = [json.loads(line) for line in only(config, "crawl-*.jsonl").read_text().splitlines()]
     assert lines[0]["sources"] == ["reddit"]
     assert lines[-1]["end"] == {"how": "finished", "errors": []}
     assert lines[-1]["counts"]["memes"] == summary.counts["memes"] == 20
@@ -136,7 +144,7 @@ def test_a_crawl_leaves_a_series_that_ends_with_its_totals_and_a_page(subreddit:
     assert host["latency_s"] > 0.05
     assert all(line["rss_bytes"] > 10**7 for line in lines[1:-1] if line["counts"])
     page = Page(Path(summary.outputs["report"]).read_text())
-    assert {label.partition(":")[0] for label in labels(page)} >= {"Bytes received a second", "Queue"}
+    assert {label.partition(":")[0] for label in labels(page)} >= {"Bytes received per second", "Unfinished requests"}
     assert "20 memes, 1 pages, 20 images" in " ".join(labels(page))
     assert "image: HTTP 404 (5)" in page.text
     assert any(now.queue.get("reddit") for now in onlooker.shown)
@@ -173,9 +181,9 @@ def test_kill_9_leaves_a_series_that_can_be_read_and_drawn(subreddit: Callable[.
     series = only(config, "crawl-*.jsonl")
     with series.open("a") as stream:
         stream.write('{"seconds": 99, "counts": {"mem')  # what a power cut leaves of a line
-    story = read_story(series)
-    assert story.end is None
-    assert 0 < story.last.counts["memes"] < 100
+    history = read_history(series)
+    assert history.end is None
+    assert 0 < history.last.counts["memes"] < 100
     drawn = subprocess.run(
         [sys.executable, "-m", "memeloom.scrapers.report", str(series)],
         cwd=root, capture_output=True, text=True, timeout=60, check=True,
@@ -189,14 +197,14 @@ def lines_so_far(config: Config) -> list[dict[str, Any]]:
 
 def test_nothing_that_came_from_outside_becomes_part_of_the_page() -> None:
     host = HostNow(HOSTILE, HOSTILE, 0.1, 5, 5, 5)
-    story = small_story(
+    history = small_history(
         head={"started_at": HOSTILE, "sources": [HOSTILE]},
         reasons={f"image: {HOSTILE}": 3, f"skipped: {HOSTILE}": 2},
         counts={HOSTILE: 4, "memes": 1},
         vitals=Vitals({HOSTILE: 9, "imgflip": 2}, (host,), {HOSTILE: 1}, 5000, 10**8),
         end={"how": HOSTILE, "errors": [HOSTILE]},
     )
-    page, plain = Page(draw(story)), Page(draw(small_story(reasons={"image: a": 3, "skipped: b": 2})))
+    page, plain = Page(draw(history)), Page(draw(small_history(reasons={"image: a": 3, "skipped: b": 2})))
     known = {tag for tag, _ in plain.tags} | {"p"}
     assert {tag for tag, _ in page.tags} <= known
     assert not known & {"script", "img", "link", "iframe", "object"}
@@ -206,7 +214,7 @@ def test_nothing_that_came_from_outside_becomes_part_of_the_page() -> None:
 
 
 def test_the_page_needs_nothing_but_itself() -> None:
-    html = draw(small_story(reasons={"image: HTTP 404": 3}))
+    html = draw(small_history(reasons={"image: HTTP 404": 3}))
     page = Page(html)
     policy = next(attributes["content"] for tag, attributes in page.tags if "http-equiv" in attributes)
     assert policy == (
@@ -218,8 +226,8 @@ def test_the_page_needs_nothing_but_itself() -> None:
 
 
 def test_each_plot_says_what_it_shows_and_its_numbers_are_in_a_table() -> None:
-    page = Page(draw(small_story(reasons={"image: HTTP 404": 30, "page: timed out": 2})))
-    said = dict(label.split(": ", 1) for label in labels(page) if not label.startswith("Queue"))
+    page = Page(draw(small_history(reasons={"image: HTTP 404": 30, "page: timed out": 2})))
+    said = dict(label.split(": ", 1) for label in labels(page) if ": " in label)
     assert said["Errors by reason, every 1 s"] == "image: HTTP 404 (30); page: timed out (2)"
     assert said["Latency of the busiest hosts"] == "site.example 250 ms"
     assert all(attributes.get("role") == "img" for tag, attributes in page.tags if tag == "svg")
@@ -228,7 +236,7 @@ def test_each_plot_says_what_it_shows_and_its_numbers_are_in_a_table() -> None:
 
 @pytest.mark.parametrize("taken", [0, 1])
 def test_a_crawl_that_ends_at_once_has_a_page(taken: int) -> None:
-    page = Page(draw(tell([{"series": "memeloom crawl"}, *samples(taken)])))
+    page = Page(draw(history_of([{"series": "memeloom crawl"}, *samples(taken)])))
     assert "ended before there was anything to plot" in page.text
 
 
@@ -238,14 +246,14 @@ def test_however_long_a_crawl_its_page_stays_small_and_its_totals_exact() -> Non
         thinned.add(Sample(float(line)))
         most = max(most, len(thinned._kept))
     assert most < POINTS
-    story = tell(samples(20_000))
-    assert POINTS / 2 < len(story.samples) <= POINTS
-    assert story.last.counts["memes"] == 19_999 * 10
-    assert story.peaks == {"rss_bytes": 10**8 + 999, "queue": 499}
-    memes = Stretches(story.samples).amounts(lambda sample: sample.counts["memes"])
+    history = history_of(samples(20_000))
+    assert POINTS / 2 < len(history.samples) <= POINTS
+    assert history.last.counts["memes"] == 19_999 * 10
+    assert history.peaks == {"rss_bytes": 10**8 + 999, "queue": 499}
+    memes = Intervals(history.samples).amounts(lambda sample: sample.counts["memes"])
     assert sum(memes) == pytest.approx(199_990)
     assert len(memes) <= 121
-    assert len(draw(story)) < 200_000
+    assert len(draw(history)) < 200_000
 
 
 def test_a_week_of_crawling_makes_a_series_of_a_few_megabytes(tmp_path: Path) -> None:
@@ -264,9 +272,9 @@ def test_a_week_of_crawling_makes_a_series_of_a_few_megabytes(tmp_path: Path) ->
 
 def test_amounts_fall_into_the_stretch_in_which_they_happened() -> None:
     steps = [Sample(0.0), Sample(10.0, {"memes": 10}), Sample(20.0, {"memes": 10}), Sample(30.0, {"memes": 40})]
-    memes = Stretches(steps, most=3).amounts(lambda sample: sample.counts.get("memes", 0))
+    memes = Intervals(steps, most=3).amounts(lambda sample: sample.counts.get("memes", 0))
     assert memes == [10, 0, 30]
-    assert Stretches(steps, most=3).rates(lambda sample: sample.counts.get("memes", 0)) == [1, 0, 3]
+    assert Intervals(steps, most=3).rates(lambda sample: sample.counts.get("memes", 0)) == [1, 0, 3]
 
 
 def test_rates_are_those_of_the_last_seconds() -> None:
@@ -296,24 +304,8 @@ def test_the_vital_signs_of_many_hosts_are_few_and_the_unwell_come_first() -> No
     assert len(pickle.dumps(vitals)) < 4000
 
 
-def test_numbers_are_written_as_people_read_them() -> None:
-    assert [number(n) for n in (0, 1234567, 12.5, 0.03125)] == ["0", "1,234,567", "12.5", "0.0312"]
-    assert [size(n) for n in (0, 999, 1000, 1.25e9)] == ["0 B", "999 B", "1 kB", "1.2 GB"]
-    assert [duration(s) for s in (0.5, 42, 245, 101_000)] == ["0.5 s", "42 s", "4 min 05 s", "28 h 03 min"]
-    assert [moment(s) for s in (0, 30, 90, 3600, 9000, 86400)] == ["0", "30 s", "1:30 min", "1 h", "2:30 h", "1 d"]
-    assert (ticks(0), ticks(7), ticks(1050)[-1]) == ([0.0, 1.0], [0, 2, 4, 6, 8], 1500)
-    assert time_ticks(101_000) == [0, 21600, 43200, 64800, 86400]
-
-
 def test_a_disk_that_takes_no_series_is_one_clear_error(subreddit: Callable[..., Config], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     config = subreddit(1).model_copy(update={"runs": str(tmp_path / "file" / "runs")})
     with pytest.raises(MemeloomError, match=r"cannot write .*jsonl: Not a directory"):
         crawl(config, Silent())
-
-
-def test_lines_are_json_that_others_can_read(subreddit: Callable[..., Config]) -> None:
-    config = subreddit(2)
-    crawl(config, Silent())
-    for line in only(config, "crawl-*.jsonl").read_text().splitlines():
-        json.loads(line)
