@@ -1,69 +1,90 @@
-"""`memeloom dataset`: Look at a dataset, check it, and see what changed between two."""
+"""`memeloom build-dataset` and `memeloom dataset`: build, inspect, verify and compare datasets."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from memeloom.cli.session import Session
+from memeloom.cli.context import CommandContext
+from memeloom.cli.options import Command, Group
+from memeloom.cli.terminal import echo_json, number
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
+_DATASET = click.argument("folder", metavar="[DIR]", type=_FOLDER, required=False)
 
 
-@click.group(name="dataset", short_help="Look at a dataset, check it, compare two.")
-def command() -> None:
-    """Look at a dataset, check it, and see what changed between two.
+@click.command(
+    cls=Command,
+    settings=(
+        "dataset.output", "dataset.format", "dataset.compression", "dataset.images", "engine.kind", "engine.workers",
+    ),
+    extras=("dataset",),
+)  # fmt: skip
+@click.pass_obj
+def build(context: CommandContext) -> None:
+    """Clean the captions and write a dataset: TFRecords, Parquet or tar files.
 
-    DIR is the folder of a dataset; without it, the one that `dataset.output` names.
+    Reads the catalog, applies the steps of dataset.steps, counts every drop by its reason, and writes shards,
+    vocabulary, dataset card and, last, the manifest.
+    """
+    config = context.config()
+    from memeloom.dataset.build import build_dataset
+
+    context.run("build-dataset", config, build_dataset)
+
+
+@click.group(cls=Group)
+def dataset() -> None:
+    """Inspect, verify or compare datasets.
+
+    DIR is the folder of a dataset; the default is dataset.output.
     """
 
 
-@command.command()
-@click.argument("folder", metavar="[DIR]", type=_FOLDER, required=False)
-@click.option("--records", type=click.IntRange(min=0), default=3, show_default=True, help="So many of each split.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON: the whole manifest, and the records.")
+@dataset.command()
+@_DATASET
+@click.option("--records", type=click.IntRange(min=0), default=3, show_default=True, help="Records shown of a split.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON: the whole manifest, and the records.")
 @click.pass_obj
-def inspect(session: Session, folder: Path | None, records: int, as_json: bool) -> None:
-    """Show what is in a dataset: counts, drops, templates, files and some records."""
+def inspect(context: CommandContext, folder: Path | None, records: int, as_json: bool) -> None:
+    """Show the contents of a dataset: counts, drops, templates, files and some records."""
+    folder = folder or Path(context.config().dataset.output)
     from memeloom.dataset.inspect import inspect_dataset
 
-    look = inspect_dataset(_chosen(session, folder), records)
+    look = inspect_dataset(folder, records)
     if as_json:
-        click.echo(json.dumps(look.as_json(), indent=2, ensure_ascii=False))
+        echo_json(look.as_json())
         return
-    from memeloom.cli.datasets import show_dataset
+    from memeloom.cli.dataset_tables import show_dataset
 
     show_dataset(look)
 
 
-@command.command()
-@click.argument("folder", metavar="[DIR]", type=_FOLDER, required=False)
+@dataset.command()
+@_DATASET
 @click.pass_obj
-def verify(session: Session, folder: Path | None) -> None:
+def verify(context: CommandContext, folder: Path | None) -> None:
     """Check every byte of a dataset.
 
-    Each file's sha256, each record's checksums and schema, all counts of manifest and vocabulary, and that no id and
-    no caption stands on two sides of a split. Exit code 1 names the first thing that is wrong: of a damaged record
-    the file and the offset.
+    Checks each file's sha256, each record's checksums and schema, all counts of manifest and vocabulary, and that no
+    id and no caption is in two splits. Exit code 1 names the first fault: of a damaged record the file and the offset.
     """
+    folder = folder or Path(context.config().dataset.output)
     from memeloom.cli.progress import open_progress
-    from memeloom.cli.summary import number
     from memeloom.dataset.verify import verify_dataset
 
-    chosen = _chosen(session, folder)
     with open_progress() as progress:
-        manifest = verify_dataset(chosen, progress)
-    what = "counted and not written: there is nothing to check in them" if manifest.format == "dummy" else "all whole"
-    click.echo(f"{chosen}: {number(manifest.records)} records in {number(len(manifest.shards))} files, {what}")
+        manifest = verify_dataset(folder, progress)
+    verdict = "counted, not written: nothing to check" if manifest.format == "dummy" else "no fault found"
+    click.echo(f"{folder}: {number(manifest.records)} records in {number(len(manifest.shards))} files, {verdict}")
 
 
-@command.command()
+@dataset.command()
 @click.argument("before", metavar="A", type=_FOLDER)
 @click.argument("after", metavar="B", type=_FOLDER)
-@click.option("--records", type=click.IntRange(min=0), default=5, show_default=True, help="Ids of each kind of change.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--records", type=click.IntRange(min=0), default=5, show_default=True, help="Ids shown of each change.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def diff(before: Path, after: Path, records: int, as_json: bool) -> None:
     """Show what changed from dataset A to dataset B.
 
@@ -76,12 +97,8 @@ def diff(before: Path, after: Path, records: int, as_json: bool) -> None:
     with open_progress() as progress:
         difference = diff_datasets(before, after, examples=records, progress=progress)
     if as_json:
-        click.echo(json.dumps(difference.as_json(), indent=2, ensure_ascii=False))
+        echo_json(difference.as_json())
         return
-    from memeloom.cli.datasets import show_difference
+    from memeloom.cli.dataset_tables import show_difference
 
     show_difference(difference)
-
-
-def _chosen(session: Session, folder: Path | None) -> Path:
-    return folder or Path(session.config().dataset.output)

@@ -7,14 +7,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from memeloom.cli.summary import amount, number
+from memeloom.cli.terminal import amount, number
 from memeloom.configs.progress import HostNow, Now
 
 ROWS = 8
 _STYLES = {"ok": "green", "trying": "yellow", "resting": "yellow", "given up": "red"}
 
 
-def at_the_moment(now: Now) -> RenderableType:
+def host_table(now: Now) -> RenderableType:
     """Rates in one line, the queue in another, and up to `ROWS` hosts, the unwell first."""
     per_second = (
         amount(name, round(rate, 1)) + ("" if name == "bytes" else f" {name}") for name, rate in now.rates.items()
@@ -37,7 +37,7 @@ def at_the_moment(now: Now) -> RenderableType:
     return Group(*lines, table, *([Text(f"  {rest}", style="dim")] if rest else []))
 
 
-def as_json(now: Now) -> dict[str, Any]:
+def host_fields(now: Now) -> dict[str, Any]:
     """The same facts as fields of a line."""
     return {
         "rates": dict(now.rates),

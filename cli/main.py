@@ -1,36 +1,38 @@
-"""The `memeloom` command: global options, the list of commands, and how errors reach the user."""
+"""The `memeloom` command: the list of commands, and how errors reach the user."""
 
 import importlib
 import sys
-from pathlib import Path
-from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
-from memeloom.cli.session import Session
+from memeloom.cli.context import CommandContext
+from memeloom.cli.options import Command, Group, suggested_settings
+from memeloom.cli.terminal import printable
 from memeloom.configs.errors import MemeloomError
 
+# In the order in which the stages run: module and function of each command, and its line in the help.
 _COMMANDS = {
-    "crawl": "memeloom.cli.crawl",
-    "import": "memeloom.cli.import_dumps",
-    "ocr": "memeloom.cli.ocr",
-    "templates": "memeloom.cli.templates",
-    "build-dataset": "memeloom.cli.build_dataset",
-    "dataset": "memeloom.cli.dataset",
-    "train": "memeloom.cli.train",
-    "generate": "memeloom.cli.generate",
-    "evaluate": "memeloom.cli.evaluate",
-    "export-model": "memeloom.cli.export_model",
-    "stats": "memeloom.cli.stats",
-    "export": "memeloom.cli.export",
-    "purge": "memeloom.cli.purge",
-    "demo": "memeloom.cli.demo",
-    "completion": "memeloom.cli.completion",
+    "crawl": ("memeloom.cli.crawl:crawl", "Crawl sites into the catalog."),
+    "import": ("memeloom.cli.catalog:import_", "Import caption dumps (JSON, JSONL; plain, gz, zst)."),
+    "ocr": ("memeloom.cli.ocr:ocr", "Read the captions that are only in the picture."),
+    "templates": ("memeloom.cli.templates:templates", "Match memes with templates; find and curate new templates."),
+    "build-dataset": ("memeloom.cli.dataset:build", "Clean the captions and write a dataset."),
+    "dataset": ("memeloom.cli.dataset:dataset", "Inspect, verify or compare datasets."),
+    "train": ("memeloom.cli.model:train", "Train a captioning model on a dataset."),
+    "generate": ("memeloom.cli.model:generate", "Write captions with a trained model, and draw them."),
+    "evaluate": ("memeloom.cli.model:evaluate", "Score models on held-out captions and on what they write."),
+    "export-model": ("memeloom.cli.model:export_model", "Write a trained model as SavedModel, ONNX or .keras."),
+    "stats": ("memeloom.cli.catalog:stats", "Show what the catalog holds."),
+    "export": ("memeloom.cli.catalog:export", "Write the catalog's memes as JSON lines."),
+    "purge": ("memeloom.cli.purge:purge", "Remove memes for good, by id, source, author, page or picture."),
+    "demo": ("memeloom.cli.demo:demo", "Run all stages against a miniature internet on this machine."),
+    "completion": ("memeloom.cli.main:completion", "Print the shell completion script."),
 }
 
 
-class _LazyGroup(click.Group):
-    """Imports a command's module when that command is named or listed, in the order of the way of the data."""
+class _LazyGroup(Group):
+    """Imports a command's module only when that command is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
         return list(_COMMANDS)
@@ -38,64 +40,64 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(_COMMANDS[cmd_name]).command
+        place, line = _COMMANDS[cmd_name]
+        module, name = place.split(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        command.short_help = line
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option(
-    "-c",
-    "--config",
-    type=click.Path(path_type=Path),
-    help="YAML file, or a preset's name (memefly); names only what differs from default.",
-)
-@click.option(
-    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="One setting: -s crawl.max_memes=100."
-)
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.version_option(package_name="memeloom", message="%(package)s %(version)s")
-@click.pass_context
-def cli(ctx: click.Context, config: Path | None, overrides: tuple[str, ...], debug: bool) -> None:
+def cli() -> None:
     """Turn the meme web into training data, and the data into a model that captions images.
 
-    The way of the data: crawl or import, ocr, templates, build-dataset, train, generate.
+    Stages, in order: crawl or import, ocr, templates, build-dataset, train, generate.
     """
-    ctx.obj = Session(config, overrides, debug)
+
+
+@click.command(cls=Command)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of SHELL; for bash: eval "$(memeloom completion bash)" in ~/.bashrc."""
+    script = get_completion_class(shell)
+    assert script is not None
+    click.echo(script(cli, {}, "memeloom", "_MEMELOOM_COMPLETE").source())
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 1 when it failed, 2 on bad usage or settings, 130 on Ctrl-C."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    context = CommandContext()
     try:
-        code = cli.main(args=arguments, prog_name="memeloom", standalone_mode=False)
-    except click.exceptions.Abort:
-        _leave("interrupted", 130)
+        code = cli.main(args=arguments, prog_name="memeloom", standalone_mode=False, obj=context)
+    except click.NoSuchOption as error:
+        hint = suggested_settings(error)
+        (click.UsageError(f"{error.message} {hint}", error.ctx) if hint else error).show()
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except MemeloomError as error:
-        if "--debug" in arguments:
-            raise
-        _leave(" ".join(str(error).split("\n")), error.exit_code)
-    except KeyboardInterrupt:
-        _leave("interrupted", 130)
+    except (KeyboardInterrupt, click.Abort):
+        _exit("interrupted", 130)
     except BrokenPipeError:
-        # Whoever read our output has gone (`memeloom stats | head`); Python must not complain about it on exit.
+        # The reader of our output has gone (`memeloom stats | head`); Python must not complain about it on exit.
         sys.stderr.close()
         sys.exit(0)
     except Exception as error:
-        if "--debug" in arguments:
+        if context.debug:
             raise
-        _leave(f"unexpected {type(error).__name__}: {error} (run with --debug for the traceback)", 1)
-    sys.exit(_exit_code(code))
+        if isinstance(error, MemeloomError):
+            _exit(" ".join(str(error).split("\n")), error.exit_code)
+        _exit(f"unexpected {type(error).__name__}: {error} (run with --debug for the traceback)", 1)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _exit_code(code: Any) -> int:
-    return code if isinstance(code, int) else 0
-
-
-def _leave(text: str, code: int) -> None:
-    click.secho(f"memeloom: {text}", fg="red", err=True)
+def _exit(text: str, code: int) -> None:
+    click.secho(f"memeloom: {printable(text)}", fg="red", err=True)
     sys.exit(code)
 
 

@@ -1,64 +1,83 @@
-"""`memeloom ocr`: Read memes whose caption is only in the picture."""
+"""`memeloom ocr`: read the captions that are only in the picture."""
+
+from __future__ import annotations
 
 import re
 from functools import partial
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from memeloom.cli.session import Session
+from memeloom.cli.context import CommandContext
+from memeloom.cli.options import Command
+from memeloom.cli.terminal import add_row, console, echo_row, new_table, printable
 
-_FORMS = (".html", ".png")
+if TYPE_CHECKING:  # loaded by the command only when it reads
+    from memeloom.ocr.inspect import Look
+
+_FORMATS = (".html", ".png")
 
 
-@click.command(name="ocr", short_help="Read memes whose caption is only in the picture.")
-@click.option("--inspect", metavar="FILE|ID", help="Read one picture, or meme of the catalog, and show what was read.")
+@click.command(cls=Command, settings=("engine.kind", "engine.workers"), extras=("pictures",))
+@click.option("--inspect", metavar="FILE|ID", help="Read one picture, or one meme of the catalog, and show the result.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where --inspect draws: a name that ends in .html or .png. [default: a page in the folder of the runs]",
+    help="File that --inspect draws, .html or .png (default: a page in the folder of runs).",
 )
-@click.option("--retry-failed", is_flag=True, help="Try again what was set aside, too.")
-@click.option("--engine", type=click.Choice(["local", "ray"]), help="Where workers run. [default: engine.kind]")
-@click.option("--failed", is_flag=True, help="List what was set aside, and why; read nothing.")
+@click.option("--retry-failed", is_flag=True, help="Retry the memes that failed, too.")
+@click.option("--failed", is_flag=True, help="List the memes that failed, with reasons; read nothing.")
 @click.pass_obj
-def command(
-    session: Session, inspect: str | None, out: Path | None, retry_failed: bool, engine: str | None, failed: bool
-) -> None:
-    """Read memes whose caption is only in the picture.
+def ocr(context: CommandContext, inspect: str | None, out: Path | None, retry_failed: bool, failed: bool) -> None:
+    """Read the captions that are only in the picture.
 
-    Memes with an image and no caption are leased in batches by worker processes;
-    what was read is written to the catalog. A run that was stopped goes on where it was.
+    Memes with an image and no caption are leased in batches by worker processes, and the text is written to the
+    catalog. A run that was stopped continues where it ended.
 
-    With --inspect nothing is written to the catalog: the picture is drawn with its words and text boxes coloured by
-    confidence, beside their texts; words that were taken out are struck, each with its reason.
+    --inspect writes nothing to the catalog: it draws the picture with its words and text boxes, coloured by
+    confidence, beside their texts; removed words are struck out, each with its reason.
     """
     if (inspect is not None) + retry_failed + failed > 1:
         raise click.UsageError("--inspect, --retry-failed and --failed exclude each other")
     if out is not None and inspect is None:
         raise click.UsageError("--out goes with --inspect")
-    if out is not None and out.suffix.lower() not in _FORMS:
-        raise click.BadParameter(f"{out}: the name must end in {' or '.join(_FORMS)}", param_hint="--out")
+    if out is not None and out.suffix.lower() not in _FORMATS:
+        raise click.BadParameter(f"{out}: the name must end in {' or '.join(_FORMATS)}", param_hint="--out")
+    config = context.config()
     if inspect is not None:
-        _inspect(session, inspect, out)
+        from memeloom.ocr.inspect import inspect as look_at
+        from memeloom.ocr.report.look import write_look
+
+        look = look_at(config, inspect)
+        name = re.sub(r"[^A-Za-z0-9.-]+", "-", look.subject.name)[:100]
+        path = out or Path(config.runs) / f"inspect-{name}.html"
+        write_look(path, look)
+        _show(look, path)
         return
     from memeloom.ocr.stage import failed_memes, read_memes
 
-    config = session.config(*([f"engine.kind={engine}"] if engine else []))
     if failed:
         for meme_id, reason in failed_memes(config):
-            click.echo(f"{meme_id}\t{reason}")
+            echo_row(meme_id, reason)
         return
-    session.run("ocr", config, partial(read_memes, retry_failed=retry_failed))
+    context.run("ocr", config, partial(read_memes, retry_failed=retry_failed))
 
 
-def _inspect(session: Session, target: str, out: Path | None) -> None:
-    from memeloom.cli.reading import show_look
-    from memeloom.ocr.inspect import inspect
-    from memeloom.ocr.report.look import write_look
-
-    config = session.config()
-    look = inspect(config, target)
-    path = out or Path(config.runs) / f"inspect-{re.sub(r'[^A-Za-z0-9.-]+', '-', look.subject.name)[:100]}.html"
-    write_look(path, look)
-    show_look(look, path)
+def _show(look: Look, path: Path) -> None:
+    """Print the text boxes, the removed words and their confidence."""
+    verdict = f"dropped: {look.ocr.dropped}" if look.ocr.dropped else "a caption"
+    table = new_table(
+        f"{look.subject.name}: {verdict}", "box", "text", "confidence", "removed", numbers=("box", "confidence")
+    )
+    for number, box in enumerate(look.ocr.boxes, start=1):
+        add_row(table, number, box.text or "(no text)", f"{box.confidence:.1f}" if box.text else "", "")
+    table.add_section()
+    for _, words in look.lines():
+        for (confidence, reason), group in groupby(words, key=lambda each: (each[0].confidence, each[1])):
+            if reason:
+                text = " ".join(word.text for word, _ in group)
+                add_row(table, "", text, f"{confidence:.1f}", reason, style="yellow")
+    console().print(table)
+    click.echo(f"{printable(look.ocr.engine)}, {look.seconds:.2f} s; drawn: {path}")

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 
-from memeloom.cli.hosts import as_json, at_the_moment
+from memeloom.cli.hosts import host_fields, host_table
 from memeloom.configs.progress import Now, Progress
 
 LINE_SECONDS = 10.0
@@ -53,7 +53,7 @@ class Screen(RichProgress):
         """What is drawn, several times a second."""
         yield from super().get_renderables()
         if self.now is not None:
-            yield at_the_moment(self.now)
+            yield host_table(self.now)
 
 
 class Bars:
@@ -150,7 +150,7 @@ class JsonLines:
             "per_second": None if rate is None else round(rate, 1),
             "remaining_seconds": round(left / rate) if left is not None and rate else None,
             **self._counts,
-            **(as_json(self._now) if self._now is not None else {}),
+            **(host_fields(self._now) if self._now is not None else {}),
         }
         sys.stderr.write(json.dumps(line, ensure_ascii=False) + "\n")
         sys.stderr.flush()

@@ -1,9 +1,9 @@
-"""`memeloom purge`: take memes out for good."""
+"""`memeloom purge`: remove memes for good."""
 
 from __future__ import annotations
 
-import json
 import re
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memeloom.cli.session import Session
+from memeloom.cli.context import CommandContext
+from memeloom.cli.options import Command
+from memeloom.cli.terminal import echo_json
 from memeloom.configs.errors import ConfigError, MemeloomError
 
 if TYPE_CHECKING:  # `memeloom --help` must not wait for them
@@ -30,71 +32,82 @@ def _hex(_: click.Context, parameter: click.Parameter, value: str | None) -> str
     return value.lower() if value else None
 
 
-@click.command(short_help="Remove memes for good, by id, source, author, page or picture.")
+@click.command(cls=Command, extras=("pictures",))
 @click.argument("ids", nargs=-1)
-@click.option("--source", help="Every meme of this source.")
-@click.option("--author", metavar="NAME", help="Every meme of this author; needs the crawl.author_salt of the crawl.")
-@click.option("--author-hash", metavar="HASH", callback=_hex, help="Every meme of the author with this salted hash.")
-@click.option("--page", metavar="URL", help="Every meme of this page; reads the whole catalog.")
-@click.option("--image", metavar="SHA256", callback=_hex, help="Every meme with this picture.")
+@click.option("--source", help="Memes of this source.")
+@click.option("--author", metavar="NAME", help="Memes of this author; needs the crawl.author_salt of the crawl.")
+@click.option("--author-hash", metavar="HASH", callback=_hex, help="Memes of the author with this salted hash.")
+@click.option("--page", metavar="URL", help="Memes of this page; reads the whole catalog.")
+@click.option("--image", metavar="SHA256", callback=_hex, help="Memes with this picture.")
 @click.option(
-    "--picture", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Every meme with this picture."
+    "--picture", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Memes with this picture."
 )
 @click.option(
     "--near",
     type=click.IntRange(0, _MOST_BITS),
     metavar="BITS",
-    help="With --picture: those, too, whose picture looks the same but for so many of 256 bits.",
+    help="With --picture: memes whose picture differs in at most this many of 256 bits, too.",
 )
-@click.option("--dataset", "folders", metavar="DIR", type=_FOLDER, multiple=True, help="Look into this dataset, too.")
-@click.option("--orphans", is_flag=True, help="Also every stored picture that nothing refers to, whatever left it.")
-@click.option("--dry-run", is_flag=True, help="Show what would be removed; touch nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON; with --yes or --dry-run.")
+@click.option("--dataset", "folders", metavar="DIR", type=_FOLDER, multiple=True, help="Another dataset to check.")
+@click.option("--orphans", is_flag=True, help="Stored pictures that no meme and no template uses, too.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed; change nothing.")
+@click.option("--yes", is_flag=True, help="Remove without asking.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON; needs --yes or --dry-run.")
 @click.pass_obj
-def command(
-    session: Session, /, folders: tuple[Path, ...], orphans: bool, dry_run: bool, yes: bool, **asked: Any
+def purge(
+    context: CommandContext, /, folders: tuple[Path, ...], orphans: bool, dry_run: bool, yes: bool, **asked: Any
 ) -> None:
-    """Remove memes by IDS (imgflip:1abc) or by the options, which all must hold, from catalog and blob store.
+    """Remove memes, named by IDS (imgflip:1abc) or by options that must all match, from catalog and blob store.
 
-    With them go their pictures, what was made of these (pictures without words, masks, recovered pictures of
-    templates) and what they are recognised by, unless another meme or a template needs it. Their ids are remembered:
-    no later crawl or import brings them back.
+    Their pictures go, too, with everything made from them (pictures without words, masks, recovered pictures of
+    templates), unless another meme or a template needs it. The ids are remembered: no later crawl or import brings
+    them back.
 
-    Then it names the datasets that hold removed memes and have to be built again: `dataset.output`, and those that
-    --dataset names. What was built or copied elsewhere is yours to find.
+    The datasets that hold removed memes and have to be built again are named: dataset.output, and those of
+    --dataset. Copies elsewhere are yours to find.
 
-    With --picture, memes whose picture looks much the same are listed; --near removes them, too.
+    With --picture, memes with a similar picture are listed; --near removes them, too.
 
-    Killed at any moment, the same command, or any other purge, does the rest.
+    A purge that was killed is finished by the same command, or by any other purge.
     """
     as_json = asked.pop("as_json")
     if as_json and not (yes or dry_run):
-        raise click.UsageError("--json goes with --yes or --dry-run")
+        raise click.UsageError("--json needs --yes or --dry-run")
     if not orphans and not any(value for name, value in asked.items() if name != "near"):
         raise click.UsageError(
             "name ids, or one of --source, --author, --author-hash, --page, --image, --picture, --orphans"
         )
+    config = context.config()
     from memeloom.cli.purging import Purge, show_purge
 
-    config = session.config()
-    with closing(Purge(session, config, _choice(config, asked), folders, orphans)) as purge:
+    with closing(Purge(context, config, _choice(config, asked), folders, orphans)) as work:
         if dry_run or not yes:
-            planned = purge.plan(look_around=dry_run)
+            planned = work.plan(look_around=dry_run)
             if not as_json:
                 show_purge(planned)
             if dry_run:
                 if as_json:
-                    click.echo(json.dumps(planned.as_json(), indent=2))
+                    echo_json(planned.as_json())
                 return
             if not planned.anything:
                 return
-            click.confirm("Remove this for good?", abort=True)
-        done = purge.run()
+            if not _confirmed():
+                click.echo("nothing was removed")
+                return
+        done = work.run()
     if as_json:
-        click.echo(json.dumps(done.as_json(), indent=2))
+        echo_json(done.as_json())
     else:
         show_purge(done)
+
+
+def _confirmed() -> bool:
+    try:
+        return click.confirm("Remove this for good?")
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise  # Ctrl-C
+        raise click.UsageError("--yes is needed when there is no terminal to ask on; nothing was removed") from None
 
 
 def _choice(config: Config, asked: Mapping[str, Any]) -> Choice | None:

@@ -19,7 +19,7 @@ from memeloom.catalog.errors import StoreUnavailable
 from memeloom.catalog.removal import Choice, Plan, finish, remove, sweep
 from memeloom.catalog.traces import pages_showing
 from memeloom.cli.progress import open_progress
-from memeloom.cli.reading import printable
+from memeloom.cli.terminal import printable
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config, mask_url, masked
 from memeloom.dataset.folder import remove_work, work_folder
@@ -27,7 +27,7 @@ from memeloom.dataset.manifest import MANIFEST, NotADataset
 from memeloom.dataset.removal import Holding, find_removed
 
 if TYPE_CHECKING:
-    from memeloom.cli.session import Session
+    from memeloom.cli.context import CommandContext
     from memeloom.configs.progress import Progress
     from memeloom.configs.schema import Config
 
@@ -105,9 +105,9 @@ class Purge:
     """
 
     def __init__(
-        self, session: Session, config: Config, choice: Choice | None, folders: Sequence[Path], orphans: bool
+        self, context: CommandContext, config: Config, choice: Choice | None, folders: Sequence[Path], orphans: bool
     ) -> None:
-        self._session = session
+        self._context = context
         self._config = config
         self._choice = choice
         self._orphans = orphans
@@ -211,9 +211,9 @@ class Purge:
 
     def _rebuild(self, holding: Holding) -> str:
         """The command that builds a dataset again as it was built."""
-        path, settings = self._session.path, _flat({"dataset": masked(load_config(self._session.path).dataset)})
+        path, settings = self._context.path, _flat({"dataset": masked(load_config(self._context.path).dataset)})
         words = ["memeloom", *(["-c", str(path)] if path else [])]
-        for override in self._session.overrides:
+        for override in self._context.overrides:
             key, _, value = override.partition("=")
             if key in ("store.documents", "store.blobs") and mask_url(value) == value:
                 words += ["-s", override]
@@ -243,7 +243,7 @@ def show_purge(purged: Purged) -> None:
             f" {_named(purged.templates)}"
         )
     for bits, meme_id in purged.alike:
-        shown = printable(meme_id).plain
+        shown = printable(meme_id)
         click.echo(f"looks much the same and stays: {shown}, {bits} of 256 bits differ (--near {bits} takes it, too)")
     for dataset in purged.datasets:
         _show_dataset(dataset, purged.planned)
@@ -259,7 +259,7 @@ def show_purge(purged: Purged) -> None:
 def _named(names: Sequence[str]) -> str:
     """The first few."""
     more = len(names) - _MOST_NAMED
-    shown = ", ".join(printable(name).plain for name in names[:_MOST_NAMED])
+    shown = ", ".join(printable(name) for name in names[:_MOST_NAMED])
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 

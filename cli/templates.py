@@ -1,155 +1,181 @@
-"""`memeloom templates`: Find out what memes are made on, and decide about what was found."""
+"""`memeloom templates`: match memes with templates, and curate the templates that were found."""
 
-import json
+from __future__ import annotations
+
 import re
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from memeloom.cli.session import Session
+from memeloom.cli.context import CommandContext
+from memeloom.cli.options import Group
+from memeloom.cli.terminal import add_row, console, echo_json, echo_row, facts_table, new_table, number, printable
+from memeloom.configs.extras import require
+
+if TYPE_CHECKING:  # loaded by the command only when it lists
+    from collections.abc import Sequence
+
+    from memeloom.templates.curate import Listed
 
 _STATES = ("known", "found", "rejected", "merged")
+_ID = click.argument("template_id", metavar="ID")
 
 
-@click.group(
-    name="templates",
-    invoke_without_command=True,
-    short_help="Find out what memes are made on, and decide about new templates.",
-)
+@click.group(cls=Group, invoke_without_command=True)
 @click.pass_context
-def command(ctx: click.Context) -> None:
-    """Find out which template each meme is made on, and find the templates that no site tells of.
+def templates(ctx: click.Context) -> None:
+    """Match memes with templates, and find the templates that no site names.
 
     Without a command, as `memeloom templates run`.
     """
     if ctx.invoked_subcommand is None:
+        require("templates")
         ctx.invoke(run)
 
 
-@command.command()
-@click.option("--again", is_flag=True, help="Look again at memes that stayed unknown, too.")
-@click.option("--retry-failed", is_flag=True, help="Try again what was set aside, too.")
-@click.option("--engine", type=click.Choice(["local", "ray"]), help="Where workers run. [default: engine.kind]")
-@click.option(
-    "--inpaint/--no-inpaint",
-    default=None,
-    help="Then take the words off every meme's picture, or do not. [default: templates.inpaint]",
-)
-@click.option("--failed", is_flag=True, help="List what was set aside, and why; look at nothing.")
+@templates.command(settings=("engine.kind", "engine.workers", "templates.inpaint"), extras=("templates",))
+@click.option("--again", is_flag=True, help="Match the memes again that are on no known template.")
+@click.option("--retry-failed", is_flag=True, help="Retry the memes that failed, too.")
+@click.option("--failed", is_flag=True, help="List the memes that failed, with reasons; match nothing.")
 @click.pass_obj
-def run(
-    session: Session,
-    again: bool = False,
-    retry_failed: bool = False,
-    engine: str | None = None,
-    inpaint: bool | None = None,
-    failed: bool = False,
-) -> None:
-    """Recognise the templates of memes; find new ones among the rest.
+def run(context: CommandContext, again: bool = False, retry_failed: bool = False, failed: bool = False) -> None:
+    """Match memes with templates, and find new templates among the rest.
 
     Memes with an image whose page names no template are leased in batches and compared with the pictures of the
     templates in the catalog. Memes on no known template are compared with each other: what enough of them share
-    becomes a template, and gets its picture and its text boxes from them. A run that was stopped goes on where it was.
+    becomes a new template, with picture and text boxes. A run that was stopped continues where it ended.
     """
+    if failed and (again or retry_failed):
+        raise click.UsageError("--failed goes with neither --again nor --retry-failed")
+    config = context.config()
     from memeloom.templates.apart import apart_memes
     from memeloom.templates.stage import failed_memes, match_memes
 
-    if failed and (again or retry_failed):
-        raise click.UsageError("--failed goes with neither --again nor --retry-failed")
-    chosen = {"engine.kind": engine, "templates.inpaint": inpaint}
-    config = session.config(*(f"{key}={str(value).lower()}" for key, value in chosen.items() if value is not None))
     if failed:
         for meme_id, reason in failed_memes(config):
-            click.echo(f"{meme_id}\t{reason}")
+            echo_row(meme_id, reason)
         return
-    session.run("templates", config, partial(match_memes, retry_failed=retry_failed, again=again))
+    context.run("templates", config, partial(match_memes, retry_failed=retry_failed, again=again))
     if config.templates.inpaint:
-        session.run("inpaint", config, partial(apart_memes, retry_failed=retry_failed, again=again))
+        context.run("inpaint", config, partial(apart_memes, retry_failed=retry_failed, again=again))
 
 
-@command.command(name="list")
-@click.option("--state", type=click.Choice(_STATES), help="Only those.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a template on standard output.")
+@templates.command("list")
+@click.option("--state", type=click.Choice(_STATES), help="List the templates in this state only.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object a template.")
 @click.pass_obj
-def list_command(session: Session, state: str | None, as_json: bool) -> None:
+def list_command(context: CommandContext, state: str | None, as_json: bool) -> None:
     """List the templates, those with the most memes first."""
-    from memeloom.cli.curating import show_templates
+    config = context.config()
     from memeloom.templates.curate import list_templates
 
-    listed = list_templates(session.config(), state)  # type: ignore[arg-type]  # click checked it
+    listed = list_templates(config, state)  # type: ignore[arg-type]  # click checked it
     if not as_json:
-        show_templates(listed)
+        _show_list(listed)
         return
     for each in listed:
         record = each.template.model_dump(mode="json", exclude_none=True)
-        click.echo(json.dumps({**record, "state": each.state, "members": each.members}, ensure_ascii=False))
+        echo_json({**record, "state": each.state, "members": each.members}, indent=None)
 
 
-@command.command()
-@click.argument("template_id", metavar="ID")
+@templates.command()
+@_ID
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write the page. [default: a page in the folder of the runs]",
+    help="Page to write (default: a page in the folder of runs).",
 )
 @click.pass_obj
-def show(session: Session, template_id: str, out: Path | None) -> None:
-    """Show what is known of one template.
-
-    Its picture, its text boxes and some of its memes are on a page of their own.
-    """
-    from memeloom.cli.curating import show_template
+def show(context: CommandContext, template_id: str, out: Path | None) -> None:
+    """Show one template; its picture, its text boxes and some of its memes are on a page."""
+    config = context.config()
     from memeloom.templates.curate import template_with_id
     from memeloom.templates.report.write import write_page
 
-    config = session.config()
     listed = template_with_id(config, template_id)
     path = out or Path(config.runs) / f"template-{re.sub(r'[^A-Za-z0-9.-]+', '-', template_id)[:100]}.html"
     write_page(config, path, [template_id])
-    show_template(listed, path)
+    _show_one(listed, path)
 
 
-@command.command()
-@click.argument("template_id", metavar="ID")
+@templates.command()
+@_ID
 @click.argument("name")
 @click.pass_obj
-def name(session: Session, template_id: str, name: str) -> None:
-    """Give a template a name.
+def name(context: CommandContext, template_id: str, name: str) -> None:
+    """Name a template.
 
-    It is known from then on, even if it was rejected, and its memes learn the name.
+    Its state becomes known, even if it was rejected, and its memes get the name.
     """
+    config = context.config()
     from memeloom.templates.curate import name_template
 
-    named = name_template(session.config(), template_id, name)
-    click.echo(f"{template_id} is {named.name!r}")
+    named = name_template(config, template_id, name)
+    click.echo(f"{printable(template_id)} is {named.name!r}")
 
 
-@command.command()
-@click.argument("template_id", metavar="ID")
+@templates.command()
+@_ID
 @click.argument("into", metavar="INTO")
 @click.pass_obj
-def merge(session: Session, template_id: str, into: str) -> None:
-    """Say that a template is another one.
+def merge(context: CommandContext, template_id: str, into: str) -> None:
+    """Merge the template ID into the template INTO.
 
-    The memes of ID learn that they are made on INTO, and what looks like them is recognised as that. There is no way
-    back.
+    Its memes move to INTO, and pictures that look like it are matched with INTO. This cannot be undone.
     """
+    config = context.config()
     from memeloom.templates.curate import merge_template
 
-    target = merge_template(session.config(), template_id, into)
-    click.echo(f"{template_id} is {target.id} ({target.name})")
+    target = merge_template(config, template_id, into)
+    click.echo(printable(f"{template_id} is {target.id} ({target.name})"))
 
 
-@command.command()
-@click.argument("template_id", metavar="ID")
+@templates.command()
+@_ID
 @click.pass_obj
-def reject(session: Session, template_id: str) -> None:
-    """Say that a template is none.
+def reject(context: CommandContext, template_id: str) -> None:
+    """Reject a template.
 
-    Its memes count as made on no template, and it is not found again. `memeloom templates name` brings it back.
+    Its memes count as on no template, and it is not found again. `memeloom templates name` brings it back.
     """
+    config = context.config()
     from memeloom.templates.curate import reject_template
 
-    reject_template(session.config(), template_id)
-    click.echo(f"{template_id} is rejected; memeloom templates name {template_id} NAME brings it back")
+    reject_template(config, template_id)
+    shown = printable(template_id)
+    click.echo(f"{shown} is rejected; memeloom templates name {shown} NAME brings it back")
+
+
+def _show_list(listed: Sequence[Listed]) -> None:
+    if not listed:
+        click.echo("no templates")
+        return
+    table = new_table(
+        f"templates ({len(listed):,})", "id", "name", "state", "memes", "first seen", "merged into", numbers=("memes",)
+    )
+    for each in listed:
+        template = each.template
+        seen = f"{template.first_seen:%Y-%m-%d}" if template.first_seen else ""
+        add_row(table, template.id, template.name, each.state, number(each.members), seen, template.merged_into or "")
+    console().print(table)
+
+
+def _show_one(listed: Listed, page: Path) -> None:
+    template = listed.template
+    facts = {
+        "id": template.id,
+        "slug": template.slug,
+        "also called": ", ".join(template.alt_names),
+        "state": listed.state,
+        "merged into": template.merged_into,
+        "source": template.source,
+        "first seen": f"{template.first_seen:%Y-%m-%d %H:%M}" if template.first_seen else None,
+        "memes": number(listed.members),
+        "text boxes": number(len(template.boxes)) if template.boxes else None,
+        "picture": template.image.key if template.image else None,
+        "made from memes": template.clean.image.key if template.clean else None,
+    }
+    console().print(facts_table(template.name, facts))
+    click.echo(f"page: {page}")

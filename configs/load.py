@@ -48,10 +48,10 @@ def load_config(
     """
     environment = os.environ if environment is None else environment
     options = options or {}
-    tree = _read_yaml(DEFAULTS)
+    tree = read_yaml(DEFAULTS)
     origins: dict[str, str] = {}
     if path is not None:
-        _merge(tree, _read_yaml(_preset(path) or path), str(path), origins)
+        _merge(tree, read_yaml(_preset(path) or path), str(path), origins)
     for name, value in sorted(environment.items()):
         if name.startswith(ENVIRONMENT_PREFIX) and name not in _NOT_SETTINGS:
             key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
@@ -111,7 +111,8 @@ def _preset(name: Path) -> Path | None:
     return path
 
 
-def _read_yaml(path: Path) -> Tree:
+def read_yaml(path: Path) -> Tree:
+    """Read a file of settings; ConfigError if it is none."""
     text = ""
     try:
         text = path.read_text(encoding="utf-8")

@@ -67,7 +67,7 @@ def test_stats_of_a_new_catalog_is_empty_and_json_is_json(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["fly"], 2, "No such command 'fly'"),
+        (["fly"], 2, "no such command: 'fly'"),
         (["-s", "crawl.max_memez=1", "stats"], 2, "did you mean crawl.max_memes?"),
         (["-c", "nothing.yaml", "stats"], 2, "nothing.yaml: No such file"),
         (["-s", "store.documents=ftp://x/y", "stats"], 2, "store.documents: cannot use 'ftp://x/y'"),

@@ -40,7 +40,7 @@ def test_what_failed_is_listed_and_tried_again_on_request(
     assert capsys.readouterr().out == ""
     assert ocr() == 0
     said = capsys.readouterr().out
-    assert "`memeloom ocr --failed` lists the memes whose picture failed" in said
+    assert "`memeloom ocr --failed` lists the memes that failed" in said
     assert "not an image" in said
     assert ocr("--failed") == 0
     assert capsys.readouterr().out == "test:1\tnot an image\n"

@@ -52,7 +52,7 @@ def test_a_file_is_shown_as_a_page_and_a_table_and_nothing_is_stored(drawn: Path
 def test_captions_go_on_with_what_is_read(drawn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     starts: list[str] = []
     monkeypatch.setattr(
-        "memeloom.cli.generate.show_and_draw", lambda config, *, as_json: starts.append(config.generate.start)
+        "memeloom.cli.model.write_captions", lambda config, *, as_json: starts.append(config.generate.start)
     )
     asked = ["-s", "ocr.engine=tesseract", "generate", "doge", "--read"]
     assert memeloom(monkeypatch, drawn.parent, *asked, str(drawn)) == 0

@@ -19,7 +19,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Generate]:
     def show(config: Config, *, as_json: bool) -> None:
         wishes.append(config.generate)
 
-    monkeypatch.setattr("memeloom.cli.generate.show_and_draw", show)
+    monkeypatch.setattr("memeloom.cli.model.write_captions", show)
     monkeypatch.setenv("NAMED", "a secret")
     return wishes
 

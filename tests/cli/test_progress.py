@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.progress import TextColumn
 
-from memeloom.cli.hosts import ROWS, at_the_moment
+from memeloom.cli.hosts import ROWS, host_table
 from memeloom.cli.progress import Bars, JsonLines, Screen
 from memeloom.cli.summary import show_summary
 from memeloom.configs.progress import HostNow, Now, Silent, Window
@@ -24,7 +24,7 @@ NOW = Now({"memes": 88.25, "bytes": 5_300_000.0}, {"imgflip": 12345}, HOSTS, {"o
 
 def drawn(now: Now, width: int = 100) -> str:
     screen = Console(width=width, file=io.StringIO(), record=True)
-    screen.print(at_the_moment(now))
+    screen.print(host_table(now))
     return screen.export_text()
 
 
@@ -83,7 +83,7 @@ def test_progresses_that_have_a_window_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "hint"), [("requests set aside", "memeloom crawl --failed"), ("requests left", "goes on with")]
+    ("count", "hint"), [("requests set aside", "memeloom crawl --failed"), ("requests left", "continues with")]
 )
 def test_the_summary_says_what_can_be_done(capsys: pytest.CaptureFixture[str], count: str, hint: str) -> None:
     show_summary(Summary("crawl", {"memes": 5, count: 3}, seconds={"total": 1.0}), Path("run.json"))

@@ -1,5 +1,6 @@
 """`memeloom purge`, as a person uses it: what it says, what is gone, and that kill -9 at any moment costs nothing."""
 
+import io
 import json
 import os
 import random
@@ -202,12 +203,17 @@ def test_a_dry_run_touches_nothing_and_says_it_all(
     assert work_folder(tmp_path / "dataset").exists()
 
 
-def test_it_asks_and_no_is_no(
-    run: Run, documents: DocumentStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_asks_and_no_is_no(run: Run, documents: DocumentStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: "n")
-    assert "interrupted" in run("purge", "imgflip:1", code=130)
-    assert "removed" not in capsys.readouterr().out
+    assert "nothing was removed" in run("purge", "imgflip:1")
+    assert documents.count() == 60
+
+
+def test_without_a_terminal_the_option_yes_is_named(
+    run: Run, documents: DocumentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert "--yes is needed when there is no terminal" in run("purge", "imgflip:1", code=2)
     assert documents.count() == 60
 
 
@@ -286,7 +292,7 @@ def test_a_catalog_in_use_is_named_for_what_can_still_stand_in_its_file(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["purge", "--json", "imgflip:1"], 2, "--json goes with --yes or --dry-run"),
+        (["purge", "--json", "imgflip:1"], 2, "--json needs --yes or --dry-run"),
         (["purge", "--image", "abc"], 2, "'abc': write 64 hexadecimal digits"),
         (["purge", "--near", "3", "imgflip:1"], 2, "--near goes with --picture"),
         (["purge", "--author", "a", "--author-hash", "a" * 64], 2, "--author and --author-hash exclude each other"),

@@ -165,7 +165,7 @@ def test_the_command_line_takes_the_method_and_its_numbers(model: Path, capsys: 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("--temperature", "0.5"), "--temperature does nothing with --method threshold; it is for sample"),
+        (("--temperature", "0.5"), "--temperature has no effect with --method threshold; it is for sample"),
         (("--method", "sample", "--beam-width", "3"), "it is for beam and sampled-beam"),
     ],
 )

@@ -1,0 +1,92 @@
+"""`memeloom import`, `export` and `stats`: dumps into the catalog, the catalog into a dump, and what it holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memeloom.cli.context import CommandContext
+from memeloom.cli.options import Command
+from memeloom.cli.terminal import add_row, console, count_table, echo_json, new_table, number
+
+if TYPE_CHECKING:
+    from memeloom.catalog.documents import Counts
+
+
+@click.command("import", cls=Command)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--strict", is_flag=True, help="Stop at the first broken record instead of skipping and counting it.")
+@click.option("--layout", help="Layout of the files; by default it is recognised.")
+@click.pass_obj
+def import_(context: CommandContext, paths: tuple[Path, ...], strict: bool, layout: str | None) -> None:
+    """Import caption dumps from PATHS: files, folders of files, or - for standard input.
+
+    Known layouts: ImgFlip575K (one file a template, or one caption a line), Memefly's captions
+    by meme, Imgflip's template API, Reddit's monthly dumps, and the output of `memeloom export`.
+    """
+    config = context.config()
+    from memeloom.scrapers.dumps import import_dumps
+
+    context.run(
+        "import", config, lambda config, progress: import_dumps(config, paths, progress, strict=strict, layout=layout)
+    )
+
+
+@click.command(cls=Command)
+@click.argument("path", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@click.pass_obj
+def export(context: CommandContext, path: Path) -> None:
+    """Write every meme to PATH, one JSON object a line; .gz and .zst are compressed, - is standard output."""
+    config = context.config()
+    from memeloom.scrapers.dumps import export_memes
+
+    context.run("export", config, lambda config, progress: export_memes(config, path, progress))
+
+
+@click.command(cls=Command)
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, with every template.")
+@click.pass_obj
+def stats(context: CommandContext, as_json: bool) -> None:
+    """Show what the catalog holds: memes by source and by template, and the work of each stage by state and reason.
+
+    Unmatched memes are on no known template; `memeloom templates run` finds new templates among them.
+    """
+    config = context.config()
+    from memeloom.catalog.documents import open_documents
+
+    documents = open_documents(config.store)
+    try:
+        counts = documents.counts()
+    finally:
+        documents.close()
+    if as_json:
+        echo_json(asdict(counts))
+    else:
+        _show(counts)
+
+
+def _show(counts: Counts) -> None:
+    out = console()
+    facts = {"memes": counts.memes, "with an image": counts.images, "with a caption": counts.captions}
+    out.print(count_table("catalog", ("what", "memes"), {**facts, "read by OCR": counts.read}))
+    if counts.sources:
+        out.print(count_table("by source", ("source", "memes"), counts.sources))
+    states = {name: counts.template_records.get(name, 0) for name in ("known", "found", "merged", "rejected")}
+    if sum(states.values()) > states["known"] or counts.strangers:
+        facts = {**states, "unmatched memes": counts.strangers}
+        out.print(count_table("templates", ("what", "count"), {name: n for name, n in facts.items() if n}))
+    if counts.templates:
+        out.print(count_table(f"by template ({len(counts.templates):,})", ("template", "memes"), counts.templates))
+    if not counts.stages:
+        return
+    work = new_table(
+        "work", "stage", "pending", "leased", "done", "failed", numbers=("pending", "leased", "done", "failed")
+    )
+    for stage, state in counts.stages.items():
+        add_row(work, stage, *map(number, (state.pending, state.leased, state.done, state.failed)))
+        for reason, count in sorted(state.reasons.items(), key=lambda item: -item[1]):
+            add_row(work, f"  {reason}", "", "", "", number(count), style="yellow")
+    out.print(work)

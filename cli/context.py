@@ -1,0 +1,94 @@
+"""What every command works with: the settings, and a stage run with its progress, summary and record."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memeloom.configs.errors import MemeloomError
+
+if TYPE_CHECKING:  # `memeloom --help` must not wait for pydantic
+    from collections.abc import Callable
+
+    from memeloom.configs.progress import Progress
+    from memeloom.configs.runs import Summary
+    from memeloom.configs.schema import Config
+
+
+@dataclass
+class CommandContext:
+    """One call of the command line.
+
+    path: the settings file or preset of ``--config``. overrides: the ``KEY=VALUE`` of ``--set``.
+    settings: values of a command's own options by ``section.key``, as they were typed.
+    """
+
+    path: Path | None = None
+    overrides: list[str] = field(default_factory=list)
+    settings: dict[str, object] = field(default_factory=dict)
+    debug: bool = False
+
+    def config(self) -> Config:
+        """Return the resolved settings.
+
+        Raises:
+            ConfigError: a setting is unknown or cannot be used.
+        """
+        from memeloom.configs.load import load_config
+
+        return load_config(self.path, self.overrides, options=self.settings)
+
+    def run(self, stage: str, config: Config, work: Callable[[Config, Progress], Summary]) -> Summary:
+        """Run one stage, show its progress and summary, and write its run folder.
+
+        A failed stage leaves a run folder as well; its `run.json` holds the error.
+        """
+        from memeloom.cli.progress import open_progress
+        from memeloom.cli.summary import show_summary
+        from memeloom.configs.load import masked, write_config
+        from memeloom.configs.runs import Summary, write_run
+
+        clock = time.perf_counter()
+        folder = new_run_folder(Path(config.runs), stage)
+        write_config(folder / "config.yaml", config)
+        with open_progress() as progress:
+            try:
+                summary = work(config, progress)
+            except (Exception, KeyboardInterrupt) as error:
+                message = str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
+                done = (error.summary if isinstance(error, MemeloomError) else None) or Summary(stage=stage)
+                failed = replace(done, outputs={**done.outputs, "error": message}, seconds={"total": _since(clock)})
+                write_run(folder, failed, masked(config))
+                raise
+        if "total" not in summary.seconds:
+            summary = replace(summary, seconds={**summary.seconds, "total": _since(clock)})
+        show_summary(summary, write_run(folder, summary, masked(config)))
+        return summary
+
+
+def new_run_folder(runs: Path, stage: str) -> Path:
+    """Create a folder in `runs` named by the time and the stage; runs of the same second get a number.
+
+    Raises:
+        MemeloomError: the folder cannot be created.
+    """
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{stage}"
+    for number in count(2):
+        folder = runs / name
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            name = f"{name.removesuffix(f'-{number - 1}')}-{number}"
+        except OSError as error:
+            raise MemeloomError(f"cannot write {folder}: {error.strerror}") from error
+        else:
+            return folder
+    raise AssertionError
+
+
+def _since(clock: float) -> float:
+    return round(time.perf_counter() - clock, 3)

@@ -1,0 +1,142 @@
+"""The tables of `memeloom dataset inspect` and `diff`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memeloom.cli.terminal import (
+    add_row,
+    amount,
+    console,
+    count_table,
+    facts_table,
+    new_table,
+    number,
+    printable,
+)  # fmt: skip
+from memeloom.dataset.card_text import copies_line, fates, found_on_lists, masked, sources_of, split_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memeloom.dataset.diff import Changed, Difference, RecordChanges
+    from memeloom.dataset.inspect import Look
+
+_MOST_ROWS = 15
+_MOST_ENTRIES = 6
+
+
+def show_dataset(look: Look) -> None:
+    """Print the contents of a dataset."""
+    manifest, out = look.manifest, console()
+    size = sum(shard.bytes for shard in manifest.shards)
+    facts = {
+        "records": number(manifest.records),
+        "format": f"{manifest.format}, {manifest.compression}",
+        "files": f"{len(manifest.shards):,}, {amount('bytes', size)}",
+        "pictures": manifest.images,
+        "vocabulary": f"{manifest.characters:,} characters, {manifest.words:,} words",
+        "separator": manifest.separator,
+        "split": split_line(manifest.lineage.settings),
+        "copies": copies_line(manifest).rstrip("."),
+        "catalog": f"{manifest.lineage.memes:,} memes",
+        "commit": manifest.lineage.commit,
+    }
+    out.print(facts_table(str(look.folder), facts))
+    out.print(count_table("by split", ("split", "count"), {str(split): n for split, n in manifest.splits.items()}))
+    out.print(count_table("by source", ("source", "count"), manifest.kept))
+    if sources_of(manifest):
+        _show_drops(look)
+    elif manifest.dropped:
+        out.print(count_table("dropped", ("reason", "count"), manifest.dropped))
+    for reason, entries in found_on_lists(manifest, _MOST_ENTRIES).items():
+        click.echo(printable(f"{reason}: {', '.join(f'{entry} {count:,}' for entry, count in entries)}"))
+    templates = {f"{template.name} ({template.id})": template.captions for template in manifest.templates}
+    if templates:
+        out.print(count_table(f"by template ({len(templates):,})", ("template", "captions"), templates))
+    _show_samples(look)
+
+
+def _show_drops(look: Look) -> None:
+    """Print dropped memes by reason and source."""
+    counts = ("count", *sources_of(look.manifest))
+    table = new_table("dropped", "reason", *counts, numbers=counts)
+    for reason, count, by_source in fates(look.manifest)[1:]:
+        add_row(table, reason, *map(number, (count, *by_source)))
+    console().print(table)
+
+
+def _show_samples(look: Look) -> None:
+    table = new_table("some records", "split", "id", "template", "boxes")
+    for split, records in look.samples.items():
+        for record in records:
+            picture = "" if record.image is None else f" [picture: {amount('bytes', len(record.image))}]"
+            add_row(table, split, record.id, record.template_name, " / ".join(record.boxes) + picture)
+    if table.row_count:
+        console().print(table)
+
+
+def show_difference(difference: Difference) -> None:
+    """Print what changed between two datasets."""
+    sections = {
+        "settings and code": difference.made,
+        "counts": difference.counts,
+        "records by source": difference.sources,
+        "memes dropped, by reason": difference.dropped,
+        "memes dropped, by source": sorted(difference.dropped_by_source, key=_growth, reverse=True),
+        "found on lists": [_masked(each) for each in sorted(difference.found, key=_growth, reverse=True)],
+        "captions by template": sorted(difference.templates, key=_growth, reverse=True),
+        "characters in one only": difference.characters,
+        "words in one only": difference.words,
+    }
+    for title, changes in sections.items():
+        _show_changes(title, changes)
+    if difference.records is None:
+        click.echo("records: one of the two holds none (dummy)")
+    else:
+        _show_records(difference.records)
+
+
+def _masked(change: Changed) -> Changed:
+    """The change with its profane word masked."""
+    reason, _, entry = change.name.rpartition(": ")
+    return type(change)(f"{reason}: {masked(entry)}", change.before, change.after)
+
+
+def _growth(change: Changed) -> int:
+    return abs(int(change.after or 0) - int(change.before or 0))
+
+
+def _show_changes(title: str, changes: Sequence[Changed]) -> None:
+    if not changes:
+        return
+    table = new_table(title, "what", "before", "after", "change", numbers=("before", "after", "change"))
+    for change in changes[:_MOST_ROWS]:
+        both = [each for each in (change.before, change.after) if each is not None]
+        counts = all(isinstance(each, int) and not isinstance(each, bool) for each in both)
+        growth = f"{(change.after or 0) - (change.before or 0):+,}" if counts else ""
+        add_row(table, change.name, _shown(change.before), _shown(change.after), growth)
+    if len(changes) > _MOST_ROWS:
+        add_row(table, f"… {len(changes) - _MOST_ROWS:,} more", style="dim")
+    console().print(table)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return number(value)
+    return (", ".join(map(str, value)) or "[]") if isinstance(value, list) else str(value)
+
+
+def _show_records(changes: RecordChanges) -> None:
+    table = new_table("records", "what", "records", "for example", numbers=("records",))
+    add_row(table, "the same", number(changes.same), "")
+    for kind, count in changes.counts.items():
+        add_row(table, kind, number(count), ", ".join(changes.examples.get(kind, [])))
+        parts = changes.moved if kind == "moved" else changes.changed if kind == "changed" else {}
+        for name, part in sorted(parts.items(), key=lambda item: (-item[1], item[0])):
+            add_row(table, f"  {name}", number(part), "", style="dim")
+    console().print(table)

@@ -1,0 +1,187 @@
+"""`memeloom train`, `generate`, `evaluate` and `export-model`: captioning models."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memeloom.cli.context import CommandContext
+from memeloom.cli.options import Command
+from memeloom.cli.terminal import add_row, console, echo_json, new_table, printable, waiting
+from memeloom.configs.errors import MemeloomError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memeloom.configs.schema import Config
+    from memeloom.train.export import ExportFormat
+    from memeloom.train.generate import GeneratedCaption
+
+_EXPORT_FORMATS = ("saved-model", "onnx", "keras")
+# The sampling settings, and the methods that use them.
+_METHODS = {
+    "generate.min_score": ("threshold", "sampled-beam"),
+    "generate.temperature": ("sample",),
+    "generate.top_k": ("sample",),
+    "generate.top_p": ("sample",),
+    "generate.beam_width": ("beam", "sampled-beam"),
+}
+
+
+@click.command(
+    cls=Command,
+    settings=(
+        "train.model", "train.dataset", "train.output", "train.steps", "train.restart", "train.patience",
+        "train.precision", "train.devices", "train.seed",
+    ),
+    extras=("train",),
+)  # fmt: skip
+@click.pass_obj
+def train(context: CommandContext) -> None:
+    """Train a captioning model on a dataset.
+
+    Continues from the last checkpoint in train.output if it is of the same model and dataset.
+    """
+    config = context.config()
+    with loading():
+        from memeloom.train.fit import train_model
+
+    context.run("train", config, train_model)
+
+
+@click.command(
+    cls=Command,
+    argument="generate.templates",
+    settings=(
+        "generate.captions", "generate.model", "generate.boxes", "generate.start", "generate.method",
+        "generate.min_score", "generate.temperature", "generate.top_k", "generate.top_p", "generate.beam_width",
+        "generate.safe", "generate.seed", "generate.image", "generate.picture",
+    ),
+    extras=("train",),
+)  # fmt: skip
+@click.option("--read", metavar="FILE|ID", help="Picture or meme whose text, read by OCR, the captions continue.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object a caption.")
+@click.pass_obj
+def generate(context: CommandContext, as_json: bool, read: str | None) -> None:
+    """Write captions for TEMPLATES (ids, slugs or names; default: the most frequent of the dataset)."""
+    config = context.config()
+    if read is not None:
+        if "generate.start" in context.settings:
+            raise click.UsageError("--read and --start exclude each other")
+        context.settings["generate.start"] = _read(config, read)
+        config = context.config()
+    for key, methods in _METHODS.items():
+        if key in context.settings and config.generate.method not in methods:
+            option = key.partition(".")[2].replace("_", "-")
+            raise click.UsageError(
+                f"--{option} has no effect with --method {config.generate.method}; it is for {' and '.join(methods)}"
+            )
+    write_captions(config, as_json=as_json)
+
+
+def write_captions(config: Config, *, as_json: bool = False) -> None:
+    """Generate captions, print them, and draw them if `generate.picture` is set."""
+    from memeloom.cli.progress import open_progress
+
+    with loading():
+        from memeloom.train.generate import generate_captions
+
+    with open_progress() as progress:
+        written = generate_captions(config, progress)
+    if as_json:
+        for caption in written:
+            echo_json(asdict(caption), indent=None)
+    else:
+        _show_captions(written)
+    if config.generate.picture:
+        from memeloom.serve.memes import draw_memes
+
+        click.echo(f"picture: {draw_memes(config, written, Path(config.generate.picture))}", err=True)
+
+
+@click.command(
+    cls=Command,
+    argument="evaluate.models",
+    settings=(
+        "evaluate.dataset", "evaluate.split", "evaluate.captions", "evaluate.written", "evaluate.output",
+        "evaluate.leaderboard",
+    ),
+    extras=("train",),
+)  # fmt: skip
+@click.pass_obj
+def evaluate(context: CommandContext) -> None:
+    """Score MODELS on held-out captions and on the captions that they write.
+
+    A model is a folder of `memeloom train`; several are compared in one report. Bits per character are comparable
+    between all kinds of models.
+    """
+    config = context.config()
+    with loading():
+        from memeloom.train.evaluation.stage import METRICS, evaluate_models
+
+    context.run("evaluate", config, evaluate_models)
+    _show_scores(Path(config.evaluate.output) / METRICS)
+
+
+@click.command(cls=Command, extras=("train",))
+@click.argument("model", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--format", "format_name", type=click.Choice(_EXPORT_FORMATS), default="saved-model", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
+@click.pass_obj
+def export_model(context: CommandContext, model: Path, format_name: ExportFormat, output: Path) -> None:
+    """Write the model in the folder MODEL for TensorFlow Serving, ONNX Runtime or Keras.
+
+    Vocabulary, templates, metrics and settings are written beside the networks; export.json holds the sha256 of
+    every file.
+    """
+    config = context.config()
+    with loading():
+        from memeloom.train.export import export_model as stage
+
+    context.run("export-model", config, lambda _, progress: stage(model, output, format_name, progress))
+
+
+def loading() -> AbstractContextManager[None]:
+    """Show that TensorFlow or JAX, which take seconds to import, are being loaded."""
+    backend = {"jax": "JAX"}.get(os.environ.get("KERAS_BACKEND", ""), "TensorFlow")
+    return waiting(f"loading {backend}")
+
+
+def _read(config: Config, target: str) -> str:
+    """Return the texts in a picture, as the beginning of a caption; the model decides whether the last one is over."""
+    from memeloom.ocr.inspect import inspect
+
+    separator = config.dataset.separator
+    texts = [" ".join(box.text.replace(separator, " ").split()) for box in inspect(config, target).ocr.boxes]
+    if not any(texts):
+        raise MemeloomError(f"{target}: OCR finds no text that a caption could continue")
+    start = separator.join(texts)
+    click.echo(f"read: {printable(start)}", err=True)
+    return start
+
+
+def _show_captions(written: Sequence[GeneratedCaption]) -> None:
+    table = new_table("generated", "template", "caption", "score", numbers=("score",))
+    previous = None
+    for caption in written:
+        name = "" if caption.template_name == previous else caption.template_name
+        previous = caption.template_name
+        add_row(table, name, " / ".join(caption.boxes), f"{caption.score:.2f}")
+    console().print(table)
+
+
+def _show_scores(path: Path) -> None:
+    """Print the figures by which models are compared."""
+    numbers = ("bits per character", "accuracy")
+    table = new_table("fewest bits per character first", "model", "kind", *numbers, "per", numbers=numbers)
+    for model in json.loads(path.read_text(encoding="utf-8"))["models"]:
+        found = model["likelihood"]
+        bits, accuracy = found["bits_per_character"]["value"], found["accuracy"]["value"]
+        add_row(table, model["name"], model["kind"], f"{bits:.3f}", f"{100 * accuracy:.1f} %", model["unit"])
+    console().print(table)
