@@ -26,7 +26,7 @@ def crawl(context: CommandContext, retry_failed: bool, failed: bool, fresh: bool
     from memeloom.scrapers import crawl as stage
 
     if failed:
-        for source, request in stage.set_aside(config):
+        for source, request in stage.failed_requests(config):
             echo_row(source, request.reason, request.url)
         return
     context.run("crawl", config, partial(stage.crawl, retry_failed=retry_failed, fresh=fresh))

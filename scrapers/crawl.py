@@ -1,4 +1,4 @@
-"""`crawl`: all configured sources into the catalog, in a process of its own."""
+"""`crawl`: all configured sources into the catalog, in a separate process."""
 
 import multiprocessing
 import signal
@@ -14,37 +14,43 @@ from pathlib import Path
 from memeloom.catalog.blobs import open_blobs
 from memeloom.catalog.documents import open_documents
 from memeloom.configs.errors import ConfigError
-from memeloom.configs.progress import Progress
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Crawl
+from memeloom.scrapers.browsers.launch import find_programs
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.frontier.contract import Dead, frontier_of
+from memeloom.scrapers.frontier.contract import DeadRequest, frontier_of
 from memeloom.scrapers.report.view import View
 from memeloom.scrapers.worker import STOP, Report, crawl_in_process
 
 _SILENCE_SECONDS = 120.0
-# Longer than the longest wait that a site may ask for; a crawl that is to stop has no such excuse.
+# Longer than the longest wait that a site may ask for; a crawl that is stopping waits for no site.
 _STALL_SECONDS = 900.0
 _STALL_WHEN_STOPPING_SECONDS = 180.0
-_FAREWELL_SECONDS = 60.0
+_EXIT_SECONDS = 60.0
 
 
-def crawl(config: Config, progress: Progress, *, retry_failed: bool = False, fresh: bool = False) -> Summary:
-    """Crawl the configured sources into the catalog, going on where the last crawl was stopped or killed.
+def crawl(config: Config, progress: Progress = SILENT, *, retry_failed: bool = False, fresh: bool = False) -> Summary:
+    """Crawl the configured sources into the catalog, resuming a crawl that was stopped or killed.
 
-    Counts: pages, memes (and how many of them were new, updated, unchanged), images, bytes, templates, retries,
-    hosts, requests left and set aside. Reasons: everything that was skipped, dropped or failed.
-    Outputs: the series and the page with its plots, left behind by a crawl that fails too. Running it again
-    doubles nothing.
+    Running it again duplicates nothing.
 
-    retry_failed: begin with the requests that were set aside, instead of anew.
-    fresh: forget what is left of the last crawl, and what it noted for the next.
+    Args:
+        config: the sources, the stores and the frontier.
+        progress: told about memes as they become durable.
+        retry_failed: start with the dead-letter list instead of the sources' first pages.
+        fresh: forget the unfinished requests of the last crawl, and its notes for this one.
+
+    Returns:
+        Counts (pages, memes and how many of them are new, updated or unchanged, images, bytes, templates, retries,
+        hosts, unfinished and dead requests); the reasons of everything that was skipped, dropped or failed; the
+        paths of the series and of the page with its plots, which exist for a failed crawl too.
 
     Raises:
         ConfigError: settings that contradict each other.
-        StoreError: the catalog cannot be opened.
-        CrawlFailed: a page layout that is not understood, a source that yields nothing or mostly errors, a
-            store that fails meanwhile, a crawling process that dies. What was gathered until then is kept.
+        StoreError: the catalog or the frontier cannot be opened.
+        CrawlFailed: a changed page layout, a source that yields nothing or mostly errors, a store that fails
+            during the crawl, or a crashed process. What was stored until then is kept.
     """
     _check(config.crawl)
     for store in (open_documents(config.store), open_blobs(config.store)):
@@ -53,6 +59,8 @@ def crawl(config: Config, progress: Progress, *, retry_failed: bool = False, fre
         with closing(frontier_of(config, source)) as frontier:
             if fresh:
                 frontier.forget()
+            else:
+                frontier.tallies()  # tells whether its server can be reached
     began = time.monotonic()
     stem = Path(config.runs) / f"crawl-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
     log = stem.with_name(f"{stem.name}.log")
@@ -87,8 +95,8 @@ def _totals(last: Report) -> dict[str, int]:
     }
 
 
-def set_aside(config: Config) -> Iterator[tuple[str, Dead]]:
-    """The requests that were set aside, by source. Raises StoreError, ConfigError."""
+def failed_requests(config: Config) -> Iterator[tuple[str, DeadRequest]]:
+    """Yield the dead-letter list of each source, as (source, request). Raises StoreError, ConfigError."""
     for source in config.crawl.sources:
         with closing(frontier_of(config, source)) as frontier:
             for dead in frontier.dead():
@@ -105,10 +113,27 @@ def _check(settings: Crawl) -> None:
             "crawl.reddit.client_id, client_secret: needed for the source reddit; "
             "register an application of type script at https://www.reddit.com/prefs/apps"
         )
+    if "images" in settings.sources:
+        find_programs(settings.images)
 
 
 def _run(config: Config, log: Path, view: View, *, retry_failed: bool) -> Report:
-    """Start the process, follow it to its end, and let it go on no account."""
+    """Start the crawling process, follow it to its end, and kill it if it does not exit."""
+    process, pipe = _start(config, log, retry_failed=retry_failed)
+    try:
+        return _follow(process, pipe, view)
+    except KeyboardInterrupt:
+        _stop(process, pipe, view)
+        raise
+    finally:
+        pipe.close()
+        process.join(_EXIT_SECONDS)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def _start(config: Config, log: Path, *, retry_failed: bool) -> tuple[BaseProcess, Connection]:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(
@@ -118,25 +143,15 @@ def _run(config: Config, log: Path, view: View, *, retry_failed: bool) -> Report
         daemon=True,
         name="crawl",
     )
-    with _deaf_to_ctrl_c():
+    with _ignored_ctrl_c():
         process.start()
     theirs.close()
-    try:
-        return _follow(process, ours, view)
-    except KeyboardInterrupt:
-        _say_goodbye(process, ours, view)
-        raise
-    finally:
-        ours.close()
-        process.join(_FAREWELL_SECONDS)
-        if process.is_alive():
-            process.kill()
-            process.join()
+    return process, ours
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """What is started here hears of Ctrl-C by its pipe; before it listens it would die of it, with a traceback."""
+def _ignored_ctrl_c() -> Iterator[None]:
+    """Let a process that is started here ignore Ctrl-C: it is stopped through its pipe, without a traceback."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -153,14 +168,15 @@ def _follow(process: BaseProcess, pipe: Connection, view: View) -> Report:
         if not pipe.poll(_SILENCE_SECONDS):
             process.kill()
             raise CrawlFailed(
-                f"the crawling process said nothing for {_SILENCE_SECONDS:.0f} s and was ended; see {view.page}"
+                f"no heartbeat from the crawling process for {_SILENCE_SECONDS:.0f} s, so it was killed; "
+                f"see {view.page}"
             )
         try:
             report: Report = pipe.recv()
         except (EOFError, OSError):
-            process.join(_FAREWELL_SECONDS)
+            process.join(_EXIT_SECONDS)
             raise CrawlFailed(
-                f"the crawling process died (exit code {process.exitcode}), see {view.page}; "
+                f"the crawling process crashed (exit code {process.exitcode}), see {view.page}; "
                 f"what it had acknowledged is kept"
             ) from None
         view.see(report)
@@ -171,13 +187,13 @@ def _follow(process: BaseProcess, pipe: Connection, view: View) -> Report:
         elif time.monotonic() - moved > (_STALL_WHEN_STOPPING_SECONDS if report.stopped else _STALL_SECONDS):
             process.kill()
             raise CrawlFailed(
-                f"nothing moved for {time.monotonic() - moved:.0f} s and the crawl was ended; kept:"
-                f" {report.counts['memes']} memes; see {view.page}"
+                f"no progress for {time.monotonic() - moved:.0f} s, so the crawl was killed; kept: "
+                f"{report.counts['memes']} memes; see {view.page}"
             )
 
 
-def _say_goodbye(process: BaseProcess, pipe: Connection, view: View) -> None:
-    """Ask the process to end cleanly; a second Ctrl-C ends it at once."""
+def _stop(process: BaseProcess, pipe: Connection, view: View) -> None:
+    """Ask the process to end cleanly; a second Ctrl-C kills it."""
     try:
         pipe.send(STOP)
         _follow(process, pipe, view)

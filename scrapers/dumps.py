@@ -21,7 +21,7 @@ from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.scrapers.dumps_bytes import STDIN, DumpFile, find_files, packed_writer, read_chunks
-from memeloom.scrapers.dumps_json import Entry, Problem, read_entries
+from memeloom.scrapers.dumps_json import DumpEntry, Problem, read_entries
 from memeloom.scrapers.dumps_reddit import Passed
 from memeloom.scrapers.layouts import (
     TEMPLATE_LAYOUTS,
@@ -193,18 +193,18 @@ class _Import:
         skipped = _Skipped()
         good = strangers = 0
         for entry in read_entries(read_chunks(file.path)):
-            layout = layout or (recognise(entry.value) if isinstance(entry, Entry) else None)
+            layout = layout or (recognise(entry.value) if isinstance(entry, DumpEntry) else None)
             for record in _read_record(self.reader, entry, layout, file.slug):
                 if not isinstance(record, Problem):
                     good += 1
-                    self._take(record, entry.size if isinstance(entry, Entry) else 0, skipped)
+                    self._take(record, entry.size if isinstance(entry, DumpEntry) else 0, skipped)
                     continue
                 if self.strict and record.reason != _UNKNOWN:
                     self.flush()
                     raise MemeloomError(f"{file.path}, {record}")
                 skipped.add(record.reason, f"{file.path}, {record}")
                 self.progress.advance(0, skipped=1)
-                strangers += isinstance(entry, Entry)
+                strangers += isinstance(entry, DumpEntry)
             if not good and (strangers >= _STRANGERS or (self.strict and strangers)):
                 break
         if not good:
@@ -239,7 +239,7 @@ class _Import:
 
 
 def _read_record(
-    reader: RecordReader, entry: Entry | Problem, layout: Layout | None, slug: str
+    reader: RecordReader, entry: DumpEntry | Problem, layout: Layout | None, slug: str
 ) -> Iterator[Meme | Template | Passed | Problem]:
     if isinstance(entry, Problem):
         yield entry
@@ -277,7 +277,7 @@ def _templates_first(files: list[DumpFile], forced: Layout | None) -> list[DumpF
 
 def _describes_template(file: DumpFile) -> bool:
     for entry in islice(read_entries(read_chunks(file.path)), 3):
-        layout = recognise(entry.value) if isinstance(entry, Entry) else None
+        layout = recognise(entry.value) if isinstance(entry, DumpEntry) else None
         if layout:
             return layout.name in TEMPLATE_LAYOUTS
     return False

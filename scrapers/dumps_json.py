@@ -20,7 +20,7 @@ _NEXT_OBJECT = re.compile(r",[ \t\r\n]*(?=\{)")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-class Entry(NamedTuple):
+class DumpEntry(NamedTuple):
     """One JSON value, where it stands (``line`` or ``byte``, counted from 1), and its length in the file."""
 
     value: object
@@ -42,7 +42,7 @@ class Problem(NamedTuple):
         return f"{self.unit} {self.number}: {self.reason}{f' ({self.detail})' if self.detail else ''}"
 
 
-def read_entries(chunks: Iterator[bytes]) -> Iterator[Entry | Problem]:
+def read_entries(chunks: Iterator[bytes]) -> Iterator[DumpEntry | Problem]:
     """Yield the values of a JSON or JSONL file and its problems, in the order of the file."""
     head = b""
     try:
@@ -81,7 +81,7 @@ def _damaged(damage: Damage) -> Iterator[bytes]:
     yield b""
 
 
-def _read_lines(head: bytes, chunks: Iterator[bytes]) -> Iterator[Entry | Problem]:
+def _read_lines(head: bytes, chunks: Iterator[bytes]) -> Iterator[DumpEntry | Problem]:
     number, rest, skipping = 0, b"", False
     chunk: bytes | None = head
     try:
@@ -106,7 +106,7 @@ def _read_lines(head: bytes, chunks: Iterator[bytes]) -> Iterator[Entry | Proble
         yield _parse_line(rest, number + 1, last=True)
 
 
-def _parse_line(row: bytes, number: int, *, last: bool = False) -> Entry | Problem:
+def _parse_line(row: bytes, number: int, *, last: bool = False) -> DumpEntry | Problem:
     if len(row) > MAX_RECORD:
         return Problem("too large", "line", number)
     text = ""
@@ -122,7 +122,7 @@ def _parse_line(row: bytes, number: int, *, last: bool = False) -> Entry | Probl
         return Problem(*_reason(error, "line", number))
     if _SURROGATE.search(text) and not _is_unicode(value):
         return Problem("not Unicode", "line", number, "half of a surrogate pair")
-    return Entry(value, "line", number, len(row))
+    return DumpEntry(value, "line", number, len(row))
 
 
 class _Window:
@@ -140,7 +140,7 @@ class _Window:
         self._marked = 0
         self._bytes = 0
 
-    def array(self) -> Iterator[Entry | Problem]:
+    def array(self) -> Iterator[DumpEntry | Problem]:
         """The elements of the array that begins here."""
         self._next_character()
         self._at += 1
@@ -163,7 +163,7 @@ class _Window:
         self._at += 1
         yield from self._ending("text after the end of the array")
 
-    def sequence(self) -> Iterator[Entry | Problem]:
+    def sequence(self) -> Iterator[DumpEntry | Problem]:
         """The values that follow each other here, each over as many lines as it likes."""
         intact = True
         while intact and self._next_character():
@@ -178,7 +178,7 @@ class _Window:
         elif self._damage:
             yield Problem(self._damage, "byte", self._position())
 
-    def _value(self) -> tuple[Entry | Problem, bool]:
+    def _value(self) -> tuple[DumpEntry | Problem, bool]:
         """Read the value at the cursor and move behind it; the flag says whether its end could be found."""
         while True:
             try:
@@ -198,7 +198,7 @@ class _Window:
                 if end < len(self._text) or not self._fill():
                     return self._checked(value, end), True
 
-    def _checked(self, value: object, end: int) -> Entry | Problem:
+    def _checked(self, value: object, end: int) -> DumpEntry | Problem:
         position, size, text = self._position(), end - self._at, self._text[self._at : end]
         self._at = end
         if size > MAX_RECORD:
@@ -207,7 +207,7 @@ class _Window:
             return Problem("not UTF-8", "byte", position)
         if _SURROGATE.search(text) and not _is_unicode(value):
             return Problem("not Unicode", "byte", position, "half of a surrogate pair")
-        return Entry(value, "byte", position, size)
+        return DumpEntry(value, "byte", position, size)
 
     def _broken(self, reason: str, detail: str = "") -> tuple[Problem, bool]:
         problem = Problem(reason, "byte", self._position(), detail)

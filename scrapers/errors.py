@@ -4,8 +4,21 @@ from memeloom.configs.errors import MemeloomError
 
 
 class CrawlFailed(MemeloomError):
-    """The crawl did not come to a good end; what it gathered is kept."""
+    """The crawl ended early; what it stored is kept."""
 
 
 class BrowserFailed(CrawlFailed):
-    """The browser is missing, did not start, broke down or did not end in time."""
+    """The browser is missing, does not start, crashed or did not exit in time."""
+
+
+class LayoutChanged(MemeloomError):
+    """A page differs from what its parser knows, so going on would gather nothing, or nonsense."""
+
+    def __init__(self, site: str, selector: str, url: str) -> None:
+        super().__init__(
+            f"{site}: {selector!r} not found in {url}: the site has changed its layout, or answered with another page; "
+            f"look at it in a browser"
+        )
+        self.site = site
+        self.selector = selector
+        self.url = url

@@ -11,6 +11,7 @@ name alone gives away is refused here all the same: numeric addresses, and names
 
 import ipaddress
 from collections.abc import Sequence
+from typing import cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -18,6 +19,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, IgnoreRequest
 from scrapy.resolver import CachingThreadedResolver
+from scrapy.settings import Settings
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.base import ReactorBase
@@ -50,6 +52,15 @@ class GuardedResolver(CachingThreadedResolver):
         resolver = super().from_crawler(crawler, reactor)
         resolver.allow_hosts = frozenset(crawler.settings.getlist("ALLOW_HOSTS")) | proxy_hosts()
         return resolver
+
+    @classmethod
+    def install(cls, settings: Settings) -> None:
+        """Resolve all names of the installed reactor by these settings."""
+        from twisted.internet import reactor
+
+        resolver = cls(cast("ReactorBase", reactor), settings.getint("DNSCACHE_SIZE"), settings.getfloat("DNS_TIMEOUT"))
+        resolver.allow_hosts = frozenset(settings.getlist("ALLOW_HOSTS")) | proxy_hosts()
+        resolver.install_on_reactor()
 
     def getHostByName(self, name: str, timeout: Sequence[int] = ()) -> "Deferred[str]":  # noqa: N802 -- Twisted's name
         """The address of `name`. Fails with AddressRefused."""

@@ -1,24 +1,26 @@
-"""Whether a crawl that goes on is worth going on with: judged by how its last requests ended, source by source.
+"""Whether a crawl is worth continuing, judged per source by how its last requests ended.
 
-A request counts once, when it is over: retries, waits and resting hosts are no failures of their own, so a slow
-crawl is a healthy one. Nothing is judged before a window is full, so a crawl with little left to do is not judged.
+A request counts once, when it has ended; retries, waits and resting hosts do not count, so a slow crawl is a healthy
+one. A window is judged only when it is full, so a crawl with few requests is not judged.
 """
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memeloom.configs.schema import Crawl
+from memeloom.scrapers.reasons import UNREACHABLE
 
-# Long enough for a bad spell of one part of a site to pass.
+# Long enough to outlast a temporary failure of a part of a site.
 PAGES = 100
-# Pictures lie on many hosts, and old posts lead to dead ones in a row.
+# Pictures are spread over many hosts, and old posts have many dead links in a row.
 PICTURES = 500
 _NAMED = 3
 
 
 @dataclass(slots=True)
 class _Window:
-    """The last `size` requests of one kind: None, or why it failed and where."""
+    """The outcomes of the last `size` requests of one kind: None, or (reason, host) of a failure."""
 
     size: int
     limit: float | None
@@ -26,15 +28,15 @@ class _Window:
     failed: int = 0
 
     def add(self, failure: tuple[str, str] | None) -> bool:
-        """Take one more in. True if more than `limit` of a full window failed."""
+        """Add an outcome. Returns True if more than `limit` of a full window failed."""
         self.ended.append(failure)
         self.failed += failure is not None
         if len(self.ended) > self.size:
             self.failed -= self.ended.popleft() is not None
         return self.limit is not None and len(self.ended) == self.size and self.failed > self.limit * self.size
 
-    def said(self) -> str:
-        """The most frequent reasons and hosts in one line."""
+    def causes(self) -> str:
+        """Return the most frequent reasons and hosts in one line."""
         failures = [failure for failure in self.ended if failure is not None]
         reasons = Counter(reason for reason, _ in failures)
         hosts = Counter(host for _, host in failures)
@@ -42,7 +44,7 @@ class _Window:
 
 
 class Health:
-    """How one source is doing. Each method returns what is wrong, in one line, or None."""
+    """The health of one source. Each method returns a complaint in one line, or None."""
 
     def __init__(self, source: str, crawl: Crawl) -> None:
         self._source = source
@@ -55,17 +57,17 @@ class Health:
         self._empty: Counter[str] = Counter()
 
     def ended(self, kind: str, host: str, reason: str | None = None) -> str | None:
-        """A request for one of the `pages` or `pictures` is over, and failed if there is a reason."""
+        """Count a request for one of the `pages` or `pictures`, which failed if there is a reason."""
         window = self._windows[kind]
         if not window.add((reason, host) if reason is not None else None):
             return None
         return (
             f"{self._source}: {window.failed} of the last {window.size} {kind} failed, more than "
-            f"crawl.{self._keys[kind]} ({window.limit:.0%}) allows: {window.said()}"
+            f"crawl.{self._keys[kind]} ({window.limit:.0%}) allows: {window.causes()}"
         )
 
     def read(self, callback: str, url: str, *, empty: bool) -> str | None:
-        """`callback`, whose pages show memes, has read one; `empty` if it found nothing to take and nothing to skip."""
+        """Count a page of memes parsed by `callback`; `empty` if there was nothing to take and nothing to skip."""
         if not empty:
             self._empty[callback] = 0
             return None
@@ -74,9 +76,20 @@ class Health:
             return None
         return (
             f"{self._source}: {callback} found no meme on {self._empty[callback]} pages in a row "
-            f"(crawl.max_empty_pages), the last of them {url}: the site has changed its layout, or sent something "
-            f"else than the page; look at it in a browser"
+            f"(crawl.max_empty_pages), the last of them {url}: the site has changed its layout, or answered with "
+            f"another page; look at it in a browser"
         )
+
+
+def why_nothing_found(source: str, essential: str, pages: int, reasons: Mapping[str, int]) -> str:
+    """Return in one line why a source that finished has no memes, as far as the counted `reasons` tell."""
+    counted = Counter(reasons)
+    failed = {reason.removeprefix("page: ") for reason, n in counted.items() if n and reason.startswith("page: ")}
+    if not pages and failed and failed <= UNREACHABLE:
+        return f"{source}: no page could be reached: {_most(+counted)}; is this machine connected to the network?"
+    causes = ", ".join(f"{reason} ({n})" for reason, n in (+counted).most_common(4))
+    found = f"{source}: not one meme found: {essential!r} matched nothing on {pages} pages"
+    return f"{found}; {causes}" if causes else found
 
 
 def _most(counts: Counter[str]) -> str:

@@ -1,10 +1,10 @@
-"""How the hosts that a crawl talks to are doing, and when one has to be left alone: a circuit breaker for each.
+"""The state of each host that a crawl talks to, with a circuit breaker that rests failing hosts.
 
-    closed ── `failures` in a row ──► open: the host rests ── the rest is over ──► half open ── success ──► closed
-                                        ▲                                             │
-                                        └──────── one failure: a rest twice as long ──┘
+    closed ── `failures` in a row ──► open: the host rests ── rest over ──► half open ── success ──► closed
+                                        ▲                                      │
+                                        └── one failure: twice as long a rest ─┘
 
-After `trips` rests without one success between them the host is given up for this crawl.
+After `trips` rests without a success in between, the host is given up for this crawl.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,14 @@ _NEWEST = 0.1
 
 @dataclass(slots=True)
 class Host:
-    """One host. latency_seconds: a running mean over its answers; rests_until: in the clock's seconds."""
+    """One host.
+
+    Attributes:
+        latency_seconds: running mean over its answers.
+        rests_until: on the monotonic clock.
+        in_a_row: failures since the last answer or rest.
+        trips: rests since the last answer.
+    """
 
     answers: int = 0
     failures: int = 0
@@ -31,7 +38,7 @@ class Host:
     given_up: bool = False
 
     def state(self, now: float) -> str:
-        """In one word, for whoever watches."""
+        """Return the state as a label for the progress and the report."""
         if self.given_up:
             return "given up"
         if self.rests_until > now:
@@ -41,7 +48,7 @@ class Host:
 
 @dataclass(slots=True)
 class Hosts:
-    """All hosts of one crawl. `failures`, `rest_seconds`, `trips`: see the module."""
+    """All hosts of one crawl. For `failures`, `rest_seconds` and `trips` see the module."""
 
     failures: int
     rest_seconds: float
@@ -49,13 +56,13 @@ class Hosts:
     known: dict[str, Host] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Host:
-        """The host of that name, new if it was not met before."""
+        """Return the host of that name, created if it is new."""
         if name not in self.known:
             self.known[name] = Host()
         return self.known[name]
 
     def answered(self, name: str, received_bytes: int, latency_seconds: float) -> None:
-        """The host gave an answer that is its own: it is well."""
+        """Record an answer that is not a temporary failure; it closes the breaker."""
         host = self[name]
         host.answers += 1
         host.received_bytes += received_bytes
@@ -64,11 +71,11 @@ class Hosts:
         host.in_a_row = host.trips = 0
 
     def failed(self, name: str, now: float) -> float:
-        """The host did not answer, or only that it is unwell. Returns the seconds that it is to rest; 0 is none."""
+        """Record a failure. Returns the seconds that the host is to rest from now on; 0 for none."""
         host = self[name]
         host.failures += 1
         if host.rests_until > now:
-            return 0.0  # what was under way when the breaker opened
+            return 0.0  # the request was in progress when the breaker opened
         host.in_a_row += 1
         if host.in_a_row < (1 if host.trips else self.failures):
             return 0.0
@@ -81,5 +88,5 @@ class Hosts:
 
 
 def host_of(request: Request) -> str:
-    """The host of a request, with its port if it is not the usual one: two servers of one machine are two hosts."""
+    """Return the host of a request with its port, unless that is the default: two servers on a machine differ."""
     return urlparse_cached(request).netloc.rpartition("@")[2].lower()

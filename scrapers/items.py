@@ -1,4 +1,4 @@
-"""What spiders yield: records, and notes for the next crawl."""
+"""What spiders yield: records, and notes for later crawls."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,11 @@ from memeloom.catalog.records import Meme, Template
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What became of the request for a record's picture; `data` is None if it cannot be had.
+    """The result of the request for a record's picture.
 
-    declared: the content type that the host stated.
+    Attributes:
+        data: the bytes; None if the request failed.
+        declared: the content type that the host stated.
     """
 
     data: bytes | None
@@ -22,8 +24,9 @@ class Picture:
 class MemeItem:
     """A meme, as a page shows it.
 
-    picture: None as long as `meme.image_url` was not asked for: a page yields it so.
-    fallback_url: a smaller copy of the picture, for when the picture itself cannot be had.
+    Attributes:
+        picture: None until `meme.image_url` was requested, as when a page yields the item.
+        fallback_url: a smaller copy of the picture, requested if the picture itself fails.
     """
 
     meme: Meme
@@ -41,11 +44,11 @@ class TemplateItem:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A note that outlives the crawl, such as the newest posts of a listing; kept once its page is done."""
+    """A note for later crawls, such as the newest posts of a listing; stored once its page is finished."""
 
     name: str
     value: str
 
 
 class NotLanded(DropItem):
-    """An item that is not kept because the crawl stops; the request that brought it comes back."""
+    """An item dropped because the crawl stops; the request that yielded it returns to the queue."""

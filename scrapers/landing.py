@@ -1,15 +1,14 @@
-"""The item path: what a page shows becomes durable, pictures looked into and kept as they are.
+"""The item pipeline: memes and templates become durable, with their pictures validated and stored unchanged.
 
-A meme passes twice. As its page shows it, without its picture: if an earlier crawl has fetched the picture from
-the same address, the record is kept with that; otherwise a request for the picture goes into the frontier.
-When the picture has come, or cannot be had, the meme passes again and lands.
+A meme passes twice. First as its page shows it, without a picture: if an earlier crawl fetched the picture from the
+same address, the record is stored with that; otherwise a request for the picture goes into the frontier. When the
+picture was fetched, or has failed, the meme passes again and is stored.
 
-An item is done only when its blob and its document are durable, or its picture's request is stored. A picture
-that cannot be had or is no picture costs the meme its picture, not its caption: a meme with a caption is kept
-without one, a meme without is dropped; both are counted.
+An item is finished only when its blob and its document are durable, or the request for its picture is stored. A
+picture that fails or is invalid costs the meme its picture, not its caption: a meme with a caption is stored without
+a picture, a meme without is dropped; both are counted.
 """
 
-import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -26,10 +25,10 @@ from memeloom.catalog.errors import BadImage, StoreUnavailable
 from memeloom.catalog.frames import Received, receive
 from memeloom.catalog.records import Image, Meme
 from memeloom.configs.schema import Config
-from memeloom.scrapers.batch import Batch
+from memeloom.scrapers.aio import Batch, in_thread
 from memeloom.scrapers.items import Mark, MemeItem, NotLanded, Picture, TemplateItem
 from memeloom.scrapers.scheduler import DurableScheduler, scheduler_of
-from memeloom.scrapers.session import Session
+from memeloom.scrapers.session import CrawlSession
 from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
 P = ParamSpec("P")
@@ -37,16 +36,16 @@ T = TypeVar("T")
 
 _THREADS = 4
 _BATCH = 100
-# A store that is away is waited for as long as the frontier is: so many times the deadline of one call.
+# A store that is unavailable is retried for as long as the frontier is: this many times the deadline of one call.
 _PATIENCE = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
-# Posts that slip from one page of a listing to the next are met again soon.
+# Posts that move from one page of a listing to the next appear again soon.
 _REMEMBERED = 20_000
 
 
 @dataclass(slots=True)
-class _Question:
-    """Whether the catalog has a meme's picture already, and whether a purge has removed the meme."""
+class _LookUp:
+    """A meme, whether a purge removed it, and the picture that the catalog already has of it."""
 
     meme: Meme
     image: Image | None = None
@@ -54,7 +53,7 @@ class _Question:
 
 
 class _Purged(Exception):
-    """The meme was removed, so nothing of it may be kept."""
+    """The meme was removed, so nothing of it may be stored."""
 
 
 class Landing:
@@ -68,28 +67,28 @@ class Landing:
         self._crawler = crawler
         self._config = config
         self._spider = spider
-        self._session: Session = spider.session
+        self._session: CrawlSession = spider.session
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="landing")
         self._memes: Batch[Meme] = Batch(self._write_memes, _BATCH)
-        self._questions: Batch[_Question] = Batch(self._answer, _BATCH)
+        self._look_ups: Batch[_LookUp] = Batch(self._answer, _BATCH)
         self._recent: OrderedDict[str, None] = OrderedDict()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "Landing":
-        """The pipeline of one spider, which must be one of ours."""
+        """Create the pipeline of one spider, which must be a `MemeSpider`."""
         return cls(crawler, crawler.settings["MEMELOOM_CONFIG"], our_spider(crawler))
 
     async def open_spider(self) -> None:
         """Open the stores. Raises StoreError, ConfigError."""
         self._scheduler = scheduler_of(self._crawler)
-        self._documents = await self._in_thread(open_documents, self._config.store)
-        self._blobs = await self._in_thread(open_blobs, self._config.store)
+        self._documents = await in_thread(self._threads, open_documents, self._config.store)
+        self._blobs = await in_thread(self._threads, open_blobs, self._config.store)
 
     async def close_spider(self) -> None:
-        """Write what is left and give the stores back."""
+        """Write what is pending and close the stores."""
         await self._memes.flush()
-        await self._in_thread(self._documents.close)
-        await self._in_thread(self._blobs.close)
+        await in_thread(self._threads, self._documents.close)
+        await in_thread(self._threads, self._blobs.close)
         self._threads.shutdown()
 
     async def process_item(self, item: MemeItem | TemplateItem | Mark) -> MemeItem | TemplateItem | Mark:
@@ -106,25 +105,25 @@ class Landing:
         return item
 
     async def _meet(self, item: MemeItem) -> None:
-        """A meme as its page shows it: keep it with the picture that is known, or ask for the picture."""
+        """Store a meme with the picture that the catalog has, or request the picture."""
         meme = item.meme
         if self._met_before(meme.id):
             self._session.reasons["skipped: seen before in this crawl"] += 1
             return
-        question = _Question(meme)
-        await self._questions.put(question)
-        if question.purged:
+        known = _LookUp(meme)
+        await self._look_ups.put(known)
+        if known.purged:
             self._drop("removed by a purge")
-        if question.image is None and meme.image_url:
+        if known.image is None and meme.image_url:
             if self._ask(item):
                 return
             self._session.reasons["image: not an address on the web"] += 1
-        if question.image is not None:
+        if known.image is not None:
             self._session.counts["images known"] += 1
-        await self._keep(meme, question.image)
+        await self._keep(meme, known.image)
 
     async def _land(self, item: MemeItem) -> None:
-        """A meme whose picture has come, or cannot be had."""
+        """Store a meme whose picture was fetched or has failed, or request the smaller copy."""
         image = await self._image(item.picture, "image", item.meme.id)
         if image is None and item.fallback_url:
             self._session.counts["fallback pictures"] += 1
@@ -154,7 +153,7 @@ class Landing:
         self._session.counts["templates new or changed"] += changed
 
     def _ask(self, item: MemeItem | TemplateItem) -> bool:
-        """Put the request for the picture into the frontier; False if no request can be made of its address."""
+        """Put the request for the picture into the frontier. Returns False if its address is not a web address."""
         try:
             request = self._spider.picture_request(item)
         except ValueError:
@@ -163,9 +162,9 @@ class Landing:
         return True
 
     async def _image(self, picture: Picture | None, what: str, meme_id: str | None = None) -> Image | None:
-        """Check a picture and keep its bytes; None if there are none, or, with the reason counted, no picture.
+        """Validate and store a picture. Returns None if there are no bytes or, with the reason counted, no image.
 
-        Raises DropItem: a purge has removed the meme while its picture was waited for.
+        Raises DropItem: a purge removed the meme while its picture was fetched.
         """
         if picture is None or picture.data is None:
             return None
@@ -197,7 +196,7 @@ class Landing:
         return received
 
     def _met_before(self, meme_id: str) -> bool:
-        """Whether this process has met the meme lately. The frontier knows all; this spares it the question."""
+        """Return whether this process met the meme recently. The frontier knows all; this saves asking it."""
         if meme_id in self._recent:
             self._recent.move_to_end(meme_id)
             return True
@@ -206,18 +205,18 @@ class Landing:
             self._recent.popitem(last=False)
         return False
 
-    async def _answer(self, questions: list[_Question]) -> None:
-        await self._patiently(self._look_up, questions)
+    async def _answer(self, look_ups: list[_LookUp]) -> None:
+        await self._patiently(self._look_up, look_ups)
 
-    def _look_up(self, questions: list[_Question]) -> None:
-        ids = tuple(question.meme.id for question in questions)
+    def _look_up(self, look_ups: list[_LookUp]) -> None:
+        ids = tuple(each.meme.id for each in look_ups)
         purged = self._documents.purged(ids)
         known = {meme.id: meme for meme in self._documents.scan(Where(ids=ids))}
-        for question in questions:
-            old = known.get(question.meme.id)
-            question.purged = question.meme.id in purged
-            if old is not None and old.image is not None and old.image_url == question.meme.image_url:
-                question.image = old.image if self._blobs.has(old.image.key) else None
+        for each in look_ups:
+            old = known.get(each.meme.id)
+            each.purged = each.meme.id in purged
+            if old is not None and old.image is not None and old.image_url == each.meme.image_url:
+                each.image = old.image if self._blobs.has(old.image.key) else None
 
     async def _write_memes(self, memes: list[Meme]) -> None:
         written = await self._patiently(self._documents.upsert, memes)
@@ -229,17 +228,13 @@ class Landing:
             self._session.reasons["removed by a purge"] += written.removed
 
     async def _patiently(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a store answers; one that is away, as during a restart, is asked again for a while."""
+        """Call a store in a thread, with retries while it is unavailable, as during a restart."""
         deadline = time.monotonic() + _PATIENCE * self._config.store.timeout_seconds
         pause = _FIRST_PAUSE
         while True:
             try:
-                return await self._in_thread(function, *args, **kwargs)
+                return await in_thread(self._threads, function, *args, **kwargs)
             except StoreUnavailable:
                 if time.monotonic() + pause > deadline or not await self._session.pause(pause):
                     raise
             pause = min(2 * pause, _LONGEST_PAUSE)
-
-    async def _in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: function(*args, **kwargs))

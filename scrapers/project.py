@@ -1,4 +1,4 @@
-"""The settings that Scrapy's own command line sees: the defaults and the environment, as `memeloom` reads them."""
+"""The settings of Scrapy's own command line: defaults and environment, as `memeloom` reads them."""
 
 from memeloom.configs.load import load_config
 from memeloom.scrapers.settings import scrapy_settings

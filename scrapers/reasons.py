@@ -16,7 +16,7 @@ from memeloom.scrapers.guard import AddressRefused
 
 
 class HostGivenUp(IgnoreRequest):
-    """A host that failed again and again is not asked any more in this crawl."""
+    """A host that failed again and again receives no more requests in this crawl."""
 
 
 _PHRASES: tuple[tuple[type[BaseException], str], ...] = (
@@ -30,10 +30,11 @@ _PHRASES: tuple[tuple[type[BaseException], str], ...] = (
     (UnsupportedURLSchemeError, "not an address on the web"),
     (DownloadFailedError, "no connection"),
 )
+# What a machine without a network gets for every request.
+UNREACHABLE = frozenset({"unknown host", "no connection", "timed out", "host given up"})
 
-# Answers of a site that is busy or unwell.
-PASSING_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
-PASSING_FAILURES = (
+TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
+TRANSIENT_FAILURES = (
     CannotResolveHostError,
     DownloadConnectionRefusedError,
     DownloadFailedError,
@@ -48,8 +49,8 @@ _IGNORED = (
 )
 
 
-def why(error: BaseException) -> str | None:
-    """The phrase for an error of a download; None if the error is none of a download's."""
+def reason_of(error: BaseException) -> str | None:
+    """Return the phrase for a download error; None if `error` is of another kind."""
     if isinstance(error, HttpError):
         return f"HTTP {error.response.status}"
     for kind, phrase in _PHRASES:
@@ -60,10 +61,10 @@ def why(error: BaseException) -> str | None:
     return None
 
 
-def may_pass(error: BaseException | None) -> bool:
-    """Whether the same request may well succeed another day."""
+def is_transient(error: BaseException | None) -> bool:
+    """Return whether the same request may succeed another day."""
     if isinstance(error, HttpError):
-        return error.response.status in PASSING_STATUSES
+        return error.response.status in TRANSIENT_STATUSES
     if isinstance(error, DownloadCancelledError):
         return False
-    return isinstance(error, (HostGivenUp, *PASSING_FAILURES))
+    return isinstance(error, (HostGivenUp, *TRANSIENT_FAILURES))

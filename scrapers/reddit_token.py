@@ -13,8 +13,8 @@ from w3lib.http import basic_auth_header
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Reddit
+from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.pages import reddit
-from memeloom.scrapers.pages.layout import LayoutChanged
 from memeloom.scrapers.retry import rest_host
 from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 

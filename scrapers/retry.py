@@ -1,6 +1,6 @@
-"""Retries that wait as long as the site asks for, and hosts that are left alone while they are unwell.
+"""Retries that wait as long as the site asks for, and hosts that rest while they fail.
 
-A request that is to wait goes back into the frontier until then, so that it takes nobody's place.
+A request that has to wait returns to the frontier until then, so it occupies no slot.
 """
 
 import random
@@ -14,18 +14,18 @@ from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
 
 from memeloom.scrapers.hosts import host_of
-from memeloom.scrapers.reasons import PASSING_FAILURES, PASSING_STATUSES, HostGivenUp
+from memeloom.scrapers.reasons import TRANSIENT_FAILURES, TRANSIENT_STATUSES, HostGivenUp
 from memeloom.scrapers.scheduler import scheduler_of
 from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
 _LONGEST_WAIT = 600.0
 _LONGEST_BACKOFF = 120.0
-# Without a delay between requests there still is one between tries.
+# Retries are delayed even if requests are not.
 _LEAST_BACKOFF = 0.05
 
 
 def retry_after(value: str, now: datetime) -> float | None:
-    """Seconds to wait that a Retry-After header states, as a number or as a date; None if it is neither."""
+    """Return the seconds to wait that a Retry-After header states as a number or a date; None if it is neither."""
     text = value.strip()
     if text.isdecimal():
         return float(text)
@@ -38,11 +38,11 @@ def retry_after(value: str, now: datetime) -> float | None:
 
 
 class PatientRetry:
-    """Takes the place of Scrapy's own retries, which do not know Retry-After.
+    """The downloader middleware that replaces Scrapy's retries, which ignore Retry-After.
 
-    On 429 and 503 the whole host rests for as long as Retry-After says, in all processes; a host that asks for
-    more than ten minutes is not waited for. Without that header the n-th retry waits for about 2^n times the
-    configured delay, two minutes at most. A host that keeps failing rests by itself, and is given up in the end.
+    On 429 and 503 the whole host rests for as long as Retry-After says, in all processes; a longer wait than ten
+    minutes is not accepted. Without that header the n-th retry waits for about 2^n times the configured delay, two
+    minutes at most. A failing host rests, and is given up in the end (see `hosts.py`).
     """
 
     def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
@@ -54,11 +54,11 @@ class PatientRetry:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "PatientRetry":
-        """The middleware of one spider."""
+        """Create the middleware of one spider, which must be a `MemeSpider`."""
         return cls(crawler, our_spider(crawler))
 
     async def process_request(self, request: Request) -> Request | None:
-        """Let the request pass, or put it back while its host rests. Raises HostGivenUp."""
+        """Let the request pass, or return it to the queue while its host rests. Raises HostGivenUp."""
         host = self._hosts[host_of(request)]
         if host.given_up:
             raise HostGivenUp(f"{host_of(request)} failed again and again")
@@ -68,12 +68,12 @@ class PatientRetry:
         return await self._wait(request.replace(dont_filter=True), left, instead_of=request)
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
-        """The response, or the request again once the wait is over."""
+        """Return the response, or the request to be retried."""
         name = host_of(request)
-        if response.status not in PASSING_STATUSES:
+        if response.status not in TRANSIENT_STATUSES:
             self._hosts.answered(name, len(response.body), request.meta.get("download_latency", 0.0))
             return response
-        asked = _asked_to_wait(response)
+        asked = _retry_after_of(response)
         if asked is None:
             if response.status != 429:
                 self._count_failure(name, request)
@@ -85,8 +85,8 @@ class PatientRetry:
         return await self._again(request, f"HTTP {response.status}", asked) or response
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        """The request again after a failure that may pass, once the wait is over."""
-        if not isinstance(exception, PASSING_FAILURES):
+        """Return the request to be retried after a transient failure."""
+        if not isinstance(exception, TRANSIENT_FAILURES):
             return None
         self._count_failure(host_of(request), request)
         return await self._again(request, type(exception).__name__, None)
@@ -102,7 +102,7 @@ class PatientRetry:
         return await self._wait(retry, asked_seconds, instead_of=request)
 
     async def _wait(self, request: Request, seconds: float, *, instead_of: Request) -> Request | None:
-        """The request, to come back later: through the frontier, or, for one that is not from there, here and now."""
+        """Return the request to be made later: through the frontier if it came from there, else after a pause."""
         if scheduler_of(self._crawler).holds(instead_of):
             request.meta["wait"] = seconds
             return request
@@ -116,7 +116,7 @@ class PatientRetry:
 
 
 def rest_host(crawler: Crawler, request: Request, seconds: float) -> None:
-    """Ask the host of `request`, which is under way, for nothing for so long, in this process and in all others."""
+    """Send no requests to the host of `request`, which is in progress, for this long, in any process."""
     name = host_of(request)
     until = time.monotonic() + seconds
     host = our_spider(crawler).session.hosts[name]
@@ -124,11 +124,11 @@ def rest_host(crawler: Crawler, request: Request, seconds: float) -> None:
     scheduler_of(crawler).rest(name, seconds)
     slot = crawler.engine.downloader.slots.get(request.meta.get("download_slot", ""))
     if slot is not None:
-        # Requests that already wait in the downloader count their delay from here.
+        # Requests that wait in the downloader count their delay from here.
         slot.lastseen = max(slot.lastseen, until)
 
 
-def _asked_to_wait(response: Response) -> float | None:
+def _retry_after_of(response: Response) -> float | None:
     header = response.headers.get("Retry-After")
     if header is None or response.status not in (429, 503):
         return None

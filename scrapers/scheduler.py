@@ -1,17 +1,16 @@
-"""Scrapy's scheduler on a durable frontier: a request ends there when all that came of it is durable.
+"""Scrapy's scheduler on a durable frontier: a request is finished once everything that came of it is durable.
 
-The event loop never waits for the frontier. What is to change gathers while one exchange is under way, in a
-thread; the next exchange takes all of it in one step, in the order in which it happened. So a request is
-acknowledged together with, or after, the follow-ups that its callback yielded and the items that it brought.
+The event loop never waits for the frontier. Changes gather while one exchange runs in a thread; the next exchange
+makes all of them in one step, in the order in which they happened. So a request is acknowledged together with, or
+after, the requests that its callback yielded and the items that it produced.
 """
 
 import asyncio
 import hashlib
 import math
 from collections import Counter, deque
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
@@ -24,20 +23,26 @@ from twisted.python.failure import Failure
 from memeloom.catalog.errors import StoreError
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
+from memeloom.scrapers.aio import in_thread
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.frontier.contract import SUSPECT, Changes, Entry, Frontier, Granted, Lease, frontier_of
+from memeloom.scrapers.frontier.contract import (
+    SUSPECT,
+    Changes,
+    Frontier,
+    Granted,
+    QueuedRequest,
+    RequestLease,
+    frontier_of,
+)
 from memeloom.scrapers.frontier.forms import BadRequest, to_body, to_request
 from memeloom.scrapers.hosts import host_of
 from memeloom.scrapers.items import NotLanded
 from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-# Leases that lie ready: enough to keep the downloader busy during an exchange, few enough to share a short queue.
+# Leased requests kept ready: enough to keep the downloader busy during an exchange, few enough to share a short queue.
 _READY = 16
 _MOST_READY = 4 * _READY
-# Changes may gather for so long, or until there are so many, if nobody waits for new leases.
+# Changes gather for this long, or until there are this many, while no new leases are needed.
 _GATHER_SECONDS = 0.05
 _GATHER_MOST = 256
 _HEARTBEATS_PER_LEASE = 6
@@ -46,8 +51,8 @@ _HEARTBEATS_PER_LEASE = 6
 class DurableScheduler(BaseScheduler):
     """The scheduler of one spider.
 
-    A request that Scrapy is finished with is acknowledged, unless its outcome says otherwise: its callback
-    failed (one more try in a later crawl), it was set aside, or its items were not landed because the crawl stops.
+    When Scrapy has finished with a request, it is acknowledged, unless its callback failed (it is retried in a later
+    crawl), it was moved to the dead-letter list, or its items were not stored because the crawl stops.
     """
 
     _frontier: Frontier
@@ -60,8 +65,8 @@ class DurableScheduler(BaseScheduler):
         self._per_host = 2 * self._config.crawl.concurrency_per_host
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="frontier")
         self._changes = Changes()
-        self._ready: deque[tuple[Lease, Request]] = deque()
-        self._held: dict[Request, Lease] = {}
+        self._ready: deque[tuple[RequestLease, Request]] = deque()
+        self._held: dict[Request, RequestLease] = {}
         self._active: Counter[str] = Counter()
         self._rests: dict[str, float] = {}
         self._outcomes: dict[Request, tuple[str, str]] = {}
@@ -69,7 +74,7 @@ class DurableScheduler(BaseScheduler):
         self._unfinished = 1
         # How many of our requests were new to the frontier.
         self._brought = 0
-        # When it is worth asking again: for anything, and for hosts other than those that are busy.
+        # When to ask again: for any request, and for requests of hosts that were not busy.
         self._dry_until = 0.0
         self._alone_until = 0.0
         self._exchanging: asyncio.Task[None] | None = None
@@ -79,12 +84,12 @@ class DurableScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "DurableScheduler":
-        """The scheduler of one spider, which must be one of ours."""
+        """Create the scheduler of one spider, which must be a `MemeSpider`."""
         return cls(crawler, our_spider(crawler))
 
     def open(self, spider: Spider) -> "Deferred[None]":  # noqa: ARG002 -- Scrapy's signature
         """Open the frontier. Fails with StoreError, ConfigError."""
-        self._spider.desk = self
+        self._spider.scheduler = self
         self._slot: Any = self._crawler.engine._slot  # noqa: SLF001 -- see _follow
         self._follow(self._slot)
         for handler, signal in (
@@ -96,22 +101,22 @@ class DurableScheduler(BaseScheduler):
         return deferred_from_coro(self._open())
 
     def close(self, reason: str) -> "Deferred[None]":  # noqa: ARG002 -- Scrapy's signature
-        """Give back what was not worked on."""
+        """Release the leases that were not worked on."""
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Store a request; one that is known already is dropped later, in the frontier."""
+        """Store a request. Returns False if it cannot be stored; duplicates are dropped later, by the frontier."""
         try:
-            self._changes.added.append(self._entry(request))
+            self._changes.added.append(self._queued(request))
         except BadRequest as error:
-            # Nothing is acknowledged from here on, so that what asked for it comes back once the spider is mended.
+            # Nothing is acknowledged from here on, so the page that yielded it comes back once the spider is mended.
             self._fail(error)
             return False
         self._stir()
         return True
 
     def next_request(self) -> Request | None:
-        """A leased request of a host that can take one more."""
+        """Return a leased request whose host has a free slot, or None."""
         self._stir()
         now = self._now()
         for place, (lease, request) in enumerate(self._ready):
@@ -124,40 +129,40 @@ class DurableScheduler(BaseScheduler):
         return None
 
     def has_pending_requests(self) -> bool:
-        """Whether anybody has anything left to do."""
+        """Return True if any process still has unfinished requests."""
         if self._broken:
             return False
         return bool(self._unfinished or len(self._changes) or self._ready or self._exchanging)
 
     def holds(self, request: Request) -> bool:
-        """Whether `request` came from the frontier and is under way."""
+        """Return whether `request` was leased from the frontier and is being processed."""
         return request in self._held
 
     def rest(self, host: str, seconds: float) -> None:
-        """No process asks `host` for anything for so long."""
+        """Lease no request of `host` for this long, in any process."""
         self._rests[host] = max(self._rests.get(host, 0.0), self._now() + seconds)
         self._changes.rests[host] = max(self._changes.rests.get(host, 0.0), seconds)
         self._stir()
 
-    def set_aside(self, request: Request, reason: str) -> None:
-        """Let `request` end in the dead-letter list instead of being acknowledged."""
+    def dead_letter(self, request: Request, reason: str) -> None:
+        """Move `request` to the dead-letter list instead of acknowledging it."""
         self._outcomes[request] = ("dead", reason)
 
     def mark(self, name: str, value: str) -> None:
-        """Note something for later crawls, in one step with what the present page changes."""
+        """Store a note for later crawls, in one step with the changes of the current page."""
         self._changes.marks[name] = value
         self._stir()
 
     async def marked(self, name: str) -> str | None:
-        """The note of that name. Raises StoreError."""
-        return await self._in_thread(self._frontier.mark, name)
+        """Return the note of that name. Raises StoreError."""
+        return await in_thread(self._thread, self._frontier.mark, name)
 
     async def _open(self) -> None:
-        self._frontier = await self._in_thread(frontier_of, self._config, self._spider.name)
-        inherited = await self._in_thread(self._frontier.open)
+        self._frontier = await in_thread(self._thread, frontier_of, self._config, self._spider.name)
+        inherited = await in_thread(self._thread, self._frontier.open)
         session = self._spider.session
         if session.retry_failed:
-            session.counts["requests tried again"] += await self._in_thread(self._frontier.retry_dead)
+            session.counts["requests tried again"] += await in_thread(self._thread, self._frontier.retry_dead)
         session.inherited[self._spider.name] = inherited
         self._beat()
 
@@ -172,20 +177,20 @@ class DurableScheduler(BaseScheduler):
         try:
             if not self._broken:
                 await self._exchange(0)
-                await self._in_thread(self._frontier.close)
+                await in_thread(self._thread, self._frontier.close)
         except StoreError as error:
             self._fail(error)
         finally:
             self._thread.shutdown(wait=False)
 
     def _beat(self) -> None:
-        """Show the others that we live, and see whether they have left something."""
+        """Renew our leases, and ask for requests that other processes have released."""
         seconds = self._config.crawl.lease_seconds / _HEARTBEATS_PER_LEASE
         self._heart = asyncio.get_running_loop().call_later(seconds, self._beat)
         self._start_exchange()
 
     def _follow(self, slot: Any) -> None:
-        """Learn when the engine has finished with a request; Scrapy has no signal for that."""
+        """Call `_finished` when the engine has finished with a request; Scrapy has no signal for that."""
         remove = slot.remove_request
 
         def removed(request: Request) -> None:
@@ -213,7 +218,7 @@ class DurableScheduler(BaseScheduler):
         self._stir()
 
     def _failed(self, failure: Failure, response: Response | Failure | None) -> None:
-        """A callback or an item failed; if that was for want of a store, it is no fault of the request."""
+        """Note that a callback or an item failed; a failure of a store is not counted against the request."""
         if (request := getattr(response, "request", None)) is None:
             return
         if isinstance(failure.value, StoreError):
@@ -226,8 +231,8 @@ class DurableScheduler(BaseScheduler):
         if request is not None and isinstance(exception, NotLanded):
             self._outcomes.setdefault(request, ("released", ""))
 
-    def _entry(self, request: Request) -> Entry:
-        return Entry(
+    def _queued(self, request: Request) -> QueuedRequest:
+        return QueuedRequest(
             to_body(request, self._spider),
             host_of(request),
             None if request.dont_filter else self._fingerprint(request),
@@ -239,12 +244,12 @@ class DurableScheduler(BaseScheduler):
         unique = request.meta.get("unique")
         if unique is not None:
             if request.meta.get("redirect_times"):
-                return None  # the same one, on its way to another address
+                return None  # the same request, redirected
             return hashlib.sha1(f"unique:{unique}".encode(), usedforsecurity=False).digest()[:16]
         return self._crawler.request_fingerprinter.fingerprint(request)[:16]
 
     def _want(self) -> int:
-        """How many leases to ask for now."""
+        """Return how many leases to ask for now."""
         stopping = self._spider.session.stopping is not None or self._slot.closing is not None
         if stopping or self._suspect is not None or len(self._ready) >= _MOST_READY:
             return 0
@@ -256,11 +261,11 @@ class DurableScheduler(BaseScheduler):
         return _READY
 
     def _takes_one(self, host: str, now: float) -> bool:
-        """Whether `host` may be asked for one thing more at this moment."""
+        """Return whether `host` has a free slot and is not at rest."""
         return self._active[host] < self._per_host and self._rests.get(host, 0.0) <= now
 
     def _stir(self) -> None:
-        """Begin an exchange if somebody waits for one, or see to it that one comes soon."""
+        """Start an exchange if leases are needed or many changes wait; otherwise schedule one for the changes."""
         if self._exchanging is not None or self._broken or self._closed:
             return
         news = bool(self._changes.added) or self._now() >= self._dry_until
@@ -270,7 +275,7 @@ class DurableScheduler(BaseScheduler):
             self._later(_GATHER_SECONDS)
 
     def _later(self, seconds: float) -> None:
-        """Begin an exchange after so long, unless one is to come before."""
+        """Start an exchange after `seconds`, unless one is scheduled before."""
         loop = asyncio.get_running_loop()
         at = loop.time() + seconds
         if self._timer is not None:
@@ -299,7 +304,7 @@ class DurableScheduler(BaseScheduler):
         self._slot.nextcall.schedule()
 
     def _wake_later(self) -> None:
-        """Ask again when it may be worth it: when the frontier said so, or when a host has rested that we wait for."""
+        """Schedule an exchange for when the frontier may have requests again, or a host of ours ends its rest."""
         if self._exchanging is not None:
             return
         now = self._now()
@@ -312,16 +317,16 @@ class DurableScheduler(BaseScheduler):
         changes, self._changes = self._changes, Changes()
         busy = self._busy_hosts()
         alone = not self._held and not self._ready
-        granted = await self._in_thread(self._frontier.exchange, changes, want, busy, alone=alone)
+        granted = await in_thread(self._thread, self._frontier.exchange, changes, want, busy, alone=alone)
         self._brought += len(changes.added) - granted.known
         if granted.shared or (granted.known and not self._brought):
-            # A crawl of others too, or of others only: that we find nothing ourselves says nothing about the site.
+            # Other processes crawl too, so finding nothing ourselves does not mean that the site has nothing.
             inherited = self._spider.session.inherited
             inherited[self._spider.name] = max(1, inherited[self._spider.name])
         self._take(granted, busy)
 
     def _busy_hosts(self) -> set[str]:
-        """Hosts of which enough lies ready, although they take no more just now."""
+        """Return the hosts that have no free slot and enough requests ready."""
         now = self._now()
         waiting = Counter(host_of(request) for _, request in self._ready)
         return {host for host, n in waiting.items() if n >= _READY // 2 and not self._takes_one(host, now)}
@@ -341,7 +346,7 @@ class DurableScheduler(BaseScheduler):
                 self._suspect = None
                 self._changes.dead.append((lease.id, str(error)))
         self._unfinished = granted.unfinished
-        # With nothing left anywhere only we ourselves can bring something new.
+        # With nothing unfinished anywhere, only our own changes can bring new requests.
         dry_until = self._now() + granted.next_seconds if granted.unfinished else math.inf
         if busy:
             self._alone_until = dry_until
@@ -354,7 +359,7 @@ class DurableScheduler(BaseScheduler):
             session.counts["requests set aside"] += granted.set_aside
 
     def _fail(self, error: MemeloomError) -> None:
-        """Without a frontier there is no crawl: what is not acknowledged comes back in the next."""
+        """Stop the crawl; unacknowledged requests come back in the next one."""
         self._broken = True
         self._spider.session.errors.append(error)
         self._spider.session.stop("error")
@@ -362,12 +367,9 @@ class DurableScheduler(BaseScheduler):
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    async def _in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
-
 
 def scheduler_of(crawler: Crawler) -> DurableScheduler:
-    """The scheduler of `crawler`; our Scrapy components work with no other kind."""
+    """Return the scheduler of `crawler`. Raises CrawlFailed if it is of another kind."""
     scheduler = crawler.engine.scheduler
     if not isinstance(scheduler, DurableScheduler):
         raise CrawlFailed(f"the setting SCHEDULER must be {DurableScheduler.__name__}")

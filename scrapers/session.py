@@ -1,4 +1,4 @@
-"""What the spiders of one crawl share: the limits, the wish to stop, the tallies and the errors."""
+"""What the spiders of one crawl share: limits, the stop request, counts and errors."""
 
 import asyncio
 from collections import Counter
@@ -9,14 +9,19 @@ from memeloom.configs.schema import Crawl
 from memeloom.scrapers.hosts import Hosts
 
 
-class Session:
-    """One crawl. Everything happens on the event loop's thread.
+class CrawlSession:
+    """One crawl. Used on the event loop's thread only.
 
-    counts: what was done, by name. reasons: what was not kept, by reason.
-    landed: durable memes by source. errors: what makes the crawl fail, by when it happened.
-    queue: requests by source that are not finished, in all processes. inherited: how many of them
-    an earlier crawl had left. retry_failed: begin with what was set aside, instead of anew.
-    hosts: how each host is doing.
+    Attributes:
+        counts: what was done, by name.
+        reasons: what was skipped, dropped or failed, by reason.
+        landed: durable memes by source.
+        queue: unfinished requests by source, of all processes.
+        inherited: unfinished requests by source that an earlier crawl left.
+        retry_failed: start with the dead-letter list instead of the first pages.
+        errors: why the crawl fails, in order.
+        stopping: why the crawl ends early, once it does.
+        hosts: the state of each host.
     """
 
     def __init__(self, crawl: Crawl, *, retry_failed: bool = False) -> None:
@@ -35,7 +40,7 @@ class Session:
         self._stoppers: list[Callable[[str], None]] = []
 
     async def admit(self) -> bool:
-        """Wait for a place among `max_memes`; False if the crawl stops first."""
+        """Wait for a place among `max_memes`. Returns False if the crawl stops first."""
         while self.stopping is None:
             if self._max_memes is None or self._admitted < self._max_memes:
                 self._admitted += 1
@@ -43,19 +48,14 @@ class Session:
             await self._change(None)
         return False
 
-    def refuse(self) -> None:
-        """An admitted meme is not kept: its place is free again."""
-        self._admitted -= 1
-        self._wake()
-
     def land(self, source: str) -> None:
-        """An admitted meme is durable; the last of `max_memes` ends the crawl."""
+        """Count an admitted meme that is durable; the last of `max_memes` stops the crawl."""
         self.landed[source] += 1
         if self.landed.total() == self._max_memes:
             self.stop("max_memes")
 
     def stop(self, why: str) -> None:
-        """End the crawl cleanly: nothing new is begun, what is under way is finished."""
+        """Stop the crawl cleanly: start nothing new, finish what is in progress."""
         if self.stopping is None:
             self.stopping = why
             for stopper in self._stoppers:
@@ -63,11 +63,11 @@ class Session:
             self._wake()
 
     def on_stop(self, stopper: Callable[[str], None]) -> None:
-        """Call `stopper` with the reason once the crawl is to stop."""
+        """Call `stopper` with the reason when the crawl stops."""
         self._stoppers.append(stopper)
 
     async def pause(self, seconds: float) -> bool:
-        """Wait; False if the crawl stops meanwhile."""
+        """Wait. Returns False if the crawl stops meanwhile."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while self.stopping is None and (left := end - loop.time()) > 0:

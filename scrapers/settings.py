@@ -1,13 +1,15 @@
-"""Our settings in Scrapy's words."""
+"""Scrapy's settings, made of ours, and its log formatter."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from scrapy.logformatter import LogFormatter
 
 from memeloom.configs.schema import Config, Crawl
 
 _LARGEST_PAGE = 32 * 2**20
 
-# Parts of Scrapy that look at every request, response or item for the sake of something we do not have.
+# Components of Scrapy that inspect every request, response or item for a feature that is not used here.
 _UNUSED_DOWNLOADER_PARTS = (
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware",
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware",
@@ -19,8 +21,21 @@ _UNUSED_SPIDER_PARTS = (
 )
 
 
+class QuietFormatter(LogFormatter):
+    """Scrapy's log without a line for every response and item: they are counted, and formatting them is costly."""
+
+    def crawled(self, *_: Any, **__: Any) -> Any:
+        """Log nothing."""
+
+    def scraped(self, *_: Any, **__: Any) -> Any:
+        """Log nothing."""
+
+    def dropped(self, *_: Any, **__: Any) -> Any:
+        """Log nothing."""
+
+
 def user_agent(crawl: Crawl) -> str:
-    """Who we are, in every request: name, version and, if configured, how to reach the person who crawls."""
+    """Return our User-Agent: name, version and, if configured, how to contact the operator."""
     try:
         number = version("memeloom")
     except PackageNotFoundError:
@@ -29,7 +44,7 @@ def user_agent(crawl: Crawl) -> str:
 
 
 def scrapy_settings(config: Config) -> dict[str, Any]:
-    """Settings for Scrapy: polite, guarded, quiet. With a delay of 0 AutoThrottle is off too."""
+    """Return the settings for Scrapy. With a delay of 0, AutoThrottle is off too."""
     crawl = config.crawl
     return {
         "MEMELOOM_CONFIG": config,
@@ -45,7 +60,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "AUTOTHROTTLE_START_DELAY": crawl.delay_seconds,
         "AUTOTHROTTLE_TARGET_CONCURRENCY": float(crawl.concurrency_per_host),
         "CONCURRENT_REQUESTS": 32,
-        # Scrapy makes so many tasks for every response, and most bring a single picture.
+        # Scrapy creates this many tasks for every response, and most yield a single picture.
         "CONCURRENT_ITEMS": 4,
         "WARN_ON_GENERATOR_RETURN_VALUE": False,
         "CONCURRENT_REQUESTS_PER_DOMAIN": crawl.concurrency_per_host,
@@ -56,9 +71,9 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "DOWNLOAD_MAXSIZE": _LARGEST_PAGE,
         "DOWNLOAD_WARNSIZE": 0,
         "REDIRECT_MAX_TIMES": 5,
-        # nothing but the web, and nobody but us inside the process
+        # only web addresses, and no remote access to the process
         "DOWNLOAD_HANDLERS": dict.fromkeys(("data", "file", "ftp", "s3"))
-        | dict.fromkeys(("http", "https"), "memeloom.scrapers.browsing.BrowserHandler"),
+        | dict.fromkeys(("http", "https"), "memeloom.scrapers.downloads.BrowserHandler"),
         "DOWNLOAD_VERIFY_CERTIFICATES": True,
         "TWISTED_DNS_RESOLVER": "memeloom.scrapers.guard.GuardedResolver",
         "COOKIES_ENABLED": False,
@@ -66,7 +81,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "REFERRER_POLICY": "no-referrer",
         "REMOTE_CONTROL_ENABLED": False,
         "TELNETCONSOLE_ENABLED": False,
-        # our parts
+        # our components
         "DOWNLOADER_MIDDLEWARES": {
             "memeloom.scrapers.guard.AddressGuard": 90,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
@@ -74,11 +89,11 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "memeloom.scrapers.reddit_token.RedditToken": 560,
             **dict.fromkeys(_UNUSED_DOWNLOADER_PARTS),
         },
-        "SPIDER_MIDDLEWARES": {"memeloom.scrapers.yields.Yields": 900, **dict.fromkeys(_UNUSED_SPIDER_PARTS)},
+        "SPIDER_MIDDLEWARES": {"memeloom.scrapers.watch.EmptyPages": 900, **dict.fromkeys(_UNUSED_SPIDER_PARTS)},
         "EXTENSIONS": {"memeloom.scrapers.watch.Watch": 0},
         "ITEM_PIPELINES": {"memeloom.scrapers.landing.Landing": 100},
-        # quiet
-        "LOG_FORMATTER": "memeloom.scrapers.quiet.QuietFormatter",
+        # logging
+        "LOG_FORMATTER": "memeloom.scrapers.settings.QuietFormatter",
         "LOG_LEVEL": "WARNING",
         "RETRY_GIVE_UP_LOG_LEVEL": "WARNING",
         "LOGSTATS_INTERVAL": 0,

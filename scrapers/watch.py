@@ -1,8 +1,10 @@
-"""Watches one spider: counts its pages, and turns its failures into errors of the crawl."""
+"""Two Scrapy components that watch one spider: what it requests, what its pages yield, and how it ends."""
 
 import asyncio
 import gc
-from typing import Any
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, get_args, get_type_hints
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -10,18 +12,22 @@ from scrapy.http import HtmlResponse, Response
 from twisted.python.failure import Failure
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.health import Health
+from memeloom.scrapers.errors import CrawlFailed, LayoutChanged
+from memeloom.scrapers.health import Health, why_nothing_found
 from memeloom.scrapers.hosts import host_of
-from memeloom.scrapers.pages.layout import LayoutChanged
-from memeloom.scrapers.reasons import why
+from memeloom.scrapers.items import MemeItem
+from memeloom.scrapers.reasons import reason_of
 from memeloom.scrapers.spiders.base import MemeSpider, our_spider
+
+_EMPTY = "skipped: page without a meme"
+# Not told by the page itself: the frontier and the item pipeline count the first, at any time.
+_NOT_OF_A_PAGE = ("skipped: seen before in this crawl", _EMPTY)
 
 
 class Watch:
-    """The extension that ends a spider at its first error, or when it is not well any more (`health.py`).
+    """The extension that counts pages, and closes a spider at its first error or when `Health` complains.
 
-    When a store fails the whole crawl ends.
+    When a store fails, the whole crawl stops.
     """
 
     def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
@@ -34,7 +40,7 @@ class Watch:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "Watch":
-        """Connect to the signals of one spider, which must be one of ours."""
+        """Connect to the signals of one spider, which must be a `MemeSpider`."""
         watch = cls(crawler, our_spider(crawler))
         for handler, signal in (
             (watch.opened, signals.spider_opened),
@@ -48,7 +54,7 @@ class Watch:
         return watch
 
     def opened(self) -> None:
-        """Learn how each request ends, after all retries and redirects; Scrapy has no signal for that."""
+        """Observe how each request ends after all retries and redirects; Scrapy has no signal for that."""
         scraper: Any = self._crawler.engine.scraper
         enqueue = scraper.enqueue_scrape
 
@@ -58,23 +64,23 @@ class Watch:
 
         scraper.enqueue_scrape = ended
         self._opened = True
-        # What is loaded by now stays; looking through it again and again took 5 % of a crawl of pictures.
+        # Loaded modules stay loaded; collecting over them again and again took 5 % of a crawl of pictures.
         gc.freeze()
         if self._spider.session.stopping is not None:
-            # Scrapy cannot close what it is about to open.
+            # The stop came while Scrapy opened the spider, when it could not close it.
             self.close(self._spider.session.stopping)
 
     def page(self, response: Response) -> None:
-        """Count what the spider asked for; pictures and robots.txt are not its pages."""
+        """Count the pages that the spider requested; pictures and robots.txt are not among them."""
         if response.request is not None and "page" in response.request.meta:
             self._spider.session.counts["pages"] += 1
 
     def page_read(self, callback: str, url: str, *, empty: bool) -> None:
-        """A page that should show memes has been read."""
+        """Judge a page that should show memes, once it is parsed."""
         self._complain(self._health.read(callback, url, empty=empty))
 
     def spider_failed(self, failure: Failure, response: Response | None) -> None:
-        """A parser, or the spider itself, raised: what it yields from here on cannot be trusted."""
+        """Close the spider after an exception in a callback: what it yields from here on cannot be trusted."""
         error = failure.value
         if not isinstance(error, MemeloomError):
             where = f" at {response.url}" if response is not None else ""
@@ -83,7 +89,7 @@ class Watch:
         self.close("layout changed" if isinstance(error, LayoutChanged) else "error")
 
     def item_failed(self, failure: Failure) -> None:
-        """The catalog does not take what is gathered: no spider can go on."""
+        """Stop the crawl after an exception in the item pipeline: the stores are the same for all spiders."""
         error = failure.value
         if not isinstance(error, MemeloomError):
             error = CrawlFailed(f"{self._spider.name}: {type(error).__name__}: {error}")
@@ -91,27 +97,22 @@ class Watch:
         self._spider.session.stop("error")
 
     def closed(self, reason: str) -> None:
-        """A spider that came to its end with nothing in its hands has failed."""
-        session = self._spider.session
-        anew = not session.inherited.get(self._spider.name) and not session.retry_failed
-        if reason == "finished" and anew and not self._failed and not session.landed[self._spider.name]:
-            why = ", ".join(f"{reason} ({n})" for reason, n in (+session.reasons).most_common(4))
-            self._fail(
-                CrawlFailed(
-                    f"{self._spider.name}: not one meme found: {self._spider.essential!r} gave nothing "
-                    f"on {session.counts['pages']} pages{f'; {why}' if why else ''}"
-                )
-            )
+        """Fail a spider that finished without landing a meme, unless it only resumed or retried."""
+        session, name = self._spider.session, self._spider.name
+        anew = not session.inherited.get(name) and not session.retry_failed
+        if reason == "finished" and anew and not self._failed and not session.landed[name]:
+            message = why_nothing_found(name, self._spider.essential, session.counts["pages"], session.reasons)
+            self._fail(CrawlFailed(message))
 
     def close(self, why: str) -> None:
-        """End this spider cleanly: what is under way is finished."""
+        """Close this spider cleanly: requests in progress are finished."""
         if self._opened and self._closing is None and self._crawler.engine.spider is not None:
             self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=why))
 
     def _ended(self, result: Response | Failure, request: Request) -> None:
         session = self._spider.session
         if session.stopping is not None or self._closing is not None or session.retry_failed:
-            return  # what is cut short, or known to fail, says nothing about the site
+            return  # interrupted requests and known failures do not count against the site
         if "page" in request.meta:
             kind = "pages"
         elif getattr(request.callback, "__name__", "") == "picture":
@@ -130,10 +131,96 @@ class Watch:
         self._spider.session.errors.append(error)
 
 
+class EmptyPages:
+    """The spider middleware that tells `Watch` whether each page of memes was empty.
+
+    A page of memes is one whose callback has `MemeItem` in its return type. It is empty if it yielded no meme,
+    led to no page of another such callback, and skipped nothing. Known memes are yielded like new ones, so an
+    incremental crawl meets no empty pages; the end of a listing may be one, but not many in a row.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._spider = our_spider(crawler)
+        self._crawler = crawler
+        methods = inspect.getmembers(type(self._spider), callable)
+        self._callbacks = {name for name, method in methods if _yields_memes(name, method)}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "EmptyPages":
+        """Create the middleware of one spider, which must be a `MemeSpider`."""
+        return cls(crawler)
+
+    def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
+        """Forward everything unchanged."""
+        name = self._callback(response)
+        return result if name is None else self._counted(response, name, result)
+
+    async def process_spider_output_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Forward everything unchanged."""
+        name, before, found = self._callback(response), self._skipped(), False
+        async for each in result:
+            found = found or (name is not None and self._leads_to_memes(each, response, name))
+            yield each
+        if name is not None:
+            self._read(response, name, empty=not found and self._skipped() == before)
+
+    def _counted(self, response: Response, name: str, result: Iterable[Any]) -> Iterator[Any]:
+        before, found = self._skipped(), False
+        for each in result:
+            found = found or self._leads_to_memes(each, response, name)
+            yield each
+        self._read(response, name, empty=not found and self._skipped() == before)
+
+    def _callback(self, response: Response) -> str | None:
+        """Return the name of the callback; None if it yields no memes, or if the response goes to an errback."""
+        request = response.request
+        if request is None or "page" not in request.meta or not 200 <= response.status < 300:
+            return None
+        name = getattr(request.callback, "__name__", "")
+        return name if name in self._callbacks else None
+
+    def _leads_to_memes(self, each: Any, response: Response, name: str) -> bool:
+        if isinstance(each, Request):
+            other = getattr(each.callback, "__name__", "")
+            again = response.request is not None and each.url == response.request.url
+            return again or (other != name and other in self._callbacks)
+        return isinstance(each, MemeItem)
+
+    def _skipped(self) -> int:
+        reasons = self._spider.session.reasons
+        return sum(
+            n for reason, n in reasons.items() if reason.startswith("skipped: ") and reason not in _NOT_OF_A_PAGE
+        )
+
+    def _read(self, response: Response, name: str, *, empty: bool) -> None:
+        if empty:
+            self._spider.session.reasons[_EMPTY] += 1
+        watch = self._crawler.get_extension(Watch)
+        if watch is not None:
+            watch.page_read(name, response.url, empty=empty)
+
+
 def _reason(result: Response | Failure, kind: str) -> str | None:
-    """Why a request failed in the end; None if it did not."""
+    """Return why a request failed after all retries; None if it succeeded."""
     if isinstance(result, Failure):
-        return (result.value and why(result.value)) or type(result.value).__name__
+        return (result.value and reason_of(result.value)) or type(result.value).__name__
     if not 200 <= result.status < 300:
         return f"HTTP {result.status}"
     return "a page instead of a picture" if kind == "pictures" and isinstance(result, HtmlResponse) else None
+
+
+def _yields_memes(name: str, method: Callable[..., Any]) -> bool:
+    """Return whether a public method takes a response and has `MemeItem` in its return type."""
+    if name.startswith("_") or not inspect.isfunction(method):
+        return False
+    try:
+        hints = get_type_hints(method)
+    except NameError:
+        return False
+    takes = any(isinstance(hint, type) and issubclass(hint, Response) for hint in hints.values())
+    return takes and MemeItem in _parts(hints.get("return"))
+
+
+def _parts(hint: Any) -> set[Any]:
+    """Return `hint` and all types that it consists of."""
+    return {hint}.union(*(_parts(part) for part in get_args(hint)))

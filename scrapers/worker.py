@@ -1,23 +1,24 @@
-"""The process that crawls: one event loop, all sources side by side, told and heard through a pipe.
+"""The crawling process: all sources side by side on one event loop, controlled and observed through a pipe.
 
-A Twisted reactor cannot be started twice, so each crawl has a process of its own.
+A Twisted reactor cannot be restarted, so each crawl gets a process of its own.
 """
 
 import asyncio
 import logging
 import os
 import signal
-import threading
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.report.vitals import Pulse, Vitals
-from memeloom.scrapers.session import Session
+from memeloom.scrapers.session import CrawlSession
 
 HEARTBEAT_SECONDS = 0.5
 STOP = "stop"
@@ -25,9 +26,9 @@ STOP = "stop"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the crawling process tells: how far it is, and at last how it ended.
+    """The progress that the crawling process sends with every heartbeat.
 
-    errors: one line each, of the sources that have failed so far. over: this is the last report.
+    errors: one line for each failed source. stopped: why the crawl ends early. over: this is the last report.
     """
 
     counts: Counter[str]
@@ -38,93 +39,102 @@ class Report:
     vitals: Vitals = field(default_factory=Vitals)
 
     def progress(self) -> tuple[object, ...]:
-        """What changes when something gets done, or fails."""
+        """Return a value that changes whenever something is done or fails."""
         return self.counts, self.reasons, self.errors, self.stopped
-
-
-@dataclass(slots=True)
-class _Crawl:
-    config: Config
-    pipe: Connection
-    session: Session
-    pulse: Pulse
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
-
-    def report(self, *, over: bool = False) -> None:
-        session = self.session
-        errors = tuple(str(error) for error in session.errors)
-        counts, reasons, vitals = session.counts.copy(), session.reasons.copy(), self.pulse.take(anew=over)
-        try:
-            self.pipe.send(Report(counts, reasons, errors, session.stopping, over, vitals))
-        except OSError:
-            session.stop("whoever asked for the crawl is gone")
 
 
 def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_failed: bool = False) -> None:
     """Crawl all configured sources; the entry point of the process.
 
-    `STOP` through `pipe`, its end, SIGINT and SIGTERM each end the crawl cleanly; a second signal ends it at once.
+    The first SIGINT or SIGTERM ends the crawl cleanly, the second ends the process at once.
     """
     _log_to(log)
     if config.crawl.proxy is not None:
-        # Where Scrapy, and the browser with it, look for a proxy. This process crawls and does nothing else.
+        # Scrapy and the browser read the proxy from here; nothing else runs in this process.
         os.environ["http_proxy"] = os.environ["https_proxy"] = config.crawl.proxy.get_secret_value()
-    from scrapy.crawler import AsyncCrawlerProcess
+    from scrapy.utils.log import configure_logging
+    from scrapy.utils.reactor import install_reactor
 
+    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+    configure_logging(install_root_handler=False)
+    reactor: Any = sys.modules["twisted.internet.reactor"]
+    session = CrawlSession(config.crawl, retry_failed=retry_failed)
+    loop = asyncio.get_event_loop()
+    crawling = loop.create_task(crawl_sources(config, session, pipe))
+    crawling.add_done_callback(lambda _: reactor.stop())
+    loop.call_soon(_stop_on_signals, session)
+    reactor.run(installSignalHandlers=False)
+    crawling.result()
+
+
+async def crawl_sources(config: Config, session: CrawlSession, pipe: Connection) -> None:
+    """Crawl all configured sources on the running loop, whose reactor must be installed; closes `pipe` at the end.
+
+    Sends a `Report` with every heartbeat. Any message through `pipe`, or its end, ends the crawl cleanly.
+    """
+    from scrapy.crawler import AsyncCrawlerRunner
+
+    from memeloom.scrapers.guard import GuardedResolver
     from memeloom.scrapers.settings import scrapy_settings
 
-    session = Session(config.crawl, retry_failed=retry_failed)
-    crawl = _Crawl(config, pipe, session, Pulse(session))
-    process = AsyncCrawlerProcess(scrapy_settings(config) | {"LOG_INSTALL_ROOT_HANDLER": False})
-    crawl.tasks = [process.crawl(source, session=crawl.session) for source in config.crawl.sources]
-    loop = asyncio.get_event_loop()
-    loop.call_soon(_attend, crawl)
-    process.start(install_signal_handlers=False)
-    for task in crawl.tasks:
-        error = task.exception() if task.done() and not task.cancelled() else None
-        if error is not None:
-            if not isinstance(error, MemeloomError):
-                error = CrawlFailed(f"{type(error).__name__}: {error}")
-            crawl.session.errors.append(error)
-    crawl.report(over=True)
-
-
-def _attend(crawl: _Crawl) -> None:
-    """Once the loop runs: listen for the end, keep the deadline, tell how far we are."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _interrupted, crawl.session)
-    if crawl.config.crawl.max_minutes is not None:
-        loop.call_later(60 * crawl.config.crawl.max_minutes, crawl.session.stop, "max_minutes")
-    threading.Thread(target=_listen, args=(crawl, loop), daemon=True).start()
-    _beat(crawl, loop)
-
-
-def _beat(crawl: _Crawl, loop: asyncio.AbstractEventLoop) -> None:
-    crawl.report()
-    loop.call_later(HEARTBEAT_SECONDS, _beat, crawl, loop)
-
-
-def _listen(crawl: _Crawl, loop: asyncio.AbstractEventLoop) -> None:
+    loop, pulse = asyncio.get_running_loop(), Pulse(session)
+    runner = AsyncCrawlerRunner(scrapy_settings(config))
+    GuardedResolver.install(runner.settings)
+    loop.add_reader(pipe.fileno(), _receive_stop, loop, pipe, session)
+    deadline = config.crawl.max_minutes
+    timer = None if deadline is None else loop.call_later(60 * deadline, session.stop, "max_minutes")
+    tasks = [runner.crawl(source, session=session) for source in config.crawl.sources]
     try:
-        crawl.pipe.recv()
+        running: set[asyncio.Task[None]] = set(tasks)
+        while running:
+            _send_report(session, pulse, pipe)
+            _, running = await asyncio.wait(running, timeout=HEARTBEAT_SECONDS)
+        session.errors += [_as_ours(error) for task in tasks if (error := task.exception()) is not None]
+        _send_report(session, pulse, pipe, over=True)
+    finally:
+        if timer is not None:
+            timer.cancel()
+        loop.remove_reader(pipe.fileno())
+        pipe.close()
+
+
+def _send_report(session: CrawlSession, pulse: Pulse, pipe: Connection, *, over: bool = False) -> None:
+    errors = tuple(str(error) for error in session.errors)
+    counts, reasons = session.counts.copy(), session.reasons.copy()
+    try:
+        pipe.send(Report(counts, reasons, errors, session.stopping, over, pulse.take(anew=over)))
+    except OSError:
+        session.stop("the parent process is gone")
+
+
+def _receive_stop(loop: asyncio.AbstractEventLoop, pipe: Connection, session: CrawlSession) -> None:
+    try:
+        pipe.recv()
+        session.stop("interrupted")
     except (EOFError, OSError):
-        why = "whoever asked for the crawl is gone"
-    else:
-        why = "interrupted"
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(crawl.session.stop, why)
+        loop.remove_reader(pipe.fileno())
+        session.stop("the parent process is gone")
 
 
-def _interrupted(session: Session) -> None:
+def _stop_on_signals(session: CrawlSession) -> None:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.remove_signal_handler(number)
-    session.stop("interrupted")
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def stop() -> None:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+        session.stop("interrupted")
+
+    for number in numbers:
+        loop.add_signal_handler(number, stop)
+
+
+def _as_ours(error: BaseException) -> MemeloomError:
+    return error if isinstance(error, MemeloomError) else CrawlFailed(f"{type(error).__name__}: {error}")
 
 
 def _log_to(log: Path) -> None:
-    """Warnings and worse go to a file, which is made when there is something to write."""
+    """Write warnings and worse to a file, created with the first of them."""
     log.parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log, delay=True, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -21,10 +22,10 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from memeloom.configs.schema import ImageSearch
 from memeloom.scrapers.browsers import keeper
 from memeloom.scrapers.browsers.gate import MARK, REFUSED, Gate
-from memeloom.scrapers.browsers.launch import Programs, folders
+from memeloom.scrapers.browsers.launch import Programs, browser_environment, folders
 from memeloom.scrapers.browsers.scroll import Scroll
+from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
-from memeloom.scrapers.pages.layout import LayoutChanged
 from memeloom.scrapers.pages.search import Engine
 
 # Before any script of a page: nobody is there to be asked.
@@ -54,9 +55,10 @@ class Browser:
     pages: how many it has shown.
     """
 
-    def __init__(self, programs: Programs, settings: ImageSearch, gate: Gate, gate_port: int) -> None:
+    def __init__(self, programs: Programs, user_agent: str, settings: ImageSearch, gate: Gate, gate_port: int) -> None:
         self.pages = 0
         self._programs = programs
+        self._user_agent = user_agent
         self._settings = settings
         self._gate = gate
         self._gate_port = gate_port
@@ -72,8 +74,9 @@ class Browser:
         command = [sys.executable, "-I", "-S", keeper.__file__, str(folders()), self._programs.driver]
         try:
             self._keeper = subprocess.Popen(
-                [*command, "--port=0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-            )
+                [*command, "--port=0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+                env=browser_environment(os.environ),
+            )  # fmt: skip
             url = f"http://127.0.0.1:{self._port()}"
             seconds = int(max(self._settings.page_seconds, _START_SECONDS) + _GRACE_SECONDS)
             client = ClientConfig(
@@ -81,7 +84,8 @@ class Browser:
                 init_args_for_pool_manager={"init_args_for_pool_manager": {"retries": False}},
             )  # fmt: skip
             connection = ChromeRemoteConnection(url, ignore_proxy=True, client_config=client)
-            self._driver = WebDriver(connection, options=self._programs.options(self._folder, self._gate_port))
+            options = self._programs.options(self._folder, self._gate_port, self._user_agent)
+            self._driver = WebDriver(connection, options=options)
             self._driver.browser.set_download_behavior(allowed=False)
             self._home = self._driver.current_window_handle
         except Exception as error:  # see `show`

@@ -51,10 +51,9 @@ def keep(parent: Path, command: list[str]) -> None:
             (folder / "tmp").mkdir()
             _say(json.dumps({"folder": str(folder)}).encode() + b"\n")
             home = {"HOME": str(folder), "TMPDIR": str(folder / "tmp")}
-            plain = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
             driver = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                env=plain | home, preexec_fn=die_with_keeper,  # noqa: PLW1509 -- one thread
+                env=os.environ | home, preexec_fn=die_with_keeper,  # noqa: PLW1509 -- one thread
             )  # fmt: skip
             _watch(driver)
         finally:

@@ -1,34 +1,44 @@
-"""How a browser is started: which one, with what it may not do."""
+"""Find the browser and its driver, and decide how they are started: flags, preferences, environment, sandbox."""
 
+import logging
+import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-
-from selenium.webdriver.chrome.options import Options
+from typing import TYPE_CHECKING
 
 from memeloom.configs.schema import ImageSearch
 from memeloom.scrapers.errors import BrowserFailed
 
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.options import Options
+
+_LOG = logging.getLogger(__name__)
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _DRIVERS = ("chromedriver",)
+# All that a browser needs of our environment. The rest may hold secrets.
+_PASSED_ON = re.compile(r"PATH|LANG|LC_\w+|TZ|LD_LIBRARY_PATH|FONTCONFIG_\w+")
 _FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000",
+    "--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000",
     "--lang=en-US", "--no-first-run", "--no-default-browser-check",
-    # ends with chromedriver, which holds the other end
+    # the browser exits with chromedriver, which holds the other end
     "--remote-debugging-pipe",
-    # no way out but the gate: no name is resolved here, no datagram leaves
+    # the gate is the only way out: no name resolution, no datagrams
     "--proxy-bypass-list=<-loopback>", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--disable-quic", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    # nothing of its own accord
+    # no background activity
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
     "--disable-default-apps", "--disable-domain-reliability", "--disable-client-side-phishing-detection",
     "--disable-breakpad", "--disable-crash-reporter", "--metrics-recording-only", "--no-pings",
     "--dns-prefetch-disable", "--disable-auto-reload",
     "--disable-features=MediaRouter,DialMediaRouteProvider,OptimizationHints,Translate,InterestFeedContentSuggestions",
-    # pictures are fetched by us, questions are not answered
+    # the crawl fetches pictures itself; nobody answers prompts
     "--blink-settings=imagesEnabled=false", "--mute-audio", "--deny-permission-prompts", "--disable-notifications",
 )  # fmt: skip
 _BLOCK = 2
@@ -44,47 +54,45 @@ _PREFERENCES = {
         _BLOCK,
     ),
 }  # fmt: skip
-# A socket's path has at most 107 bytes, and Chromium's ends in 60 of its own and of ours.
+# The path of a socket has at most 107 bytes, of which Chromium and we need 60.
 _LONGEST_FOLDER = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The browser and its driver, and how the browser introduces itself."""
+    """The browser and its driver."""
 
     browser: str
     driver: str
-    user_agent: str
 
-    @classmethod
-    def find(cls, settings: ImageSearch, product: str) -> "Programs":
-        """The programs that the settings name, else the first on the PATH.
-
-        product: who we are; the browser says what it is, and then that.
-
-        Raises:
-            BrowserFailed: there is none.
-        """
-        browser = _find(settings.browser, _BROWSERS, "crawl.images.browser")
-        driver = _find(settings.driver, _DRIVERS, "crawl.images.driver")
+    def user_agent(self, product: str) -> str:
+        """Return the User-Agent of the browser with `product` appended. Raises BrowserFailed: it does not run."""
         try:
-            said = subprocess.run([browser, "--version"], capture_output=True, text=True, timeout=30, check=False)
+            said = subprocess.run(
+                [self.browser, "--version"], env=browser_environment(os.environ), capture_output=True, text=True,
+                timeout=30, check=False,
+            )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise BrowserFailed(f"image search: {browser} does not run: {error}") from error
+            raise BrowserFailed(f"image search: {self.browser} does not run: {error}") from error
         version = re.search(r"(\d+)\.\d+\.\d+", said.stdout)
         engine = f" HeadlessChrome/{version[1]}.0.0.0" if version else ""
         system = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)"
-        return cls(browser, driver, f"{system}{engine} Safari/537.36 {product}")
+        return f"{system}{engine} Safari/537.36 {product}"
 
-    def options(self, folder: Path | None, gate_port: int) -> Options:
-        """How the browser is started, with a profile in `folder`, behind the gate at `gate_port`."""
+    def options(self, folder: Path | None, gate_port: int, user_agent: str) -> "Options":
+        """Return Selenium's options for a browser with its profile in `folder`, behind the gate at `gate_port`."""
+        from selenium.webdriver.chrome.options import Options
+
         options = Options()
         options.binary_location = self.browser
-        own = (
+        own = [
             f"--user-data-dir={folder}/profile",
-            f"--user-agent={self.user_agent}",
+            f"--user-agent={user_agent}",
             f"--proxy-server=http://127.0.0.1:{gate_port}",
-        )
+        ]
+        if (why := why_no_sandbox(self.browser)) is not None:
+            _warn_once(why)
+            own.append("--no-sandbox")
         for flag in (*_FLAGS, *own):
             options.add_argument(flag)
         options.page_load_strategy = "eager"
@@ -97,17 +105,54 @@ class Programs:
         return options
 
 
+def find_programs(settings: ImageSearch) -> Programs:
+    """Return the programs that the settings name, else the first on the PATH. Raises BrowserFailed: there is none."""
+    browser = _find(settings.browser, _BROWSERS, "crawl.images.browser")
+    return Programs(browser, _find(settings.driver, _DRIVERS, "crawl.images.driver"))
+
+
+def browser_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of `environment` that a browser may see: none of our secrets, no proxy but the gate."""
+    return {name: value for name, value in environment.items() if _PASSED_ON.fullmatch(name)}
+
+
+@cache
+def why_no_sandbox(browser: str) -> str | None:
+    """Return why `browser` cannot use its sandbox on this machine; None if it can."""
+    if os.geteuid() == 0:
+        return "it runs as root"
+    places = (Path(browser).resolve().parent, Path("/usr/lib/chromium"))
+    helpers = [place / "chrome-sandbox" for place in places]
+    if any(helper.is_file() and helper.stat().st_mode & stat.S_ISUID for helper in helpers):
+        return None
+    probe = ["unshare", "--user", "--map-root-user", "true"]
+    try:
+        failed = subprocess.run(probe, capture_output=True, timeout=10, check=False).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return "this system has no user namespaces" if failed else None
+
+
 def folders() -> Path:
-    """Where browsers keep their folders: the temporary folder, unless its path is too long for the sockets in it."""
+    """Return where browsers keep their folders: the temporary folder, unless its path is too long for sockets."""
     usual = Path(tempfile.gettempdir())
     return usual if len(str(usual)) <= _LONGEST_FOLDER else Path("/tmp")  # noqa: S108 -- names in it are random
+
+
+@cache
+def _warn_once(why: str) -> None:
+    _LOG.warning("image search: the browser runs without its sandbox, because %s", why)
 
 
 def _find(configured: str | None, names: tuple[str, ...], setting: str) -> str:
     for name in (configured,) if configured else names:
         if found := shutil.which(name):
             return found
-    wanted = configured or " or ".join(names)
+    if configured:
+        problem = "not executable" if Path(configured).is_file() else "no such program"
+        raise BrowserFailed(f"image search: {setting}: {problem}: {configured!r}")
+    wanted = " or ".join(names)
     raise BrowserFailed(
-        f"image search needs {wanted}, which is not here: apt-get install chromium chromium-driver, or set {setting}"
+        f"image search needs {wanted}, which is not on the PATH: "
+        f"apt-get install chromium chromium-driver, or set {setting}"
     )

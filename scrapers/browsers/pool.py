@@ -1,118 +1,150 @@
-"""A few browsers, each for one page at a time; one that hangs, dies, is old or has grown is replaced."""
+"""A few browsers, each showing one page at a time; hung, crashed, old or oversized ones are replaced."""
 
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
 
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
 
 from memeloom.configs.schema import ImageSearch
+from memeloom.scrapers.aio import in_thread
 from memeloom.scrapers.browsers.browser import Browser, Page
 from memeloom.scrapers.browsers.gate import Gate, Upstream
 from memeloom.scrapers.browsers.keeper import sweep
-from memeloom.scrapers.browsers.launch import Programs, folders
-from memeloom.scrapers.errors import BrowserFailed
+from memeloom.scrapers.browsers.launch import Programs, find_programs, folders
+from memeloom.scrapers.errors import BrowserFailed, LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
-from memeloom.scrapers.pages.layout import LayoutChanged
 from memeloom.scrapers.pages.search import Engine
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 10.0
-# A browser that does not start so often in a row will never.
-_VAIN_STARTS = 3
-# After these the browser is as good as before.
-_HARMLESS = (AddressRefused, LayoutChanged)
+# After this many failed starts in a row, starting is given up.
+_MOST_FAILED_STARTS = 3
+# Errors of a page that leave its browser usable.
+_ERRORS_OF_PAGES = (AddressRefused, LayoutChanged)
 
 
 class BrowserPool:
     """Up to `settings.browsers` browsers, started when they are needed.
 
-    product: who we are, for the User-Agent. allow_hosts: that pages may reach although they are not public.
+    Args:
+        settings: programs and limits.
+        product: appended to the User-Agent.
+        allow_hosts: hosts that pages may reach although their addresses are not public.
     """
 
     def __init__(self, settings: ImageSearch, product: str, allow_hosts: Iterable[str]) -> None:
         self._settings = settings
         self._product = product
         self._threads = ThreadPoolExecutor(settings.browsers, thread_name_prefix="browser")
-        self._places = [_Place(self, Gate(allow_hosts)) for _ in range(settings.browsers)]
-        self._free: asyncio.LifoQueue[_Place] = asyncio.LifoQueue()
-        for place in self._places:
-            self._free.put_nowait(place)
+        self._seats = [_Seat(self, Gate(allow_hosts)) for _ in range(settings.browsers)]
+        self._free: asyncio.LifoQueue[_Seat] = asyncio.LifoQueue()
+        for seat in self._seats:
+            self._free.put_nowait(seat)
         self._finding = asyncio.Lock()
         self._programs: Programs | None = None
-        self._vain_starts = 0
+        self._user_agent = ""
+        self._failed_starts = 0
 
     async def show(
         self, url: str, engine: Engine, results: int, stopped: Callable[[], bool], upstream: Upstream | None = None
     ) -> Page | None:
-        """The page at `url`, scrolled to its end, once a browser is free; None if we stop before that.
+        """Return the page at `url` scrolled to its end, once a browser is free; None if stopped before that.
 
-        upstream: the proxy to go through.
+        Args:
+            url: address of the page.
+            engine: the image search that it belongs to.
+            results: how many results are wanted.
+            stopped: whether the crawl is stopping.
+            upstream: the proxy behind our own, if any.
 
         Raises:
             BrowserFailed: there is no browser, or it never starts.
             AddressRefused, LayoutChanged: see `Browser.show`.
-            DownloadTimeoutError, DownloadFailedError: another try may do better.
+            DownloadTimeoutError, DownloadFailedError: a retry may succeed.
         """
-        place = await self._free.get()
+        seat = await self._free.get()
         try:
             if stopped():
                 return None
-            place.gate.upstream = upstream
-            return await place.show(url, engine, results, stopped)
+            seat.gate.upstream = upstream
+            return await seat.show(url, engine, results, stopped)
         finally:
-            self._free.put_nowait(place)
+            self._free.put_nowait(seat)
 
     async def close(self) -> None:
         """End all browsers."""
-        await asyncio.gather(*(place.close() for place in self._places))
+        await asyncio.gather(*(seat.close() for seat in self._seats))
         self._threads.shutdown()
 
     async def start(self, gate: Gate, port: int) -> Browser:
-        """A new browser behind `gate`. Raises BrowserFailed, DownloadFailedError."""
+        """Return a new browser behind `gate`. Raises BrowserFailed, DownloadFailedError."""
         async with self._finding:
             if self._programs is None:
-                self._programs = await self.in_thread(Programs.find, self._settings, self._product)
-                await self.in_thread(sweep, folders())
-        browser = Browser(self._programs, self._settings, gate, port)
+                programs = find_programs(self._settings)
+                self._user_agent = await in_thread(self._threads, programs.user_agent, self._product)
+                await in_thread(self._threads, sweep, folders())
+                self._programs = programs
+        browser = Browser(self._programs, self._user_agent, self._settings, gate, port)
         alarm = asyncio.get_running_loop().call_later(_START_SECONDS, browser.kill)
         try:
-            await self.in_thread(browser.start)
+            await in_thread(self._threads, browser.start)
         except DownloadFailedError as error:
-            await self.in_thread(browser.close)
-            self._vain_starts += 1
-            if self._vain_starts >= _VAIN_STARTS:
-                raise BrowserFailed(f"image search: {error}") from error
+            await in_thread(self._threads, browser.close)
+            self._failed_starts += 1
+            if self._failed_starts >= _MOST_FAILED_STARTS:
+                raise BrowserFailed(
+                    f"image search: {error} ({self._programs.browser}, {self._programs.driver})"
+                ) from error
             raise
         except BaseException:
             browser.kill()
             raise
         finally:
             alarm.cancel()
-        self._vain_starts = 0
+        self._failed_starts = 0
         return browser
 
-    async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call `function` where it may block."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
+    async def show_with(
+        self, browser: Browser, url: str, engine: Engine, results: int, stopped: Callable[[], bool]
+    ) -> tuple[Page, bool]:
+        """Return the page that `browser` shows, and whether the browser may show another one.
 
-    def is_worn(self, browser: Browser) -> bool:
-        """Whether the next page should get another one. Looks at the memory of its processes."""
+        A browser that exceeds the time for a page is killed. Raises as `Browser.show`; the browser is usable after
+        `_ERRORS_OF_PAGES` only.
+        """
         settings = self._settings
-        return browser.pages >= settings.pages_per_browser or browser.memory_mb() > settings.browser_memory_mb
+        late = asyncio.Event()
 
-    @property
-    def limit_seconds(self) -> float:
-        """After this a browser that shows a page hangs."""
-        return self._settings.page_seconds + _GRACE_SECONDS
+        def end_late() -> None:
+            late.set()
+            browser.kill()
+
+        alarm = asyncio.get_running_loop().call_later(settings.page_seconds + _GRACE_SECONDS, end_late)
+        try:
+            page = await in_thread(self._threads, browser.show, url, engine, results, stopped)
+        except DownloadFailedError as error:
+            if late.is_set():
+                raise DownloadTimeoutError(f"{url}: the browser hung") from error
+            raise
+        finally:
+            alarm.cancel()
+        return page, not await self.is_worn(browser)
+
+    async def is_worn(self, browser: Browser) -> bool:
+        """Return whether the browser has shown its share of pages, or exceeds its memory limit."""
+        settings = self._settings
+        if browser.pages >= settings.pages_per_browser:
+            return True
+        return await in_thread(self._threads, browser.memory_mb) > settings.browser_memory_mb
+
+    async def end(self, browser: Browser) -> None:
+        """End a browser and return when nothing of it is left."""
+        await in_thread(self._threads, browser.close)
 
 
-class _Place:
-    """One browser's place: its gate, and the browser while there is one."""
+class _Seat:
+    """The place of one browser: its gate, and the browser while there is one."""
 
     def __init__(self, pool: BrowserPool, gate: Gate) -> None:
         self.gate = gate
@@ -121,43 +153,28 @@ class _Place:
         self._browser: Browser | None = None
 
     async def show(self, url: str, engine: Engine, results: int, stopped: Callable[[], bool]) -> Page:
-        """See `BrowserPool.show`. The browser stays for the next page, unless it is better replaced."""
+        """See `BrowserPool.show`. The browser is kept for the next page if it is still usable."""
         if self._port is None:
             self._port = await self.gate.open()
         browser, self._browser = self._browser or await self._pool.start(self.gate, self._port), None
-        late = asyncio.Event()
-        alarm = asyncio.get_running_loop().call_later(self._pool.limit_seconds, _end_late, browser, late)
-        good = False
+        usable = False
         try:
-            page = await self._pool.in_thread(browser.show, url, engine, results, stopped)
-        except _HARMLESS:
-            good = True
+            page, usable = await self._pool.show_with(browser, url, engine, results, stopped)
+        except _ERRORS_OF_PAGES:
+            usable = not await self._pool.is_worn(browser)
             raise
-        except DownloadFailedError as error:
-            if late.is_set():
-                raise DownloadTimeoutError(f"{url}: the browser hung") from error
-            raise
-        else:
-            good = True
-            return page
         finally:
-            alarm.cancel()
             self.gate.forget()
-            if not good:
-                browser.kill()
-            if good and not await self._pool.in_thread(self._pool.is_worn, browser):
+            if usable:
                 self._browser = browser
             else:
-                await self._pool.in_thread(browser.close)
+                browser.kill()
+                await self._pool.end(browser)
+        return page
 
     async def close(self) -> None:
-        """End the browser."""
+        """End the browser and its gate."""
         if self._browser is not None:
-            await self._pool.in_thread(self._browser.close)
+            await self._pool.end(self._browser)
             self._browser = None
         await self.gate.close()
-
-
-def _end_late(browser: Browser, late: asyncio.Event) -> None:
-    late.set()
-    browser.kill()

@@ -10,7 +10,7 @@ from selenium.common.exceptions import JavascriptException, StaleElementReferenc
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 
-from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.pages.search import CONSENT_WORDS, MORE_WORDS, Engine
 
 _LOOK_SECONDS = 0.1

@@ -32,7 +32,7 @@ POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class QueuedRequest:
     """A request to be stored.
 
     body: the request itself, as `forms.py` writes it.
@@ -48,7 +48,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class RequestLease:
     """A request that is ours to work on. `tries` counts how often it was abandoned or has failed before."""
 
     id: int
@@ -67,7 +67,7 @@ class Changes:
     marks: notes that outlive the crawl, by name, such as the newest post of a listing.
     """
 
-    added: list[Entry] = field(default_factory=list)
+    added: list[QueuedRequest] = field(default_factory=list)
     done: list[int] = field(default_factory=list)
     released: list[int] = field(default_factory=list)
     failed: list[tuple[int, str]] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Granted:
     shared: others are at work on this crawl as well.
     """
 
-    leases: tuple[Lease, ...] = ()
+    leases: tuple[RequestLease, ...] = ()
     known: int = 0
     set_aside: int = 0
     unfinished: int = 0
@@ -103,7 +103,7 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
+class DeadRequest:
     """A request that was set aside. `at`: seconds since 1970."""
 
     url: str
@@ -150,7 +150,7 @@ class Frontier(Protocol):
         """What there is, by state."""
         ...
 
-    def dead(self, limit: int = 1000) -> list[Dead]:
+    def dead(self, limit: int = 1000) -> list[DeadRequest]:
         """The requests that were set aside, oldest first."""
         ...
 

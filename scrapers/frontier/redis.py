@@ -16,10 +16,10 @@ from memeloom.scrapers.frontier.contract import (
     POLL_SECONDS,
     SUSPECT,
     Changes,
-    Dead,
-    Entry,
+    DeadRequest,
     Granted,
-    Lease,
+    QueuedRequest,
+    RequestLease,
     Tallies,
 )
 from memeloom.scrapers.frontier.forms import url_of
@@ -101,11 +101,11 @@ class RedisFrontier:
         """See `Frontier.tallies`."""
         return Tallies(*self._look(b"tallies"))
 
-    def dead(self, limit: int = 1000) -> list[Dead]:
+    def dead(self, limit: int = 1000) -> list[DeadRequest]:
         """See `Frontier.dead`."""
         found = iter(self._look(b"dead", {"limit": limit}))
         return [
-            Dead(url_of(_body(record)), reason.decode(), int(tries), float(at))
+            DeadRequest(url_of(_body(record)), reason.decode(), int(tries), float(at))
             for record, reason, tries, at in zip(found, found, found, found, strict=True)
         ]
 
@@ -133,7 +133,7 @@ class RedisFrontier:
 
     def _step(
         self, step: bytes, ask: dict[str, Any] | None = None, records: Iterable[bytes] = (), *, patience: float = 1.0
-    ) -> tuple[list[bytes], tuple[Lease, ...]]:
+    ) -> tuple[list[bytes], tuple[RequestLease, ...]]:
         """Make one step that changes something. Returns the numbers of its answer, and what it leased."""
         self._number += 1
         asked = _json({"number": self._number} | {name: value for name, value in (ask or {}).items() if value})
@@ -169,7 +169,7 @@ def _id(number: int) -> str:
     return f"{number:016}"
 
 
-def _record(entry: Entry) -> bytes:
+def _record(entry: QueuedRequest) -> bytes:
     """An entry as the script keeps it; `_body` finds the body in it again."""
     fingerprint, host = entry.fingerprint or b"", entry.host.encode("utf-8", "replace")
     body = entry.body.encode("utf-8", "replace")
@@ -181,11 +181,11 @@ def _body(record: bytes) -> str:
     return rest[int(fingerprint) + int(host) :].decode()
 
 
-def _leases(answer: bytes) -> Iterator[Lease]:
+def _leases(answer: bytes) -> Iterator[RequestLease]:
     """The leases in an answer: each a line with id, tries and the length of the record, and the record."""
     at = 0
     while at < len(answer):
         start = answer.index(b"\n", at) + 1
         number, tries, length = answer[at:start].split()
         at = start + int(length)
-        yield Lease(int(number), _body(answer[start:at]), int(tries))
+        yield RequestLease(int(number), _body(answer[start:at]), int(tries))

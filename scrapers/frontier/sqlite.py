@@ -12,10 +12,10 @@ from memeloom.scrapers.frontier.contract import (
     POLL_SECONDS,
     SUSPECT,
     Changes,
-    Dead,
-    Entry,
+    DeadRequest,
     Granted,
-    Lease,
+    QueuedRequest,
+    RequestLease,
     Tallies,
     storable,
 )
@@ -90,7 +90,7 @@ class SqliteFrontier:
                 self._looked_at = now
             delta -= dead
             unfinished = self._count(db, delta)
-            leases: tuple[Lease, ...] = ()
+            leases: tuple[RequestLease, ...] = ()
             if want > 0 and unfinished:
                 leases = self._lease(db, want, set(avoid), now, alone=alone)
             wait = self._next(db, now) if want > 0 and unfinished and not leases else 0.0
@@ -113,14 +113,14 @@ class SqliteFrontier:
             states.get("ready", 0) + states.get("waiting", 0), states.get("leased", 0), states.get("dead", 0), seen
         )
 
-    def dead(self, limit: int = 1000) -> list[Dead]:
+    def dead(self, limit: int = 1000) -> list[DeadRequest]:
         """See `Frontier.dead`."""
         rows = self._file.read(
             "SELECT body, reason, tries, ready_at FROM requests WHERE spider = ? AND state = 'dead'"
             " ORDER BY ready_at, id LIMIT ?",
             (self._spider, limit),
         )
-        return [Dead(url_of(body), reason, tries, at) for body, reason, tries, at in rows]
+        return [DeadRequest(url_of(body), reason, tries, at) for body, reason, tries, at in rows]
 
     def retry_dead(self) -> int:
         """See `Frontier.retry_dead`."""
@@ -177,7 +177,7 @@ class SqliteFrontier:
         db.execute("INSERT INTO owners VALUES (?, ?, ?)", (*me, now))
         return False
 
-    def _add(self, db: sqlite3.Connection, entries: list[Entry], now: float) -> tuple[int, int]:
+    def _add(self, db: sqlite3.Connection, entries: list[QueuedRequest], now: float) -> tuple[int, int]:
         """Store new requests; returns how many were known, and how many are new."""
         known = 0
         for entry in entries:
@@ -261,7 +261,7 @@ class SqliteFrontier:
 
     def _lease(
         self, db: sqlite3.Connection, want: int, avoid: set[str], now: float, *, alone: bool
-    ) -> tuple[Lease, ...]:
+    ) -> tuple[RequestLease, ...]:
         db.execute(
             "UPDATE requests SET state = 'ready', ready_at = NULL"
             " WHERE spider = ? AND state = 'waiting' AND ready_at <= ?",
@@ -272,7 +272,7 @@ class SqliteFrontier:
         leases = self._take(db, want, avoid, suspect=False)
         return leases or (self._take(db, 1, avoid, suspect=True) if alone else ())
 
-    def _take(self, db: sqlite3.Connection, want: int, avoid: set[str], *, suspect: bool) -> tuple[Lease, ...]:
+    def _take(self, db: sqlite3.Connection, want: int, avoid: set[str], *, suspect: bool) -> tuple[RequestLease, ...]:
         rows = db.execute(
             "SELECT id, host FROM requests WHERE spider = ? AND suspect = ? AND state = 'ready'"
             " ORDER BY priority DESC, id LIMIT ?",
@@ -281,7 +281,7 @@ class SqliteFrontier:
         free = list(islice((number for number, host in rows if host not in avoid), want))
         rows.close()
         take = "UPDATE requests SET state = 'leased', owner = ? WHERE id = ? RETURNING id, body, tries"
-        return tuple(Lease(*db.execute(take, (self._owner.name, number)).fetchone()) for number in free)
+        return tuple(RequestLease(*db.execute(take, (self._owner.name, number)).fetchone()) for number in free)
 
     def _next(self, db: sqlite3.Connection, now: float) -> float:
         """Seconds until a request may become ready by itself, or somebody else may have brought one."""

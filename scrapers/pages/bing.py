@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from parsel import Selector
 
-from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.pages.search import Engine, FoundImage, is_web_address
 
 SITE = "bing"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from memeloom.scrapers.pages.layout import LayoutChanged
+from memeloom.scrapers.errors import LayoutChanged
 
 SITE = "reddit"
 BASE = "https://www.reddit.com"

@@ -10,7 +10,7 @@ from heapq import nlargest
 
 from memeloom.configs.progress import HostNow
 from memeloom.scrapers.hosts import Host, Hosts
-from memeloom.scrapers.session import Session
+from memeloom.scrapers.session import CrawlSession
 
 # Looking through all hosts takes a while when an image search has met a hundred thousand of them.
 _MANY_HOSTS = 500
@@ -34,7 +34,7 @@ class Vitals:
 class Pulse:
     """Takes the vital signs of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: CrawlSession) -> None:
         self._session = session
         self._taken = -_MANY_HOSTS_EVERY_SECONDS
         self._hosts: tuple[HostNow, ...] = ()

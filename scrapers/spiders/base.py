@@ -1,6 +1,6 @@
-"""What every spider of memeloom has: the session, the settings, pages that are counted, pictures that are asked for.
+"""The base class of all spiders: session, settings, requests for pages and pictures.
 
-A request waits in the frontier as JSON and may come back in another process. So spiders keep nothing in memory
+A request waits in the frontier as JSON and may be processed by another process. So spiders keep nothing in memory
 that a later page needs: it travels in `cb_kwargs`, as plain values, and callbacks are public methods.
 """
 
@@ -18,72 +18,77 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.items import MemeItem, Picture, TemplateItem
-from memeloom.scrapers.reasons import may_pass, why
-from memeloom.scrapers.session import Session
+from memeloom.scrapers.reasons import is_transient, reason_of
+from memeloom.scrapers.session import CrawlSession
 
-# Pictures before pages: what is found is brought home before more is looked for, and the frontier stays short.
+# Pictures before pages: memes become durable before more are looked for, and the frontier stays short.
 PICTURE_PRIORITY = 20
 PAGE_PRIORITY = 10
 
 
-class Desk(Protocol):
-    """The part of the frontier that a spider talks to."""
+class SpiderScheduler(Protocol):
+    """The part of the scheduler that a spider uses."""
 
-    def set_aside(self, request: Request, reason: str) -> None:
-        """Let `request`, which is under way, end in the dead-letter list."""
+    def dead_letter(self, request: Request, reason: str) -> None:
+        """Move `request`, which is being processed, to the dead-letter list."""
         ...
 
     async def marked(self, name: str) -> str | None:
-        """The note of that name."""
+        """Return the note of that name."""
         ...
 
 
 class MemeSpider(Spider):
-    """A spider that belongs to a session; alone (`scrapy crawl`) it makes its own.
+    """A spider that belongs to a session; without one (`scrapy crawl`) it creates its own.
 
-    name: the source of its memes. essential: the selector that its memes come from. desk: its frontier.
+    Attributes:
+        name: the source of its memes.
+        essential: the selector that its memes come from, for error messages.
+        scheduler: set when the crawl starts.
     """
 
     essential: ClassVar[str]
     config: Config
-    session: Session
-    desk: Desk
+    session: CrawlSession
+    scheduler: SpiderScheduler
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, session: Session | None = None, **kwargs: Any) -> "MemeSpider":
-        """The spider with its settings and its session."""
+    def from_crawler(
+        cls, crawler: Crawler, *args: Any, session: CrawlSession | None = None, **kwargs: Any
+    ) -> "MemeSpider":
+        """Create the spider with its settings and its session."""
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.config = crawler.settings["MEMELOOM_CONFIG"]
-        spider.session = session or Session(spider.config.crawl)
+        spider.session = session or CrawlSession(spider.config.crawl)
         return spider
 
     async def start(self) -> AsyncIterator[Request]:
-        """The first requests; none if only what was set aside is to be tried again."""
+        """Yield the first requests; none if only the dead-letter list is retried."""
         if not self.session.retry_failed:
             async for request in self.begin():
                 yield request
 
     def begin(self) -> AsyncIterator[Request]:
-        """The first requests of a crawl."""
+        """Yield the first requests of a crawl."""
         raise NotImplementedError
 
     def page(
         self, url: str, callback: Callable[..., Any], *, request: type[Request] = Request, **options: Any
     ) -> Request:
-        """A request (of the class `request`) for a page: it counts as one, and so does its failure."""
+        """Return a request (of the class `request`) for a page, which is counted as one, also if it fails."""
         options.setdefault("errback", self.failed)
         options.setdefault("priority", PAGE_PRIORITY)
         options["meta"] = {"page": True, **options.get("meta", {})}
         return request(url, callback, **options)
 
     def picture_request(self, item: MemeItem | TemplateItem) -> Request:
-        """The request for the picture of a record, which comes back as an item with its picture.
+        """Return the request for the picture of a record, which comes back as an item with its picture.
 
-        It is asked for once in a crawl, on however many pages the record is met. For an item that
-        comes with a picture that could not be had, it is the request for the smaller copy.
+        It is made once per crawl, on however many pages the record appears. For an item whose picture could not be
+        fetched, it is the request for the smaller copy.
 
         Raises:
-            ValueError: the address is none on the web.
+            ValueError: the address is not a web address.
         """
         keywords: dict[str, Any] = {}
         match item:
@@ -110,47 +115,47 @@ class MemeSpider(Spider):
     def picture(
         self, response: Response, what: str, record: dict[str, Any], fallback_url: str | None = None
     ) -> Iterator[MemeItem | TemplateItem]:
-        """The record, with the picture that was asked for."""
+        """Yield the record with its picture."""
         declared = (response.headers.get("Content-Type") or b"").decode("latin-1")
         yield self._with_picture(Picture(response.body, declared), what, record, fallback_url)
 
     def no_picture(self, failure: Failure) -> Iterator[MemeItem | TemplateItem]:
-        """The record without its picture. What may pass is set aside, so that it can be tried again."""
+        """Yield the record without its picture. After a transient failure, the request becomes a dead letter."""
         request: Request = failure.request  # type: ignore[attr-defined]
         keywords = request.cb_kwargs
-        phrase = self._reason(failure)
+        reason = self._reason(failure)
         prefix = "image" if keywords["what"] == "meme" else "template image"
-        self.session.reasons[f"{prefix}: {phrase}"] += 1
-        if may_pass(failure.value) and "fallback_url" not in keywords:
-            self.desk.set_aside(request, phrase)
+        self.session.reasons[f"{prefix}: {reason}"] += 1
+        if is_transient(failure.value) and "fallback_url" not in keywords:
+            self.scheduler.dead_letter(request, reason)
         yield self._with_picture(Picture(None), **keywords)
 
     def failed(self, failure: Failure) -> None:
-        """Count a page that could not be had, after all retries, and set it aside if that may pass."""
-        phrase = self._reason(failure)
-        self.session.reasons[f"page: {phrase}"] += 1
-        if may_pass(failure.value):
-            self.desk.set_aside(failure.request, phrase)  # type: ignore[attr-defined]
+        """Count a page that failed after all retries. After a transient failure it becomes a dead letter."""
+        reason = self._reason(failure)
+        self.session.reasons[f"page: {reason}"] += 1
+        if is_transient(failure.value):
+            self.scheduler.dead_letter(failure.request, reason)  # type: ignore[attr-defined]
 
     def skip(self, reasons: dict[str, int]) -> None:
-        """Count what a page shows and we do not take."""
+        """Count what a page shows and the spider does not take."""
         for reason, n in reasons.items():
             self.session.reasons[f"skipped: {reason}"] += n
 
     def author(self, name: str | None) -> str | None:
-        """The salted hash of an author's name if the settings ask for it; the name itself is never kept."""
+        """Return the salted hash of an author's name, or None unless the settings ask for it."""
         crawl = self.config.crawl
         if not name or not crawl.keep_author_hash or crawl.author_salt is None:
             return None
         return author_hash(name, crawl.author_salt.get_secret_value())
 
     def now(self) -> datetime:
-        """The time of a fact."""
+        """Return the time at which a fact is seen."""
         return datetime.now(UTC)
 
     async def marked(self, name: str) -> str | None:
-        """What an item `Mark` of that name noted, in this crawl or an earlier one."""
-        return await self.desk.marked(name)
+        """Return what an item `Mark` of that name noted, in this crawl or an earlier one."""
+        return await self.scheduler.marked(name)
 
     def _with_picture(
         self, picture: Picture, what: str, record: dict[str, Any], fallback_url: str | None = None
@@ -161,16 +166,16 @@ class MemeSpider(Spider):
 
     def _reason(self, failure: Failure) -> str:
         error = failure.value or RuntimeError("a failure without a cause")
-        phrase = why(error)
-        if phrase is None:
+        reason = reason_of(error)
+        if reason is None:
             # Scrapy takes the same exception, raised again, for a failed download and only logs it.
             what = str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
             raise CrawlFailed(what) from error
-        return phrase
+        return reason
 
 
 def our_spider(crawler: Crawler) -> MemeSpider:
-    """The spider of `crawler`; our Scrapy components work for no other kind."""
+    """Return the spider of `crawler`. Raises TypeError if it is not a `MemeSpider`."""
     if not isinstance(crawler.spider, MemeSpider):
         raise TypeError(f"{crawler.spider!r} is not a spider of memeloom")
     return crawler.spider

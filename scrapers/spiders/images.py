@@ -12,7 +12,7 @@ from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Meme
 from memeloom.catalog.standing import Standing
 from memeloom.configs.schema import Store
-from memeloom.scrapers.browsing import UNFINISHED
+from memeloom.scrapers.downloads import UNFINISHED
 from memeloom.scrapers.items import MemeItem
 from memeloom.scrapers.pages.engines import ENGINES
 from memeloom.scrapers.pages.search import FoundImage

@@ -18,7 +18,7 @@ from typing import Any
 
 from memeloom.catalog.errors import StoreError
 from memeloom.scrapers.frontier import owner
-from memeloom.scrapers.frontier.contract import Changes, Entry, Frontier, open_frontier
+from memeloom.scrapers.frontier.contract import Changes, Frontier, QueuedRequest, open_frontier
 from tests.services.binaries import redis_binaries
 from tests.services.process import Process, answers, free_port, remove_folder, run_folder
 
@@ -56,9 +56,9 @@ def open_test_frontier(
     )  # fmt: skip
 
 
-def page(number: int, **facts: Any) -> Entry:
+def page(number: int, **facts: Any) -> QueuedRequest:
     """Request `number`."""
-    return Entry(json.dumps({"url": f"http://host/{number}"}), "host", b"page %011d" % number, **facts)
+    return QueuedRequest(json.dumps({"url": f"http://host/{number}"}), "host", b"page %011d" % number, **facts)
 
 
 def page_number(body: str) -> int:
@@ -145,7 +145,7 @@ def _say(value: object) -> None:
 
 
 def _hold(url: str, want: str, machine: str) -> None:
-    """Lease requests and never finish them; `machine` is where we claim to be, "" is here."""
+    """RequestLease requests and never finish them; `machine` is where we claim to be, "" is here."""
     if machine:
         owner._machine = lambda: machine
     frontier = open_test_frontier(url, lease_seconds=1.0)

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.pages import bing
-from memeloom.scrapers.pages.layout import LayoutChanged
 from memeloom.scrapers.pages.search import FoundImage
 
 URL = "https://www.bing.com/images/search?q=memes"

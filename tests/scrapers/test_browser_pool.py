@@ -22,10 +22,9 @@ from memeloom.configs.schema import ImageSearch
 from memeloom.scrapers.browsers import keeper
 from memeloom.scrapers.browsers.browser import Page
 from memeloom.scrapers.browsers.pool import BrowserPool
-from memeloom.scrapers.errors import BrowserFailed
+from memeloom.scrapers.errors import BrowserFailed, LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
 from memeloom.scrapers.pages.bing import ENGINE
-from memeloom.scrapers.pages.layout import LayoutChanged
 from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.services.website import Answer, Asked, Website, serving
 
@@ -489,7 +488,7 @@ def test_what_a_killed_keeper_left_is_swept_and_what_lives_is_not(
 def test_without_a_browser_or_a_driver_the_error_says_what_to_do(
     website: Website, using: Callable[..., Any], name: str
 ) -> None:
-    with pytest.raises(BrowserFailed, match=rf"needs /no/such/{name}.*set crawl\.images\.{name}"):
+    with pytest.raises(BrowserFailed, match=rf"crawl\.images\.{name}: no such program: '/no/such/{name}'"):
         using(lambda pool: show(pool, local(website)), **{name: f"/no/such/{name}"})
 
 

@@ -12,7 +12,7 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store
 from memeloom.demo.faults import Rule
 from memeloom.demo.internet import Internet
-from memeloom.scrapers.crawl import crawl, set_aside
+from memeloom.scrapers.crawl import crawl, failed_requests
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_what_was_set_aside_is_listed_with_its_reason_and_tried_again_when_asked
     config = settings("crawl.sources=[imgflip]", "crawl.retries=1", "crawl.breaker_failures=1000")
     internet.set_faults([Rule("server_error", share=0.1, times=None, path=r"\.jpg")])
     summary = crawl(config, Silent())
-    dead = list(set_aside(config))
+    dead = list(failed_requests(config))
     assert summary.counts["requests set aside"] == len(dead) > 10
     assert {(source, request.reason) for source, request in dead} == {("imgflip", "HTTP 503")}
     without = {meme.id for meme in stored(config).values() if meme.image is None}
@@ -82,7 +82,7 @@ def test_what_was_set_aside_is_listed_with_its_reason_and_tried_again_when_asked
     assert again.counts["requests tried again"] == len(dead)
     assert again.counts["pages"] == 0
     assert all(meme.image is not None for meme in stored(config).values())
-    assert list(set_aside(config)) == []
+    assert list(failed_requests(config)) == []
 
 
 def test_a_host_that_keeps_failing_rests_and_is_given_up_and_its_requests_wait_for_another_day(
@@ -94,7 +94,7 @@ def test_a_host_that_keeps_failing_rests_and_is_given_up_and_its_requests_wait_f
     summary = crawl(config, Silent())
     assert summary.counts["rests of failing hosts"] == 2
     assert summary.reasons["image: host given up"] > 100
-    assert len(list(set_aside(config))) == summary.counts["requests set aside"] > 100
+    assert len(list(failed_requests(config))) == summary.counts["requests set aside"] > 100
     assert internet.log()["faults"]["reset"] < 60, "a dead host is not hammered"
     internet.set_faults({})
     crawl(config, Silent(), retry_failed=True)

@@ -4,6 +4,7 @@ import html
 import json
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,7 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store
 from memeloom.demo.internet import Internet
 from memeloom.scrapers.crawl import crawl
-from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.errors import BrowserFailed, CrawlFailed
 from memeloom.scrapers.spiders.images import template_names
 from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.services.website import Answer, Asked, Website
@@ -32,7 +33,7 @@ PAGE = {"Content-Type": "text/html; charset=utf-8"}
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the browsers of a crawl put their folders; none may be left."""
     with short_folder() as path:
-        monkeypatch.setenv("TMPDIR", str(path))
+        monkeypatch.setattr(tempfile, "tempdir", str(path))
         yield path
         wait_until(lambda: not browsers_in(path), 15)
         wait_until(lambda: not list(path.glob("memeloom-*")), 15)
@@ -231,9 +232,13 @@ def test_the_end_of_a_crawl_is_not_put_off_by_a_page_without_end(
     assert time.monotonic() - began < 120
 
 
-def test_a_crawl_without_a_browser_says_what_to_do(website: Website, searching: Callable[..., Config]) -> None:
-    with pytest.raises(CrawlFailed, match=r"needs /no/such/browser.*set crawl\.images\.browser"):
-        crawl(searching(browser="/no/such/browser"), Silent())
+@pytest.mark.parametrize("name", ["browser", "driver"])
+def test_a_wrong_program_path_is_refused_before_anything_is_crawled(
+    website: Website, searching: Callable[..., Config], name: str
+) -> None:
+    with pytest.raises(BrowserFailed, match=rf"crawl\.images\.{name}: no such program: '/no/such/program'"):
+        crawl(searching(**{name: "/no/such/program"}), Silent())
+    assert website.asked == []
 
 
 def test_pages_of_several_browsers_are_shown_side_by_side(

@@ -116,7 +116,7 @@ class TestPoison:
         crawler = start(settings, program=("-m", "tests.scrapers.poisoned"))
         deaths = 0
         while crawler.wait(LONG) != 0:
-            assert "died (exit code 77)" in crawler.words
+            assert "crashed (exit code 77)" in crawler.words
             deaths += 1
             assert deaths <= 3, crawler.words
             crawler.start()

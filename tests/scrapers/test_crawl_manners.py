@@ -214,12 +214,6 @@ def test_settings_that_contradict_each_other_are_refused_at_once(
         crawl(crawl_config(**settings), Silent())
 
 
-def test_a_missing_browser_is_one_clear_error(crawl_config: Callable[..., Config], website: Website) -> None:
-    config = crawl_config(sources=("images",), images={"bing": website.url, "browser": "/nowhere/chromium"})
-    with pytest.raises(CrawlFailed, match=r"/nowhere/chromium, which is not here: apt-get install chromium"):
-        crawl(config, Silent())
-
-
 def test_a_store_that_fails_ends_the_crawl_with_its_own_error(
     website: Website, subreddit: Callable[..., Config], picture: Callable[[int], bytes]
 ) -> None:

@@ -13,7 +13,7 @@ from tests.services.website import Website
 
 
 def test_a_proxy_is_asked_for_everything_and_its_password_is_kept_from_the_frontier(
-    website: Website, crawl_config: Callable[..., Config], picture: Callable[[int], bytes]
+    website: Website, crawl_config: Callable[..., Config], picture: Callable[[int], bytes], spawned: None
 ) -> None:
     site = "http://reddit.example.com"
     addresses = ["http://pictures.example.com/a.jpg", "http://10.0.0.1/b.jpg", "http://intranet/c.jpg"]

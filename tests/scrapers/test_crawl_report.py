@@ -34,7 +34,7 @@ from memeloom.scrapers.report.series import (
     read_lines,
 )
 from memeloom.scrapers.report.vitals import Pulse, Vitals
-from memeloom.scrapers.session import Session
+from memeloom.scrapers.session import CrawlSession
 from tests.html_page import Page
 from tests.services.website import Answer, Asked, Website
 
@@ -287,7 +287,7 @@ def test_rates_are_those_of_the_last_seconds() -> None:
 
 
 def test_the_vital_signs_of_many_hosts_are_few_and_the_unwell_come_first() -> None:
-    session = Session(load_config(environment={}).crawl)
+    session = CrawlSession(load_config(environment={}).crawl)
     for place in range(5000):
         session.hosts.answered(f"host{place}", 100, 0.1)
     for _ in range(3):

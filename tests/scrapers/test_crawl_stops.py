@@ -130,12 +130,12 @@ def test_a_killed_crawl_process_is_one_clear_error(running: subprocess.Popen[str
     _, errors = running.communicate(timeout=60)
     assert running.returncode == 1
     assert errors.strip().endswith("what it had acknowledged is kept")
-    assert "died (exit code -9)" in errors
+    assert "crashed (exit code -9)" in errors
     assert_consistent_and_completed_by_a_rerun(slow_subreddit)
 
 
-def test_a_crawl_in_which_nothing_moves_is_ended(
-    slow_subreddit: Config, website: Website, monkeypatch: pytest.MonkeyPatch
+def test_a_crawl_without_progress_is_killed(
+    slow_subreddit: Config, website: Website, monkeypatch: pytest.MonkeyPatch, spawned: None
 ) -> None:
     released = threading.Event()
 
@@ -146,7 +146,7 @@ def test_a_crawl_in_which_nothing_moves_is_ended(
     website.pages |= {f"/{number}.jpg": never for number in range(POSTS)}
     monkeypatch.setattr("memeloom.scrapers.crawl._STALL_SECONDS", 1.0)
     try:
-        with pytest.raises(CrawlFailed, match=r"nothing moved for \d+ s and the crawl was ended"):
+        with pytest.raises(CrawlFailed, match=r"no progress for \d+ s, so the crawl was killed"):
             crawl(slow_subreddit, Silent())
     finally:
         released.set()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memeloom.scrapers.dumps_bytes import Damage
-from memeloom.scrapers.dumps_json import MAX_RECORD, Entry, Problem, read_entries
+from memeloom.scrapers.dumps_json import MAX_RECORD, DumpEntry, Problem, read_entries
 
 RECORDS = [
     {"n": n, "text": text, "deep": {"list": [[{"a": None}], 1.5e-3, True]}}
@@ -24,7 +24,7 @@ def cut(data: bytes, size: int) -> Iterator[bytes]:
 
 def read(data: bytes | str, size: int = 256 * 1024) -> tuple[list[Any], list[Problem]]:
     found = list(read_entries(cut(data if isinstance(data, bytes) else data.encode(), size)))
-    return [e.value for e in found if isinstance(e, Entry)], [p for p in found if isinstance(p, Problem)]
+    return [e.value for e in found if isinstance(e, DumpEntry)], [p for p in found if isinstance(p, Problem)]
 
 
 def damaged(data: bytes, reason: str) -> Iterator[bytes]:
@@ -127,7 +127,7 @@ def test_lines_that_are_cut_off_give_what_was_whole() -> None:
 def test_damage_below_the_json_is_named_after_what_came_before_it(form: str) -> None:
     data = WRITTEN[form].encode()
     found = list(read_entries(damaged(data[: len(data) // 2], "damaged archive")))
-    values = [e.value for e in found if isinstance(e, Entry)]
+    values = [e.value for e in found if isinstance(e, DumpEntry)]
     assert values == RECORDS[: len(values)]
     assert 0.4 * len(RECORDS) < len(values) < 0.6 * len(RECORDS)
     assert isinstance(found[-1], Problem)
@@ -154,7 +154,7 @@ def test_a_huge_array_in_one_line_needs_little_memory() -> None:
     many = itertools.repeat((b"," + record) * 1000, 200)
     chunks = itertools.chain([b"[" + record], many, [b"]"])
     tracemalloc.start()
-    read_count = sum(isinstance(entry, Entry) for entry in read_entries(chunks))
+    read_count = sum(isinstance(entry, DumpEntry) for entry in read_entries(chunks))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert read_count == 200_001

@@ -21,10 +21,10 @@ from memeloom.scrapers.frontier.contract import (
     ABANDONED,
     LOOKS_THROUGH,
     Changes,
-    Entry,
     Frontier,
     Granted,
-    Lease,
+    QueuedRequest,
+    RequestLease,
     Tallies,
 )
 from memeloom.scrapers.frontier.owner import Owner
@@ -59,15 +59,15 @@ def frontier(another: Callable[..., Frontier]) -> Frontier:
     return another()
 
 
-def add(frontier: Frontier, *entries: Entry) -> Granted:
+def add(frontier: Frontier, *entries: QueuedRequest) -> Granted:
     return frontier.exchange(Changes(added=list(entries)), 0)
 
 
-def lease(frontier: Frontier, want: int = 1, avoid: tuple[str, ...] = (), *, alone: bool = False) -> list[Lease]:
+def lease(frontier: Frontier, want: int = 1, avoid: tuple[str, ...] = (), *, alone: bool = False) -> list[RequestLease]:
     return list(frontier.exchange(Changes(), want, avoid, alone=alone).leases)
 
 
-def numbers(leases: list[Lease]) -> list[int]:
+def numbers(leases: list[RequestLease]) -> list[int]:
     return [page_number(found.body) for found in leases]
 
 
@@ -126,7 +126,7 @@ class TestOrder:
             assert numbers(lease(part, 9)) == [1, 100 + number]
 
     @staticmethod
-    def _poll(frontier: Frontier) -> list[Lease]:
+    def _poll(frontier: Frontier) -> list[RequestLease]:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             granted = frontier.exchange(Changes(), 5)
@@ -146,13 +146,13 @@ class TestFingerprints:
         assert frontier.tallies() == Tallies(pending=0, leased=0, dead=0, seen=2)
 
     def test_without_one_nothing_is_the_same(self, frontier: Frontier) -> None:
-        same = Entry(page(1).body, "host")
+        same = QueuedRequest(page(1).body, "host")
         assert add(frontier, same, same, same).known == 0
         assert numbers(lease(frontier, 5)) == [1, 1, 1]
 
     def test_any_bytes_are_one(self, frontier: Frontier) -> None:
         prints = [bytes([byte]) * length for byte in range(0, 256, 5) for length in (1, 16)] + [b"1 2 3 \n\x00\xff"]
-        entries = [Entry("{}", "host", value) for value in prints]
+        entries = [QueuedRequest("{}", "host", value) for value in prints]
         assert add(frontier, *entries).known == 0
         assert add(frontier, *entries).known == len(entries)
 
@@ -193,7 +193,7 @@ class TestFingerprints:
 
 class TestHosts:
     def test_those_to_avoid_are_passed_over(self, frontier: Frontier) -> None:
-        entries = [Entry(page(i).body, f"host {i % 3}", priority=i % 3) for i in range(9)]
+        entries = [QueuedRequest(page(i).body, f"host {i % 3}", priority=i % 3) for i in range(9)]
         add(frontier, *entries)
         assert numbers(lease(frontier, 2, ("host 2",))) == [1, 4]
         assert numbers(lease(frontier, 9, ("host 2", "host 1"))) == [0, 3, 6]
@@ -201,7 +201,7 @@ class TestHosts:
 
     def test_a_rest_holds_for_everybody(self, another: Callable[..., Frontier]) -> None:
         one, two = another(), another()
-        add(one, Entry(page(1).body, "slow"), Entry(page(2).body, "fast"))
+        add(one, QueuedRequest(page(1).body, "slow"), QueuedRequest(page(2).body, "fast"))
         one.exchange(Changes(rests={"slow": FOREVER, "other": 0.0}), 0)
         assert numbers(lease(two, 5)) == [2]
         granted = one.exchange(Changes(), 5)
@@ -225,7 +225,7 @@ class TestHosts:
         assert lease(frontier) == []
 
     def test_the_search_for_another_host_is_bounded(self, frontier: Frontier) -> None:
-        busy = [Entry("{}", "busy", priority=1) for _ in range(LOOKS_THROUGH)]
+        busy = [QueuedRequest("{}", "busy", priority=1) for _ in range(LOOKS_THROUGH)]
         add(frontier, *busy[:-1], page(1))
         assert numbers(lease(frontier, 5, ("busy",))) == [1]
         add(frontier, busy[-1], page(2))
@@ -284,7 +284,7 @@ class TestFailures:
     def test_the_dead_can_be_tried_again(self, another: Callable[..., Frontier]) -> None:
         frontier = another()
         die(frontier)
-        add(frontier, Entry(page(2).body, "host", None, priority=7))
+        add(frontier, QueuedRequest(page(2).body, "host", None, priority=7))
         frontier.exchange(Changes(dead=[(found.id, "x") for found in lease(frontier)]), 0)
         frontier.close()
         frontier = another()
@@ -362,7 +362,7 @@ class TestHostileValues:
     @pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
     def test_any_text_is_kept_as_it_is(self, another: Callable[..., Frontier], value: str) -> None:
         frontier = another()
-        add(frontier, Entry(value, value, value.encode()[:16]), Entry(value, "plain"))
+        add(frontier, QueuedRequest(value, value, value.encode()[:16]), QueuedRequest(value, "plain"))
         first, second = lease(frontier, 5)
         assert (first.body, second.body) == (value, value)
         frontier.exchange(
@@ -375,7 +375,7 @@ class TestHostileValues:
 
     def test_half_a_surrogate_pair_becomes_a_question_mark(self, frontier: Frontier) -> None:
         half = json.loads('"\\ud83d!"')
-        add(frontier, Entry(half, half))
+        add(frontier, QueuedRequest(half, half))
         (found,) = lease(frontier)
         assert found.body == "?!"
         frontier.exchange(Changes(dead=[(found.id, half)], marks={half: half}, rests={half: 1.0}), 1)
@@ -412,7 +412,7 @@ class TestDeadOwners:
             worker.kill()
             worker.wait()
         begin = time.monotonic()
-        found: list[Lease] = []
+        found: list[RequestLease] = []
         while len(found) < 3:
             assert time.monotonic() - begin < 30
             found += lease(frontier, 5)
@@ -478,7 +478,7 @@ class TestDeadOwners:
 class Kept:
     """A request as the model knows it; its body is its number. `state` is the owner's name while it is leased."""
 
-    entry: Entry
+    entry: QueuedRequest
     state: str = "ready"
     tries: int = 0
     reason: str = ""
@@ -612,7 +612,7 @@ class TestAgainstAModel:
             else:
                 mine, failed = some(ids[me]), [(number, f"reason {step}") for number in some(ids[me])]
                 entries = [
-                    Entry(
+                    QueuedRequest(
                         f"{step}{place:02}", dice.choice("xyz"), dice.choice((None, b"%d" % dice.randrange(300))),
                         dice.choice((0, 0, 1, -3)), dice.choice((0.0, 0.0, 0.0, 0.0, FOREVER)),
                     )
@@ -732,14 +732,16 @@ class TestLongQueues:
     def _fill(frontier: Frontier, first: int, last: int) -> None:
         for start in range(first, last, 500):
             numbers = range(start, min(start + 500, last))
-            add(frontier, *(Entry(f'{{"url":"/{n}"}}', "busy", b"%016d" % n, n % 3) for n in numbers))
+            add(frontier, *(QueuedRequest(f'{{"url":"/{n}"}}', "busy", b"%016d" % n, n % 3) for n in numbers))
 
     @staticmethod
     def _exchange(frontier: Frontier) -> None:
         leases = lease(frontier, 16)
         assert len(leases) == 16
         numbers = [page_number(found.body) for found in leases]
-        again = [Entry(found.body, "busy", b"%016d" % n, n % 3) for n, found in zip(numbers, leases, strict=True)]
+        again = [
+            QueuedRequest(found.body, "busy", b"%016d" % n, n % 3) for n, found in zip(numbers, leases, strict=True)
+        ]
         granted = frontier.exchange(Changes(added=again, done=[found.id for found in leases]), 0)
         assert granted.known == 16
 

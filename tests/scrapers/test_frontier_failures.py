@@ -17,7 +17,7 @@ from memeloom.catalog.documents import open_documents
 from memeloom.catalog.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Store
-from memeloom.scrapers.frontier.contract import Changes, Entry, Frontier, Granted, Tallies
+from memeloom.scrapers.frontier.contract import Changes, Frontier, Granted, QueuedRequest, Tallies
 from tests.scrapers.frontier_workers import Proxy, RedisServer, open_test_frontier, page, page_number, running, said
 from tests.services.process import free_port
 from tests.services.website import Website
@@ -297,7 +297,7 @@ class TestCutLine:
 
     @pytest.mark.parametrize("what", ["cut_answers", "cut_questions"])
     def test_an_exchange_happens_once(self, cut: Frontier, proxy: Proxy, what: str) -> None:
-        same = Entry(page(1).body, "host")
+        same = QueuedRequest(page(1).body, "host")
         cut.exchange(Changes(), 0)
         setattr(proxy, what, 1)
         granted = cut.exchange(Changes(added=[page(1), same, same, same]), 2)

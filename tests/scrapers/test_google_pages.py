@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from parsel import Selector
 
+from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.pages import google
-from memeloom.scrapers.pages.layout import LayoutChanged
 from memeloom.scrapers.pages.search import FoundImage
 
 URL = "https://www.google.com/search?q=memes&udm=2"

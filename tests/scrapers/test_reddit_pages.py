@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.pages import reddit
-from memeloom.scrapers.pages.layout import LayoutChanged
 
 URL = "https://oauth.reddit.com/r/memes/new"
 

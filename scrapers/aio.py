@@ -1,17 +1,26 @@
-"""Group commit: records written together, each acknowledged only when it is durable."""
+"""Helpers for the event loop: calls in threads, and group commit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from concurrent.futures import Executor
+from typing import Generic, ParamSpec, TypeVar
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Record = TypeVar("Record")
 
 
-class Batch(Generic[Record]):
-    """While one write is under way, records gather; the next write takes up to `size` of them.
+async def in_thread(threads: Executor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function that may block in one of `threads`, and return its result."""
+    return await asyncio.get_running_loop().run_in_executor(threads, lambda: function(*args, **kwargs))
 
-    So batches grow as the store slows down, and nobody waits for a batch to fill up. `write` returns
-    when its records are durable; if it raises, everyone who waits for one of its records gets that error.
+
+class Batch(Generic[Record]):
+    """Records written together, each acknowledged only when it is durable.
+
+    Records gather while one write is in progress; the next write takes up to `size` of them. So batches grow as
+    the store slows down, and no record waits for a batch to fill up. `write` returns when its records are durable;
+    if it raises, every caller that waits for one of its records gets that error.
     """
 
     def __init__(self, write: Callable[[list[Record]], Awaitable[None]], size: int) -> None:
@@ -44,9 +53,9 @@ class Batch(Generic[Record]):
     async def _write_some(self, taken: list[tuple[Record, asyncio.Future[None]]]) -> None:
         try:
             await self._write([record for record, _ in taken])
-        except Exception as error:  # noqa: BLE001 -- handed on to everyone who waits
+        except Exception as error:  # noqa: BLE001 -- raised in every caller that waits
             for _, done in taken:
-                if not done.done():  # whoever waited may have been cancelled
+                if not done.done():  # the caller may have been cancelled
                     done.set_exception(error)
         else:
             for _, done in taken:

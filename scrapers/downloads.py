@@ -1,0 +1,137 @@
+"""The download handler: Scrapy's own with a limit on headers, and a browser for the pages that need one."""
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+from scrapy.core.downloader.handlers.http11 import (
+    HTTP11DownloadHandler,
+    _LenientHTTP11ClientFactory,
+    _LenientHTTP11ClientProtocol,
+)
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DownloadCancelledError, DownloadFailedError
+from scrapy.http import HtmlResponse, Response
+from twisted.internet.interfaces import IAddress
+from twisted.python.failure import Failure
+from twisted.web._newclient import HEADER, STATUS
+
+from memeloom.scrapers.browsers.gate import Upstream
+from memeloom.scrapers.pages.engines import ENGINES
+from memeloom.scrapers.settings import user_agent
+from memeloom.scrapers.spiders.base import our_spider
+
+if TYPE_CHECKING:
+    from memeloom.scrapers.browsers.pool import BrowserPool
+
+# The flag of a response that is incomplete because the crawl stops.
+UNFINISHED = "unfinished"
+
+_LARGEST_HEAD_BYTES = 64 * 2**10
+# They describe bytes that the browser has decoded.
+_SPENT_HEADERS = {"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"}
+
+# Scrapy creates a handler per scheme; one pool serves all handlers of a crawler.
+_POOLS: "WeakKeyDictionary[Crawler, BrowserPool]" = WeakKeyDictionary()
+
+
+class BrowserHandler(HTTP11DownloadHandler):
+    """Answers requests with ``meta["browser"]`` by what a browser shows, all others as Scrapy does.
+
+    ``meta["browser"]`` is ``{"engine": name in ENGINES, "results": how many are wanted}``. Status and headers of the
+    response are those of the page. A response that is incomplete because the crawl stops has the flag `UNFINISHED`;
+    it is empty if no browser was free.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._pool._factory = _BoundedFactory  # noqa: SLF001 -- as Scrapy itself does
+
+    async def download_request(self, request: Request) -> Response:
+        """Return the response. Raises BrowserFailed, and what Scrapy's handlers raise."""
+        wanted = request.meta.get("browser")
+        if not wanted:
+            return await self._download(request)
+        page = await self._browsers().show(
+            request.url,
+            ENGINES[wanted["engine"]],
+            wanted["results"],
+            lambda: our_spider(self.crawler).session.stopping is not None,
+            _upstream(request),
+        )
+        if page is None:
+            return HtmlResponse(request.url, request=request, flags=[UNFINISHED], encoding="utf-8")
+        body = page.html.encode("utf-8", "replace")
+        if len(body) > self.crawler.settings.getint("DOWNLOAD_MAXSIZE"):
+            raise DownloadCancelledError(f"{page.url} has {len(body)} bytes")
+        headers = {name: value for name, value in page.headers.items() if name.lower() not in _SPENT_HEADERS}
+        flags = [] if page.finished else [UNFINISHED]
+        return HtmlResponse(
+            page.url, status=page.status, headers=headers, body=body, encoding="utf-8", flags=flags, request=request
+        )
+
+    async def close(self) -> None:
+        """End the browsers."""
+        await super().close()
+        pool = _POOLS.pop(self.crawler, None)
+        if pool is not None:
+            await pool.close()
+
+    async def _download(self, request: Request) -> Response:
+        try:
+            return await super().download_request(request)
+        except DownloadFailedError as error:
+            if _is_head_too_large(error):
+                raise DownloadCancelledError(f"{request.url}: its headers are too large") from error
+            raise
+
+    def _browsers(self) -> "BrowserPool":
+        pool = _POOLS.get(self.crawler)
+        if pool is None:
+            from memeloom.scrapers.browsers.pool import BrowserPool
+
+            crawl = our_spider(self.crawler).config.crawl
+            pool = _POOLS[self.crawler] = BrowserPool(crawl.images, user_agent(crawl), crawl.allow_hosts)
+        return pool
+
+
+class _HeadTooLarge(Exception):
+    """The status line and the headers of an answer exceed 64 KB."""
+
+
+class _BoundedProtocol(_LenientHTTP11ClientProtocol):
+    """Closes a connection whose headers are too large: Twisted limits a header line, but not their number."""
+
+    _seen = 0
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 -- Twisted's name
+        """Count the bytes of the head; called by Twisted."""
+        super().dataReceived(data)  # type: ignore[no-untyped-call]
+        if getattr(self._parser, "state", None) not in (STATUS, HEADER):
+            self._seen = 0
+            return
+        self._seen += len(data)
+        if self._seen > _LARGEST_HEAD_BYTES:
+            error = _HeadTooLarge(f"headers of more than {_LARGEST_HEAD_BYTES} bytes")
+            self._giveUp(Failure(error))  # type: ignore[no-untyped-call]
+
+
+class _BoundedFactory(_LenientHTTP11ClientFactory):
+    def buildProtocol(self, addr: IAddress | None) -> _BoundedProtocol:  # noqa: ARG002, N802 -- Twisted's
+        return _BoundedProtocol(self._quiescentCallback)  # type: ignore[no-untyped-call]
+
+
+def _is_head_too_large(error: BaseException | None) -> bool:
+    """Return whether `_HeadTooLarge` is among the causes of `error`."""
+    while error is not None:
+        reasons = getattr(error, "reasons", None) or ()
+        if any(isinstance(getattr(reason, "value", reason), _HeadTooLarge) for reason in reasons):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _upstream(request: Request) -> Upstream | None:
+    proxy = request.meta.get("proxy")
+    credentials = request.headers.get("Proxy-Authorization")
+    return Upstream.at(proxy, credentials.decode("latin-1") if credentials else None) if proxy else None
