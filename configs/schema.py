@@ -1,6 +1,6 @@
-"""The settings, typed. Their defaults and what they mean stand in `default.yaml`, and only there.
+"""The types and limits of all settings; their defaults and meaning are in `default.yaml`.
 
-A model here has no default values on purpose: a key is documented once, beside its default.
+The models have no default values, so that a key is documented once, beside its default.
 """
 
 from datetime import date
@@ -12,6 +12,8 @@ Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Folder = Annotated[str, "folder"]  # the command line completes these as paths
+File = Annotated[str, "file"]
 
 
 class Section(BaseModel):
@@ -143,7 +145,7 @@ class Split(Section):
 
 
 class Dataset(Section):
-    output: str
+    output: Folder
     steps: tuple[str, ...]
     min_characters: Count
     max_characters: Positive
@@ -227,8 +229,8 @@ class Pictures(Section):
 
 
 class Train(Section):
-    dataset: str
-    output: str
+    dataset: Folder
+    output: Folder
     restart: bool
     model: Literal["causal", "convnet", "gpt2", "show-and-tell"]
     pictures: Pictures
@@ -249,7 +251,7 @@ class Train(Section):
 
 
 class Generate(Section):
-    model: str
+    model: Folder
     templates: tuple[str, ...]
     captions: Positive
     method: Literal["greedy", "threshold", "sample", "beam", "sampled-beam"]
@@ -264,19 +266,19 @@ class Generate(Section):
     boxes: Positive | None
     start: str
     seed: Count | None
-    image: str | None
-    picture: str | None
+    image: File | None
+    picture: File | None
 
 
 class Evaluate(Section):
-    models: tuple[str, ...]
-    dataset: str
+    models: tuple[Folder, ...]
+    dataset: Folder
     split: Literal["validation", "test"]
     captions: Positive | None
     written: Count
     temperatures: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
-    output: str
-    leaderboard: str | None
+    output: Folder
+    leaderboard: File | None
     seed: Count
 
 

@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from memeloom.cli.main import cli
+from memeloom.configs.describe import defaults, descriptions
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Generate
@@ -49,3 +50,18 @@ def test_an_option_that_cannot_be_is_said_in_a_line() -> None:
         load_config(None, [], {}, {"generate.captions": 0})
     with pytest.raises(ConfigError, match=r"^command line: unknown key generate\.capshun; did you mean"):
         load_config(None, [], {}, {"generate.capshun": 1})
+
+
+def test_every_setting_explains_itself() -> None:
+    explained = descriptions()
+    assert [key for key in defaults() if not explained.get(key)] == []
+
+
+def test_an_option_has_type_choices_range_and_help_from_its_setting() -> None:
+    shown = " ".join(CliRunner().invoke(cli, ["generate", "--help"]).output.split())
+    assert "--method [greedy|threshold|sample|beam|sampled-beam] Decoding method" in shown
+    assert "Captions for each template. (generate.captions, default 3) [x>=1]" in shown
+    assert "--safe / --no-safe" in shown
+    wrong = CliRunner().invoke(cli, ["generate", "--top-p", "0"])
+    assert wrong.exit_code == 2
+    assert "'--top-p': 0.0 is not in the range 0<x<=1" in wrong.output
