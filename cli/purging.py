@@ -22,7 +22,7 @@ from memeloom.cli.progress import open_progress
 from memeloom.cli.terminal import printable
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config, mask_url, masked
-from memeloom.dataset.folder import remove_work, work_folder
+from memeloom.dataset.flow.work import remove_work, work_folder
 from memeloom.dataset.manifest import MANIFEST, NotADataset
 from memeloom.dataset.removal import Holding, find_removed
 

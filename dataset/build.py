@@ -27,8 +27,8 @@ from memeloom.catalog.documents import DocumentStore, open_documents
 from memeloom.catalog.standing import Standing
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import mask_url
-from memeloom.configs.outputs import atomic_file
-from memeloom.configs.progress import Progress
+from memeloom.configs.outputs import atomic_file, replace_folder
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.dataset.counts import Copies, Drops
@@ -40,11 +40,10 @@ from memeloom.dataset.flow.cut import cut
 from memeloom.dataset.flow.facts import naming_of, told
 from memeloom.dataset.flow.filter import Filter, filter_piece, near_settings, prepare
 from memeloom.dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
-from memeloom.dataset.flow.work import Plan, WorkFolder, digest_of
+from memeloom.dataset.flow.work import Plan, WorkFolder, digest_of, work_folder
 from memeloom.dataset.flow.write import WriteShard, Written, write_shard
-from memeloom.dataset.folder import replaced_folder, work_folder
 from memeloom.dataset.formats.registry import FORMATS, check_format, tensorflow_reads
-from memeloom.dataset.manifest import Manifest, Shard
+from memeloom.dataset.manifest import Manifest, Shard, is_dataset
 from memeloom.dataset.tally import WORDS, Tally
 from memeloom.dataset.words import most_common
 from memeloom.engine.pool import Workers, open_workers
@@ -62,7 +61,7 @@ class EmptyDataset(MemeloomError):
     """There is nothing to build a dataset from, or nothing is left of it."""
 
 
-def build_dataset(config: Config, progress: Progress) -> Summary:
+def build_dataset(config: Config, progress: Progress = SILENT) -> Summary:
     """Build the dataset that `config.dataset` describes from the catalog, in place of a former one.
 
     The same catalog, settings and code give the same bytes, whatever store the catalog is in, in whatever order it
@@ -77,7 +76,7 @@ def build_dataset(config: Config, progress: Progress) -> Summary:
     prepare(config.dataset)
     check_format(config.dataset)
     output = Path(config.dataset.output)
-    with closing(open_documents(config.store)) as documents, replaced_folder(output) as folder:
+    with closing(open_documents(config.store)) as documents, replace_folder(output, "a dataset", is_dataset) as folder:
         work = WorkFolder(work_folder(output))
         summary = _Build(config, documents, work, folder, progress).run()
         if not config.dataset.keep_work:
@@ -188,7 +187,7 @@ class _Build:
         ]
         near = self._once(workers, "find copies", find_near, looking)
         for name in near:
-            self._copies.add_samples(self._work.told(name))
+            self._copies.add_samples(self._work.metadata(name))
         parts = _power_of_two(rows, _CHOSEN_AT_ONCE)
         choosing = [
             Choose(self._work.root, self._plan.whole, blocks, near, f"chosen/{folder}", part, parts)
@@ -196,7 +195,7 @@ class _Build:
         ]
         chosen = self._once(workers, "leave out copies", choose, choosing)
         for name in chosen:
-            result = self._work.told(name)
+            result = self._work.metadata(name)
             self._drops.add_hashed(result["dropped"])
             self._copies.add_clusters(result["clusters"])
         return chosen

@@ -136,6 +136,11 @@ class Manifest(_Part):
         return path
 
 
+def is_dataset(folder: Path) -> bool:
+    """Return True if `folder` has a manifest, whatever it says."""
+    return (folder / MANIFEST).is_file()
+
+
 def check_file(folder: Path, file: File) -> None:
     """See that a file is what its manifest says, down to the last byte.
 

@@ -44,7 +44,7 @@ class _Captions:
         self.chosen = chosen
         self.templates: Counter[int] = Counter()
         for name in chosen:
-            for template, _, _, _, count in work.told(name)["captions"]:
+            for template, _, _, _, count in work.metadata(name)["captions"]:
                 self.templates[int(template)] += count
 
 
@@ -62,7 +62,7 @@ def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping
     sources: Counter[int] = Counter()
     dropped: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for name in chosen:
-        for template, source, _, _, count in work.told(name)["captions"]:
+        for template, source, _, _, count in work.metadata(name)["captions"]:
             if int(template) in taken:
                 sources[int(source)] += count
             else:
@@ -80,7 +80,7 @@ def _limits(
     had: Counter[int] = Counter()
     for name in captions.chosen:
         here: defaultdict[int, list[int]] = defaultdict(lambda: [0] * len(SPLITS))
-        for template, _, split, _, count in captions.work.told(name)["captions"]:
+        for template, _, split, _, count in captions.work.metadata(name)["captions"]:
             if limits.get(int(template)) == NO_LIMIT:
                 here[int(template)][split] += count
         full = [t for t, counts in here.items() if most is not None and had[t] + sum(counts) >= most]

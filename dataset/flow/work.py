@@ -1,34 +1,38 @@
-"""The work folder of a dataset, beside it: what a build has done so far, to go on after a kill or to add to later.
+"""The work folder beside a dataset: intermediate results of builds, so that the next one resumes or adds to them.
 
-    plan.json    what all workers need to know
-    blocks/      filtered pieces of the catalog, by the hash of what went in
-    near/, chosen/   copies that were found, and what is left without them; of one set of blocks and template names
-    shards/      finished files with what was counted in them, by the hash of what went in
+    plan.json        what all workers need to know
+    blocks/          filtered pieces of the catalog, named by the hash of their input
+    near/, chosen/   copies found among the blocks, and the captions left without them
+    shards/          finished files with their statistics, named by the hash of their input
 
-Everything here can be made again: it may be removed at any time but during a build.
+Everything here can be made again: the folder may be removed at any time except during a build.
 """
 
 import hashlib
 import shutil
 import zlib
-from collections.abc import Collection, Iterable
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache, lru_cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
+from memeloom.catalog import english
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.outputs import atomic_file
+from memeloom.configs.outputs import atomic_file, folder_lock, restore_folder
 from memeloom.configs.schema import Dataset
 from memeloom.dataset.flow.facts import Named, Naming, Picture
+from memeloom.engine import steps
 
-# They judge captions, beside our own code.
-_JUDGES = ("py3langid", "langdetect")
+# Packages whose code, word lists or models judge captions.
+_JUDGING_PACKAGES = ("better_profanity", "langdetect", "py3langid")
+_JUDGING_LIBRARY = "pyahocorasick"  # compiled: its version has to do
 _CHUNK = 2**20
-# These settings decide about nothing before captions are chosen.
-_LATER = frozenset({
+# Settings without effect on blocks.
+_LATER_SETTINGS = frozenset({
     "output", "keep_work", "templates", "captions_per_template", "min_captions_per_template", "format",
     "compression", "shard_records", "min_word_count", "max_words",
 })  # fmt: skip
@@ -37,7 +41,10 @@ _LATER = frozenset({
 class Plan(NamedTuple):
     """What all workers need to know.
 
-    digest: of the settings and the code that decide about blocks. whole: of all that stands here.
+    Attributes:
+        naming: Names and pictures of the catalog's templates.
+        digest: Hash of the settings and the code that decide about blocks.
+        whole: Hash of the whole plan.
     """
 
     settings: Dataset
@@ -46,15 +53,44 @@ class Plan(NamedTuple):
     whole: str
 
 
+def work_folder(output: Path) -> Path:
+    """Return the path of the work folder of the dataset in `output`."""
+    output = output.resolve()
+    return output.with_name(f".{output.name}.work")
+
+
+def remove_work(output: Path) -> bool:
+    """Remove the work folder of the dataset in `output` and what killed builds left beside it: both hold captions.
+
+    Returns:
+        False if there was nothing to remove.
+
+    Raises:
+        MemeloomError: a build is writing `output`, or the disk refuses.
+    """
+    output = output.resolve()
+    folder = work_folder(output)
+    beside = (folder, *(output.with_name(f".{output.name}.{what}") for what in ("building", "former")))
+    if not any(path.exists() for path in beside):
+        return False
+    try:
+        with folder_lock(output):
+            restore_folder(output)
+            _remove(folder)
+    except OSError as error:
+        raise MemeloomError(f"cannot remove {folder}: {error.strerror or error}") from error
+    return True
+
+
 class WorkFolder:
-    """The paths inside `root`, and its housekeeping."""
+    """Paths and files below `root`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def write_plan(self, settings: Dataset, naming: Naming) -> Plan:
-        """Begin a build."""
-        deciding = settings.model_dump(mode="json", exclude=set(_LATER))
+        """Write `plan.json` and return the plan."""
+        deciding = settings.model_dump(mode="json", exclude=set(_LATER_SETTINGS))
         digest = digest_of(code_digest(), deciding)
         content = {"settings": settings.model_dump(mode="json"), "naming": naming, "digest": digest}
         whole = digest_of(content)
@@ -66,66 +102,66 @@ class WorkFolder:
         return Plan(settings, naming, digest, whole)
 
     def path(self, name: str) -> Path:
-        """The path of a file in it."""
+        """Return the path of a file."""
         return self.root / name
 
     def block(self, key: str) -> Path:
-        """The path of a block."""
+        """Return the path of a block."""
         return self.root / "blocks" / key
 
     def write(self, name: str, value: Any) -> None:
-        """Write JSON, and a line with its checksum, atomically."""
+        """Write JSON and a line with its checksum, atomically."""
         data = orjson.dumps(value, default=list)  # named tuples
         with atomic_file(self.root / name) as stream:
             stream.write(b"%b\n%08x\n" % (data, zlib.crc32(data)))
 
     def read(self, name: str) -> Any:
-        """The JSON that was written; None if it is not there, or not as it was written."""
+        """Return the JSON that `write` wrote, or None if the file is missing or damaged."""
         try:
             data, checksum = self.path(name).read_bytes().split(b"\n", 1)
             return orjson.loads(data) if checksum == b"%08x\n" % zlib.crc32(data) else None
         except (OSError, ValueError):
             return None
 
-    def write_result(self, name: str, rows: bytes, told: dict[str, Any]) -> None:
-        """Write what a worker found, durably: rows, and then what is told of them."""
+    def write_result(self, name: str, rows: bytes, metadata: dict[str, Any]) -> None:
+        """Write the result of a worker, durably: rows first, then their metadata."""
         with atomic_file(self.rows(name)) as stream:
             stream.write(rows)
-        self.write(f"{name}.json", {**told, "bytes": len(rows), "checksum": zlib.crc32(rows)})
+        self.write(f"{name}.json", {**metadata, "bytes": len(rows), "checksum": zlib.crc32(rows)})
 
     def has_result(self, name: str) -> bool:
-        """Whether a result is there as it was written."""
-        told = self.read(f"{name}.json")
-        return told is not None and checksum_of(self.rows(name)) == (told["bytes"], told["checksum"])
+        """Return True if a result is complete and undamaged."""
+        metadata = self.read(f"{name}.json")
+        return metadata is not None and checksum_of(self.rows(name)) == (metadata["bytes"], metadata["checksum"])
 
-    def told(self, name: str) -> Any:
-        """What is told of a result that is there.
+    def metadata(self, name: str) -> Any:
+        """Return the metadata of an existing result.
 
         Raises:
-            MemeloomError: it was damaged since.
+            MemeloomError: the file was damaged since.
         """
-        told = self.read(f"{name}.json")
-        if told is None:
-            raise MemeloomError(f"{self.path(name)}.json: not as it was written; build the dataset again")
-        return told
+        metadata = self.read(f"{name}.json")
+        if metadata is None:
+            raise MemeloomError(f"{self.path(name)}.json: damaged; build the dataset again")
+        return metadata
 
     def rows(self, name: str) -> Path:
-        """The path of the rows of a result."""
+        """Return the path of the rows of a result."""
         return self.path(f"{name}.rows")
 
     def link(self, name: str, target: Path) -> None:
-        """Let a file of the work folder stand at `target`, too, or a copy where the disk knows no links."""
+        """Link a file to `target`; copy it where the file system has no hard links."""
         try:
             target.hardlink_to(self.path(name))
         except OSError:
             shutil.copyfile(self.path(name), target)
 
     def remove(self) -> None:
-        """Remove it all."""
+        """Remove the folder."""
         _remove(self.root)
 
     def prune(self, blocks: Iterable[str], chosen: str, shards: Iterable[str]) -> None:
-        """Remove what the last build had no use for: the words of removed memes, too, are in there."""
+        """Remove everything that the last build did not use; it may contain the words of removed memes."""
         self._keep_only("", {"plan.json", "blocks", "near", "chosen", "shards"})
         self._keep_only("blocks", set(blocks))
         self._keep_only("near", {chosen})
@@ -143,7 +179,7 @@ class WorkFolder:
 
 @lru_cache(maxsize=1)
 def read_plan(root: Path, whole: str) -> Plan:
-    """The plan whose digest is `whole`; read once in a process.
+    """Return the plan with the hash `whole`; read once a process.
 
     Raises:
         MemeloomError: this machine does not see the folder.
@@ -161,16 +197,37 @@ def _named(template: str, slug: str, name: str, box_count: int | None, picture: 
     return Named(template, slug, name, box_count, Picture(*picture) if picture else None)
 
 
+@cache
 def code_digest() -> str:
-    """A hash of the code that decides: of this room, and the versions of the libraries that judge captions."""
-    code = hashlib.blake2b(" ".join(map(version, _JUDGES)).encode(), digest_size=16)
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
-        code.update(path.read_bytes())
-    return code.hexdigest()
+    """Return a hash of everything but settings and memes that decides which captions a block holds.
+
+    Computed once a process (0.06 s): a later edit of the files does not change the code that runs.
+    """
+    digest = hashlib.blake2b(version(_JUDGING_LIBRARY).encode(), digest_size=16)
+    for name, path in deciding_files():
+        content = path.read_bytes()
+        digest.update(b"%b %d\n" % (name.encode(), len(content)))
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def deciding_files() -> Iterator[tuple[str, Path]]:
+    """Yield name and path of each file that decides about captions: code, word lists and language models."""
+    rooms = [("dataset", Path(__file__).parents[1])]
+    for package in _JUDGING_PACKAGES:
+        spec = find_spec(package)
+        rooms += [(package, Path(folder)) for folder in (spec and spec.submodule_search_locations) or ()]
+    for module in (english, steps):
+        yield module.__name__, Path(module.__file__ or "")
+    for room, folder in rooms:
+        for path in sorted(folder.rglob("*")):
+            # Test modules and other sources of the packages count, too: too many files are harmless.
+            if path.is_file() and path.suffix != ".pyc":
+                yield f"{room}/{path.relative_to(folder)}", path
 
 
 def checksum_of(path: Path, start: int = 0) -> tuple[int, int] | None:
-    """How many bytes a file has from `start` on, and their checksum; None if it cannot be read."""
+    """Return the number of bytes from `start` on and their CRC-32, or None if the file cannot be read."""
     size = checksum = 0
     try:
         with path.open("rb", buffering=0) as stream:
@@ -183,12 +240,12 @@ def checksum_of(path: Path, start: int = 0) -> tuple[int, int] | None:
 
 
 def digest_of(*values: Any) -> str:
-    """A hash of JSON values, to name what follows from them."""
+    """Return a hash of JSON values, to name their result by."""
     return hashlib.blake2b(orjson.dumps(values, default=list, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
 def name_hash(name: str | bytes) -> int:
-    """64 bits that stand for a name."""
+    """Return a hash of 64 bits."""
     content = name.encode() if isinstance(name, str) else name
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 

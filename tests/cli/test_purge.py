@@ -26,7 +26,7 @@ from memeloom.catalog.records import Image, Made, Meme, Template, TemplateRef, a
 from memeloom.cli.main import main
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Store
-from memeloom.dataset.folder import work_folder
+from memeloom.dataset.flow.work import work_folder
 from memeloom.dataset.manifest import read_manifest
 
 Run = Callable[..., str]

@@ -23,10 +23,9 @@ WORDS = [
 
 
 @pytest.fixture(autouse=True)
-def _same_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's commit or edit in the middle of a test makes a difference to what is built."""
+def _same_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep manifests equal if somebody commits during a test."""
     monkeypatch.setattr("memeloom.dataset.describe.commit", lambda: "test")
-    monkeypatch.setattr("memeloom.dataset.flow.work.code_digest", lambda: "test")
 
 
 @pytest.fixture(scope="session")
@@ -35,26 +34,35 @@ def settings() -> Dataset:
     return load_config(environment={}).dataset
 
 
+@pytest.fixture(scope="session")
+def make_config() -> Callable[[Path], Callable[..., Config]]:
+    """Return the `config` fixture for a folder: for fixtures that outlive a test."""
+    base = load_config(environment={})
+
+    def in_folder(folder: Path) -> Callable[..., Config]:
+        def make(**dataset: Any) -> Config:
+            dataset["split"] = base.dataset.split.model_dump() | dataset.get("split", {})
+            return base.model_copy(
+                update={
+                    "store": base.store.model_copy(
+                        update={"documents": f"sqlite:///{folder}/catalog.db", "blobs": str(folder / "blobs")}
+                    ),
+                    "engine": base.engine.model_copy(update={"workers": 1}),
+                    "dataset": Dataset.model_validate(
+                        base.dataset.model_dump() | {"output": str(folder / "dataset"), "min_image_side": 1} | dataset
+                    ),
+                }
+            )
+
+        return make
+
+    return in_folder
+
+
 @pytest.fixture
-def config(tmp_path: Path) -> Callable[..., Config]:
+def config(make_config: Callable[[Path], Callable[..., Config]], tmp_path: Path) -> Callable[..., Config]:
     """Make settings: everything in `tmp_path`, one process, pictures of any size, and these changes to `dataset`."""
-
-    def make(**dataset: Any) -> Config:
-        base = load_config(environment={})
-        dataset["split"] = base.dataset.split.model_dump() | dataset.get("split", {})
-        return base.model_copy(
-            update={
-                "store": base.store.model_copy(
-                    update={"documents": f"sqlite:///{tmp_path}/catalog.db", "blobs": str(tmp_path / "blobs")}
-                ),
-                "engine": base.engine.model_copy(update={"workers": 1}),
-                "dataset": Dataset.model_validate(
-                    base.dataset.model_dump() | {"output": str(tmp_path / "dataset"), "min_image_side": 1} | dataset
-                ),
-            }
-        )
-
-    return make
+    return make_config(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -1,26 +1,21 @@
-"""A build that is killed by the system at the n-th step of its output: see `test_build_killed.py`.
-
-Run as ``python killed_build.py DATABASE OUTPUT NUMBER``. Every file operation that the output depends on is
-counted, and at the one with that number the process kills itself, as kill -9 would. Ends with 0 if the
-build has fewer steps.
-"""
+"""A build in a process of its own that kills itself before the n-th file operation: see `test_build_killed.py`."""
 
 import os
 import signal
-import sys
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from memeloom.configs import runs
-from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
+from memeloom.configs.schema import Config
+from memeloom.dataset import describe
+from memeloom.dataset.build import build_dataset
 
 _done = 0
 
 
 def killed_before(function: Callable[..., Any], number: int) -> Callable[..., Any]:
-    """`function`, which kills this process if it is the operation with that `number`."""
+    """Return `function`, which kills this process if it is the operation with that `number`."""
 
     def counted(*arguments: Any, **named: Any) -> Any:
         global _done  # noqa: PLW0603
@@ -32,26 +27,12 @@ def killed_before(function: Callable[..., Any], number: int) -> Callable[..., An
     return counted
 
 
-def main() -> None:
-    database, output, number = sys.argv[1:]
-    overrides = [f"store.documents=sqlite:///{database}", f"dataset.output={output}", "engine.workers=1"]
-    config = load_config(
-        overrides=[*overrides, "dataset.shard_records=50", "dataset.languages=[]", "dataset.min_image_side=1"],
-        environment={},
-    )
-    # Before the builder takes it: nobody's commit in the middle of a test makes a difference.
-    runs.commit = lambda: "test"
-    from memeloom.dataset.build import build_dataset
-    from memeloom.dataset.flow import work
-
-    work.code_digest = lambda: "test"
-
+def build_until_killed(config: Config, number: int, operations: Connection) -> None:
+    """Build the dataset, and send the number of file operations unless the process was killed before."""
+    describe.commit = lambda: "test"
     for name in ("mkdir", "rename", "replace", "unlink"):
-        setattr(Path, name, killed_before(getattr(Path, name), int(number)))
+        setattr(Path, name, killed_before(getattr(Path, name), number))
     for name in ("fsync", "rmdir"):
-        setattr(os, name, killed_before(getattr(os, name), int(number)))
-    build_dataset(config, Silent())
-    sys.stdout.write(str(_done))
-
-
-main()
+        setattr(os, name, killed_before(getattr(os, name), number))
+    build_dataset(config)
+    operations.send(_done)

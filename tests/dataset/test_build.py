@@ -300,7 +300,7 @@ def test_a_folder_of_something_else_is_left_alone(config: MakeConfig, fill: Fill
     fill(settings, mixed)
     Path(settings.dataset.output).mkdir()
     (Path(settings.dataset.output) / "notes.txt").write_text("mine")
-    with pytest.raises(MemeloomError, match="holds something else than a dataset"):
+    with pytest.raises(MemeloomError, match="exists and is not a dataset"):
         build_dataset(settings, Silent())
     assert content(settings) == {"notes.txt": b"mine"}
 

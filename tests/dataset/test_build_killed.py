@@ -1,123 +1,153 @@
-"""kill -9 at any moment of a build leaves the former dataset or none, and the next build repairs everything."""
+"""kill -9 at any moment of a build leaves the former dataset or none, and the next build completes the work."""
 
+import multiprocessing
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
 
 from memeloom.catalog.records import Meme
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.dataset.build import build_dataset
 from memeloom.dataset.manifest import NotADataset
 from memeloom.dataset.verify import verify_dataset
+from tests.dataset.killed_build import build_until_killed
 
 MakeConfig = Callable[..., Config]
-MakeMemes = Callable[..., list[Meme]]
 Fill = Callable[[Config, Iterable[Meme]], None]
-SCRIPT = Path(__file__).with_name("killed_build.py")
+# Forked from a server that has imported the builder: a build starts at once.
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(["tests.dataset.killed_build"])
+NEVER = 10**9
 
 
 def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else {}
 
 
-def command(config: Config, number: int) -> list[str]:
-    database = config.store.documents.removeprefix("sqlite:///")
-    return [sys.executable, str(SCRIPT), database, config.dataset.output, str(number)]
+@dataclass
+class Case:
+    """Settings, the bytes of the dataset that stands there now, and of the one that the grown catalog gives."""
 
+    config: Config
+    former: dict[str, bytes]
+    new: dict[str, bytes]
 
-def killed_build(config: Config, number: int) -> bool:
-    """Whether the build was killed at that step; False if it came to its end before."""
-    done = subprocess.run(command(config, number), capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode != 0
+    @property
+    def folder(self) -> Path:
+        return Path(self.config.dataset.output)
 
+    def start(self, number: int) -> tuple[ForkServerProcess, Callable[[], int]]:
+        """Start a build that dies before the file operation `number`."""
+        receiver, sender = FORK.Pipe(duplex=False)
+        process = FORK.Process(target=build_until_killed, args=(self.config, number, sender))
+        process.start()
+        return process, receiver.recv
 
-@pytest.fixture
-def catalogs(config: MakeConfig, fill: Fill, english: MakeMemes) -> tuple[Config, dict[str, bytes], dict[str, bytes]]:
-    """Settings, the dataset that stands there now, and the one that a grown catalog gives."""
-    settings = config(shard_records=50, languages=[])
-    folder = Path(settings.dataset.output)
-    fill(settings, english(120))
-    build_dataset(settings, Silent())
-    former = content(folder)
-    fill(settings, english(120, seed=2))
-    aside = folder.rename(f"{folder}-former")
-    build_dataset(settings, Silent())
-    new = content(folder)
-    shutil.rmtree(folder)
-    aside.rename(folder)
-    return settings, former, new
+    def kill(self, number: int) -> bool:
+        """Return True if the build died before that operation, False if it has fewer."""
+        process, _ = self.start(number)
+        process.join(60)
+        assert process.exitcode in (0, -signal.SIGKILL)
+        return process.exitcode != 0
 
+    def restore(self) -> None:
+        """Put back the former dataset and its work folder."""
+        for name in (self.folder.name, f".{self.folder.name}.work"):
+            shutil.rmtree(self.folder.with_name(name), ignore_errors=True)
+            shutil.copytree(self.folder.parent / "aside" / name, self.folder.with_name(name))
 
-def test_killed_at_moments_all_along_the_way(catalogs: tuple[Config, dict[str, bytes], dict[str, bytes]]) -> None:
-    settings, former, new = catalogs
-    folder = Path(settings.dataset.output)
-    work = folder.with_name(".dataset.work")
-    aside, begun = (shutil.copytree(each, folder.with_name(f"aside{each.name}")) for each in (folder, work))
-
-    def restore() -> None:
-        for where, source in ((folder, aside), (work, begun)):
-            shutil.rmtree(where, ignore_errors=True)
-            shutil.copytree(source, where)
-
-    done = subprocess.run(command(settings, 10**9), capture_output=True, text=True, timeout=120, check=True)
-    steps = int(done.stdout)
-    assert content(folder) == new
-    restore()
-    seen = set()
-    moments = sorted({*range(0, steps, steps // 12), *range(steps - 6, steps)})
-    for number in moments:
-        assert killed_build(settings, number), f"step {number} of {steps}"
-        found = content(folder)
-        assert found in ({}, former, new), f"step {number} of {steps}"
-        seen.add("none" if not found else "former" if found == former else "new")
+    def check_killed_at(self, number: int) -> str:
+        """Kill a build there, check that the next one completes the work, and say which dataset stood between."""
+        self.restore()
+        assert self.kill(number)
+        found = content(self.folder)
+        assert found in ({}, self.former, self.new)
         if not found:
             with pytest.raises(NotADataset, match="no dataset here"):
-                verify_dataset(folder)
-        build_dataset(settings, Silent())
-        assert content(folder) == new, f"after step {number} of {steps}"
-        left = {path.name for path in folder.parent.iterdir() if path.name.startswith(".dataset.")}
+                verify_dataset(self.folder)
+        build_dataset(self.config)
+        assert content(self.folder) == self.new
+        left = {path.name for path in self.folder.parent.iterdir() if path.name.startswith(".dataset.")}
         assert left == {".dataset.lock", ".dataset.work"}
-        restore()
-    assert seen == {"none", "former", "new"}
+        return "none" if not found else "former" if found == self.former else "new"
 
 
-def test_a_build_that_was_killed_again_and_again_goes_on_where_it_was(
-    catalogs: tuple[Config, dict[str, bytes], dict[str, bytes]],
-) -> None:
-    settings, _, new = catalogs
-    shutil.rmtree(Path(settings.dataset.output).with_name(".dataset.work"))
+@pytest.fixture(scope="module")
+def case(
+    make_config: Callable[[Path], MakeConfig],
+    fill: Fill,
+    english: Callable[..., list[Meme]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Case]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memeloom.dataset.describe.commit", lambda: "test")
+        path = tmp_path_factory.mktemp("killed")
+        config = make_config(path)(shard_records=50, languages=[])
+        folder = Path(config.dataset.output)
+        fill(config, english(120))
+        build_dataset(config)
+        former = content(folder)
+        for each in (folder, folder.with_name(".dataset.work")):
+            shutil.copytree(each, path / "aside" / each.name)
+        fill(config, english(120, seed=2))
+        build_dataset(config)
+        yield Case(config, former, content(folder))
+
+
+@pytest.fixture(scope="module")
+def operations(case: Case) -> int:
+    """The number of file operations of the second build."""
+    case.restore()
+    process, result = case.start(NEVER)
+    found = result()
+    process.join(60)
+    assert content(case.folder) == case.new
+    return found
+
+
+def test_killed_at_moments_all_along_the_way(case: Case, operations: int) -> None:
+    # The last operations swap the folders.
+    moments = [*range(0, operations - 6, operations // 4), *range(operations - 6, operations)]
+    assert {case.check_killed_at(number) for number in moments} == {"none", "former", "new"}
+
+
+@pytest.mark.soak
+def test_killed_at_every_moment(case: Case, operations: int) -> None:
+    for number in range(operations):
+        case.check_killed_at(number)
+
+
+def test_a_build_that_is_killed_again_and_again_resumes_each_time(case: Case) -> None:
+    case.restore()
+    shutil.rmtree(case.folder.with_name(".dataset.work"))
     kills = 0
-    while killed_build(settings, 60):
+    while case.kill(60):
         kills += 1
-        assert kills < 40, "60 steps a time must lead to the end"
+        assert kills < 40, "60 operations at a time must lead to the end"
     assert kills > 1
-    assert content(Path(settings.dataset.output)) == new
+    assert content(case.folder) == case.new
 
 
-def test_killed_from_outside_at_random_moments(catalogs: tuple[Config, dict[str, bytes], dict[str, bytes]]) -> None:
-    settings, former, new = catalogs
-    folder = Path(settings.dataset.output)
-    never = 10**9
+@pytest.mark.soak
+def test_killed_from_outside_at_random_moments(case: Case) -> None:
+    case.restore()
     started = time.monotonic()
-    subprocess.run(command(settings, never), check=True, capture_output=True, timeout=120)
+    case.start(NEVER)[0].join(60)
     whole = time.monotonic() - started
-    rng = random.Random(whole)
-    for _ in range(3):
-        process = subprocess.Popen(command(settings, never))
-        try:
-            process.wait(timeout=rng.uniform(0.3, 1.0) * whole)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(timeout=30)
-        assert content(folder) in ({}, former, new)
-    build_dataset(settings, Silent())
-    assert content(folder) == new
+    rng = random.Random(0)
+    for _ in range(20):
+        case.restore()
+        process, _ = case.start(NEVER)
+        process.join(rng.uniform(0, 1) * whole)
+        process.kill()
+        process.join(60)
+        assert content(case.folder) in ({}, case.former, case.new)
+        build_dataset(case.config)
+        assert content(case.folder) == case.new
