@@ -10,7 +10,8 @@ import click
 
 from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Command
-from memeloom.cli.terminal import add_row, console, count_table, echo_json, new_table, number
+from memeloom.cli.terminal import add_row, console, count_table, echo_json, new_table
+from memeloom.report.format import number
 
 if TYPE_CHECKING:
     from memeloom.catalog.documents import Counts

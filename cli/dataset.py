@@ -8,7 +8,8 @@ import click
 
 from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Command, Group
-from memeloom.cli.terminal import echo_json, number
+from memeloom.cli.terminal import echo_json
+from memeloom.report.format import number
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _DATASET = click.argument("folder", metavar="[DIR]", type=_FOLDER, required=False)

@@ -13,10 +13,9 @@ from memeloom.cli.terminal import (
     count_table,
     facts_table,
     new_table,
-    number,
-    printable,
 )  # fmt: skip
 from memeloom.dataset.card_text import copies_line, fates, found_on_lists, masked, sources_of, split_line
+from memeloom.report.format import escape_controls, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +51,7 @@ def show_dataset(look: Look) -> None:
     elif manifest.dropped:
         out.print(count_table("dropped", ("reason", "count"), manifest.dropped))
     for reason, entries in found_on_lists(manifest, _MOST_ENTRIES).items():
-        click.echo(printable(f"{reason}: {', '.join(f'{entry} {count:,}' for entry, count in entries)}"))
+        click.echo(escape_controls(f"{reason}: {', '.join(f'{entry} {count:,}' for entry, count in entries)}"))
     templates = {f"{template.name} ({template.id})": template.captions for template in manifest.templates}
     if templates:
         out.print(count_table(f"by template ({len(templates):,})", ("template", "captions"), templates))

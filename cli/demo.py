@@ -9,7 +9,8 @@ import click
 
 from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Command
-from memeloom.cli.terminal import add_row, console, duration, new_table
+from memeloom.cli.terminal import add_row, console, new_table
+from memeloom.report.format import duration
 
 
 @click.command(cls=Command, extras=("crawl", "ocr", "dataset", "train"))

@@ -8,8 +8,8 @@ from click.shell_completion import get_completion_class
 
 from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Command, Group, suggested_settings
-from memeloom.cli.terminal import printable
 from memeloom.configs.errors import MemeloomError
+from memeloom.report.format import escape_controls
 
 # In the order in which the stages run: module and function of each command, and its line in the help.
 _COMMANDS = {
@@ -97,7 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _exit(text: str, code: int) -> None:
-    click.secho(f"memeloom: {printable(text)}", fg="red", err=True)
+    click.secho(f"memeloom: {escape_controls(text)}", fg="red", err=True)
     sys.exit(code)
 
 

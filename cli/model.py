@@ -13,8 +13,9 @@ import click
 
 from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Command
-from memeloom.cli.terminal import add_row, console, echo_json, new_table, printable, waiting
+from memeloom.cli.terminal import add_row, console, echo_json, new_table, waiting
 from memeloom.configs.errors import MemeloomError
+from memeloom.report.format import escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,7 +163,7 @@ def _read(config: Config, target: str) -> str:
     if not any(texts):
         raise MemeloomError(f"{target}: OCR finds no text that a caption could continue")
     start = separator.join(texts)
-    click.echo(f"read: {printable(start)}", err=True)
+    click.echo(f"read: {escape_controls(start)}", err=True)
     return start
 
 

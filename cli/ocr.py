@@ -12,7 +12,8 @@ import click
 
 from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Command
-from memeloom.cli.terminal import add_row, console, echo_row, new_table, printable
+from memeloom.cli.terminal import add_row, console, echo_row, new_table
+from memeloom.report.format import escape_controls
 
 if TYPE_CHECKING:  # loaded by the command only when it reads
     from memeloom.ocr.inspect import Look
@@ -80,4 +81,4 @@ def _show(look: Look, path: Path) -> None:
                 text = " ".join(word.text for word, _ in group)
                 add_row(table, "", text, f"{confidence:.1f}", reason, style="yellow")
     console().print(table)
-    click.echo(f"{printable(look.ocr.engine)}, {look.seconds:.2f} s; drawn: {path}")
+    click.echo(f"{escape_controls(look.ocr.engine)}, {look.seconds:.2f} s; drawn: {path}")

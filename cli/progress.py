@@ -1,13 +1,14 @@
-"""Progress a person enjoys on a terminal, and one JSON line a period anywhere else."""
+"""The progress of a stage: bars and figures on a terminal, one JSON line every ten seconds elsewhere."""
 
 import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,16 +19,21 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as RichProgress
+from rich.table import Table
+from rich.text import Text
 
-from memeloom.cli.hosts import host_fields, host_table
-from memeloom.configs.progress import Now, Progress
+from memeloom.cli.terminal import amount
+from memeloom.configs.progress import HostNow, Now, Progress
+from memeloom.report.format import escape_controls, number
 
 LINE_SECONDS = 10.0
+HOST_ROWS = 8
+_STYLES = {"ok": "green", "trying": "yellow", "resting": "yellow", "given up": "red"}
 
 
 @contextmanager
 def open_progress() -> Iterator[Progress]:
-    """Bars if standard error is a terminal, JSON lines if not."""
+    """Open bars if standard error is a terminal, JSON lines if not."""
     if not sys.stderr.isatty():
         yield JsonLines()
         return
@@ -40,27 +46,31 @@ def open_progress() -> Iterator[Progress]:
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
     )
-    with Screen(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield Bars(bars)
+    with Screen(*columns, console=Console(stderr=True), transient=True) as screen:
+        yield Bars(screen)
 
 
 class Screen(RichProgress):
-    """Bars, and below them how things are at the moment."""
+    """Bars; below them the measurements, and the state of a crawl."""
 
     now: Now | None = None
+    measurements: Mapping[str, float] | None = None
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """What is drawn, several times a second."""
+        """Return what is drawn, several times a second."""
         yield from super().get_renderables()
+        if self.measurements:
+            figures = (f"{_words(name)} {value:.4g}" for name, value in self.measurements.items())
+            yield Text(f"  {'   '.join(figures)}", no_wrap=True, overflow="ellipsis")
         if self.now is not None:
             yield host_table(self.now)
 
 
 class Bars:
-    """One bar a stage, with its rate and its tallies."""
+    """One bar for each stage, with its rate and its tallies."""
 
-    def __init__(self, bars: Screen) -> None:
-        self._bars = bars
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
         self._task: TaskID | None = None
         self._counts: Counter[str] = Counter()
         self._started = 0.0
@@ -70,26 +80,31 @@ class Bars:
         self.finish()
         self._counts.clear()
         self._started = time.monotonic()
-        self._task = self._bars.add_task(stage, total=total, unit=unit, rate="", tallies="")
+        self._task = self._screen.add_task(stage, total=total, unit=unit, rate="", tallies="")
 
     def advance(self, n: int = 1, **counts: int) -> None:
         """Move the bar of the stage by `n`."""
         if self._task is None:
             return
         self._counts.update(counts)
-        done = self._bars.tasks[self._task].completed + n
+        done = self._screen.tasks[self._task].completed + n
         rate = done / max(time.monotonic() - self._started, 1e-3)
-        self._bars.update(self._task, advance=n, rate=f"{rate:,.0f}/s", tallies=_tallies(self._counts))
+        tallies = "  ".join(f"{_words(name)} {count:,}" for name, count in self._counts.items() if count)
+        self._screen.update(self._task, advance=n, rate=f"{rate:,.0f}/s", tallies=tallies)
+
+    def measure(self, **values: float) -> None:
+        """Draw `values` below the bars, beside those with other names."""
+        self._screen.measurements = {**(self._screen.measurements or {}), **values}
 
     def show(self, now: Now) -> None:
-        """Draw `now` below the bar."""
-        self._bars.now = now
+        """Draw `now` below the bars."""
+        self._screen.now = now
 
     def finish(self) -> None:
-        """Leave the bar where it is."""
-        self._bars.now = None
+        """Stop the bar; measurements and hosts disappear."""
+        self._screen.now = self._screen.measurements = None
         if self._task is not None:
-            self._bars.stop_task(self._task)
+            self._screen.stop_task(self._task)
             self._task = None
 
 
@@ -102,6 +117,7 @@ class JsonLines:
         self._total: int | None = None
         self._done = 0
         self._counts: Counter[str] = Counter()
+        self._measurements: dict[str, float] = {}
         self._now: Now | None = None
         self._started = self._written = 0.0
 
@@ -119,8 +135,12 @@ class JsonLines:
         self._counts.update(counts)
         self._write_if_due()
 
+    def measure(self, **values: float) -> None:
+        """Add `values` to further lines."""
+        self._measurements.update(values)
+
     def show(self, now: Now) -> None:
-        """Let further lines tell `now`, and write one if the last is old: also when nothing advances."""
+        """Add `now` to further lines; write one if the last is old, as nothing may advance."""
         self._now = now
         self._write_if_due()
 
@@ -130,6 +150,7 @@ class JsonLines:
             self._write()
             self._stage = ""
             self._now = None
+            self._measurements.clear()
 
     def _write_if_due(self) -> None:
         if time.monotonic() - self._written >= LINE_SECONDS:
@@ -150,11 +171,63 @@ class JsonLines:
             "per_second": None if rate is None else round(rate, 1),
             "remaining_seconds": round(left / rate) if left is not None and rate else None,
             **self._counts,
-            **(host_fields(self._now) if self._now is not None else {}),
+            **{name: round(value, 5) for name, value in self._measurements.items()},
+            **(_host_fields(self._now) if self._now is not None else {}),
         }
-        sys.stderr.write(json.dumps(line, ensure_ascii=False) + "\n")
+        sys.stderr.write(escape_controls(json.dumps(line, ensure_ascii=False)) + "\n")
         sys.stderr.flush()
 
 
-def _tallies(counts: Counter[str]) -> str:
-    return "  ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+def host_table(now: Now) -> RenderableType:
+    """Draw rates in one line, the queue in another, and up to `HOST_ROWS` hosts, failing ones first."""
+    per_second = (
+        amount(name, round(rate, 1)) + ("" if name == "bytes" else f" {name}") for name, rate in now.rates.items()
+    )
+    lines = [Text("  " + "   ".join(f"{each}/s" for each in per_second), no_wrap=True, overflow="ellipsis")]
+    if now.queue:
+        queue = " · ".join(f"{source} {number(n)}" for source, n in now.queue.items())
+        lines.append(Text(f"  queue  {queue}", no_wrap=True, overflow="ellipsis"))
+    if not now.hosts:
+        return Group(*lines)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(max_width=36)  # the one that shrinks on a narrow terminal
+    table.add_column(no_wrap=True, min_width=9)
+    for _ in range(3):
+        table.add_column(justify="right", no_wrap=True)
+    shown = now.hosts[:HOST_ROWS]
+    for host in shown:
+        table.add_row(*_host_row(host))
+    others = {state: n - sum(host.state == state for host in shown) for state, n in now.states.items()}
+    rest = ", ".join(f"{number(n)} {state}" for state, n in others.items() if n > 0)
+    return Group(*lines, table, *([Text(f"  and {rest}", style="dim")] if rest else []))
+
+
+def _host_row(host: HostNow) -> tuple[Text, ...]:
+    state = f"{host.state} {host.rests_seconds:.0f} s" if host.rests_seconds else host.state
+    latency = "–" if host.latency_seconds is None else f"{host.latency_seconds * 1000:,.0f} ms"
+    failures = f"{number(host.failures)} failed" if host.failures else ""
+    return (
+        Text(f"  {escape_controls(host.name)}", no_wrap=True, overflow="ellipsis"),
+        Text(state, style=_STYLES.get(host.state, "")),
+        Text(latency),
+        Text(f"{number(host.answers)} answers"),
+        Text(failures, style="yellow"),
+    )
+
+
+def _host_fields(now: Now) -> dict[str, Any]:
+    return {
+        "rates": dict(now.rates),
+        "queue": dict(now.queue),
+        "host_states": dict(now.states),
+        "hosts": {
+            host.name: {"state": host.state}
+            | ({} if host.latency_seconds is None else {"latency_ms": round(host.latency_seconds * 1000, 1)})
+            | ({"rests_seconds": host.rests_seconds} if host.rests_seconds else {})
+            for host in now.hosts[:HOST_ROWS]
+        },
+    }
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

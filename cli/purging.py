@@ -19,12 +19,12 @@ from memeloom.catalog.errors import StoreUnavailable
 from memeloom.catalog.removal import Choice, Plan, finish, remove, sweep
 from memeloom.catalog.traces import pages_showing
 from memeloom.cli.progress import open_progress
-from memeloom.cli.terminal import printable
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config, mask_url, masked
 from memeloom.dataset.flow.work import remove_work, work_folder
 from memeloom.dataset.manifest import MANIFEST, NotADataset
 from memeloom.dataset.removal import Holding, find_removed
+from memeloom.report.format import escape_controls
 
 if TYPE_CHECKING:
     from memeloom.cli.context import CommandContext
@@ -243,7 +243,7 @@ def show_purge(purged: Purged) -> None:
             f" {_named(purged.templates)}"
         )
     for bits, meme_id in purged.alike:
-        shown = printable(meme_id)
+        shown = escape_controls(meme_id)
         click.echo(f"looks much the same and stays: {shown}, {bits} of 256 bits differ (--near {bits} takes it, too)")
     for dataset in purged.datasets:
         _show_dataset(dataset, purged.planned)
@@ -259,7 +259,7 @@ def show_purge(purged: Purged) -> None:
 def _named(names: Sequence[str]) -> str:
     """The first few."""
     more = len(names) - _MOST_NAMED
-    shown = ", ".join(printable(name) for name in names[:_MOST_NAMED])
+    shown = ", ".join(escape_controls(name) for name in names[:_MOST_NAMED])
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 

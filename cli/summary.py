@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from memeloom.cli.terminal import add_row, amount, console, duration, new_table, number, printable
+from memeloom.cli.terminal import add_row, amount, console, new_table
 from memeloom.configs.runs import Summary
+from memeloom.report.format import duration, escape_controls, number
 
 _RATED = {"captions", "examples", "images", "memes", "pages", "steps"}
 # What can be done about a count.
@@ -45,4 +46,4 @@ def show_summary(summary: Summary, record: Path) -> None:
             click.echo(hint.format(command=_COMMANDS.get(summary.stage, summary.stage)))
     for name, place in {**summary.outputs, "run record": str(record)}.items():
         # A problem list has several lines.
-        click.echo("\n".join(map(printable, f"{name}: {place}".splitlines())))
+        click.echo("\n".join(map(escape_controls, f"{name}: {place}".splitlines())))

@@ -11,8 +11,9 @@ import click
 
 from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Group
-from memeloom.cli.terminal import add_row, console, echo_json, echo_row, facts_table, new_table, number, printable
+from memeloom.cli.terminal import add_row, console, echo_json, echo_row, facts_table, new_table
 from memeloom.configs.extras import require
+from memeloom.report.format import escape_controls, number
 
 if TYPE_CHECKING:  # loaded by the command only when it lists
     from collections.abc import Sequence
@@ -113,7 +114,7 @@ def name(context: CommandContext, template_id: str, name: str) -> None:
     from memeloom.templates.curate import name_template
 
     named = name_template(config, template_id, name)
-    click.echo(f"{printable(template_id)} is {named.name!r}")
+    click.echo(f"{escape_controls(template_id)} is {named.name!r}")
 
 
 @templates.command()
@@ -129,7 +130,7 @@ def merge(context: CommandContext, template_id: str, into: str) -> None:
     from memeloom.templates.curate import merge_template
 
     target = merge_template(config, template_id, into)
-    click.echo(printable(f"{template_id} is {target.id} ({target.name})"))
+    click.echo(escape_controls(f"{template_id} is {target.id} ({target.name})"))
 
 
 @templates.command()
@@ -144,7 +145,7 @@ def reject(context: CommandContext, template_id: str) -> None:
     from memeloom.templates.curate import reject_template
 
     reject_template(config, template_id)
-    shown = printable(template_id)
+    shown = escape_controls(template_id)
     click.echo(f"{shown} is rejected; memeloom templates name {shown} NAME brings it back")
 
 

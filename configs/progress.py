@@ -57,6 +57,21 @@ class Window(Progress, Protocol):
         ...
 
 
+@runtime_checkable
+class Measured(Progress, Protocol):
+    """A progress that also shows the latest measurements of a stage, such as a training's loss."""
+
+    def measure(self, **values: float) -> None:
+        """Replace the measurements with these names (``loss=2.31, accuracy=0.41``); others stay."""
+        ...
+
+
+def measure(progress: Progress, **values: float) -> None:
+    """Report measurements of the running stage; a progress that cannot show them ignores them."""
+    if isinstance(progress, Measured):
+        progress.measure(**values)
+
+
 class Silent:
     """A progress that nobody watches: for tests and for use as a library."""
 

@@ -70,9 +70,14 @@ def moment(when: datetime) -> str:
     return f"{day(when)}, {when:%H:%M:%S} UTC"
 
 
+def escape_controls(text: str) -> str:
+    r"""Return foreign text with the characters that command a terminal, or reorder its text, as ``\u001b``."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
 def one_line(text: str, most: int = 300) -> str:
     """Return foreign text on one line of at most `most` characters, control characters as their code points."""
-    line = _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", " ".join(text[: 4 * most].split()))
+    line = escape_controls(" ".join(text[: 4 * most].split()))
     return line if len(line) <= most and len(text) <= 4 * most else f"{line[: most - 1]}…"
 
 

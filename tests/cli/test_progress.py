@@ -8,10 +8,9 @@ import pytest
 from rich.console import Console
 from rich.progress import TextColumn
 
-from memeloom.cli.hosts import ROWS, host_table
-from memeloom.cli.progress import Bars, JsonLines, Screen
+from memeloom.cli.progress import HOST_ROWS, Bars, JsonLines, Screen, host_table
 from memeloom.cli.summary import show_summary
-from memeloom.configs.progress import HostNow, Now, Silent, Window
+from memeloom.configs.progress import HostNow, Now, Silent, Window, measure
 from memeloom.configs.runs import Summary
 
 HOSTS = (
@@ -34,7 +33,7 @@ def test_a_terminal_shows_rates_queue_and_a_few_hosts() -> None:
     assert lines[1].strip() == "queue  imgflip 12,345"
     assert lines[2].split() == ["gone.example", "given", "up", "–", "0", "answers", "60", "failed"]
     assert lines[3].split()[:6] == ["tired.example", "resting", "24", "s", "250", "ms"]
-    assert len(lines) == 2 + ROWS + 1
+    assert len(lines) == 2 + HOST_ROWS + 1
     assert lines[-1].strip() == "and 74 ok, 2 given up"
 
 
@@ -74,7 +73,7 @@ def test_json_lines_tell_the_same_also_while_nothing_advances(
     line = json.loads(capsys.readouterr().err)
     assert (line["rates"]["memes"], line["queue"], line["host_states"]["given up"]) == (88.25, {"imgflip": 12345}, 3)
     assert line["hosts"]["tired.example"] == {"state": "resting", "latency_ms": 250.0, "rests_seconds": 24.5}
-    assert len(line["hosts"]) == ROWS
+    assert len(line["hosts"]) == HOST_ROWS
 
 
 def test_progresses_that_have_a_window_are_told_apart() -> None:
@@ -95,3 +94,26 @@ def test_the_summary_says_what_can_be_done(capsys: pytest.CaptureFixture[str], c
 def test_bytes_of_every_kind_are_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     show_summary(Summary("crawl", {"received bytes": 30_700_000}, seconds={"total": 1.0}), Path("run.json"))
     assert "30.7 MB" in capsys.readouterr().out
+
+
+def test_measurements_are_drawn_below_the_bars_until_the_stage_ends() -> None:
+    console = Console(file=io.StringIO(), width=100, record=True)
+    with Screen(TextColumn("{task.description}"), console=console) as screen:
+        bars = Bars(screen)
+        bars.start("train", 10, "steps")
+        measure(bars, loss=2.31234, accuracy=0.41)
+        measure(bars, validation_loss=2.5)
+        console.print(*screen.get_renderables())
+        bars.finish()
+        assert len(list(screen.get_renderables())) == 1
+    assert "loss 2.312   accuracy 0.41   validation loss 2.5" in console.export_text()
+
+
+def test_json_lines_hold_measurements(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = JsonLines()
+    progress.start("train", 10, "steps")
+    measure(progress, loss=2.31)
+    progress.finish()
+    first, last = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert "loss" not in first
+    assert last["loss"] == 2.31

@@ -1,0 +1,79 @@
+"""Text of strangers reaches the terminal without control characters; waits show on a terminal only."""
+
+import io
+import json
+import os
+import pty
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from memeloom.catalog.records import Meme, TemplateRef
+from memeloom.cli.terminal import add_row, count_table, echo_json, facts_table, new_table, waiting
+from tests.cli.catalogs import fill
+from tests.cli.conftest import Memeloom
+
+EVIL = "\x1b]0;owned\x07\x9b31m\u202e[bold]é"
+DEAD = SimpleNamespace(reason=EVIL, url=EVIL)
+ESCAPED = "\\u001b]0;owned\\u0007\\u009b31m\\u202e[bold]é"
+
+
+def test_tables_escape_titles_and_cells() -> None:
+    out = Console(file=io.StringIO(), width=200, record=True)
+    table = new_table(EVIL, "what")
+    add_row(table, EVIL)
+    for each in (table, facts_table(EVIL, {"name": EVIL}), count_table(EVIL, ("what", "count"), {EVIL: 1})):
+        out.print(each)
+    shown = out.export_text()
+    assert shown.count(ESCAPED) == 6
+    assert not set("\x1b\x07\x9b\u202e") & set(shown)
+
+
+def test_json_stays_the_same_json(capsys: pytest.CaptureFixture[str]) -> None:
+    echo_json({"name": EVIL})
+    written = capsys.readouterr().out
+    assert json.loads(written) == {"name": EVIL}
+    assert "\x9b" not in written
+    assert written.count("\n") == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stage", "failed"),
+    [
+        (("crawl", "--failed"), "memeloom.scrapers.crawl.failed_requests", [("imgflip", DEAD)]),
+        (("ocr", "--failed"), "memeloom.ocr.stage.failed_memes", [(EVIL, EVIL)]),
+        (("templates", "run", "--failed"), "memeloom.templates.stage.failed_memes", [(EVIL, EVIL)]),
+    ],
+)  # fmt: skip
+def test_failures_are_listed_without_control_characters(
+    memeloom: Memeloom, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], stage: str, failed: list[object]
+) -> None:
+    monkeypatch.setattr(stage, lambda _: iter(failed))
+    result = memeloom(*arguments)
+    assert result.code == 0
+    assert f"{ESCAPED}\t{ESCAPED}" in result.out
+    assert not set("\x1b\x07\x9b\u202e") & set(result.out)
+
+
+def test_stats_and_errors_are_without_control_characters(memeloom: Memeloom) -> None:
+    fill([Meme(id="test:1", source=f"te{EVIL}st", template=TemplateRef(id=EVIL, slug="s", name=EVIL))])
+    for arguments in (("stats",), ("stats", "--json"), (f"sta{EVIL}",), ("-s", f"store.documents={EVIL}", "stats")):
+        result = memeloom(*arguments)
+        assert not set("\x1b\x07\x9b\u202e") & set(result.out + result.err), arguments
+
+
+def test_waiting_shows_on_a_terminal_even_if_standard_error_is_redirected(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr("sys.stderr", terminal)
+        with waiting("loading TensorFlow"):
+            pass
+    assert b"loading TensorFlow" in os.read(ours, 1000)
+    os.close(ours)
+
+
+def test_waiting_is_silent_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:
+    with waiting("loading TensorFlow"):
+        pass
+    assert capfd.readouterr() == ("", "")
