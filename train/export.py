@@ -26,7 +26,7 @@ import tensorflow as tf
 
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.outputs import fsync_folder, write_json
-from memeloom.configs.progress import Progress
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.dataset.manifest import DatasetTemplate, file_sha256
 from memeloom.train.backend import BACKEND, keras
@@ -59,7 +59,7 @@ _ENDPOINTS: Final[Mapping[KindName, str]] = MappingProxyType(
 )
 
 
-def export_model(model: Path, output: Path, format_name: ExportFormat, progress: Progress) -> Summary:
+def export_model(model: Path, output: Path, format_name: ExportFormat, progress: Progress = SILENT) -> Summary:
     """Write the model in the folder `model` into the folder `output`, which is replaced as a whole.
 
     Raises:

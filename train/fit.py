@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import Progress
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary, commit
 from memeloom.configs.schema import Config, Train, Training
 from memeloom.train.backend import BACKEND, is_out_of_memory, keras
@@ -40,7 +40,7 @@ class Interrupted(MemeloomError):
     exit_code = _INTERRUPTED
 
 
-def train_model(config: Config, progress: Progress) -> Summary:
+def train_model(config: Config, progress: Progress = SILENT) -> Summary:
     """Train a model on `train.dataset` for `train.steps` steps and leave the best in `train.output`.
 
     Goes on from the checkpoint in `train.output` if it is of the same model, dataset and schedule, and comes to the

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from memeloom.configs.errors import ConfigError, MemeloomError
-from memeloom.configs.progress import Progress
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Config, Generate
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.dataset.pixels import rgb_pixels
@@ -49,7 +49,7 @@ class GeneratedCaption:
     score: float
 
 
-def generate_captions(config: Config, progress: Progress) -> list[GeneratedCaption]:
+def generate_captions(config: Config, progress: Progress = SILENT) -> list[GeneratedCaption]:
     """Write `generate.captions` different captions for each of `generate.templates`; greedy writes one.
 
     With `generate.image` they are for that picture instead, whatever it shows. With `generate.boxes` a template may be

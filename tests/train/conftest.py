@@ -1,14 +1,17 @@
-"""Small datasets in the shape that dataset/ gives them, and settings for short trainings."""
+"""Small datasets in the shape that dataset/ gives them, settings for short trainings, and trained models to share."""
 
 import random
+import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
 from memeloom.configs.load import load_config
+from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import DatasetTemplate, File, Lineage, Manifest, Shard, file_sha256
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split, encode_record
@@ -26,14 +29,14 @@ _WORDS = {
 
 
 def toy_captions(count: int, seed: int = 1) -> list[tuple[str, tuple[str, ...]]]:
-    """Captions of a tiny language: a network that learns anything learns these."""
+    """Captions of a tiny language, which any network can learn."""
     rng = random.Random(seed)
     ids = sorted(_WORDS)
     return [(ids[n % len(ids)], tuple(rng.choice(words) for words in _WORDS[ids[n % len(ids)]])) for n in range(count)]
 
 
 def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", shard_records: int = 40) -> Manifest:
-    """A dataset as `dataset.build` leaves it."""
+    """Write a dataset as `dataset.build` does."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = {split: list(captions.get(split, ())) for split in SPLITS}
     shards: list[Shard] = []
@@ -95,7 +98,7 @@ def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", 
     return manifest
 
 
-# A network of each kind that learns in seconds.
+# Sizes with which each kind learns in seconds.
 SHAPES: Mapping[str, Mapping[str, Any]] = {
     "convnet": {
         "convnet.filters": 16, "convnet.sequence_length": 48, "convnet.dropout": 0.1, "convnet.batch": 32,
@@ -109,7 +112,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 
 
 def _settings(folder: Path, **changes: Any) -> Config:
-    """Settings of a training of seconds on `folder`/dataset; changes are of the train section, `__` for a dot."""
+    """Settings of a short training on `folder`/dataset. changes: of the train section, with `__` for a dot."""
     small: dict[str, Any] = {
         "dataset": str(folder / "dataset"),
         "output": str(folder / "model"),
@@ -126,13 +129,16 @@ def _settings(folder: Path, **changes: Any) -> Config:
 
 @pytest.fixture(scope="session")
 def write_dataset() -> Callable[..., Manifest]:
-    """Writes a dataset into a folder: (folder, captions by split, compression, records a shard)."""
+    """A function that writes a dataset: (folder, captions by split, compression, records per shard)."""
     return _write_dataset
 
 
 @pytest.fixture(scope="session")
 def toy() -> Callable[..., Config]:
-    """Settings to train on a toy dataset in a folder: (folder, changes of the train section, `__` for a dot)."""
+    """A function that returns settings to train on a toy dataset: (folder, changes of the train section).
+
+    It writes the dataset if the folder has none; `__` in the name of a change stands for a dot.
+    """
 
     def settings(folder: Path, **changes: Any) -> Config:
         if not (folder / "dataset").exists():
@@ -141,3 +147,106 @@ def toy() -> Callable[..., Config]:
         return _settings(folder, **changes)
 
     return settings
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_tensorflow() -> Iterator[Any]:
+    """Keep TensorFlow from using XLA, which takes longer to compile toy networks than they take to train.
+
+    Yields `tf.function` as it was, None on JAX.
+    """
+    from memeloom.train.backend import BACKEND
+
+    if BACKEND != "tensorflow":
+        yield None
+        return
+    import tensorflow as tf
+
+    function = tf.function
+
+    def without_xla(body: Any = None, **options: Any) -> Any:
+        return function(body, **{name: value for name, value in options.items() if name != "jit_compile"})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf, "function", without_xla)
+        yield function
+
+
+@pytest.fixture
+def xla(plain_tensorflow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let TensorFlow use XLA in this test."""
+    if plain_tensorflow is not None:
+        import tensorflow as tf
+
+        monkeypatch.setattr(tf, "function", plain_tensorflow)
+
+
+@pytest.fixture(scope="session")
+def small_encoder() -> Iterator[None]:
+    """Stand a few pixels in for InceptionV3, which takes seconds to build, save and load."""
+    from memeloom.train.backend import keras
+
+    def shrink(input_shape: tuple[int, int, int], **_: Any) -> Any:
+        pixels = keras.Input(input_shape)
+        pooled = keras.layers.AveragePooling2D(input_shape[0] // 5)(pixels)
+        return keras.Model(pixels, keras.layers.Flatten()(pooled), name="inception_v3")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keras.applications, "InceptionV3", shrink)
+        yield
+
+
+class _ScriptedSteps:
+    """See `train.fitting.devices.Steps`; each step only adds one to a weight, and its loss is known beforehand."""
+
+    def __init__(self, task: Any, optimizer: Any, loss: Callable[[int], float]) -> None:
+        (network, *_) = task.captioner.networks.values()
+        self._weight, self._optimizer, self._loss = network.trainable_variables[0], optimizer, loss
+
+    def learn(self, _batch: Any) -> tuple[Any, Any]:
+        self._optimizer.iterations.assign_add(1)
+        self._weight.assign_add(self._weight * 0 + 1)
+        return self.check(None)
+
+    def check(self, _batch: Any) -> tuple[Any, Any]:
+        return self._loss(int(self._optimizer.iterations)), 0.5
+
+    def settle(self) -> None:
+        pass
+
+
+@pytest.fixture
+def script_steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], float]], None]:
+    """A function that makes trainings compute nothing. Its argument gives the loss after a number of steps."""
+    from memeloom.train.fitting.devices import Devices
+
+    def script(loss: Callable[[int], float]) -> None:
+        def scripted(task: Any, optimizer: Any, _clip: Any) -> Any:
+            return _ScriptedSteps(task, optimizer, loss)
+
+        devices = Devices(1, chief=True, kind="none", scope=nullcontext, steps=scripted)
+        monkeypatch.setattr("memeloom.train.fit.open_devices", lambda *_: devices)
+
+    return script
+
+
+@pytest.fixture(scope="session")
+def trained_convnet(
+    tmp_path_factory: pytest.TempPathFactory, toy: Callable[..., Config], plain_tensorflow: Any
+) -> Config:
+    """Settings of a `convnet` that has learned the toy language; never change its folder."""
+    from memeloom.train.fit import train_model
+
+    config = toy(
+        tmp_path_factory.mktemp("convnet"),
+        convnet__filters=32, convnet__batch=64, convnet__learning_rate=0.005, convnet__dropout=0,
+        steps=150, steps_per_epoch=50,
+    )  # fmt: skip
+    train_model(config, SILENT)
+    return config
+
+
+@pytest.fixture
+def model_copy(trained_convnet: Config, tmp_path: Path) -> Path:
+    """A copy of the folder of `trained_convnet`, to be changed."""
+    return Path(shutil.copytree(trained_convnet.train.output, tmp_path / "model"))

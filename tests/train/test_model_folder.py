@@ -1,12 +1,10 @@
-"""A model's folder is taken only if it is whole, and only as what it says it is."""
+"""A model folder is loaded only if it is complete and its card is valid, and is replaced safely."""
 
 import io
 import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,53 +14,18 @@ import numpy as np
 import pytest
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.load import write_config
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import file_sha256
-from memeloom.train.fit import train_model
 from memeloom.train.model_folder import CARD, NotAModel, load_model, write_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
 ROOT = Path(__file__).parents[2]
-# Writes the model of a folder over itself and kills itself before the n-th change of a name in it.
-MORTAL = """
-import os, signal, sys
-from pathlib import Path
-from memeloom.configs.load import load_config
-from memeloom.train.model_folder import load_model, write_model
-
-folder, left = Path(sys.argv[1]), int(sys.argv[3])
-model, config = load_model(folder), load_config(Path(sys.argv[2]), (), {})
-replace, unlink = Path.replace, Path.unlink
-
-def dying(change):
-    def changed(self, *arguments, **options):
-        global left
-        if (arguments[0] if arguments else self).parent == folder:
-            left -= 1
-            if left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return change(self, *arguments, **options)
-    return changed
-
-Path.replace, Path.unlink = dying(replace), dying(unlink)
-write_model(folder, model, {"validation_loss": 0.5}, config)
-"""
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, toy: Toy) -> Config:
-    """A model; never change its folder."""
-    config = toy(tmp_path_factory.mktemp("trained"), steps=4)
-    train_model(config, Silent())
-    return config
 
 
 @pytest.fixture
-def folder(trained: Config, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained.train.output, tmp_path / "model"))
+def folder(model_copy: Path) -> Path:
+    return model_copy
 
 
 def change_card(folder: Path, **changes: Any) -> None:
@@ -70,9 +33,29 @@ def change_card(folder: Path, **changes: Any) -> None:
     (folder / CARD).write_text(json.dumps({**card, **changes}))
 
 
+@pytest.mark.parametrize("name", ["convnet.keras", "vocabulary.json", "templates.json", "metrics.json", "config.yaml"])
+def test_a_damaged_file_is_refused(folder: Path, name: str) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(NotAModel, match=rf"{name}: damaged .*; train again"):
+        load_model(folder)
+
+
+def test_a_missing_file_is_refused(folder: Path) -> None:
+    (folder / "templates.json").unlink()
+    with pytest.raises(NotAModel, match=r"templates\.json: missing"):
+        load_model(folder)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotAModel, match=r"no model here \(no model\.json\); train one with `memeloom train`"):
+        load_model(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["../secret.json", "/etc/hostname", "sub/vocabulary.json", "..", "", "a\0b"])
 @pytest.mark.parametrize("key", ["content", "files"])
-def test_a_card_that_names_what_is_not_in_the_folder_is_refused(folder: Path, name: str, key: str) -> None:
+def test_a_card_that_names_files_outside_the_folder_is_refused(folder: Path, name: str, key: str) -> None:
     (folder.parent / "secret.json").write_text('["a"]')
     card = json.loads((folder / CARD).read_text())
     if key == "content":
@@ -91,7 +74,7 @@ def test_a_network_outside_the_folder_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["convnet.keras", "vocabulary.json", "templates.json", "config.yaml"])
-def test_a_file_that_the_card_does_not_vouch_for_is_refused(folder: Path, name: str) -> None:
+def test_a_file_without_a_sha256_in_the_card_is_refused(folder: Path, name: str) -> None:
     files = json.loads((folder / CARD).read_text())["files"]
     del files[name]
     change_card(folder, files=files)
@@ -115,35 +98,35 @@ def test_a_file_that_the_card_does_not_vouch_for_is_refused(folder: Path, name: 
         ({"kind": "cake"}, "not the card of a memeloom model"),
     ],
 )
-def test_a_card_that_makes_no_sense_is_refused(folder: Path, changes: dict[str, Any], said: str) -> None:
+def test_an_invalid_card_is_refused(folder: Path, changes: dict[str, Any], said: str) -> None:
     change_card(folder, **changes)
     with pytest.raises(NotAModel, match=said):
         load_model(folder)
 
 
 @pytest.mark.parametrize("content", ["[]", "{", "null", '"model"', "[" * 100_000])
-def test_what_is_no_card_is_refused(folder: Path, content: str) -> None:
+def test_a_card_that_is_not_a_json_object_is_refused(folder: Path, content: str) -> None:
     (folder / CARD).write_text(content)
     with pytest.raises(NotAModel, match=CARD):
         load_model(folder)
 
 
 def of_arrays(*arrays: Any) -> bytes:
-    """The bytes of an archive of arrays."""
+    """The bytes of an NPZ archive."""
     stream = io.BytesIO()
     np.savez(stream, *arrays, allow_pickle=False)
     return stream.getvalue()
 
 
 def of_shape(*shape: int) -> bytes:
-    """The bytes of a file that promises an array of that shape, and ends."""
+    """The bytes of an NPY file that ends behind a header with that shape."""
     stream = io.BytesIO()
     np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": shape})
     return stream.getvalue()
 
 
 def of_files(**files: str) -> bytes:
-    """The bytes of a ZIP archive; `__` for a dot."""
+    """The bytes of a ZIP archive; `__` in a name stands for a dot."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name, content in files.items():
@@ -168,7 +151,7 @@ def of_files(**files: str) -> bytes:
         ("vocabulary.json", b"5"),
     ],
 )
-def test_a_folder_made_by_hand_is_refused_in_one_manner(folder: Path, name: str, content: bytes) -> None:
+def test_unreadable_content_with_a_valid_sha256_is_refused(folder: Path, name: str, content: bytes) -> None:
     (folder / name).write_bytes(content)
     card = json.loads((folder / CARD).read_text())
     files = {**card["files"], name: file_sha256(folder / name)}
@@ -178,7 +161,7 @@ def test_a_folder_made_by_hand_is_refused_in_one_manner(folder: Path, name: str,
         load_model(folder)
 
 
-def test_a_device_that_is_full_is_no_fault_of_the_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_device_is_not_reported_as_a_damaged_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     errors = pytest.importorskip("tensorflow").errors
 
     def full(*_: Any, **__: Any) -> None:
@@ -191,10 +174,10 @@ def test_a_device_that_is_full_is_no_fault_of_the_model(folder: Path, monkeypatc
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", [0, 1, 3, 6])
-def test_ctrl_c_between_two_writes_leaves_the_new_model(
-    trained: Config, folder: Path, monkeypatch: pytest.MonkeyPatch, at: int, after: bool
+def test_ctrl_c_between_two_renames_leaves_the_new_model(
+    trained_convnet: Config, folder: Path, monkeypatch: pytest.MonkeyPatch, at: int, after: bool
 ) -> None:
-    """The card goes, six files come, the card among them; at each of these changes of a name, before it or after."""
+    # The card is removed, then six files are renamed, the card last.
     model, changes = load_model(folder), 0
 
     def interrupted(change: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,14 +198,14 @@ def test_ctrl_c_between_two_writes_leaves_the_new_model(
         patched.setattr(Path, "replace", interrupted(Path.replace))
         patched.setattr(Path, "unlink", interrupted(Path.unlink))
         with pytest.raises(KeyboardInterrupt):
-            write_model(folder, model, {"validation_loss": 0.5}, trained)
+            write_model(folder, model, {"validation_loss": 0.5}, trained_convnet)
     load_model(folder)
     assert json.loads((folder / "metrics.json").read_text()) == {"validation_loss": 0.5}
     assert not (folder / ".new").exists()
 
 
-def test_ctrl_c_while_a_model_is_written_leaves_the_old_one(
-    trained: Config, folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_ctrl_c_while_files_are_written_leaves_the_old_model(
+    trained_convnet: Config, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, metrics = load_model(folder), (folder / "metrics.json").read_text()
 
@@ -231,37 +214,39 @@ def test_ctrl_c_while_a_model_is_written_leaves_the_old_one(
 
     monkeypatch.setattr("memeloom.train.model_folder.write_config", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_model(folder, model, {"validation_loss": 0.5}, trained)
+        write_model(folder, model, {"validation_loss": 0.5}, trained_convnet)
     load_model(folder)
     assert (folder / "metrics.json").read_text() == metrics
     assert not (folder / ".new").exists()
 
 
-def test_a_model_whose_files_cannot_take_their_places_is_not_thrown_away(trained: Config, folder: Path) -> None:
+def test_a_model_that_cannot_be_moved_into_place_is_kept_beside_it(trained_convnet: Config, folder: Path) -> None:
     model = load_model(folder)
     (folder / "vocabulary.json").unlink()
     (folder / "vocabulary.json").mkdir()
     with pytest.raises(MemeloomError, match=r"cannot write .*model: Is a directory; see .*\.new"):
-        write_model(folder, model, {"validation_loss": 0.5}, trained)
+        write_model(folder, model, {"validation_loss": 0.5}, trained_convnet)
     assert {CARD, "vocabulary.json"} <= {path.name for path in (folder / ".new").iterdir()}
     (folder / "vocabulary.json").rmdir()
-    write_model(folder, model, {"validation_loss": 0.5}, trained)
+    write_model(folder, model, {"validation_loss": 0.5}, trained_convnet)
     load_model(folder)
 
 
-def test_kill_9_between_any_two_writes_leaves_a_whole_model_or_none(trained: Config, folder: Path) -> None:
-    write_config(folder.parent / "config.yaml", trained)
-    metrics = (folder / "metrics.json").read_text()
+def test_a_write_killed_at_any_point_leaves_the_old_model_or_none(
+    trained_convnet: Config, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, metrics = load_model(folder), (folder / "metrics.json").read_text()
+    # The child process must not touch TensorFlow, whose threads a fork does not copy.
+    model.networks = {}
+    # Vocabulary, templates, metrics and settings take their places between the removal of the card and its return.
     states = []
-    # One change of a name each: the card goes, network, vocabulary, templates, metrics, settings, the card comes.
-    for changes in (0, 3, 6):
+    for renames in range(6):
         shutil.rmtree(folder)
-        shutil.copytree(trained.train.output, folder)
-        died = subprocess.run(
-            [sys.executable, "-c", MORTAL, str(folder), str(folder.parent / "config.yaml"), str(changes)],
-            cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=200, check=False, capture_output=True,
-        )  # fmt: skip
-        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        shutil.copytree(trained_convnet.train.output, folder)
+        child = os.fork()
+        if not child:
+            _write_and_die(folder, model, trained_convnet, renames)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
         if (folder / CARD).exists():
             load_model(folder)
             assert (folder / "metrics.json").read_text() == metrics
@@ -270,4 +255,26 @@ def test_kill_9_between_any_two_writes_leaves_a_whole_model_or_none(trained: Con
             with pytest.raises(NotAModel, match="no model here"):
                 load_model(folder)
             states.append("none")
-    assert states == ["old", "none", "none"]
+    assert states == ["old", *["none"] * 5]
+
+
+def _write_and_die(folder: Path, model: Any, config: Config, renames: int) -> None:
+    """Write `model` into `folder`, and kill this process before it changes a name there once more than `renames`."""
+    left = renames
+
+    def deadly(change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(path: Path, *arguments: Any, **options: Any) -> Any:
+            nonlocal left
+            if (arguments[0] if arguments else path).parent == folder:
+                left -= 1
+                if left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return change(path, *arguments, **options)
+
+        return changed
+
+    try:
+        Path.replace, Path.unlink = deadly(Path.replace), deadly(Path.unlink)  # type: ignore[method-assign]
+        write_model(folder, model, {"validation_loss": 0.5}, config)
+    finally:
+        os._exit(1)

@@ -12,7 +12,7 @@ from typing import Any
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import write_json, write_text
-from memeloom.configs.progress import Progress
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary, commit
 from memeloom.configs.schema import Config, Evaluate
 from memeloom.train.contract import Captioner
@@ -45,7 +45,7 @@ class _Heard:
     trained: Trained
 
 
-def evaluate_models(config: Config, progress: Progress) -> Summary:
+def evaluate_models(config: Config, progress: Progress = SILENT) -> Summary:
     """Evaluate `evaluate.models` side by side; leave page, Markdown and `metrics.json` in `evaluate.output`.
 
     One model is in memory at a time, and of the dataset the held-out captions.

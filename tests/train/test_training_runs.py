@@ -1,0 +1,203 @@
+"""The run of a training around its steps, which are scripted here: it ends, is kept, stops, resumes and refuses."""
+
+import errno
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import NotADataset
+from memeloom.train.checkpoint import CHECKPOINT
+from memeloom.train.fit import Interrupted, train_model
+from memeloom.train.fitting.lock import locked
+from memeloom.train.model_folder import load_model
+from tests.train.progress import Counts
+
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+Toy: TypeAlias = Callable[..., Config]
+Script: TypeAlias = Callable[[Callable[[int], float]], None]
+
+
+@pytest.fixture(autouse=True)
+def steps(script_steps: Script) -> Script:
+    """Each step is better than the one before, until a test says otherwise."""
+    script_steps(lambda step: 1 / (step + 1))
+    return script_steps
+
+
+@pytest.fixture
+def runs(toy: Toy) -> Toy:
+    """As `toy`, without samples."""
+    return lambda folder, **changes: toy(folder, **{"samples_per_epoch": 0, **changes})
+
+
+def history(config: Config) -> list[dict[str, Any]]:
+    lines = (Path(config.train.output) / "history.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+class InterruptedAt(Counts):
+    """Presses Ctrl-C at a step."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self.left = step
+
+    def advance(self, n: int = 1, **counts: int) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def test_training_ends_after_patience_epochs_without_improvement(runs: Toy, tmp_path: Path, steps: Script) -> None:
+    steps(lambda step: 1 + step)
+    config = runs(tmp_path, steps=40, steps_per_epoch=2, patience=2)
+    train_model(config)
+    assert [row["validation_loss"] for row in history(config)] == [3, 5, 7]
+    assert json.loads((tmp_path / "model" / "metrics.json").read_text())["step"] == 2
+    assert train_model(config).counts["steps"] == 0
+    train_model(runs(tmp_path, steps=40, steps_per_epoch=2, patience=3))
+    assert len(history(config)) == 4
+
+
+def test_models_are_kept_every_few_epochs_and_samples_continue_validation_captions(toy: Toy, tmp_path: Path) -> None:
+    config = toy(tmp_path, steps=8, steps_per_epoch=2, keep_every=2, tensorboard=True)
+    train_model(config)
+    kept = sorted((tmp_path / "model" / "epochs").iterdir())
+    assert [folder.name for folder in kept] == ["0002", "0004"]
+    assert json.loads((kept[0] / "metrics.json").read_text())["step"] == 4
+    assert load_model(kept[1]).kind == "convnet"
+    last = history(config)[-1]
+    # All templates were learned, so validation captions are continued after their first box.
+    assert last["unseen_by"] == "beginning"
+    assert any(sample.startswith("One Does Not Simply: one does not simply / ") for sample in last["unseen"])
+    assert 0 <= last["waiting"] <= 1
+    assert (tmp_path / "model" / "tensorboard").is_dir()
+
+
+def test_samples_can_be_turned_off(runs: Toy, tmp_path: Path) -> None:
+    config = runs(tmp_path, steps=1)
+    train_model(config)
+    assert history(config)[0]["samples"] == history(config)[0]["unseen"] == []
+
+
+def test_samples_are_written_for_templates_without_training_captions(
+    toy: Toy, tmp_path: Path, write_dataset: Callable[..., Any]
+) -> None:
+    learned = [("61533", ("cats", "all the")), ("61533", ("bugs", "so many"))] * 8
+    held_out = [("one-does-not-simply", ("one does not simply", "walk"))]
+    write_dataset(tmp_path / "dataset", {"train": learned, "validation": held_out})
+    config = toy(tmp_path, steps=1)
+    train_model(config)
+    (row,) = history(config)
+    assert row["unseen_by"] == "template"
+    assert [sample.split(":")[0] for sample in row["samples"]] == ["X All The Y"]
+    assert [sample.split(":")[0] for sample in row["unseen"]] == ["One Does Not Simply"]
+
+
+def test_ctrl_c_keeps_the_checkpoint_of_the_last_epoch(runs: Toy, tmp_path: Path) -> None:
+    config = runs(tmp_path)
+    with pytest.raises(Interrupted, match=r"interrupted in the steps 5 to 8; .* keeps the state of step 4; go on"):
+        train_model(config, InterruptedAt(6))
+    assert Interrupted("").exit_code == 130
+    assert train_model(config).counts["steps"] == 8
+
+
+def test_a_complete_training_changes_no_file_and_resumes_when_steps_are_raised(runs: Toy, tmp_path: Path) -> None:
+    train_model(runs(tmp_path, steps=4))
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "model").iterdir()}
+    assert train_model(runs(tmp_path, steps=4)).counts["steps"] == 0
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "model").iterdir()} == files
+    progress = Counts()
+    summary = train_model(runs(tmp_path, steps=10), progress)
+    assert summary.counts["steps"] == 6
+    assert progress.units == summary.counts["examples"] == 6 * 32
+    assert [row["step"] for row in history(runs(tmp_path))] == [4, 8, 10]
+
+
+def test_other_settings_in_the_folder_are_refused_without_restart(runs: Toy, tmp_path: Path) -> None:
+    train_model(runs(tmp_path, steps=1))
+    for changes, said in (
+        ({"convnet__filters": 24}, r"filters was 16, now 24; choose another train\.output, or .*restart"),
+        ({"convnet__clip_norm": 1.0}, r"clip_norm was None, now 1\.0"),
+        ({"convnet__schedule": "cosine"}, "schedule was constant, now cosine"),
+        ({"precision": "mixed_bfloat16"}, "precision was float32, now mixed_bfloat16"),
+    ):
+        with pytest.raises(MemeloomError, match=said):
+            train_model(runs(tmp_path, steps=2, **changes))
+    assert train_model(runs(tmp_path, steps=2, convnet__filters=24, restart=True)).counts["steps"] == 2
+
+
+def test_another_dataset_in_the_folder_is_refused(runs: Toy, tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
+    train_model(runs(tmp_path, steps=1))
+    rows = [("61533", ("cats", "all the")), ("61533", ("bugs", "all the"))]
+    write_dataset(tmp_path / "other", {"train": rows, "validation": rows[:1]})
+    with pytest.raises(MemeloomError, match="holds another training"):
+        train_model(runs(tmp_path, steps=4, dataset=str(tmp_path / "other")))
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("loss", "the loss is not a number after step 5"), ("weight", "a weight is not .* after step 8")],
+)
+def test_a_non_finite_value_stops_training_and_changes_no_file(
+    runs: Toy, tmp_path: Path, steps: Script, fault: str, said: str
+) -> None:
+    train_model(runs(tmp_path, steps=4))
+    if fault == "loss":
+        steps(lambda step: math.nan if step >= 5 else 1.0)
+    else:
+        _poison_first_weight(tmp_path / "model" / CHECKPOINT)
+    before = {path: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    with pytest.raises(MemeloomError, match=rf"{said}; .* keeps the state of step 4"):
+        train_model(runs(tmp_path, steps=8))
+    assert {path: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
+
+
+def _poison_first_weight(checkpoint: Path) -> None:
+    with np.load(checkpoint) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    arrays["arr_1"][...] = np.nan
+    np.savez(checkpoint.with_suffix(""), **arrays)
+
+
+def test_a_damaged_checkpoint_is_refused(runs: Toy, tmp_path: Path) -> None:
+    train_model(runs(tmp_path, steps=4))
+    checkpoint = tmp_path / "model" / CHECKPOINT
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-500])
+    with pytest.raises(MemeloomError, match=r"checkpoint\.npz: damaged .*train\.restart"):
+        train_model(runs(tmp_path, steps=8))
+
+
+def test_a_full_disk_leaves_the_previous_checkpoint(runs: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train_model(runs(tmp_path, steps=4))
+    path = tmp_path / "model" / CHECKPOINT
+    before = path.read_bytes()
+
+    def full(stream: Any, *arrays: Any, **more: Any) -> None:
+        stream.write(b"half of it")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", full)
+        with pytest.raises(MemeloomError, match=r"cannot write .*checkpoint\.npz: the disk is full"):
+            train_model(runs(tmp_path, steps=8))
+    assert path.read_bytes() == before
+    assert train_model(runs(tmp_path, steps=8)).counts["steps"] == 4
+
+
+def test_a_second_training_in_the_folder_is_refused_while_the_first_runs(runs: Toy, tmp_path: Path) -> None:
+    config = runs(tmp_path)
+    with locked(Path(config.train.output)), pytest.raises(MemeloomError, match="another training writes"):
+        train_model(config)
+
+
+def test_a_missing_dataset_is_refused(runs: Toy, tmp_path: Path) -> None:
+    with pytest.raises(NotADataset, match="build one with `memeloom build-dataset`"):
+        train_model(runs(tmp_path, dataset=str(tmp_path / "nothing")))
