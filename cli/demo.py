@@ -13,7 +13,7 @@ from memeloom.cli.terminal import add_row, console, new_table
 from memeloom.report.format import duration
 
 
-@click.command(cls=Command, extras=("crawl", "ocr", "dataset", "train"))
+@click.command(cls=Command, extras=("crawl", "ocr", "dataset", "train", "serve"))
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +11,9 @@ import click
 
 from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Command
-from memeloom.cli.terminal import add_row, console, echo_json, new_table, waiting
+from memeloom.cli.terminal import add_row, console, echo_json, new_table
 from memeloom.configs.errors import MemeloomError
+from memeloom.configs.extras import require
 from memeloom.report.format import escape_controls
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ _METHODS = {
         "train.model", "train.dataset", "train.output", "train.steps", "train.restart", "train.patience",
         "train.precision", "train.devices", "train.seed",
     ),
-    extras=("train",),
 )  # fmt: skip
 @click.pass_obj
 def train(context: CommandContext) -> None:
@@ -50,8 +48,7 @@ def train(context: CommandContext) -> None:
     Continues from the last checkpoint in train.output if it is of the same model and dataset.
     """
     config = context.config()
-    with loading():
-        from memeloom.train.fit import train_model
+    from memeloom.train.fit import train_model
 
     context.run("train", config, train_model)
 
@@ -64,7 +61,6 @@ def train(context: CommandContext) -> None:
         "generate.min_score", "generate.temperature", "generate.top_k", "generate.top_p", "generate.beam_width",
         "generate.safe", "generate.seed", "generate.image", "generate.picture",
     ),
-    extras=("train",),
 )  # fmt: skip
 @click.option("--read", metavar="FILE|ID", help="Picture or meme whose text, read by OCR, the captions continue.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object a caption.")
@@ -72,26 +68,30 @@ def train(context: CommandContext) -> None:
 def generate(context: CommandContext, as_json: bool, read: str | None) -> None:
     """Write captions for TEMPLATES (ids, slugs or names; default: the most frequent of the dataset)."""
     config = context.config()
-    if read is not None:
-        if "generate.start" in context.settings:
-            raise click.UsageError("--read and --start exclude each other")
-        context.settings["generate.start"] = _read(config, read)
-        config = context.config()
     for key, methods in _METHODS.items():
         if key in context.settings and config.generate.method not in methods:
             option = key.partition(".")[2].replace("_", "-")
             raise click.UsageError(
                 f"--{option} has no effect with --method {config.generate.method}; it is for {' and '.join(methods)}"
             )
+    if read is not None:
+        if "generate.start" in context.settings:
+            raise click.UsageError("--read and --start exclude each other")
+        context.settings["generate.start"] = _read(config, read)
+        config = context.config()
     write_captions(config, as_json=as_json)
 
 
 def write_captions(config: Config, *, as_json: bool = False) -> None:
     """Generate captions, print them, and draw them if `generate.picture` is set."""
-    from memeloom.cli.progress import open_progress
+    picture = Path(config.generate.picture) if config.generate.picture else None
+    if picture is not None:
+        require("serve")
+        from memeloom.serve.memes import check_picture
 
-    with loading():
-        from memeloom.train.generate import generate_captions
+        check_picture(picture)
+    from memeloom.cli.progress import open_progress
+    from memeloom.train.generate import generate_captions
 
     with open_progress() as progress:
         written = generate_captions(config, progress)
@@ -100,10 +100,10 @@ def write_captions(config: Config, *, as_json: bool = False) -> None:
             echo_json(asdict(caption), indent=None)
     else:
         _show_captions(written)
-    if config.generate.picture:
+    if picture is not None:
         from memeloom.serve.memes import draw_memes
 
-        click.echo(f"picture: {draw_memes(config, written, Path(config.generate.picture))}", err=True)
+        click.echo(f"picture: {draw_memes(config, written, picture)}", err=True)
 
 
 @click.command(
@@ -113,7 +113,6 @@ def write_captions(config: Config, *, as_json: bool = False) -> None:
         "evaluate.dataset", "evaluate.split", "evaluate.captions", "evaluate.written", "evaluate.output",
         "evaluate.leaderboard",
     ),
-    extras=("train",),
 )  # fmt: skip
 @click.pass_obj
 def evaluate(context: CommandContext) -> None:
@@ -123,14 +122,13 @@ def evaluate(context: CommandContext) -> None:
     between all kinds of models.
     """
     config = context.config()
-    with loading():
-        from memeloom.train.evaluation.stage import METRICS, evaluate_models
+    from memeloom.train.evaluation.stage import METRICS, evaluate_models
 
     context.run("evaluate", config, evaluate_models)
     _show_scores(Path(config.evaluate.output) / METRICS)
 
 
-@click.command(cls=Command, extras=("train",))
+@click.command(cls=Command)
 @click.argument("model", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--format", "format_name", type=click.Choice(_EXPORT_FORMATS), default="saved-model", show_default=True)
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
@@ -142,16 +140,9 @@ def export_model(context: CommandContext, model: Path, format_name: ExportFormat
     every file.
     """
     config = context.config()
-    with loading():
-        from memeloom.train.export import export_model as stage
+    from memeloom.train.export import export_model as stage
 
     context.run("export-model", config, lambda _, progress: stage(model, output, format_name, progress))
-
-
-def loading() -> AbstractContextManager[None]:
-    """Show that TensorFlow or JAX, which take seconds to import, are being loaded."""
-    backend = {"jax": "JAX"}.get(os.environ.get("KERAS_BACKEND", ""), "TensorFlow")
-    return waiting(f"loading {backend}")
 
 
 def _read(config: Config, target: str) -> str:

@@ -1,6 +1,7 @@
 """The progress of a stage: bars and figures on a terminal, one JSON line every ten seconds elsewhere."""
 
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -13,6 +14,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     SpinnerColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -41,13 +43,24 @@ def open_progress() -> Iterator[Progress]:
         SpinnerColumn(),
         TextColumn("[bold]{task.description}"),
         BarColumn(bar_width=28),
-        MofNCompleteColumn(),
+        _Done(),
         TextColumn("{task.fields[unit]}  {task.fields[rate]}  [dim]{task.fields[tallies]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
     )
-    with Screen(*columns, console=Console(stderr=True), transient=True) as screen:
+    # TensorFlow's import redirects the file descriptor of standard error: draw on a copy.
+    with (
+        os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as stream,
+        Screen(*columns, console=Console(file=stream, force_terminal=True), transient=True) as screen,
+    ):
         yield Bars(screen)
+
+
+class _Done(MofNCompleteColumn):
+    """Units done; empty for a stage that counts none."""
+
+    def render(self, task: Task) -> Text:
+        return super().render(task) if task.fields["unit"] else Text()
 
 
 class Screen(RichProgress):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -89,22 +86,6 @@ def _title(text: str) -> Text:
     from rich.text import Text
 
     return Text(escape_controls(text), style="bold")
-
-
-@contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """Show a spinner and `text` on standard error while the body runs, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    # TensorFlow's import redirects the file descriptor of standard error: draw on a copy.
-    with (
-        os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as stream,
-        Console(file=stream, force_terminal=True).status(text),
-    ):
-        yield
 
 
 def amount(name: str, value: float) -> str:

@@ -1,1 +1,1 @@
-"""Serving what was made: captions drawn on pictures, and sheets of them."""
+"""Memes: captions drawn on pictures, and sheets of them."""

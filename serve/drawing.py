@@ -1,4 +1,4 @@
-"""Captions on pictures in the meme style: white letters with a black outline, fitted into the template's boxes."""
+"""Captions drawn on pictures in the meme style: white letters with a black outline, fitted into text boxes."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -15,26 +15,26 @@ DEFAULT_BOXES = (
 
 _SIZES = (6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 24, 27, 30, 33, 36, 40, 44, 48, 53, 58, 64,
           70, 77, 85, 94, 103, 113, 124, 136, 150, 165, 181, 199)  # fmt: skip
-_LARGEST = 0.13  # of the picture's mean side
-_READABLE = 0.2  # of the largest size: a word is broken only where it would be smaller than this if whole,
-_BREAK_GAIN = 2.0  # and only if that lets all letters grow this much
+_LARGEST = 0.13  # largest font size, as a share of the picture's mean side
+# A word is broken only if it would otherwise be smaller than this share of the largest size,
+_READABLE = 0.2
+_BREAK_GAIN = 2.0  # and if breaking makes all letters at least this much larger
 
 Paragraphs: TypeAlias = Sequence[Sequence[str]]
 Fitted: TypeAlias = tuple[int, list[str]]
 
 
 def draw_caption(picture: Image.Image, boxes: Sequence[TemplateBox], texts: Sequence[str]) -> Image.Image:
-    """Draw one text a box onto a copy of `picture`.
+    """Draw one text in each box onto a copy of `picture`.
 
-    Each text takes the largest letters with which it fits into its box, wrapped at spaces and at
-    its own newlines, centred; in a box at the picture's upper or lower edge it keeps to that edge.
-    Texts are drawn as they are written: capitals are the caller's matter. Characters that the font
-    lacks (emoji) are left out. What does not fit even in the smallest letters is cut at the end.
+    Each text gets the largest letters with which it fits its box, wrapped at spaces and newlines and centred; in a
+    box at the picture's upper or lower edge it is aligned to that edge. The case of the text is kept. Characters that
+    the font lacks (emoji) are left out. Text that does not fit in the smallest letters is cut at the end.
 
     Args:
         picture: of any mode and size; transparency becomes white.
-        boxes: fractions of the picture, angles in degrees clockwise, as in CSS. None: top and bottom.
-        texts: as many as boxes, or fewer; further ones join the last box's text.
+        boxes: fractions of the picture, angles in degrees clockwise, as in CSS. Empty: top and bottom.
+        texts: one for each box; texts beyond the last box are appended to its text.
 
     Returns:
         A new RGB image of the same size.
@@ -51,7 +51,7 @@ def draw_caption(picture: Image.Image, boxes: Sequence[TemplateBox], texts: Sequ
 
 
 def flatten(picture: Image.Image) -> Image.Image:
-    """A copy of `picture` as RGB, transparency on white."""
+    """Return a copy of `picture` as RGB, transparency on white."""
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
         layer = picture.convert("RGBA")
         white = Image.new("RGBA", layer.size, "white")
@@ -89,7 +89,7 @@ def _draw_lines(
 
 
 def fit(paragraphs: Paragraphs, width: int, height: int, largest: float) -> Fitted | None:
-    """The largest size at which the words fill no more than `width` x `height` pixels, and their lines there.
+    """Return the largest font size at which the words fit `width` x `height` pixels, and their lines at that size.
 
     None if there is nothing to draw, or no room for a single line.
     """
@@ -116,7 +116,7 @@ def _search(paragraphs: Paragraphs, width: int, height: int, largest: float, *, 
 
 
 def _cut(paragraphs: Paragraphs, width: int, height: int) -> Fitted | None:
-    """As many lines of the smallest letters as fit, or None if not even one does."""
+    """As many lines of the smallest letters as fit; None if not even one does."""
     size = _SIZES[0]
     lines = _wrap(paragraphs, _room(width, size), broken=True) or []
     while lines and _height(lines, size) > height:
@@ -125,7 +125,7 @@ def _cut(paragraphs: Paragraphs, width: int, height: int) -> Fitted | None:
 
 
 def _wrap(paragraphs: Paragraphs, room: float, *, broken: bool) -> list[str] | None:
-    """Fill lines of `room` ems greedily. None if a word is wider than that and may not, or cannot, be broken."""
+    """Fill lines of `room` ems greedily; None if a wider word may not, or cannot, be broken."""
     lines = []
     space = ems(" ")
     for words in paragraphs:
@@ -147,7 +147,7 @@ def _wrap(paragraphs: Paragraphs, room: float, *, broken: bool) -> list[str] | N
 
 
 def _pieces(word: str, room: float) -> list[str]:
-    """`word` cut into pieces that are at most `room` ems wide; none if a single letter is wider."""
+    """Cut `word` into pieces of at most `room` ems; empty if a single letter is wider."""
     pieces, used = [""], 0.0
     for character in word:
         need = ems(character)
@@ -162,11 +162,11 @@ def _pieces(word: str, room: float) -> list[str]:
 
 
 def _room(width: int, size: int) -> float:
-    """Ems of `size` pixels between the outlines in a box `width` pixels wide; one pixel goes to rounding."""
+    """Ems of `size` pixels between the outlines in a box `width` pixels wide; one pixel is for rounding."""
     return (width - 2 * outline(size) - 1) / size
 
 
 def _height(lines: Sequence[str], size: int) -> float:
-    """Pixels from the top of the first line's outline to the foot of the last one's; one goes to rounding."""
+    """Pixels from the top of the first line's outline to the bottom of the last one's; one is for rounding."""
     letters = reach(lines[0], size)[0] + reach(lines[-1], size)[1]
     return letters + LINE * size * (len(lines) - 1) + 2 * outline(size) + 1

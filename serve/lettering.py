@@ -1,4 +1,7 @@
-"""Letters of the meme font: measured once, drawn once a size, then pasted. Tens of times faster than stroking text."""
+"""The meme font: each letter is measured once, drawn once for each size, then pasted.
+
+Tens of times faster than drawing outlined text anew.
+"""
 
 import unicodedata
 from functools import lru_cache
@@ -14,36 +17,36 @@ _REFERENCE = 256  # letters are measured at this size and scaled
 
 @lru_cache(maxsize=64)
 def load_font(size: int) -> ImageFont.FreeTypeFont:
-    """The meme font at `size` pixels an em; basic layout, so that a build without Raqm draws the same."""
+    """Load the meme font at `size` pixels an em; the basic layout draws the same with and without Raqm."""
     return ImageFont.truetype(FONT, size, layout_engine=ImageFont.Layout.BASIC)
 
 
 def drawable(text: str) -> str:
-    """`text`, composed (NFC), without the characters that the font lacks."""
+    """Return `text`, composed (NFC), without the characters that the font lacks."""
     composed = unicodedata.normalize("NFC", text)
     return "".join(c for c in composed if c.isspace() or _has_glyph(c))
 
 
 def ems(text: str) -> float:
-    """The width of `text` in font sizes, without its outline."""
+    """Return the width of `text` in font sizes, without its outline."""
     return sum(map(_advance, text))
 
 
 def reach(text: str, size: int) -> tuple[int, int]:
-    """How many pixels `text` goes above and below its baseline, without its outline."""
+    """Return the pixels of `text` above and below its baseline, without its outline."""
     extents = [_extent(character, size) for character in text] or [(0, 0)]
     return max(up for up, _ in extents), max(down for _, down in extents)
 
 
 def outline(size: int) -> int:
-    """Width of the black outline around letters of `size` pixels."""
+    """Return the width of the black outline around letters of `size` pixels."""
     return max(1, round(size / 16))
 
 
 def paste_lines(canvas: Image.Image, lines: list[tuple[float, float, str]], size: int) -> None:
-    """Draw `lines`, each (x of its left end, y of its baseline, text), white on black outlines.
+    """Draw `lines`, each (x of its left end, y of its baseline, text), in white with black outlines.
 
-    All outlines go first, so that none covers its neighbour.
+    All outlines are drawn first, so that none covers a letter.
     """
     placed = []
     for left, baseline, text in lines:
@@ -59,7 +62,7 @@ def paste_lines(canvas: Image.Image, lines: list[tuple[float, float, str]], size
 
 @lru_cache(maxsize=8192)
 def glyph(character: str, size: int) -> tuple[int, int, Image.Image, Image.Image]:
-    """(dx, dy, mask of letter and outline, mask of the letter): where to paste, from the pen on the baseline."""
+    """Return (dx, dy, mask of letter and outline, mask of the letter); dx and dy are relative to the baseline's pen."""
     width = outline(size)
     font = load_font(size)
     left, top, right, bottom = (round(edge) for edge in font.getbbox(character, anchor="ls", stroke_width=width))
@@ -78,14 +81,14 @@ def _advance(character: str) -> float:
 
 @lru_cache(maxsize=8192)
 def _extent(character: str, size: int) -> tuple[int, int]:
-    """Measured at the very size: hinting makes small letters up to two pixels taller than scaling says."""
+    """Pixels above and below the baseline, at this size: hinting makes small letters up to two pixels taller."""
     _, top, _, bottom = load_font(size).getbbox(character, anchor="ls")
     return max(0, -round(top)), max(0, round(bottom))
 
 
 @lru_cache(maxsize=8192)
 def _has_glyph(character: str) -> bool:
-    """Whether the font draws `character` as something else than its box for missing ones."""
+    """True unless the font draws `character` as its box for missing ones."""
     font = load_font(_REFERENCE)
     mask, missing = font.getmask(character), font.getmask("\uffff")
     return mask.size[0] > 0 and (mask.size != missing.size or bytes(mask) != bytes(missing))

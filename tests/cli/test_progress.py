@@ -2,13 +2,15 @@
 
 import io
 import json
+import os
+import pty
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.progress import TextColumn
 
-from memeloom.cli.progress import HOST_ROWS, Bars, JsonLines, Screen, host_table
+from memeloom.cli.progress import HOST_ROWS, Bars, JsonLines, Screen, host_table, open_progress
 from memeloom.cli.summary import show_summary
 from memeloom.configs.progress import HostNow, Now, Silent, Window, measure
 from memeloom.configs.runs import Summary
@@ -117,3 +119,19 @@ def test_json_lines_hold_measurements(capsys: pytest.CaptureFixture[str]) -> Non
     first, last = (json.loads(line) for line in capsys.readouterr().err.splitlines())
     assert "loss" not in first
     assert last["loss"] == 2.31
+
+
+def test_a_stage_without_a_unit_is_drawn_on_a_terminal_even_if_standard_error_is_redirected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal, (Path(os.devnull)).open("w") as nowhere:
+        monkeypatch.setattr("sys.stderr", terminal)
+        with open_progress() as progress:
+            progress.start("loading TensorFlow", None, "")
+            os.dup2(nowhere.fileno(), terminal.fileno())
+            progress.finish()
+    shown = os.read(ours, 10_000)
+    os.close(ours)
+    assert b"loading TensorFlow" in shown
+    assert b"0/?" not in shown

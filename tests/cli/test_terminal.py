@@ -1,16 +1,14 @@
-"""Text of strangers reaches the terminal without control characters; waits show on a terminal only."""
+"""Text of strangers reaches the terminal without control characters."""
 
 import io
 import json
-import os
-import pty
 from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from memeloom.catalog.records import Meme, TemplateRef
-from memeloom.cli.terminal import add_row, count_table, echo_json, facts_table, new_table, waiting
+from memeloom.cli.terminal import add_row, count_table, echo_json, facts_table, new_table
 from tests.cli.catalogs import fill
 from tests.cli.conftest import Memeloom
 
@@ -61,19 +59,3 @@ def test_stats_and_errors_are_without_control_characters(memeloom: Memeloom) -> 
     for arguments in (("stats",), ("stats", "--json"), (f"sta{EVIL}",), ("-s", f"store.documents={EVIL}", "stats")):
         result = memeloom(*arguments)
         assert not set("\x1b\x07\x9b\u202e") & set(result.out + result.err), arguments
-
-
-def test_waiting_shows_on_a_terminal_even_if_standard_error_is_redirected(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = pty.openpty()
-    with os.fdopen(theirs, "w") as terminal:
-        monkeypatch.setattr("sys.stderr", terminal)
-        with waiting("loading TensorFlow"):
-            pass
-    assert b"loading TensorFlow" in os.read(ours, 1000)
-    os.close(ours)
-
-
-def test_waiting_is_silent_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:
-    with waiting("loading TensorFlow"):
-        pass
-    assert capfd.readouterr() == ("", "")

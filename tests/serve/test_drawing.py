@@ -1,4 +1,4 @@
-"""What `serve.drawing` promises: white letters, black outlines, inside their boxes, whatever the text and picture."""
+"""Captions are white with black outlines, and stay inside their boxes, whatever the text and picture."""
 
 import pytest
 from PIL import Image, ImageChops

@@ -1,9 +1,13 @@
-"""What `serve.sheet` promises: all memes in a grid, each over its label, under the title."""
+"""A sheet shows all memes in a grid, each over its label, under the title; unusable files are refused first."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 from PIL import Image
 
-from memeloom.serve.sheet import draw_sheet
+from memeloom.configs.errors import ConfigError
+from memeloom.serve.memes import check_picture, draw_sheet
 
 COLOURS = [(200, 30, 30), (30, 200, 30), (30, 30, 200), (200, 200, 30), (30, 200, 200)]
 
@@ -13,9 +17,8 @@ def items(count: int) -> list[tuple[Image.Image, str]]:
 
 
 def places(sheet: Image.Image, colour: tuple[int, int, int]) -> tuple[int, int, int, int]:
-    mask = Image.new("L", sheet.size)
-    mask.putdata([255 if pixel == colour else 0 for pixel in sheet.get_flattened_data()])
-    box = mask.getbbox()
+    same = (np.asarray(sheet) == colour).all(axis=2)
+    box = Image.fromarray(same).getbbox()
     assert box is not None, f"{colour} is not on the sheet"
     return box
 
@@ -56,3 +59,15 @@ def test_no_memes_are_no_error(columns: int) -> None:
 def test_pictures_of_one_pixel_and_with_transparency_are_no_error() -> None:
     sheet = draw_sheet([(Image.new("RGBA", (1, 1)), "dot"), (Image.new("L", (1, 900)), "line")], 2, "odd ones")
     assert sheet.mode == "RGB"
+
+
+@pytest.mark.parametrize("name", ["memes.pdf", "memes", "folder.png", "text.txt/memes.png"])
+def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "text.txt").touch()
+    with pytest.raises(ConfigError, match=r"generate\.picture: .*(must end in \.png, \.jpg|cannot be written)"):
+        check_picture(tmp_path / name)
+
+
+def test_a_picture_in_a_new_folder_is_fine(tmp_path: Path) -> None:
+    check_picture(tmp_path / "new" / "folder" / "memes.JPG")
