@@ -31,8 +31,8 @@ from bench.ocr_curve import draw_curve, points
 from bench.ocr_readers import OURS, open_reader, readers
 from bench.ocr_score import score
 from memeloom.catalog.images import decode_image
-from memeloom.ocr.engine import EngineMissing
-from memeloom.ocr.tess_program import check_program
+from memeloom.ocr.engines.contract import EngineMissing
+from memeloom.ocr.engines.tesseract_page import check_program
 from memeloom.ocr.words import WordModel
 
 _PARTS = ("english", "drawn", "mixed", "devanagari", "processes", "curve")

@@ -107,8 +107,8 @@ def _choices() -> list[str]:
 
 
 def _open(name: str, words: bytes) -> Reader:
-    from memeloom.ocr.models.files import networks
-    from memeloom.ocr.rapid import Rapid
+    from memeloom.ocr.engines.rapidocr import RapidOcr
+    from memeloom.ocr.models.networks import networks
 
     kind, _, value = name.partition(" ")
     side = int(value) if kind == "side" else _DEFAULT_SIDE
@@ -118,10 +118,10 @@ def _open(name: str, words: bytes) -> Reader:
         case "tesseract":
             return open_reader("tesseract, ours (program)", words)
         case "confidence":
-            return stage_reader(Rapid(networks("eng"), 60), words, min_confidence=float(value))
+            return stage_reader(RapidOcr(networks("eng"), 60), words, min_confidence=float(value))
         case "no":
-            return stage_reader(Rapid(networks("eng"), 60), b"")
-    return stage_reader(Rapid(networks("eng"), 60, side), words)
+            return stage_reader(RapidOcr(networks("eng"), 60), b"")
+    return stage_reader(RapidOcr(networks("eng"), 60, side), words)
 
 
 def _measure(name: str, kinds: dict[str, list[Case]], words: bytes) -> Point:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.load import load_config
-from memeloom.ocr.engine import Engine, open_engine
+from memeloom.ocr.engines.contract import Engine
+from memeloom.ocr.engines.registry import open_engine
 from memeloom.ocr.read import read_picture
 from memeloom.ocr.words import WordModel
 
@@ -50,19 +51,18 @@ def float_rapid(**changes: Any) -> Engine:
     """Our pipeline with the package's networks as they are."""
     import onnx
 
-    from memeloom.ocr.models.files import DETECTOR, RECOGNISER, Networks, letters_of, packaged
-    from memeloom.ocr.rapid import Rapid
+    from memeloom.ocr.engines.rapidocr import RapidOcr
+    from memeloom.ocr.models.networks import DETECTOR, RECOGNISER, Networks, letters_of, packaged
 
     folder = packaged()
     letters = letters_of(onnx.load(folder / RECOGNISER))
-    return Rapid(Networks(folder / DETECTOR, folder / RECOGNISER, letters), _SECONDS, **changes)
+    return RapidOcr(Networks(folder / DETECTOR, folder / RECOGNISER, letters), _SECONDS, **changes)
 
 
 def _engine(name: str, language: str) -> Engine:
     """One of ours."""
-    from memeloom.ocr.tess_api import TesseractApi
-    from memeloom.ocr.tess_program import TesseractProgram
-    from memeloom.ocr.tesseract import Tesseract
+    from memeloom.ocr.engines.tesseract import Tesseract
+    from memeloom.ocr.engines.tesseract_page import TesseractApi, TesseractProgram
 
     match name:
         case "tesseract, ours (program)":

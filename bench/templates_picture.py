@@ -185,7 +185,7 @@ def _reader() -> Reader | None:
     if find_spec("rapidocr") is None:
         return None
     from memeloom.configs.load import load_config
-    from memeloom.ocr.engine import open_engine
+    from memeloom.ocr.engines.registry import open_engine
     from memeloom.ocr.read import read_picture
 
     settings = load_config(overrides=["ocr.engine=rapidocr"], environment={}).ocr

@@ -16,7 +16,7 @@ from memeloom.cli.terminal import add_row, console, echo_row, new_table
 from memeloom.report.format import escape_controls
 
 if TYPE_CHECKING:  # loaded by the command only when it reads
-    from memeloom.ocr.inspect import Look
+    from memeloom.ocr.inspect import Inspection
 
 _FORMATS = (".html", ".png")
 
@@ -66,7 +66,7 @@ def ocr(context: CommandContext, inspect: str | None, out: Path | None, retry_fa
     context.run("ocr", config, partial(read_memes, retry_failed=retry_failed))
 
 
-def _show(look: Look, path: Path) -> None:
+def _show(look: Inspection, path: Path) -> None:
     """Print the text boxes, the removed words and their confidence."""
     verdict = f"dropped: {look.ocr.dropped}" if look.ocr.dropped else "a caption"
     table = new_table(

@@ -1,4 +1,4 @@
-"""One picture looked at closely: what the engine found, what cleaning took out and why, and what caption is left."""
+"""Inspect the reading of one picture: what the engine found, what cleaning removed and why, and the caption."""
 
 import time
 from dataclasses import dataclass, field
@@ -15,8 +15,9 @@ from memeloom.catalog.records import Ocr, TemplateBox
 from memeloom.catalog.standing import Standing
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config, Store
-from memeloom.ocr.engine import Engine, ReadFailed, Word, open_engine
-from memeloom.ocr.read import read_closely
+from memeloom.ocr.engines.contract import Engine, ReadFailed, Word
+from memeloom.ocr.engines.registry import open_engine
+from memeloom.ocr.read import read_details
 from memeloom.ocr.stage import word_model
 from memeloom.ocr.words import WordModel
 
@@ -25,7 +26,7 @@ from memeloom.ocr.words import WordModel
 class Subject:
     """A picture to read: BGR, shape (height, width, 3).
 
-    places: the text boxes of its template, if that is known. stated: the caption, if its page states one.
+    places: text boxes of its template, if known. stated: the caption that its page states, if any.
     """
 
     name: str
@@ -35,11 +36,11 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Inspection:
     """A picture and its reading.
 
-    found: the words as the engine read them. kept: the words after cleaning, which may be mended.
-    removed: each word that was taken out, and why. seconds: how long engine and cleaning took.
+    found: the engine's words. kept: the words after cleaning, possibly corrected.
+    removed: each word taken out, with the reason. seconds: duration of engine and cleaning.
     """
 
     subject: Subject
@@ -50,7 +51,7 @@ class Look:
     seconds: float
 
     def lines(self) -> list[tuple[str, list[tuple[Word, str | None]]]]:
-        """Each line of the engine as it was read, and its words after cleaning, each with the reason if it is gone."""
+        """Return each line as the engine read it, and its words after cleaning with the reason if removed."""
         found: dict[int, list[str]] = {}
         for word in self.found:
             found.setdefault(word.line, []).append(word.text)
@@ -63,11 +64,11 @@ class Look:
         ]
 
 
-def inspect(config: Config, target: str) -> Look:
-    """Read the picture that `target` names, a file or the id of a meme, as the stage would; nothing is stored.
+def inspect(config: Config, target: str) -> Inspection:
+    """Read the picture `target`, a file or the id of a meme, as the stage would, without storing anything.
 
     Raises:
-        MemeloomError: there is no such picture, it is no picture, or it cannot be read.
+        MemeloomError: there is no such picture, or it cannot be decoded or read.
         EngineMissing: the engine cannot work on this machine.
     """
     subject = load_subject(config, target)
@@ -77,33 +78,34 @@ def inspect(config: Config, target: str) -> Look:
         words = word_model(documents, config.ocr.language)
     finally:
         documents.close()
-    return look_at(subject, engine, config, words)
+    return inspect_subject(subject, engine, config, words)
 
 
 def load_subject(config: Config, target: str) -> Subject:
-    """The picture of the file `target`, or else of the meme with that id. Raises MemeloomError."""
-    path, most = Path(target), config.crawl.max_image_pixels
+    """Load the file `target`, or else the picture of the meme with that id. Raises MemeloomError."""
+    path, max_pixels = Path(target), config.crawl.max_image_pixels
     try:
         if path.exists():
-            return Subject(path.name, decode_image(path.read_bytes(), max_pixels=most))
+            return Subject(path.name, decode_image(path.read_bytes(), max_pixels=max_pixels))
         if ":" in target:
-            return _from_catalog(config.store, target, most)
+            return _from_catalog(config.store, target, max_pixels)
     except OSError as error:
         raise MemeloomError(f"{target}: {error.strerror}") from None
     except BadImage as error:
         raise MemeloomError(f"{target}: {error}") from None
-    raise MemeloomError(f"{target}: no such file, and no id of a meme (they look like imgflip:1234)")
+    raise MemeloomError(f"{target}: no such file, and not the id of a meme (like imgflip:1234)")
 
 
-def look_at(subject: Subject, engine: Engine, config: Config, words: WordModel | None = None) -> Look:
-    """Read `subject` with `engine` and what is known of the catalog's `words`. Raises MemeloomError: it failed."""
+def inspect_subject(subject: Subject, engine: Engine, config: Config, words: WordModel | None = None) -> Inspection:
+    """Read `subject` with `engine`; `words` restores lost spaces. Raises MemeloomError."""
     start = time.perf_counter()
     try:
-        read = read_closely(subject.picture, engine, config.ocr, subject.places, words)
+        details = read_details(subject.picture, engine, config.ocr, subject.places, words)
     except ReadFailed as error:
         raise MemeloomError(f"{subject.name}: {error}") from None
     seconds = time.perf_counter() - start
-    return Look(subject, read.found, read.reading.words, read.reading.removed, read.ocr, seconds)
+    reading = details.reading
+    return Inspection(subject, details.found, reading.words, reading.removed, details.ocr, seconds)
 
 
 def _from_catalog(store: Store, meme_id: str, max_pixels: int) -> Subject:

@@ -1,22 +1,22 @@
-"""From words to text boxes: lines, boxes of lines in reading order, and the template's own boxes."""
+"""Layout: words to lines, and lines to text boxes in reading order or to the template's boxes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from memeloom.catalog.records import OcrBox, TemplateBox
-from memeloom.ocr.engine import Word
+from memeloom.ocr.engines.contract import Word
 
 T = TypeVar("T")
 
-# In line heights, as captions are set: the gap to the next line of a box, the widest gap between
-# words of a line, and how much taller a line may be than its neighbour.
-_LINE_GAP, _WORD_GAP, _TALLER = 0.9, 1.5, 2.0
+# In line heights: largest gap to the next line of a box, largest gap between words of a line, and largest ratio of
+# the heights of neighbouring lines.
+_LINE_GAP, _WORD_GAP, _MAX_RATIO = 0.9, 1.5, 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Words side by side, left to right, and the box around them in fractions of the picture."""
+    """Words from left to right, and their bounding box in fractions of the picture."""
 
     words: tuple[Word, ...]
     left: float
@@ -26,15 +26,14 @@ class Line:
 
     @property
     def height(self) -> float:
-        """In fractions of the picture's height."""
+        """Height in fractions of the picture's."""
         return self.bottom - self.top
 
 
 def find_lines(words: Iterable[Word], aspect: float) -> list[Line]:
-    """The lines that `words` form, top to bottom. `aspect` is the picture's width over its height.
+    """Return the lines of `words`, top to bottom. `aspect` is the picture's width over its height.
 
-    They start from the engine's own lines: where a wide gap is, one is cut; pieces that stand
-    close in a row are put together.
+    The engine's lines are split at wide gaps, and pieces close in a row are joined.
     """
     rows = _group(_pieces(words, aspect), lambda a, b: _same_row(a, b, aspect))
     lines = [_line([word for piece in row for word in piece.words]) for row in rows]
@@ -42,17 +41,16 @@ def find_lines(words: Iterable[Word], aspect: float) -> list[Line]:
 
 
 def find_boxes(lines: Sequence[Line]) -> list[OcrBox]:
-    """The text boxes that `lines` form, in reading order: rows from the top, each from the left."""
+    """Return the text boxes of `lines` in reading order: rows from the top, each from the left."""
     boxes = [_box(group) for group in _group(list(lines), _same_box)]
     return _reading_order(boxes)
 
 
 def fill_boxes(words: Iterable[Word], aspect: float, places: Sequence[TemplateBox]) -> list[OcrBox]:
-    """One box for each place of the template, in its order.
+    """Return one box for each place of the template, in its order.
 
-    Each line of the engine, cut at wide gaps, goes to the place nearest to its middle. A place
-    without a line keeps its own position and an empty text, so that the caption has the same shape
-    as one that a page states.
+    Each line of the engine, split at wide gaps, goes to the place nearest to its middle. A place without lines gives
+    an empty text at its own position, so that the caption has the shape of one stated by a page.
     """
     taken: list[list[Word]] = [[] for _ in places]
     for piece in _pieces(words, aspect):
@@ -71,10 +69,10 @@ def _pieces(words: Iterable[Word], aspect: float) -> list[Line]:
     by_line: dict[int, list[Word]] = {}
     for word in words:
         by_line.setdefault(word.line, []).append(word)
-    return [_line(piece) for group in by_line.values() for piece in _cut_at_gaps(group, aspect)]
+    return [_line(piece) for group in by_line.values() for piece in _split_at_gaps(group, aspect)]
 
 
-def _cut_at_gaps(words: Iterable[Word], aspect: float) -> list[list[Word]]:
+def _split_at_gaps(words: Iterable[Word], aspect: float) -> list[list[Word]]:
     pieces: list[list[Word]] = []
     for word in sorted(words, key=lambda word: word.x):
         last = pieces[-1][-1] if pieces else None
@@ -101,7 +99,7 @@ def _same_row(a: Line, b: Line, aspect: float) -> bool:
     gap = max(a.left, b.left) - min(a.right, b.right)
     height = min(a.height, b.height)
     close = gap * aspect <= _WORD_GAP * height
-    # Lines above each other that merely brush are two rows, however near they are.
+    # Lines above each other that barely overlap are two rows.
     return close and gap > -0.25 * min(a.right - a.left, b.right - b.left) and shared >= 0.6 * max(a.height, b.height)
 
 
@@ -109,11 +107,11 @@ def _same_box(a: Line, b: Line) -> bool:
     gap = max(a.top, b.top) - min(a.bottom, b.bottom)
     shared = min(a.right, b.right) - max(a.left, b.left)
     small, tall = sorted((a.height, b.height))
-    return shared > 0 and gap <= _LINE_GAP * tall and tall <= _TALLER * small
+    return shared > 0 and gap <= _LINE_GAP * tall and tall <= _MAX_RATIO * small
 
 
 def _group(items: list[T], related: Callable[[T, T], bool]) -> list[list[T]]:
-    """Items that are related, directly or through others, in groups; order is kept."""
+    """Group items that are related, directly or through others; order is preserved."""
     groups: list[list[T]] = []
     for item in items:
         near = [group for group in groups if any(related(other, item) for other in group)]
@@ -147,7 +145,7 @@ def _reading_order(boxes: Iterable[OcrBox]) -> list[OcrBox]:
 
 
 def _distance(point: tuple[float, float], place: TemplateBox) -> tuple[float, float]:
-    """How far `point` is outside `place` (0 inside), then how far from its middle."""
+    """Return the squared distances of `point` from `place` (0 inside) and from its middle."""
     x, y = point
     outside_x = max(place.x - x, 0.0, x - place.x - place.width)
     outside_y = max(place.y - y, 0.0, y - place.y - place.height)

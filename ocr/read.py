@@ -1,4 +1,4 @@
-"""One picture, read: engine, cleaning and layout together."""
+"""Read one picture: engine, cleaning and layout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,15 +8,17 @@ from numpy.typing import NDArray
 
 from memeloom.catalog.records import Ocr, TemplateBox
 from memeloom.configs import schema
-from memeloom.ocr.engine import Engine, Word
+from memeloom.engine.steps import apply_steps
+from memeloom.ocr.cleaning import cleaning_steps
+from memeloom.ocr.engines.contract import Engine, Word
 from memeloom.ocr.layout import fill_boxes, find_boxes, find_lines
-from memeloom.ocr.steps import Reading, clean, cleaning_steps
+from memeloom.ocr.reading import Reading
 from memeloom.ocr.words import WordModel
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """One picture read. found: the words of the engine. reading: what cleaning left of them. ocr: the caption."""
+class ReadDetails:
+    """found: the engine's words. reading: the words after cleaning. ocr: the caption."""
 
     found: tuple[Word, ...]
     reading: Reading
@@ -30,29 +32,29 @@ def read_picture(
     places: Sequence[TemplateBox] = (),
     words: WordModel | None = None,
 ) -> Ocr:
-    """Read `picture`, a BGR array of shape (height, width, 3), as a caption.
+    """Read the caption of `picture`, a BGR array of shape (height, width, 3).
 
-    places: the text boxes of the template, if it is known: the caption gets one box for each, in
-    their order. Without, its boxes are what stands together, in reading order.
-    words: the words of the catalog's captions, if they are known: lost spaces are put back by them.
+    places: text boxes of the template, if known: the caption gets one box for each, in their order. Otherwise its
+        boxes are groups of neighbouring lines, in reading order.
+    words: word model of the catalog's captions, to restore lost spaces.
 
     Raises:
-        ReadFailed: the engine could not read it in time, or at all.
+        ReadFailed: the engine failed or exceeded its deadline.
     """
-    return read_closely(picture, engine, settings, places, words).ocr
+    return read_details(picture, engine, settings, places, words).ocr
 
 
-def read_closely(
+def read_details(
     picture: NDArray[np.uint8],
     engine: Engine,
     settings: schema.Ocr,
     places: Sequence[TemplateBox] = (),
     words: WordModel | None = None,
-) -> Read:
-    """As `read_picture`, with what lies between the picture and its caption."""
+) -> ReadDetails:
+    """As `read_picture`, with the intermediate results."""
     height, width = picture.shape[:2]
     found = tuple(engine.read(picture))
-    reading, dropped = clean(Reading(found), cleaning_steps(settings, words))
+    reading, drop = apply_steps(cleaning_steps(settings, words), Reading(found))
     kept, aspect = reading.words, width / height
     boxes = fill_boxes(kept, aspect, places) if places and kept else find_boxes(find_lines(kept, aspect))
     confidences = [word.confidence for word in kept]
@@ -61,6 +63,6 @@ def read_closely(
         boxes=tuple(boxes),
         confidence=sum(confidences) / len(confidences) if confidences else 0.0,
         engine=engine.name,
-        dropped=dropped,
+        dropped=drop.reason if drop else None,
     )
-    return Read(found, reading, ocr)
+    return ReadDetails(found, reading, ocr)

@@ -1,8 +1,8 @@
-"""Spaces that the engine lost are put back: ``ANDTHEWINNERIS`` was ``AND THE WINNER IS``.
+"""Restores spaces that the engine lost: ``ANDTHEWINNERIS`` becomes ``AND THE WINNER IS``.
 
-Engines lose spaces mostly in condensed capitals. A word is cut where the catalog's own words make the pieces
-much likelier than a word that nobody wrote before (Viterbi's best path over words and pairs of words), and
-behind the end of a sentence: ``him.And``. Names and rare words stay whole: nothing likelier is found for them.
+Engines lose spaces mostly in condensed capitals. A word is split where the catalog's words make the pieces much more
+likely than an unknown word (Viterbi's best path over words and word pairs), and after the end of a sentence:
+``him.And``. Names and rare words stay whole, because no split is more likely.
 """
 
 import math
@@ -11,28 +11,28 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from memeloom.ocr.engine import Word
-from memeloom.ocr.marks import is_address
-from memeloom.ocr.steps import Keep, Reading, Step
+from memeloom.engine.steps import Keep, Step
+from memeloom.ocr.engines.contract import Word
+from memeloom.ocr.reading import Reading
+from memeloom.ocr.watermarks import is_address
 from memeloom.ocr.words import WordModel
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{2})[.,!?;:…]+(?=[^\W\d_]{2}|[IAia]\b)")
-# A quotation's end, and not the middle of "don't", "o'clock" or "y'all".
+# The end of a quotation, but not the middle of "don't", "o'clock" or "y'all".
 _QUOTE_END = re.compile(r"([^\W\d_]{3,})['’](?=([^\W\d_]{3,}))")
-# Surprise (nats) of each letter of a word that is not known, more for one that is longer than words are,
-# and of a number.
+# Surprisal (nats) of each letter of an unknown word, what each letter beyond `_LONG` adds, and that of a number.
 _LETTER, _LONG, _LONG_LETTER, _NUMBER = 1.7, 12, 1.0, 7.0
-# How much likelier (nats) the pieces must be than the word as it stands, if that is not known and if it is.
+# How much more likely (nats) the pieces must be than an unknown word, and than a known one.
 _MARGIN, _KNOWN_MARGIN = 0.5, 5.0
-# What a cut is worth that a change of case speaks for: ``ForeverAlone``.
+# Bonus for a split at a change of case: ``ForeverAlone``.
 _CASE = 2.0
-# No two words are likelier than this.
+# No two words have a lower surprisal.
 _CHEAPEST_CUT = 5.0
-# Of the captions' short "words" most are typing errors. Pieces of 1, 2, 3 letters are more likely than this.
+# Most short "words" in captions are typing errors: the highest surprisal of pieces of 1, 2, 3 letters.
 _SHORT = {1: -math.log(3000e-6), 2: -math.log(150e-6), 3: -math.log(20e-6)}
 _LONGEST_WORD, _LONGEST_TOKEN = 24, 120
-# Stands for a number, or for what is before the first word.
+# A number, or the start of the text.
 _NO_ROW = -1
 
 
@@ -42,10 +42,10 @@ class _State(NamedTuple):
     before: int
 
 
-def restore_spaces(model: WordModel) -> Step:
-    """The step that cuts words into those that the engine ran together."""
+def restore_spaces(model: WordModel) -> Step[Reading]:
+    """Return the step that splits words which the engine ran together."""
 
-    def step(reading: Reading) -> Keep:
+    def step(reading: Reading) -> Keep[Reading]:
         words: list[Word] = []
         for word in reading.words:
             pieces = split_text(word.text, model)
@@ -56,7 +56,7 @@ def restore_spaces(model: WordModel) -> Step:
 
 
 def split_text(text: str, model: WordModel) -> list[str]:
-    """The words that `text`, which holds no space, was before its spaces were lost. Addresses and tags stay whole."""
+    """Split `text`, which has no spaces, into words. Addresses and hashtags stay whole."""
     if len(text) > _LONGEST_TOKEN or text.startswith(("#", "@")) or is_address(text):
         return [text]
     cuts = [end.end() for end in _SENTENCE_END.finditer(text)]
@@ -78,9 +78,9 @@ def _cuts(token: re.Match[str], model: WordModel) -> list[int]:
     row = model.row(folded)
     if row is None:
         letters = len(folded)
-        bound = model.unseen_surprise + _LETTER * letters + _LONG_LETTER * max(0, letters - _LONG) - _MARGIN
+        bound = model.unseen_surprisal + _LETTER * letters + _LONG_LETTER * max(0, letters - _LONG) - _MARGIN
     else:
-        bound = model.surprise(row) - _KNOWN_MARGIN
+        bound = model.surprisal(row) - _KNOWN_MARGIN
     if bound < _CHEAPEST_CUT:
         return []
     cost, cuts = _best_path(folded, _case_changes(text), model)
@@ -88,8 +88,8 @@ def _cuts(token: re.Match[str], model: WordModel) -> list[int]:
 
 
 def _best_path(text: str, case_changes: set[int], model: WordModel) -> tuple[float, list[int]]:
-    """The surprise of the likeliest two or more words that `text` is made of, and where all but the first begin."""
-    # For each end, the best way there for each last word.
+    """Return the surprisal of the most likely split of `text` into two or more words, and where it is split."""
+    # For each end, the best path to it for each last word.
     paths: list[dict[int, _State]] = [{_NO_ROW: _State(0.0, 0, _NO_ROW)}]
     for end in range(1, len(text) + 1):
         here: dict[int, _State] = {}
@@ -102,7 +102,7 @@ def _best_path(text: str, case_changes: set[int], model: WordModel) -> tuple[flo
                 continue
             bonus = _CASE if start in case_changes else 0.0
             here[row] = min(
-                _State(way.cost + _surprise(row, before, model) - bonus, start, before) for before, way in ways.items()
+                _State(way.cost + _surprisal(row, before, model) - bonus, start, before) for before, way in ways.items()
             )
         paths.append(here)
     if not paths[-1]:
@@ -116,21 +116,21 @@ def _best_path(text: str, case_changes: set[int], model: WordModel) -> tuple[flo
 
 
 def _piece(text: str, start: int, end: int, model: WordModel) -> int | None:
-    """The row of the piece ``text[start:end]``; None if it cannot be one."""
+    """Return the row of the piece ``text[start:end]``; None if it is not allowed."""
     word = text[start:end]
     row = model.row(word)
     if row is not None and not word.isdecimal():
         least = _SHORT.get(end - start)
-        return row if least is None or model.surprise(row) <= least else None
-    # A number is one word, from its first digit to its last.
+        return row if least is None or model.surprisal(row) <= least else None
+    # A number is never split.
     whole = not text[start - 1 : start].isdecimal() and not text[end : end + 1].isdecimal()
     return _NO_ROW if end - start > 1 and word.isdecimal() and whole else None
 
 
-def _surprise(row: int, before: int, model: WordModel) -> float:
+def _surprisal(row: int, before: int, model: WordModel) -> float:
     if row == _NO_ROW:
         return _NUMBER
-    return model.surprise(row, None if before == _NO_ROW else before)
+    return model.surprisal(row, None if before == _NO_ROW else before)
 
 
 def _case_changes(text: str) -> set[int]:
@@ -138,7 +138,7 @@ def _case_changes(text: str) -> set[int]:
 
 
 def _cut_word(word: Word, pieces: Iterable[str]) -> list[Word]:
-    """`word` as `pieces`; each takes the share of its box that its characters take of the word."""
+    """Split `word` and its box into `pieces`, in proportion to their characters."""
     found, start, step = [], 0, word.width / max(len(word.text), 1)
     for piece in pieces:
         found.append(replace(word, text=piece, x=word.x + start * step, width=len(piece) * step))

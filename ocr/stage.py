@@ -1,66 +1,81 @@
-"""The stage that reads memes whose caption is only in the picture."""
+"""The OCR stage: reads memes whose caption is only in the picture."""
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.leased import LeasedRun, NotDone, grouped, reasons
+from memeloom.catalog.records import Meme, Ocr
+from memeloom.catalog.standing import Standing
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import Progress
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
-from memeloom.ocr import engine
+from memeloom.engine.supervisor import Guard, Lost
+from memeloom.engine.pool import try_partitions
+from memeloom.ocr.engines import registry
+from memeloom.ocr.report.seen import Note, Seen
 from memeloom.ocr.report.write import reporting
-from memeloom.ocr.run import STAGE, Run
 from memeloom.ocr.words import WordModel
-from memeloom.ocr.worker import OpenEngine, open_reader
+from memeloom.ocr.worker import OpenEngine, Picture, Reader, open_reader
 
-# More captions than this teach the word model little.
-_MOST_CAPTIONS = 500_000
+STAGE = "ocr"
+_GROUPS = ("kept", "dropped", "failed")
+# More captions than this hardly improve the word model.
+_MAX_CAPTIONS = 500_000
 
 
 def read_memes(
-    config: Config, progress: Progress, *, retry_failed: bool = False, open_engine: OpenEngine = engine.open_engine
+    config: Config,
+    progress: Progress = SILENT,
+    *,
+    retry_failed: bool = False,
+    open_engine: OpenEngine = registry.open_engine,
 ) -> Summary:
-    """Read every meme that has a picture and no caption, and that was not read before.
+    """Read every meme that has a picture, no caption, and no earlier reading.
 
-    This process leases memes in batches, worker processes read their pictures, and this process writes
-    what they read and acknowledges it. A picture that kills or stalls its worker is charged an attempt.
-    Killed at any moment nothing acknowledged is lost; what a dead run held comes back after `ocr.lease_seconds`.
+    This process leases memes in batches, worker processes read their pictures, and this process writes the results
+    and acknowledges the leases. A picture that crashes or hangs its worker costs the meme one attempt. A kill at any
+    moment loses nothing acknowledged; leases of a dead run expire after `ocr.lease_seconds`.
 
-    retry_failed: what was set aside is tried again, too.
-    open_engine: what loads the engine in each worker.
+    retry_failed: read failed memes again.
+    open_engine: loads the engine in each worker.
 
-    The summary's ``held`` counts memes that another run holds, or held when it died.
+    The summary's ``held`` counts memes leased by another run, or by a dead one.
 
     Raises:
         EngineMissing: the OCR engine cannot work on this machine.
-        StoreError: a store refused or failed; what was not acknowledged is given back, or comes back.
+        StoreError: a store refused or failed; unacknowledged memes return to the queue.
     """
     start = time.monotonic()
-    engine.check_engine(config.ocr)
+    registry.check_engine(config.ocr)
     documents = open_documents(config.store)
     try:
-        run = Run(config, documents, progress)
+        job = OcrJob(documents)
+        run: LeasedRun[Picture, Ocr] = LeasedRun(STAGE, job, documents, config.ocr, progress)
         try:
-            with reporting(config, run.seen) as report:
+            with reporting(config, job.seen) as report:
                 if retry_failed:
                     documents.retry(STAGE)
                 documents.enqueue(STAGE, Where(image=True, caption=False, read=False))
                 held = _read_all(config, documents, run, open_engine)
+                job.seen.outcomes += Counter({"failed/abandoned": run.tally["failed/abandoned"]})
         except MemeloomError as error:
-            error.summary = run.summary(time.monotonic() - start)
+            error.summary = _summary(run.tally, time.monotonic() - start)
             raise
     finally:
         documents.close()
     outputs = {"report": str(report)} if report.exists() else {}
-    return replace(run.summary(time.monotonic() - start, held), outputs=outputs)
+    return replace(_summary(run.tally, time.monotonic() - start, held), outputs=outputs)
 
 
 def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield id and reason of each meme whose picture could not be read, in order of id. Raises StoreError."""
+    """Yield id and reason of each meme that failed for good, in order of id. Raises StoreError."""
     documents = open_documents(config.store)
     try:
         yield from documents.failed(STAGE)
@@ -69,16 +84,68 @@ def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def word_model(documents: DocumentStore, language: str) -> WordModel | None:
-    """The words of the catalog's own captions, as pages state them; None where another `language` is read."""
+    """Build the word model from the captions that pages state; None for a `language` other than English."""
     if language != "eng":
-        return None  # the model begins with common English
-    captions = itertools.islice(documents.scan(Where(caption=True)), _MOST_CAPTIONS)
+        return None  # the model's prior is common English
+    captions = itertools.islice(documents.scan(Where(caption=True)), _MAX_CAPTIONS)
     return WordModel.of(text for meme in captions for text in meme.boxes)
 
 
-def _read_all(config: Config, documents: DocumentStore, run: Run, open_engine: OpenEngine) -> int:
-    """Read until nothing can be leased. Returns how many memes others hold."""
+class OcrJob:
+    """The stage's `memeloom.catalog.leased.Job`; `seen` collects what the report shows."""
+
+    def __init__(self, documents: DocumentStore) -> None:
+        self._documents = documents
+        self._templates = Standing(documents.templates())
+        self.seen = Seen()
+
+    def work_for(self, meme: Meme) -> Picture | None:
+        """Return the picture to read; None if the meme has a caption or a reading by now."""
+        if meme.image is None or meme.boxes or meme.ocr:
+            return None
+        template = self._templates.get(meme.template.id) if meme.template else None
+        return Picture(meme.id, meme.source, meme.image.key, template.boxes if template else ())
+
+    def write(self, done: Sequence[tuple[Picture, Ocr]]) -> Mapping[str, str]:
+        """Write the readings, and nothing else: other stages may have changed the memes meanwhile."""
+        now = datetime.now(UTC)
+        self._documents.upsert(
+            Meme(id=picture.meme_id, source=picture.source, ocr=ocr, fetched_at=now) for picture, ocr in done
+        )
+        outcomes = {picture.meme_id: f"dropped/{ocr.dropped}" if ocr.dropped else "kept" for picture, ocr in done}
+        self.seen.see(Note(picture.meme_id, outcomes[picture.meme_id], ocr.confidence) for picture, ocr in done)
+        return outcomes
+
+    def set_aside(self, meme_id: str, reason: str) -> None:
+        """Record a meme that failed for good, for the report."""
+        self.seen.see([Note(meme_id, f"failed/{reason}")])
+
+
+def _read_all(config: Config, documents: DocumentStore, run: LeasedRun[Picture, Ocr], open_engine: OpenEngine) -> int:
+    """Read until nothing can be leased. Returns how many memes other runs hold."""
     if not run.has_work:
-        return 0  # the word model is not to be made in vain
+        return 0  # saves building the word model
     words = word_model(documents, config.ocr.language)
-    return run.read_all(partial(open_reader, config, open_engine, words.to_bytes() if words else None))
+    opened = partial(open_reader, config, open_engine, words.to_bytes() if words else None)
+    return run.work_off(lambda pictures: _read(config, opened, pictures))
+
+
+def _read(
+    config: Config, opened: Callable[[], Reader], pictures: Iterator[Picture]
+) -> Generator[tuple[Picture, Ocr | NotDone], None, None]:
+    # Fetching and reading have a deadline each: a worker that exceeds both together hangs.
+    guard = Guard(config.store.timeout_seconds + config.ocr.image_seconds, config.ocr.worker_memory_mb)
+    for picture, result in try_partitions(opened, pictures, config.engine, guard):
+        yield picture, NotDone(result.reason) if isinstance(result, Lost) else result
+
+
+def _summary(tally: Mapping[str, int], seconds: float, held: int = 0) -> Summary:
+    groups = Counter({name: n for name, n in grouped(tally).items() if name in _GROUPS})
+    counts = {"memes": groups.total(), **{name: groups[name] for name in _GROUPS}}
+    rest = {"settled": tally.get("settled", 0), "lost": tally.get("lost", 0), "held": held}
+    return Summary(
+        stage=STAGE,
+        counts={**counts, **{name: n for name, n in rest.items() if n}},
+        reasons=reasons(tally),
+        seconds={"total": seconds},
+    )

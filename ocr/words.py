@@ -1,4 +1,4 @@
-"""What words a catalog's captions are made of: counts of words and of pairs of words, small enough for every worker."""
+"""Word model of a catalog's captions: counts of words and word pairs, small enough for every worker."""
 
 import math
 import re
@@ -16,26 +16,26 @@ from memeloom.catalog.english import COMMON_WORDS
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _MAGIC = b"memeloom words 1\n"
 _HEADER = struct.Struct("<QQII")
-# A word's row in the pairs; 2^20 words are more than are ever kept.
+# Width of a row number in the keys of pairs; 2^20 is more than the model ever holds.
 _ROW_BITS = 20
-_MOST_WORDS, _MOST_PAIRS = 200_000, 200_000
-_LEAST_WORD, _LEAST_PAIR = 2, 3
-# Counts of common English, as if so many words had been read before the first caption.
-_KNOWN_BEFORE = 20_000
-# The share of words in a caption that the common ones do not cover.
+_MAX_WORDS, _MAX_PAIRS = 200_000, 200_000
+_MIN_WORD_COUNT, _MIN_PAIR_COUNT = 2, 3
+# Prior: common English counts as this many words read before the first caption.
+_PRIOR_WORDS = 20_000
+# Share of words in captions that the common ones do not cover.
 _UNCOMMON = 0.25
-# How much of a word's chance comes from the word before it, where the pair was seen.
+# Weight of the pair's probability in the interpolation, where the pair was seen.
 _PAIR_SHARE = 0.7
-_LOG_LONE_SHARE = math.log(1 - _PAIR_SHARE)
+_LOG_SINGLE_SHARE = math.log(1 - _PAIR_SHARE)
 
 
 class WordModel:
-    """How likely a word is in a caption, alone and after another one. Immutable.
+    """Probabilities of words in captions, alone and after another word. Immutable.
 
     Words are case-folded letters and digits, with straight apostrophes inside (``don't``).
     """
 
-    __slots__ = ("_counts", "_once", "_pair_counts", "_pairs", "_rows", "_surprise", "_total")
+    __slots__ = ("_counts", "_once", "_pair_counts", "_pairs", "_rows", "_surprisal", "_total")
 
     def __init__(
         self,
@@ -52,31 +52,31 @@ class WordModel:
         self._counts = counts
         self._pairs = pairs
         self._pair_counts = pair_counts
-        self._surprise = array("d", (math.log(total / count) for count in counts))
+        self._surprisal = array("d", (math.log(total / count) for count in counts))
 
     @classmethod
-    def of(cls, captions: Iterable[str], most_words: int = _MOST_WORDS, most_pairs: int = _MOST_PAIRS) -> "WordModel":
-        """Count `captions`, and a little common English for a catalog that holds few.
+    def of(cls, captions: Iterable[str], max_words: int = _MAX_WORDS, max_pairs: int = _MAX_PAIRS) -> "WordModel":
+        """Build a model from `captions` and a prior of common English.
 
-        Kept are the most frequent words seen twice and pairs seen three times. Memory stays bounded however many
-        captions there are: when more than four times as many are counted as are kept, the rarest are forgotten.
+        It holds the most frequent words seen twice and pairs seen three times. Memory is bounded: above four times
+        the maximum, the rarest counts are discarded.
         """
-        words, pairs, total = _common_words(), Counter[str](), _KNOWN_BEFORE
+        words, pairs, total = _common_words(), Counter[str](), _PRIOR_WORDS
         for caption in captions:
             found = caption_words(caption)
             total += len(found)
             words.update(found)
             pairs.update(f"{left} {right}" for left, right in pairwise(found))
-            if len(words) > 4 * most_words:
-                _forget_rarest(words, 2 * most_words)
-            if len(pairs) > 4 * most_pairs:
-                _forget_rarest(pairs, 2 * most_pairs)
-        kept = _most_frequent(words, most_words, _LEAST_WORD)
+            if len(words) > 4 * max_words:
+                _discard_rarest(words, 2 * max_words)
+            if len(pairs) > 4 * max_pairs:
+                _discard_rarest(pairs, 2 * max_pairs)
+        kept = _most_frequent(words, max_words, _MIN_WORD_COUNT)
         rows = {word: row for row, (word, _) in enumerate(kept)}
-        keyed = sorted(_keyed(_most_frequent(pairs, most_pairs, _LEAST_PAIR), rows))
+        keyed = sorted(_keyed(_most_frequent(pairs, max_pairs, _MIN_PAIR_COUNT), rows))
         return cls(
             total,
-            round(_UNCOMMON * _KNOWN_BEFORE) + sum(count == 1 for count in words.values()),
+            round(_UNCOMMON * _PRIOR_WORDS) + sum(count == 1 for count in words.values()),
             rows,
             array("I", (count for _, count in kept)),
             array("Q", (key for key, _ in keyed)),
@@ -85,7 +85,7 @@ class WordModel:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "WordModel":
-        """The model that `to_bytes` wrote. Raises ValueError if `content` is something else."""
+        """Read what `to_bytes` wrote. Raises ValueError for anything else."""
         if not content.startswith(_MAGIC):
             raise ValueError("not a word model")
         try:
@@ -98,63 +98,60 @@ class WordModel:
             raise ValueError(f"not a word model: {error}") from None
         names = plain[end:].decode().split("\n") if words else []
         if len(names) != words:
-            raise ValueError("not a word model: it is cut short")
+            raise ValueError("not a word model: truncated")
         return cls(total, once, names, counts, keys, pair_counts)
 
     def to_bytes(self) -> bytes:
-        """The model, compressed; the same captions in the same order always give the same bytes."""
+        """Return the compressed model; the same captions in the same order give the same bytes."""
         names = "\n".join(self._rows).encode()
         arrays = b"".join(_little_endian(numbers) for numbers in (self._counts, self._pairs, self._pair_counts))
         header = _HEADER.pack(self._total, self._once, len(self._rows), len(self._pairs))
         return _MAGIC + zlib.compress(header + arrays + names, 6)
 
     def __len__(self) -> int:
-        """The number of words it knows."""
+        """Return the number of words."""
         return len(self._rows)
 
     def __contains__(self, word: str) -> bool:
-        """Whether the case-folded `word` was seen."""
+        """Return whether the case-folded `word` is known."""
         return word in self._rows
 
     def row(self, word: str) -> int | None:
-        """The number of the case-folded `word` in the model; None if it is not known."""
+        """Return the row of the case-folded `word`; None if unknown."""
         return self._rows.get(word)
 
-    def surprise(self, row: int, after: int | None = None) -> float:
-        """Minus the logarithm of the chance of the word `row`, after the word `after` if given."""
-        alone = self._surprise[row]
+    def surprisal(self, row: int, after: int | None = None) -> float:
+        """Return minus the log probability (nats) of the word `row`, after the word `after` if given."""
+        alone = self._surprisal[row]
         if after is None:
             return alone
         key = after << _ROW_BITS | row
         place = bisect_left(self._pairs, key)
         if place == len(self._pairs) or self._pairs[place] != key:
-            return alone - _LOG_LONE_SHARE
+            return alone - _LOG_SINGLE_SHARE
         seen = self._pair_counts[place] / self._counts[after]
         return -math.log(_PAIR_SHARE * seen + (1 - _PAIR_SHARE) * math.exp(-alone))
 
-    def chance(self, row: int) -> float:
-        """The share of the word `row` in all words."""
+    def share(self, row: int) -> float:
+        """Return the share of the word `row` in all words."""
         return self._counts[row] / self._total
 
     @property
-    def unseen_surprise(self) -> float:
-        """Minus the logarithm of the chance that the next word is not known.
-
-        Good and Turing: it is as great as the share of words that were seen once.
-        """
+    def unseen_surprisal(self) -> float:
+        """Minus the log probability that the next word is unknown: the share of words seen once (Good-Turing)."""
         return math.log(self._total / self._once)
 
 
 def caption_words(caption: str) -> list[str]:
-    """The words of `caption`, as the model counts them."""
+    """Split `caption` into words as the model counts them."""
     return _WORD.findall(caption.casefold().replace("’", "'"))
 
 
 def _common_words() -> Counter[str]:
-    """Common English by rank: a word's frequency falls with its rank (Zipf's law)."""
+    """Count common English words by rank (Zipf's law)."""
     harmonic = sum(1 / (rank + 3) for rank in range(len(COMMON_WORDS)))
     return Counter(
-        {word: max(round(_KNOWN_BEFORE / harmonic / (rank + 3)), 2) for rank, word in enumerate(COMMON_WORDS)}
+        {word: max(round(_PRIOR_WORDS / harmonic / (rank + 3)), 2) for rank, word in enumerate(COMMON_WORDS)}
     )
 
 
@@ -163,7 +160,7 @@ def _most_frequent(counts: Counter[str], most: int, least: int) -> list[tuple[st
     return sorted(enough, key=lambda item: (-item[1], item[0]))[:most]
 
 
-def _forget_rarest(counts: Counter[str], keep: int) -> None:
+def _discard_rarest(counts: Counter[str], keep: int) -> None:
     for text, _ in counts.most_common()[keep:]:
         del counts[text]
 
@@ -186,7 +183,7 @@ def _read_array(code: str, length: int, content: bytes, start: int) -> "tuple[ar
     numbers = array(code)
     end = start + length * numbers.itemsize
     if end > len(content):
-        raise ValueError("not a word model: it is cut short")
+        raise ValueError("not a word model: truncated")
     numbers.frombytes(content[start:end])
     if sys.byteorder == "big":
         numbers.byteswap()

@@ -1,4 +1,4 @@
-"""What one worker of the OCR stage does: a stored picture in, its text out. The engine is loaded once a process."""
+"""Work of one OCR worker process: a stored picture in, its text out. The engine is loaded once per process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from memeloom.configs import schema
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.engine.worker import resident_mb
-from memeloom.ocr.engine import Engine, ReadFailed
+from memeloom.ocr.engines.contract import Engine, ReadFailed
 from memeloom.ocr.read import read_picture
 from memeloom.ocr.words import WordModel
 
@@ -22,7 +22,7 @@ OpenEngine: TypeAlias = Callable[[schema.Ocr], Engine]
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A meme's picture in the blob store. places: the text boxes of its template, if that is known."""
+    """A meme's picture in the blob store. places: text boxes of its template, if known."""
 
     meme_id: str
     source: str
@@ -34,11 +34,11 @@ Reader: TypeAlias = Callable[[Picture], Ocr | NotDone]
 
 
 def open_reader(config: Config, open_engine: OpenEngine, words: bytes | None) -> Reader:
-    """Load engine and word model (`WordModel.to_bytes`); returns what reads one picture.
+    """Load the engine and the word model (`WordModel.to_bytes`); return the function that reads one picture.
 
     Raises:
         EngineMissing: the engine cannot work on this machine.
-        ConfigError: a worker may not even hold its engine in memory.
+        ConfigError: the loaded engine alone exceeds `ocr.worker_memory_mb`.
         StoreError: the blob store cannot be opened.
     """
     blobs, engine = open_blobs(config.store), open_engine(config.ocr)
@@ -53,14 +53,14 @@ def open_reader(config: Config, open_engine: OpenEngine, words: bytes | None) ->
         try:
             pixels = decode_image(blobs.get(picture.key), max_pixels=config.crawl.max_image_pixels)
             return read_picture(pixels, engine, config.ocr, picture.places, model)
-        except Exception as error:  # noqa: BLE001 one picture in a million must not end the stage
-            return _not_done(error)
+        except Exception as error:  # noqa: BLE001 one bad picture must not end the stage
+            return _failure(error)
 
     return read
 
 
-def _not_done(error: Exception) -> NotDone:
-    """What `error` says of a picture. If it says something of a store or the engine, it is raised."""
+def _failure(error: Exception) -> NotDone:
+    """Map an error about one picture to its reason; raise errors of a store or of the engine itself."""
     match error:
         case BadImage(reason=reason):
             return NotDone(reason, again=False)

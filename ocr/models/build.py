@@ -2,14 +2,14 @@
 
 Three things are done to the networks of the package, in this order:
 
-1. The recogniser's last layer tells 18,710 characters apart. It is cut to those of the language that is read, which
-   also keeps it from seeing accents and ideographs in the grain of a photo.
-2. What ONNX Runtime would fuse while loading is fused now. Otherwise the next step takes the parts of an activation for
-   operations of their own, and spends more time on converting numbers than it saves.
-3. Weights and activations become 8-bit integers (static quantisation, one scale a channel). How large numbers get is
-   seen on drawn memes (`samples.py`).
+1. Cut the recogniser's last layer from 18,710 characters to those of the language, which also prevents accents and
+   ideographs invented in the grain of a photo.
+2. Fuse operations as ONNX Runtime does on loading. Otherwise quantisation handles the parts of an activation
+   separately, and converting numbers costs more than it saves.
+3. Quantise weights and activations to 8-bit integers (static, one scale per channel), calibrated on drawn memes
+   (`samples.py`).
 
-Runs in a process of its own, so that nobody who reads has to hold what it needs.
+Runs in its own process, so that OCR workers do not hold its libraries.
 """
 
 import logging
@@ -26,29 +26,28 @@ from numpy.typing import NDArray
 from onnx import numpy_helper, version_converter
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
-from memeloom.ocr.models.files import DETECTOR, RECOGNISER, letters_of
-from memeloom.ocr.models.samples import Picture, lines, pictures
-from memeloom.ocr.rapid_find import planes
+from memeloom.ocr.models.networks import DETECTOR, RECOGNISER, Picture, letters_of, network_input
+from memeloom.ocr.models.samples import lines, pictures
 
-# The version in which a scale a channel can be written down.
+# The first version with one scale per channel.
 _OPSET = 17
 _LINES, _PICTURES, _SIDE = 48, 24, 340
-# The quantiser does not know what these would fuse into; it would leave those convolutions as they are.
+# The quantiser does not know what these produce and would leave those convolutions unquantised.
 _NOT_FUSED = ("ConvActivationFusion", "MatMulTransposeFusion")
 
 
 def build(source: Path, target: Path, characters: str) -> None:
-    """Make both networks. `source` holds the package's, `characters` are those that are to be told apart."""
+    """Build both networks into `target` from the package's in `source`, to recognise `characters`."""
     recogniser = keep_characters(onnx.load(source / RECOGNISER), characters)
     shrink(recogniser, target / RECOGNISER, lines(_LINES), operations=("Conv",))
     shrink(onnx.load(source / DETECTOR), target / DETECTOR, pictures(_PICTURES, _SIDE))
 
 
 def keep_characters(model: onnx.ModelProto, characters: str) -> onnx.ModelProto:
-    """`model` with an output for "none" and one for each of `characters`, in their order.
+    """Return `model` with one output for blank and one for each of `characters`, in order.
 
     Raises:
-        ValueError: it does not know one of them, or does not end as expected.
+        ValueError: it does not know one of them, or has other last layers.
     """
     known = letters_of(model)
     kept = [0, *(1 + known.index(character) for character in characters)]
@@ -71,10 +70,7 @@ def keep_characters(model: onnx.ModelProto, characters: str) -> onnx.ModelProto:
 def shrink(
     model: onnx.ModelProto, target: Path, samples: Iterable[Picture], operations: tuple[str, ...] | None = None
 ) -> None:
-    """Write `model`, fused and in 8-bit integers, to `target`.
-
-    operations: what becomes integers; None is all that can.
-    """
+    """Write `model`, fused and quantised, to `target`. operations: the kinds to quantise; None for all possible."""
     with tempfile.TemporaryDirectory() as name:
         plain, fused = Path(name, "plain.onnx"), Path(name, "fused.onnx")
         onnx.save(version_converter.convert_version(model, _OPSET), plain)
@@ -93,20 +89,20 @@ def shrink(
 
 
 class _Samples(CalibrationDataReader):  # type: ignore[misc]
-    """Hands samples to the quantiser, one by one."""
+    """Calibration samples, one by one."""
 
     def __init__(self, samples: Iterable[Picture], name: str) -> None:
         self._samples: Iterator[Picture] = iter(samples)
         self._name = name
 
     def get_next(self) -> dict[str, NDArray[np.float32]] | None:
-        """The next one; None after the last."""
+        """Return the next input; None after the last."""
         sample = next(self._samples, None)
-        return None if sample is None else {self._name: planes(sample)}
+        return None if sample is None else {self._name: network_input(sample)}
 
 
 def main(arguments: list[str]) -> Any:
-    """Build; what the libraries remark about models that are not ours to mend is left out."""
+    """Build, without the libraries' warnings about the package's models."""
     logging.disable(logging.WARNING)
     source, target, characters = arguments
     build(Path(source), Path(target), characters)

@@ -1,16 +1,15 @@
-"""Drawn memes, the same in every run: what the networks see while they are quantised, to learn how large numbers get.
+"""Drawn memes for calibrating the quantisation, the same in every run.
 
-Nothing is trained on them, so they need not look good, only as bright, busy and blurred as memes are.
+Nothing is trained on them: they only need to be as bright, busy and blurred as memes.
 """
 
 from collections.abc import Iterator
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-Picture = NDArray[np.uint8]
+from memeloom.ocr.models.networks import Picture
 
 _SEED = 20
 _TEXTS = (
@@ -25,35 +24,35 @@ _INKS = ((255, 255, 255), (0, 0, 0), (250, 220, 40), (20, 20, 60), (220, 30, 30)
 
 
 def lines(count: int) -> Iterator[Picture]:
-    """Single lines of text, BGR, 48 pixels high."""
+    """Yield single lines of text, BGR, 48 pixels high."""
     random = np.random.default_rng(_SEED)
     for number in range(count):
         text = _TEXTS[number % len(_TEXTS)]
         font = ImageFont.load_default(40)
         width = int(font.getlength(text)) + 24
-        picture = _ground(random, width, 64)
+        picture = _background(random, width, 64)
         _write(picture, text, (12, 8), font, random)
-        # Condensed as headlines are, or wide.
+        # Condensed to wide.
         narrow = int(width * _LINE_HEIGHT / 64 * random.uniform(0.55, 1.1))
         line = cv2.resize(np.asarray(picture), (narrow, _LINE_HEIGHT), interpolation=cv2.INTER_AREA)
-        yield _worn(np.asarray(line, np.uint8), random)
+        yield _compressed(np.asarray(line, np.uint8), random)
 
 
 def pictures(count: int, side: int) -> Iterator[Picture]:
-    """Whole memes, BGR, near `side` pixels wide and high (multiples of 32)."""
+    """Yield whole memes, BGR, about `side` pixels wide and high (multiples of 32)."""
     random = np.random.default_rng(_SEED + 1)
     for _ in range(count):
         width, height = (int(edge) for edge in 32 * np.round(side / 32 * random.uniform(0.7, 1.4, 2)))
-        picture = _ground(random, width, height)
+        picture = _background(random, width, height)
         for _ in range(random.integers(2, 9)):
             font = ImageFont.load_default(float(random.uniform(0.03, 0.12) * height))
             place = random.uniform(-0.05, 0.4) * width, random.uniform(0, 0.95) * height
             _write(picture, _TEXTS[random.integers(len(_TEXTS))], place, font, random)
-        yield _worn(np.asarray(picture), random)
+        yield _compressed(np.asarray(picture), random)
 
 
-def _ground(random: np.random.Generator, width: int, height: int) -> Image.Image:
-    """A blank, or something as soft and coloured as the ground of a photo."""
+def _background(random: np.random.Generator, width: int, height: int) -> Image.Image:
+    """A plain page, or coloured blur and grain like a photo's."""
     if random.random() < 0.4:
         shade = int(random.choice((0, 20, 240, 255)))
         return Image.new("RGB", (width, height), (shade, shade, shade))
@@ -72,7 +71,7 @@ def _write(
     ImageDraw.Draw(picture).text(place, text, ink, font, stroke_width=int(random.integers(0, 4)), stroke_fill=edge)
 
 
-def _worn(picture: NDArray[np.uint8], random: np.random.Generator) -> Picture:
-    """BGR, and saved as a JPEG as often as memes are."""
+def _compressed(picture: Picture, random: np.random.Generator) -> Picture:
+    """Convert RGB to BGR, through JPEG."""
     coded = cv2.imencode(".jpg", picture[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, int(random.integers(30, 95))])[1]
     return np.asarray(cv2.imdecode(coded, cv2.IMREAD_COLOR), np.uint8)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from memeloom.configs.outputs import atomic_file, write_text
 from memeloom.configs.page import page
-from memeloom.ocr.engine import Word
-from memeloom.ocr.inspect import Look
+from memeloom.ocr.engines.contract import Word
+from memeloom.ocr.inspect import Inspection
 from memeloom.ocr.report.overlay import Mark, band, draw_over
 from memeloom.ocr.report.readings import box_list, box_marks, legend, percent, verdict
 from memeloom.ocr.report.style import STYLE
@@ -18,7 +18,7 @@ from memeloom.ocr.report.style import STYLE
 _ACROSS, _SIDE, _QUALITY = 620, 1400, 88
 
 
-def write_look(path: Path, look: Look) -> None:
+def write_inspection(path: Path, look: Inspection) -> None:
     """Write `look` to `path`: a page, or a picture if the name ends in ``.png``. Raises MemeloomError."""
     if path.suffix.lower() != ".png":
         write_text(path, draw(look))
@@ -29,7 +29,7 @@ def write_look(path: Path, look: Look) -> None:
         sheet.draw(look).save(stream, "PNG")
 
 
-def draw(look: Look) -> str:
+def draw(look: Inspection) -> str:
     """The page, as HTML."""
     picture = look.subject.picture
     marks = [
@@ -50,7 +50,7 @@ def draw(look: Look) -> str:
     )
 
 
-def boxes_title(look: Look) -> str:
+def boxes_title(look: Inspection) -> str:
     """In which order the text boxes stand."""
     return f"Text boxes, in {'the order of the template' if look.subject.places else 'reading order'}"
 
@@ -69,7 +69,7 @@ def _said(text: str) -> str:
     return f'<bdi class="text">{escape(text)}</bdi>' if text else '<span class="soft">no text here</span>'
 
 
-def _lines(look: Look) -> str:
+def _lines(look: Inspection) -> str:
     lines = "".join(f"<li>{_line(found, words)}</li>" for found, words in look.lines())
     return f'<ol class="lines">{lines}</ol>' if lines else '<p class="soft">none</p>'
 

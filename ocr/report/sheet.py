@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from memeloom.ocr.inspect import Look
+from memeloom.ocr.inspect import Inspection
 from memeloom.ocr.report.look import boxes_title
 from memeloom.ocr.report.overlay import Mark, band
 from memeloom.ocr.report.readings import box_marks, percent
@@ -27,7 +27,7 @@ _ACROSS, _HIGHEST, _WIDE, _LONGEST, _RIM, _BETWEEN, _SURE = 660, 1800, 620, 6000
 _BADGE = 13
 
 
-def draw(look: Look) -> Image.Image:
+def draw(look: Inspection) -> Image.Image:
     """The picture with the marks over it, and beside it the readings as text."""
     fonts = _Fonts(_all_text(look))
     picture, readings = _annotated(look, fonts), _readings(look, fonts)
@@ -69,12 +69,12 @@ def _find_face(characters: str) -> tuple[str, int] | None:
     return (file, int(index) & 0xFFFF) if file and index.isdigit() else None
 
 
-def _all_text(look: Look) -> str:
+def _all_text(look: Inspection) -> str:
     words = (*look.found, *look.kept, *(word for word, _ in look.removed))
     return "".join((look.subject.name, *look.subject.stated, *(word.text for word in words)))
 
 
-def _annotated(look: Look, fonts: _Fonts) -> Image.Image:
+def _annotated(look: Inspection, fonts: _Fonts) -> Image.Image:
     pixels = look.subject.picture
     scale = min(_ACROSS / pixels.shape[1], _HIGHEST / pixels.shape[0])
     size = max(1, round(pixels.shape[1] * scale)), max(1, round(pixels.shape[0] * scale))
@@ -147,7 +147,7 @@ class _Column:
         return self.image.crop((0, 0, _WIDE, min(self.y, _LONGEST)))
 
 
-def _readings(look: Look, fonts: _Fonts) -> Image.Image:
+def _readings(look: Inspection, fonts: _Fonts) -> Image.Image:
     column = _Column(fonts)
     height, width = look.subject.picture.shape[:2]
     column.write(look.subject.name, 26, _INK)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 
 from memeloom.configs.schema import Ocr
-from memeloom.ocr.engine import ReadFailed, Word
+from memeloom.ocr.engines.contract import ReadFailed, Word
 
 READ, DIE, DIE_ONCE, HANG, WAIT, BREAK, FAIL, GROW = range(8)
 _hoard: list[bytes] = []

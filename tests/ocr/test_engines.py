@@ -12,7 +12,8 @@ from PIL import Image as Pillow
 from memeloom.catalog.records import TemplateBox
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Ocr
-from memeloom.ocr.engine import Engine, EngineMissing, ReadFailed, check_engine, open_engine
+from memeloom.ocr.engines.contract import Engine, EngineMissing, ReadFailed
+from memeloom.ocr.engines.registry import check_engine, open_engine
 from memeloom.ocr.read import read_picture
 
 DrawMeme = Callable[..., Pillow.Image]

@@ -19,11 +19,11 @@ from memeloom.catalog.records import Image, Meme, Ocr, Template, TemplateBox
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
-from memeloom.ocr.engine import ReadFailed, Word
-from memeloom.ocr.inspect import Look, Subject, load_subject, look_at
+from memeloom.ocr.engines.contract import ReadFailed, Word
+from memeloom.ocr.inspect import Inspection, Subject, inspect_subject, load_subject
 from memeloom.ocr.layout import find_boxes, find_lines
 from memeloom.ocr.report import sheet
-from memeloom.ocr.report.look import draw, write_look
+from memeloom.ocr.report.look import draw, write_inspection
 from memeloom.ocr.report.overlay import Mark, band, draw_over
 
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
@@ -92,18 +92,18 @@ def word(text: str, line: int, place: int = 0, confidence: float = 97.0) -> Word
 GONE = ((word("ghost", 1, 0, 12.0), "low confidence"), (word("imgflip.com", 3), "watermark"))
 
 
-def made(picture: NDArray[np.uint8], *kept: Word, dropped: str | None = None) -> Look:
+def made(picture: NDArray[np.uint8], *kept: Word, dropped: str | None = None) -> Inspection:
     """A reading of which `kept` is left, and `GONE` is gone."""
     boxes = find_boxes(find_lines(kept, 1.0))
     ocr = Ocr(text="", boxes=tuple(boxes), confidence=97.0, engine="fake", dropped=dropped)
-    return Look(Subject("a meme", picture), (*kept, *(word for word, _ in GONE)), kept, GONE, ocr, 0.02)
+    return Inspection(Subject("a meme", picture), (*kept, *(word for word, _ in GONE)), kept, GONE, ocr, 0.02)
 
 
 KEPT = (word("TOP", 0), word("LINE", 0, 1), word("BELOW", 2))
 
 
 def test_a_look_tells_each_line_with_what_was_taken_out_and_why(picture: NDArray[np.uint8], config: Config) -> None:
-    looked = look_at(Subject("a meme", picture), FakeEngine(*KEPT, *(word for word, _ in GONE)), config)
+    looked = inspect_subject(Subject("a meme", picture), FakeEngine(*KEPT, *(word for word, _ in GONE)), config)
     lines = [(found, [(word.text, reason) for word, reason in words]) for found, words in looked.lines()]
     assert lines == [
         ("TOP LINE", [("TOP", None), ("LINE", None)]),
@@ -184,8 +184,8 @@ def test_the_sheet_shows_the_boxes_in_their_colours_and_other_text_looks_other(p
 @pytest.mark.parametrize("shape", [(1, 1, 3), (20, 2000, 3), (3000, 40, 3)])
 def test_any_shape_of_picture_can_be_drawn(shape: tuple[int, ...], tmp_path: Path) -> None:
     odd = made(np.zeros(shape, np.uint8), *KEPT)
-    write_look(tmp_path / "a.html", odd)
-    write_look(tmp_path / "a.PNG", odd)
+    write_inspection(tmp_path / "a.html", odd)
+    write_inspection(tmp_path / "a.PNG", odd)
     assert Page((tmp_path / "a.html").read_text()).classes("g")
     with Pillow.open(tmp_path / "a.PNG") as drawn:
         assert drawn.format == "PNG"
@@ -245,7 +245,7 @@ def test_a_meme_of_the_catalog_comes_with_its_templates_boxes_and_what_its_page_
     meme("a", template=template.ref(), boxes=("SAID",))
     subject = load_subject(config, "test:a")
     assert (subject.name, subject.places, subject.stated) == ("test:a", places, ("SAID",))
-    looked = look_at(subject, FakeEngine(*KEPT), config)
+    looked = inspect_subject(subject, FakeEngine(*KEPT), config)
     assert [box.text for box in looked.ocr.boxes] == ["BELOW", "TOP LINE"]
     text = Page(draw(looked)).text
     assert "What its page says" in text
@@ -295,4 +295,4 @@ def test_what_cannot_be_looked_at_is_one_line(config: Config, meme: Callable[...
 
 def test_a_picture_that_cannot_be_read_is_named(picture: NDArray[np.uint8], config: Config) -> None:
     with pytest.raises(MemeloomError, match=r"^a meme: timeout: more than 3 s$"):
-        look_at(Subject("a meme", picture), Failing(), config)
+        inspect_subject(Subject("a meme", picture), Failing(), config)

@@ -1,7 +1,7 @@
 """Words become lines, lines become boxes, boxes come in the order in which one reads."""
 
 from memeloom.catalog.records import TemplateBox
-from memeloom.ocr.engine import Word
+from memeloom.ocr.engines.contract import Word
 from memeloom.ocr.layout import fill_boxes, find_boxes, find_lines
 
 TOP = TemplateBox(x=0.0, y=0.0, width=1.0, height=0.25)

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memeloom.ocr.engine import EngineMissing
-from memeloom.ocr.models import files
-from memeloom.ocr.models.files import DETECTOR, RECOGNISER, characters_of, networks
+from memeloom.ocr.engines.contract import EngineMissing
+from memeloom.ocr.models import networks as network_files
+from memeloom.ocr.models.networks import DETECTOR, RECOGNISER, characters_of, networks
 
 onnx = pytest.importorskip("onnx", reason="the extra `ocr` is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `ocr` is not installed")
 pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-PACKAGED = files.packaged()
+PACKAGED = network_files.packaged()
 
 
 def session(path: Path) -> Any:
@@ -27,11 +27,11 @@ def session(path: Path) -> Any:
 
 def whole_reading(line: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> str:
     """What the package's recogniser reads, all its characters allowed."""
-    from memeloom.ocr.rapid_find import planes
+    from memeloom.ocr.models.networks import network_input
 
     path = PACKAGED / RECOGNISER
-    letters = files.letters_of(onnx.load(path))
-    (chances,) = session(path).run(None, {"x": planes(line)})
+    letters = network_files.letters_of(onnx.load(path))
+    (chances,) = session(path).run(None, {"x": network_input(line)})
     best = chances[0].argmax(axis=1)
     return "".join(
         letters[step - 1] for step, before in zip(best, [0, *best[:-1]], strict=True) if step not in (0, before)
@@ -39,8 +39,8 @@ def whole_reading(line: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> str:
 
 
 def test_small_networks_read_what_the_large_ones_read() -> None:
+    from memeloom.ocr.engines.rapidocr import read_line
     from memeloom.ocr.models.samples import lines
-    from memeloom.ocr.rapid_read import read_line
 
     made = networks("eng")
     recogniser = session(made.recogniser)
@@ -55,12 +55,12 @@ def test_small_networks_read_what_the_large_ones_read() -> None:
 
 
 def test_small_networks_find_what_the_large_ones_find() -> None:
+    from memeloom.ocr.engines.rapidocr import detect_lines
     from memeloom.ocr.models.samples import pictures
-    from memeloom.ocr.rapid_find import find_lines
 
     small, large = session(networks("eng").detector), session(PACKAGED / DETECTOR)
     found = [
-        (len(find_lines(small, picture, 340)), len(find_lines(large, picture, 340))) for picture in pictures(8, 340)
+        (len(detect_lines(small, picture, 340)), len(detect_lines(large, picture, 340))) for picture in pictures(8, 340)
     ]
     assert sum(few for few, _ in found) > 20
     assert sum(abs(few - many) for few, many in found) <= 0.1 * sum(many for _, many in found)
@@ -80,7 +80,7 @@ def test_a_recogniser_is_cut_to_the_characters_of_the_language() -> None:
     from memeloom.ocr.models.build import keep_characters
 
     model = onnx.load(PACKAGED / RECOGNISER)
-    letters = files.letters_of(model)
+    letters = network_files.letters_of(model)
     cut = keep_characters(model, "ab ")
     weights = {tensor.name: tensor for tensor in cut.graph.initializer}
     whole = {tensor.name: tensor for tensor in onnx.load(PACKAGED / RECOGNISER).graph.initializer}
@@ -98,9 +98,9 @@ def test_a_character_that_the_network_does_not_know_is_refused() -> None:
         keep_characters(onnx.load(PACKAGED / RECOGNISER), "a\N{SNOWMAN WITHOUT SNOW}\ue000")
 
 
-@pytest.mark.parametrize("language", files._LETTERS)
+@pytest.mark.parametrize("language", network_files._LETTERS)
 def test_the_network_knows_the_letters_of_each_language(language: str) -> None:
-    known = set(files.letters_of(onnx.load(PACKAGED / RECOGNISER)))
+    known = set(network_files.letters_of(onnx.load(PACKAGED / RECOGNISER)))
     wanted = characters_of(language)
     assert set(wanted) <= known
     assert len(set(wanted)) == len(wanted)
@@ -125,7 +125,7 @@ def _networks(pipe: Connection) -> None:
         (target / DETECTOR).write_bytes(b"d")
         (target / RECOGNISER).write_bytes(b"r")
 
-    files._run = make
+    network_files._run_build = make
     pipe.send("ready")
     pipe.recv()
     found = networks("eng")
@@ -165,10 +165,10 @@ def test_what_was_left_half_made_is_made_anew(tmp_path: Path, monkeypatch: pytes
     def whole(source: Path, target: Path, characters: str) -> None:
         (target / DETECTOR).write_bytes(b"whole")
 
-    monkeypatch.setattr(files, "_run", stopped)
+    monkeypatch.setattr(network_files, "_run_build", stopped)
     with pytest.raises(KeyboardInterrupt):
         networks("eng")
-    monkeypatch.setattr(files, "_run", whole)
+    monkeypatch.setattr(network_files, "_run_build", whole)
     assert networks("eng").detector.read_bytes() == b"whole"
     assert not [path for path in (tmp_path / "ocr").iterdir() if path.is_dir() and path.name.startswith(".")]
 
@@ -176,7 +176,7 @@ def test_what_was_left_half_made_is_made_anew(tmp_path: Path, monkeypatch: pytes
 def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path / "file"))
-    with pytest.raises(EngineMissing, match=r"cannot be kept in .*set MEMELOOM_CACHE"):
+    with pytest.raises(EngineMissing, match=r"cannot be written to .*set MEMELOOM_CACHE"):
         networks("eng")
 
 
@@ -186,6 +186,6 @@ def test_a_build_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
     source.mkdir()
     for name in (DETECTOR, RECOGNISER):
         (source / name).write_bytes(os.urandom(100))
-    monkeypatch.setattr(files, "packaged", lambda: source)
-    with pytest.raises(EngineMissing, match="networks cannot be made: "):
+    monkeypatch.setattr(network_files, "packaged", lambda: source)
+    with pytest.raises(EngineMissing, match="networks cannot be built: "):
         networks("eng")

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from memeloom.ocr.engine import Word
+from memeloom.engine.steps import Keep
+from memeloom.ocr.engines.contract import Word
+from memeloom.ocr.reading import Reading
 from memeloom.ocr.spaces import restore_spaces, split_text
-from memeloom.ocr.steps import Keep, Reading
 from memeloom.ocr.words import WordModel
 
 # What a small catalog says: each often enough to be believed.
@@ -96,10 +97,10 @@ def test_pieces_share_the_place_of_their_word_and_keep_its_line(model: WordModel
     glued = Word("TOBEOR", 0.1, 0.2, 0.6, 0.05, 91.0, 4)
     outcome = restore_spaces(model)(Reading((glued, replace(glued, text="not", line=5))))
     assert isinstance(outcome, Keep)
-    assert [word.text for word in outcome.reading.words] == ["TO", "BE", "OR", "not"]
-    assert [round(word.x, 6) for word in outcome.reading.words] == [0.1, 0.3, 0.5, 0.1]
-    assert {round(word.width, 6) for word in outcome.reading.words[:3]} == {0.2}
-    assert [(word.confidence, word.line) for word in outcome.reading.words] == [(91.0, 4)] * 3 + [(91.0, 5)]
+    assert [word.text for word in outcome.record.words] == ["TO", "BE", "OR", "not"]
+    assert [round(word.x, 6) for word in outcome.record.words] == [0.1, 0.3, 0.5, 0.1]
+    assert {round(word.width, 6) for word in outcome.record.words[:3]} == {0.2}
+    assert [(word.confidence, word.line) for word in outcome.record.words] == [(91.0, 4)] * 3 + [(91.0, 5)]
 
 
 def test_a_reading_that_lost_nothing_is_unchanged(model: WordModel) -> None:

@@ -13,7 +13,7 @@ from memeloom.catalog.records import Image, Meme, Ocr, Template, TemplateBox, Te
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store
-from memeloom.ocr.engine import Word
+from memeloom.ocr.engines.contract import Word
 from memeloom.ocr.stage import read_memes
 
 DrawMeme = Callable[..., Pillow.Image]

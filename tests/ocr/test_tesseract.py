@@ -14,10 +14,11 @@ from PIL import ImageDraw, ImageFont, features
 
 from bench.ocr_letters import find_fonts
 from memeloom.configs.schema import Ocr
-from memeloom.ocr import tess_api, tess_program
-from memeloom.ocr.engine import EngineMissing, ReadFailed, Word, check_engine, open_engine
-from memeloom.ocr.tess_table import PageReader, table_words
-from memeloom.ocr.tesseract import Tesseract
+from memeloom.ocr.engines import tesseract_page
+from memeloom.ocr.engines.contract import EngineMissing, ReadFailed, Word
+from memeloom.ocr.engines.registry import check_engine, open_engine
+from memeloom.ocr.engines.tesseract import Tesseract
+from memeloom.ocr.engines.tesseract_page import PageReader, parse_table
 
 DrawMeme = Callable[..., Pillow.Image]
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -37,12 +38,12 @@ def page(text: str) -> Pixels:
 
 def in_process(language: str = "eng") -> PageReader:
     pytest.importorskip("tesserocr", reason="tesserocr is not installed")
-    return tess_api.TesseractApi(language)
+    return tesseract_page.TesseractApi(language)
 
 
 @pytest.fixture(params=["program", "in process"])
 def reader(request: pytest.FixtureRequest) -> PageReader:
-    return tess_program.TesseractProgram("eng") if request.param == "program" else in_process()
+    return tesseract_page.TesseractProgram("eng") if request.param == "program" else in_process()
 
 
 def texts(words: list[Word]) -> list[str]:
@@ -76,7 +77,7 @@ def test_reading_ends_at_the_deadline(reader: PageReader) -> None:
 def test_in_process_and_program_read_the_same(draw_meme: DrawMeme) -> None:
     picture = bgr(draw_meme(TOP, BOTTOM))
     ours = Tesseract("eng", 60, in_process()).read(picture)
-    theirs = Tesseract("eng", 60, tess_program.TesseractProgram("eng")).read(picture)
+    theirs = Tesseract("eng", 60, tesseract_page.TesseractProgram("eng")).read(picture)
     assert sorted(texts(ours)) == sorted(texts(theirs)) == sorted(f"{TOP} {BOTTOM}".split())
     for one in ours:
         other = next(word for word in theirs if word.text == one.text and abs(word.y - one.y) < 0.1)
@@ -93,7 +94,7 @@ def test_in_process_nothing_is_started(draw_meme: DrawMeme, settings: Ocr, monke
 
 def test_without_tesserocr_the_program_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tesserocr", None)
-    assert not tess_api.has_api()
+    assert not tesseract_page.has_api()
 
 
 def test_packs_are_looked_for_where_the_environment_says(
@@ -103,14 +104,14 @@ def test_packs_are_looked_for_where_the_environment_says(
     monkeypatch.setenv("TESSDATA_PREFIX", str(tmp_path))
     (tmp_path / "script").mkdir()
     (tmp_path / "script" / "Thai.traineddata").touch()
-    tess_api.packs_folder.cache_clear()
+    tesseract_page.packs_folder.cache_clear()
     try:
-        tess_api.check_api("script/Thai")
+        tesseract_page.check_api("script/Thai")
         with pytest.raises(EngineMissing, match=r"no language pack 'eng' \(it has script/Thai\)"):
             check_engine(settings.model_copy(update={"engine": "tesseract", "language": "script/Thai+eng"}))
     finally:
         monkeypatch.undo()
-        tess_api.packs_folder.cache_clear()
+        tesseract_page.packs_folder.cache_clear()
 
 
 def with_spec(name: str) -> ModuleType:
@@ -123,7 +124,7 @@ def with_spec(name: str) -> ModuleType:
 @pytest.mark.parametrize("way", ["program", "in process"])
 def test_devanagari_is_read(way: str) -> None:
     try:
-        tess_program.check_program("hin")
+        tesseract_page.check_program("hin")
     except EngineMissing:
         pytest.skip("Tesseract's language pack hin is not installed")
     fonts = find_fonts().get("devanagari")
@@ -132,21 +133,21 @@ def test_devanagari_is_read(way: str) -> None:
     picture = Pillow.new("RGB", (900, 240), (60, 90, 60))
     font = ImageFont.truetype(next(iter(fonts.values())), 90)
     ImageDraw.Draw(picture).text((60, 50), HINDI, "white", font, stroke_width=4, stroke_fill="black")
-    reader = in_process("hin") if way == "in process" else tess_program.TesseractProgram("hin")
+    reader = in_process("hin") if way == "in process" else tesseract_page.TesseractProgram("hin")
     assert texts(Tesseract("hin", 60, reader).read(bgr(picture))) == HINDI.split()
 
 
 def test_a_table_is_taken_apart() -> None:
     table = "level\tpage_num\n4\t1\t1\t1\t1\t0\t0\t0\t9\t9\t-1\t\n5\t1\t2\t1\t1\t1\t50\t10\t20\t40\t91.5\tyes\n"
     table += "5\t1\t2\t1\t1\t2\t80\t10\t10\t40\t-1\tno\n5\t1\t3\t1\t1\t1\t0\t90\t20\t10\t7\t|\n"
-    assert table_words(table, 100, 200) == [
+    assert parse_table(table, 100, 200) == [
         Word("yes", 0.5, 0.05, 0.2, 0.2, 91.5, 0),
         Word("|", 0.0, 0.45, 0.2, 0.05, 7.0, 1),
     ]
 
 
 def test_inks_of_every_kind_are_read() -> None:
-    engine = Tesseract("eng", 60, tess_program.TesseractProgram("eng"))
+    engine = Tesseract("eng", 60, tesseract_page.TesseractProgram("eng"))
     for ink, ground in (
         ("white", (40, 60, 40)),
         ("black", "white"),

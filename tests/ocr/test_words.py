@@ -7,10 +7,10 @@ from memeloom.ocr.words import WordModel, caption_words
 CAPTIONS = ["ASK ZORBLAX ABOUT IT", "Zorblax didn’t ask", "nobody asked Zorblax", "ask zorblax", "once only"]
 
 
-def surprise(model: WordModel, word: str, after: str | None = None) -> float:
+def surprisal(model: WordModel, word: str, after: str | None = None) -> float:
     row = model.row(word)
     assert row is not None
-    return model.surprise(row, model.row(after) if after else None)
+    return model.surprisal(row, model.row(after) if after else None)
 
 
 def test_words_are_folded_and_keep_their_apostrophes() -> None:
@@ -27,15 +27,15 @@ def test_it_knows_words_seen_twice_and_common_english() -> None:
 
 def test_frequent_words_surprise_less_and_words_after_their_usual_neighbour_less_still() -> None:
     model = WordModel.of(["ask zorblax"] * 50 + ["tell zorblax", "tell blorbs", "blorbs"])
-    assert surprise(model, "zorblax") < surprise(model, "blorbs")
-    assert surprise(model, "zorblax", after="ask") < surprise(model, "zorblax")
-    assert surprise(model, "blorbs", after="ask") > surprise(model, "blorbs")
+    assert surprisal(model, "zorblax") < surprisal(model, "blorbs")
+    assert surprisal(model, "zorblax", after="ask") < surprisal(model, "zorblax")
+    assert surprisal(model, "blorbs", after="ask") > surprisal(model, "blorbs")
 
 
 def test_what_was_often_new_makes_the_unknown_less_surprising() -> None:
     settled = WordModel.of(["the same words again"] * 30_000)
     varied = WordModel.of(f"word{number} w{number}" for number in range(30_000))
-    assert varied.unseen_surprise < settled.unseen_surprise
+    assert varied.unseen_surprisal < settled.unseen_surprisal
 
 
 def test_it_comes_back_from_its_bytes_which_are_always_the_same() -> None:
@@ -43,8 +43,8 @@ def test_it_comes_back_from_its_bytes_which_are_always_the_same() -> None:
     assert content == WordModel.of(CAPTIONS * 3).to_bytes()
     again, model = WordModel.from_bytes(content), WordModel.of(CAPTIONS * 3)
     assert again.to_bytes() == content
-    assert again.unseen_surprise == model.unseen_surprise
-    assert surprise(again, "zorblax", after="ask") == surprise(model, "zorblax", after="ask")
+    assert again.unseen_surprisal == model.unseen_surprisal
+    assert surprisal(again, "zorblax", after="ask") == surprisal(model, "zorblax", after="ask")
 
 
 @pytest.mark.parametrize("spoil", [lambda content: b"", lambda content: content[:-9], lambda content: b"x" + content])
@@ -55,7 +55,7 @@ def test_bytes_of_something_else_are_refused(spoil) -> None:  # type: ignore[no-
 
 def test_it_stays_small_and_keeps_the_frequent_words() -> None:
     captions = [f"zorblax meets n{number} and n{number}" for number in range(5000)]
-    model = WordModel.of(captions, most_words=50, most_pairs=50)
+    model = WordModel.of(captions, max_words=50, max_pairs=50)
     assert len(model) == 50
     assert model.row("zorblax") is not None
-    assert surprise(model, "meets", after="zorblax") < surprise(model, "meets")
+    assert surprisal(model, "meets", after="zorblax") < surprisal(model, "meets")

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from memeloom.ocr.engine import Word
-from memeloom.ocr.plausible import drop_columns, drop_screen, drop_small_print, need_words
-from memeloom.ocr.steps import Drop, Keep, Reading, Step
+from memeloom.engine.steps import Drop, Keep
+from memeloom.ocr.cleaning import Step
+from memeloom.ocr.engines.contract import Word
+from memeloom.ocr.noise import drop_columns, drop_screen, drop_small_print, need_words
+from memeloom.ocr.reading import Reading
 from memeloom.ocr.words import WordModel
 
 
@@ -29,10 +31,10 @@ def left_of(step: Step, reason: str, *lines: Sequence[Word]) -> list[str]:
     """What `step` leaves of the lines beside the caption; what it takes out has that `reason`."""
     outcome = step(Reading(caption() + tuple(word for words in lines for word in words)))
     assert isinstance(outcome, Keep)
-    words = outcome.reading.words
+    words = outcome.record.words
     size = len(caption())
     assert words[:size] == caption()
-    assert [why for _, why in outcome.reading.removed] == [reason] * (sum(map(len, lines)) - len(words) + size)
+    assert [why for _, why in outcome.record.removed] == [reason] * (sum(map(len, lines)) - len(words) + size)
     return [word.text for word in words[size:]]
 
 

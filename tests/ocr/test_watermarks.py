@@ -2,9 +2,9 @@
 
 import pytest
 
-from memeloom.ocr.engine import Word
-from memeloom.ocr.marks import drop_marks, is_address
-from memeloom.ocr.steps import Reading
+from memeloom.ocr.engines.contract import Word
+from memeloom.ocr.reading import Reading
+from memeloom.ocr.watermarks import drop_watermarks, is_address
 
 CAPTION = (
     "WHEN THE CAPTION IS LONG ENOUGH",
@@ -27,12 +27,12 @@ def caption() -> tuple[Word, ...]:
 
 def left_of(*lines: tuple[Word, ...]) -> list[str]:
     """What is left of the lines below the caption; each word that went has the reason `watermark`."""
-    outcome = drop_marks(Reading(caption() + tuple(word for words in lines for word in words)))
-    words = outcome.reading.words
+    outcome = drop_watermarks(Reading(caption() + tuple(word for words in lines for word in words)))
+    words = outcome.record.words
     size = len(caption())
     assert words[:size] == caption()
-    assert {reason for _, reason in outcome.reading.removed} <= {"watermark"}
-    assert len(words) + len(outcome.reading.removed) == size + sum(map(len, lines))
+    assert {reason for _, reason in outcome.record.removed} <= {"watermark"}
+    assert len(words) + len(outcome.record.removed) == size + sum(map(len, lines))
     return [word.text for word in words[size:]]
 
 
@@ -85,8 +85,8 @@ def test_a_mark_at_the_end_of_a_captions_line_goes_alone() -> None:
 
 @pytest.mark.parametrize("mark", ["imgflip.com", "made with mematic"])
 def test_a_reading_may_hold_nothing_else(mark: str) -> None:
-    assert drop_marks(Reading(line(mark, 0, y=0.95, height=0.03))).reading.words == ()
-    assert drop_marks(Reading(())).reading.words == ()
+    assert drop_watermarks(Reading(line(mark, 0, y=0.95, height=0.03))).record.words == ()
+    assert drop_watermarks(Reading(())).record.words == ()
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,33 @@
-"""A reading line by line: how large each is beside the caption, and how near to the picture's rim."""
+"""A reading in progress: the words of one picture, and how large and where its lines are."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from memeloom.ocr.engine import Word
+from memeloom.ocr.engines.contract import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The words of one picture, line by line. removed: each word taken out by a cleaning step, with the reason."""
+
+    words: tuple[Word, ...]
+    removed: tuple[tuple[Word, str], ...] = ()
+
+    def without(self, gone: Sequence[Word], reason: str) -> "Reading":
+        """Return this reading without the words of `gone`."""
+        if not gone:
+            return self
+        names = {id(word) for word in gone}
+        words = tuple(word for word in self.words if id(word) not in names)
+        return replace(self, words=words, removed=self.removed + tuple((word, reason) for word in gone))
 
 
 @dataclass(frozen=True)
 class TextLine:
-    """The words that the engine read as one line.
+    """The words that the engine reported as one line. Edges are in fractions of the picture.
 
-    scale: its height beside the caption's, which is the height that the middle one of all letters stands in.
+    scale: its height relative to the caption's, the height in which the median letter is set.
     """
 
     words: tuple[Word, ...]
@@ -19,42 +35,42 @@ class TextLine:
 
     @cached_property
     def text(self) -> str:
-        """Its words, a space between."""
+        """Its words, joined by spaces."""
         return " ".join(word.text for word in self.words)
 
     @cached_property
     def top(self) -> float:
-        """In fractions of the picture, as are the others."""
+        """Upper edge."""
         return min(word.y for word in self.words)
 
     @cached_property
     def bottom(self) -> float:
-        """The lower edge."""
+        """Lower edge."""
         return max(word.y + word.height for word in self.words)
 
     @cached_property
     def left(self) -> float:
-        """The left edge."""
+        """Left edge."""
         return min(word.x for word in self.words)
 
     @cached_property
     def right(self) -> float:
-        """The right edge."""
+        """Right edge."""
         return max(word.x + word.width for word in self.words)
 
     @property
-    def rim(self) -> float:
-        """How far the nearest edge of the picture is."""
+    def margin(self) -> float:
+        """Distance to the nearest edge of the picture."""
         return max(0.0, min(self.left, self.top, 1 - self.right, 1 - self.bottom))
 
     @cached_property
     def confidence(self) -> float:
-        """That of its surest word, 0-100."""
+        """Highest confidence of its words, 0-100."""
         return max(word.confidence for word in self.words)
 
 
 def text_lines(words: Sequence[Word]) -> list[TextLine]:
-    """The lines of a reading, in the engine's order."""
+    """Return the lines of a reading, in the engine's order."""
     by_number: dict[int, list[Word]] = {}
     for word in words:
         by_number.setdefault(word.line, []).append(word)

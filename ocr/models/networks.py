@@ -1,7 +1,7 @@
-"""Where the networks are, and which characters a language needs.
+"""The network files: which characters a language needs, where the files are, and building them once.
 
-What the package brings is looked up by name; what is made of it lies in the cache of the user
-(`$MEMELOOM_CACHE`, else `~/.cache/memeloom`) under a name that changes with everything that goes into it.
+The package's networks are found by name; ours are built from them into the user's cache (`$MEMELOOM_CACHE`, else
+`~/.cache/memeloom`) under a name that is a digest of everything that goes into them.
 """
 
 import fcntl
@@ -15,38 +15,48 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from memeloom.ocr import rapid_find
-from memeloom.ocr.engine import EngineMissing
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from memeloom.ocr.engines.contract import EngineMissing
 
 if TYPE_CHECKING:
     import onnx
 
+Picture: TypeAlias = NDArray[np.uint8]
+
 DETECTOR, RECOGNISER = "PP-OCRv6_det_small.onnx", "PP-OCRv6_rec_small.onnx"
 
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
-# Typographic marks of captions. The space comes last.
-_MARKS = "’‘“”…–—•€£°"
+# Typographic characters of captions. The space comes last.
+_TYPOGRAPHIC = "’‘“”…–—•€£°"
 _LETTERS = {
     "eng": "", "deu": "äöüßÄÖÜ", "fra": "àâæçéèêëîïôœùûüÿÀÂÆÇÉÈÊËÎÏÔŒÙÛÜ«»", "spa": "áéíñóúüÁÉÍÑÓÚÜ¿",
     "ita": "àèéìòùÀÈÉÌÒÙ", "por": "àáâãçéêíóôõúÀÁÂÃÇÉÊÍÓÔÕÚ", "nld": "áéëïóöüÉË", "swe": "åäöÅÄÖé", "dan": "åæøÅÆØé",
     "nor": "åæøÅÆØé", "fin": "äöåÄÖÅ", "pol": "ąćęłńóśźżĄĆĘŁŃÓŚŹŻ",
 }  # fmt: skip
-_SECONDS = 300.0
+_BUILD_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Files of the detector and the recogniser. characters: what the recogniser's outputs from the second on mean."""
+    """Paths of both networks. characters: the meaning of the recogniser's outputs from the second on."""
 
     detector: Path
     recogniser: Path
     characters: str
 
 
+def network_input(picture: Picture) -> NDArray[np.float32]:
+    """Convert a BGR picture to the networks' input: (1, 3, height, width), -1 to 1."""
+    return np.asarray(cv2.dnn.blobFromImage(picture, 1 / 127.5, mean=(127.5, 127.5, 127.5)), np.float32)
+
+
 def characters_of(language: str) -> str:
-    """What is told apart in a language, or in several (``eng+deu``). Raises EngineMissing for one that is not known."""
+    """Return the characters recognised for a language or several (``eng+deu``). Raises EngineMissing if unknown."""
     letters = ""
     for name in language.split("+"):
         if name not in _LETTERS:
@@ -54,37 +64,36 @@ def characters_of(language: str) -> str:
                 f"ocr.language: rapidocr reads {', '.join(_LETTERS)} here, not {name!r}; use ocr.engine: tesseract"
             )
         letters += "".join(letter for letter in _LETTERS[name] if letter not in letters)
-    return f"{_ASCII}{_MARKS}{letters} "
+    return f"{_ASCII}{_TYPOGRAPHIC}{letters} "
 
 
 def letters_of(model: "onnx.ModelProto") -> str:
-    """The characters that a recogniser of the package tells apart, in the order of its outputs."""
+    """Return the characters of one of the package's recognisers, in the order of its outputs."""
     stated = next(item.value for item in model.metadata_props if item.key == "character")
     return "".join([*stated.splitlines(), " "])
 
 
 def networks(language: str) -> Networks:
-    """The networks for a language, made now if nobody has made them before, which takes half a minute.
+    """Return the networks for a language; the first call on a machine builds them (half a minute).
 
     Raises:
-        EngineMissing: a package is not installed, its networks are others than we know, or they cannot be made.
+        EngineMissing: a package is not installed, its networks have other names, or building failed.
     """
     characters = characters_of(language)
     source = packaged()
     folder = cache_folder() / "ocr" / _name(source, characters)
-    made = Networks(folder / DETECTOR, folder / RECOGNISER, characters)
     if not folder.is_dir():
-        _make(source, folder, characters)
-    return made
+        _build(source, folder, characters)
+    return Networks(folder / DETECTOR, folder / RECOGNISER, characters)
 
 
 def cache_folder() -> Path:
-    """Where things lie that can be made again."""
+    """Return the folder for files that can be rebuilt."""
     return Path(os.environ.get("MEMELOOM_CACHE") or Path.home() / ".cache" / "memeloom")
 
 
 def packaged() -> Path:
-    """The folder of the package's own networks. Raises EngineMissing."""
+    """Return the folder of the package's own networks. Raises EngineMissing."""
     found = find_spec("rapidocr")
     if found is None or found.origin is None:
         raise EngineMissing("ocr.engine: rapidocr needs the Python package rapidocr; install memeloom[ocr]")
@@ -96,9 +105,9 @@ def packaged() -> Path:
 
 
 def _name(source: Path, characters: str) -> str:
-    """Changes with the package's networks, the characters, the way they are made, and what makes them."""
+    """Digest the package's networks, the characters, the code that builds ours, and the libraries it uses."""
     digest = hashlib.sha256()
-    recipe = [*sorted(Path(__file__).parent.glob("*.py")), Path(rapid_find.__file__)]
+    recipe = sorted(Path(__file__).parent.glob("*.py"))
     for path in (source / DETECTOR, source / RECOGNISER, *recipe):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     for part in (characters, *(version(package) for package in ("onnx", "onnxruntime", "pillow", "numpy"))):
@@ -106,8 +115,8 @@ def _name(source: Path, characters: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def _make(source: Path, folder: Path, characters: str) -> None:
-    """Make the networks beside `folder`, and give them its name when they are whole; one process makes, others wait."""
+def _build(source: Path, folder: Path, characters: str) -> None:
+    """Build the networks beside `folder` and rename them when complete; one process builds, others wait."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with (folder.parent / f"{folder.name}.lock").open("w") as lock:
@@ -117,15 +126,16 @@ def _make(source: Path, folder: Path, characters: str) -> None:
             for stale in folder.parent.glob(f".{folder.name}-*"):
                 shutil.rmtree(stale, ignore_errors=True)
             unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-            _run(source, unfinished, characters)
+            _run_build(source, unfinished, characters)
             unfinished.rename(folder)
     except OSError as error:
         raise EngineMissing(
-            f"ocr.engine: rapidocr's networks cannot be kept in {folder.parent}: {error.strerror}; set MEMELOOM_CACHE"
+            f"ocr.engine: rapidocr's networks cannot be written to {folder.parent}: {error.strerror}; "
+            "set MEMELOOM_CACHE"
         ) from error
 
 
-def _run(source: Path, target: Path, characters: str) -> None:
+def _run_build(source: Path, target: Path, characters: str) -> None:
     command = [sys.executable, "-m", "memeloom.ocr.models.build", str(source), str(target), characters]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
@@ -133,13 +143,13 @@ def _run(source: Path, target: Path, characters: str) -> None:
             command,
             capture_output=True,
             text=True,
-            timeout=_SECONDS,
+            timeout=_BUILD_SECONDS,
             check=False,
             env=environment,
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
-        raise EngineMissing(f"ocr.engine: making rapidocr's networks took more than {_SECONDS:g} s") from None
+        raise EngineMissing(f"ocr.engine: building rapidocr's networks took more than {_BUILD_SECONDS:g} s") from None
     if done.returncode:
         last = done.stderr.strip().rpartition("\n")[2][:300]
-        raise EngineMissing(f"ocr.engine: rapidocr's networks cannot be made: {last}")
+        raise EngineMissing(f"ocr.engine: rapidocr's networks cannot be built: {last}")

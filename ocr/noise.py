@@ -1,74 +1,74 @@
-"""Words that are not the caption's, told by where they stand, how large they are and how much of a word they are.
+"""Removes words that are not the caption's, by position, size and how word-like they are.
 
-Photos hold text of their own (signs, shirts), screens their clock and battery, and textures look like letters to an
-engine. A caption is large, sure, and made of words.
+Photos contain text (signs, shirts), screenshots a clock and battery, and textures look like letters to an engine. A
+caption is large, read with confidence, and made of words.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 
-from memeloom.ocr.engine import Word
-from memeloom.ocr.lines import TextLine, text_lines
-from memeloom.ocr.steps import Drop, Keep, Reading, Step
+from memeloom.engine.steps import Drop, Keep, Step
+from memeloom.ocr.engines.contract import Word
+from memeloom.ocr.reading import Reading, TextLine, text_lines
 from memeloom.ocr.words import WordModel, caption_words
 
 _CLOCK = re.compile(r"(?<!\d)[0-2]?\d[:.][0-5]\d(?:\s?[ap]m)?(?!\d)|(?<!\d)\d{1,3}\s?%", re.IGNORECASE)
 _SCREEN_TOP, _SCREEN_SCALE = 0.05, 0.9
-# Lines this much smaller than the caption are print in the photo, anywhere and at the rim ...
-_SMALL, _SMALL_AT_RIM, _RIM = 0.5, 0.65, 0.04
-# ... unless so many words stand there together: then they are text that is meant to be read.
-_MANY_WORDS, _MANY_WORDS_AT_RIM = 6, 4
-# Lines side by side, above and below belong together up to this gap, in heights of the line.
+# Lines this much smaller than the caption are text in the photo, anywhere and at the edge, ...
+_SMALL, _SMALL_AT_EDGE, _MARGIN = 0.5, 0.65, 0.04
+# ... unless this many words are together: those are meant to be read.
+_MANY_WORDS, _MANY_WORDS_AT_EDGE = 6, 4
+# Largest gap between lines that belong together, in heights of the line.
 _GAP = 1.5
-# At least this surely a word is what was read, whatever it is; short words, which noise looks like, less surely.
-_SURE, _SURE_SHORT = 90.0, 85.0
+# From this confidence a word is trusted, whatever it is; the lower bound is for short words that are known.
+_CONFIDENT, _CONFIDENT_SHORT = 90.0, 85.0
 _COMMON_SHORT = 1e-4
 _SHORT = 3
 _DOUBTFUL_WORDS = 2
-# From so many letters alone in their lines they are a column that runs down the picture.
+# This many single letters below each other are a column.
 _COLUMN = 4
-# Letters narrower than this, in heights of their line, stand on their heads. Fractions of the picture, so the
-# widest and the tallest pictures are allowed for.
-_TURNED = 0.05
+# Letters narrower than this, in heights of their line, are rotated. In fractions of the picture, so with room for the
+# widest and tallest pictures.
+_ROTATED = 0.05
 _VOWEL = re.compile(r"[aeiouy]")
 _CONSONANTS = re.compile(r"[a-z]+")
 
 
-def drop_screen(reading: Reading) -> Keep:
-    """Clock, battery and network of a phone's or a computer's screen go (``screen``)."""
+def drop_screen(reading: Reading) -> Keep[Reading]:
+    """Remove the status bar of a screenshot: clock, battery, network (``screen``)."""
     lines = [line for line in text_lines(reading.words) if line.top < _SCREEN_TOP and line.scale <= _SCREEN_SCALE]
     clocks = [line for line in lines if len(line.words) <= 6 and _CLOCK.search(line.text)]
     gone = [line for line in lines if any(_same_row(line, clock) for clock in clocks)]
     return Keep(reading.without(_words(gone), "screen"))
 
 
-def drop_small_print(reading: Reading) -> Keep:
-    """Few words that are much smaller than the caption are in the photo, or a mark (``small print``)."""
+def drop_small_print(reading: Reading) -> Keep[Reading]:
+    """Remove few words much smaller than the caption: text in the photo, or a watermark (``small print``)."""
     lines = text_lines(reading.words)
     small = [line for line in lines if line.scale < _SMALL]
     gone = [line for line in small if _words_around(line, small) <= _MANY_WORDS]
-    at_rim = [line for line in lines if line.scale < _SMALL_AT_RIM and line.rim <= _RIM and line not in gone]
-    gone += [line for line in at_rim if _words_around(line, lines) < _MANY_WORDS_AT_RIM]
+    at_edge = [line for line in lines if line.scale < _SMALL_AT_EDGE and line.margin <= _MARGIN and line not in gone]
+    gone += [line for line in at_edge if _words_around(line, lines) < _MANY_WORDS_AT_EDGE]
     return Keep(reading.without(_words(gone), "small print"))
 
 
-def drop_columns(reading: Reading) -> Keep:
-    """Turned lines and letters below each other are a sign, a frame or a credit (``column``)."""
+def drop_columns(reading: Reading) -> Keep[Reading]:
+    """Remove rotated lines and columns of single letters: signs, frames, credits (``column``)."""
     lines = text_lines(reading.words)
-    gone = [line for line in lines if len(line.text) >= _COLUMN and _is_turned(line)]
+    gone = [line for line in lines if len(line.text) >= _COLUMN and _is_rotated(line)]
     single = [line for line in lines if sum(map(str.isalnum, line.text)) <= 1]
     gone += single if len(single) >= _COLUMN else []
     return Keep(reading.without(_words(gone), "column"))
 
 
-def need_words(model: WordModel | None) -> Step:
-    """The step that takes out lines of one or two doubtful words of which none is a word (``not a word``).
+def need_words(model: WordModel | None) -> Step[Reading]:
+    """Return the step that removes lines of one or two low-confidence words that are not words (``not a word``).
 
-    With a model, words are what it knows; without one, everything but a heap of Latin consonants.
-    Drops a reading of which nothing is left (``not words``).
+    A word is one that `model` knows; without a model, anything but Latin consonants only.
+    The step drops a reading of which nothing is left (``not words``).
     """
 
-    def step(reading: Reading) -> Keep | Drop:
+    def step(reading: Reading) -> Keep[Reading] | Drop:
         doubtful = [line for line in text_lines(reading.words) if _is_doubtful(line)]
         gone = [line for line in doubtful if not any(_is_word(word, line, model) for word in caption_words(line.text))]
         left = reading.without(_words(gone), "not a word")
@@ -77,12 +77,12 @@ def need_words(model: WordModel | None) -> Step:
     return step
 
 
-def _is_turned(line: TextLine) -> bool:
-    return line.right - line.left < _TURNED * len(line.text) * (line.bottom - line.top)
+def _is_rotated(line: TextLine) -> bool:
+    return line.right - line.left < _ROTATED * len(line.text) * (line.bottom - line.top)
 
 
 def _is_doubtful(line: TextLine) -> bool:
-    return line.confidence < _SURE and len(line.words) <= _DOUBTFUL_WORDS
+    return line.confidence < _CONFIDENT and len(line.words) <= _DOUBTFUL_WORDS
 
 
 def _is_word(word: str, line: TextLine, model: WordModel | None) -> bool:
@@ -91,7 +91,7 @@ def _is_word(word: str, line: TextLine, model: WordModel | None) -> bool:
     row = model.row(word)
     if row is None:
         return False
-    return len(word) > _SHORT or line.confidence >= _SURE_SHORT or model.chance(row) >= _COMMON_SHORT
+    return len(word) > _SHORT or line.confidence >= _CONFIDENT_SHORT or model.share(row) >= _COMMON_SHORT
 
 
 def _words(lines: Iterable[TextLine]) -> list[Word]:
@@ -99,7 +99,7 @@ def _words(lines: Iterable[TextLine]) -> list[Word]:
 
 
 def _words_around(line: TextLine, lines: Sequence[TextLine]) -> int:
-    """The words of `line` and of the lines next to it, directly or through others."""
+    """Count the words of `line` and of the lines adjacent to it, directly or through others."""
     near, rest = [line], [other for other in lines if other is not line]
     for member in near:
         beside = [other for other in rest if _are_close(member, other)]

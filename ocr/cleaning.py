@@ -1,0 +1,75 @@
+"""Cleaning steps from an engine's words to a caption, and their order. Each keeps a reading or drops it."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import TypeAlias
+
+from memeloom.configs.schema import Ocr
+from memeloom.engine import steps
+from memeloom.engine.steps import Drop, Keep
+from memeloom.ocr.noise import drop_columns, drop_screen, drop_small_print, need_words
+from memeloom.ocr.reading import Reading
+from memeloom.ocr.spaces import restore_spaces
+from memeloom.ocr.watermarks import drop_watermarks
+from memeloom.ocr.words import WordModel
+
+Step: TypeAlias = steps.Step[Reading]
+
+_LETTER = re.compile(r"[^\W_]")
+_CERTAIN = 90.0
+
+
+def cleaning_steps(settings: Ocr, model: WordModel | None = None) -> tuple[Step, ...]:
+    """Return the steps in the order that the stage applies them.
+
+    model: words of the catalog's captions. Without it (languages other than English), lost spaces are not restored
+        and unknown words are not removed.
+    """
+    return (
+        replace_bars,
+        need_text,
+        lambda reading: keep_confident_words(reading, settings.min_confidence),
+        drop_columns,
+        drop_screen,
+        drop_watermarks,
+        *((restore_spaces(model),) if model else ()),
+        drop_small_print,
+        need_words(model),
+        need_text,
+        lambda reading: limit_words(reading, settings.max_words),
+    )
+
+
+def replace_bars(reading: Reading) -> Keep[Reading]:
+    """Replace ``|`` by ``I``: engines confuse them, and captions have no bars."""
+    if not any("|" in word.text for word in reading.words):
+        return Keep(reading)
+    words = tuple(replace(word, text=word.text.replace("|", "I")) for word in reading.words)
+    return Keep(replace(reading, words=words))
+
+
+def need_text(reading: Reading) -> Keep[Reading] | Drop:
+    """Drop a reading with fewer than two letters or digits (``no text``)."""
+    letters = sum(len(_LETTER.findall(word.text)) for word in reading.words)
+    return Keep(reading) if letters >= 2 else Drop("no text")
+
+
+def keep_confident_words(reading: Reading, min_confidence: float) -> Keep[Reading] | Drop:
+    """Remove words below `min_confidence`, and specks: lines with no letter, or a single doubtful one.
+
+    Drops a reading of which nothing is left (``low confidence``).
+    """
+    doubtful = [word for word in reading.words if word.confidence < min_confidence]
+    confident = reading.without(doubtful, "low confidence")
+    letters = Counter[int]()
+    for word in confident.words:
+        # Engines see single characters in photos: one alone counts only if it is certain.
+        letters[word.line] += len(_LETTER.findall(word.text)) * (2 if word.confidence >= _CERTAIN else 1)
+    confident = confident.without([word for word in confident.words if letters[word.line] < 2], "speck")
+    return Keep(confident) if confident.words else Drop("low confidence")
+
+
+def limit_words(reading: Reading, max_words: int) -> Keep[Reading] | Drop:
+    """Drop a page of text (``too much text``)."""
+    return Keep(reading) if len(reading.words) <= max_words else Drop("too much text")

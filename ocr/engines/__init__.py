@@ -1,0 +1,1 @@
+"""OCR engines: the contract, the registry, and one module per engine."""

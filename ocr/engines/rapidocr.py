@@ -1,0 +1,256 @@
+"""RapidOCR: the PP-OCR networks of the package `rapidocr`, shrunk (`ocr/models`), on one ONNX Runtime thread.
+
+The package's own pipeline spends most of its time on padding, a direction classifier that memes do not need,
+detection at more pixels than help, and floating point. Here detection runs on a small copy (again on a larger one if
+little was found), then each line is recognised at its own width.
+
+Detection: the map gives each pixel's probability of lying in a shrunken line (Liao et al., "Real-time Scene Text
+Detection with Differentiable Binarization", 2020). A connected patch is a line; its box is grown back by what training
+shrank it. Recognition: one character or blank per eight pixels (connectionist temporal classification, Graves et al.
+2006), so each character has a position and each word its own box.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from memeloom.ocr.engines.contract import EngineMissing, ReadFailed, Word
+from memeloom.ocr.models.networks import Networks, Picture, network_input, networks
+
+Corners = NDArray[np.float32]
+
+# Square roots of the area given to the detector, tuned on half of the real memes.
+_SIDE, _LARGER_SIDE = 340, 736
+# The first pass suffices with this many characters at this mean confidence.
+_ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
+
+# Detection. The network halves its input five times.
+_STRIDE = 32
+_MAX_SCALE = 4.0  # enlarging more adds nothing
+_MAX_EDGE = 128 * _STRIDE  # bounds the memory that a panorama of the same area takes
+_PIXEL_THRESHOLD, _LINE_THRESHOLD, _GROWTH = 0.3, 0.5, 1.6
+_MIN_EDGE = 3.0
+_MAX_LINES = 300
+
+# Recognition: the line height of training, and the longest line in heights.
+_HEIGHT, _MAX_ASPECT = 48, 40
+_SPACE_PROBABILITY = 0.1  # a space less likely than the best character, but not less than this, counts
+_BLANK = 0
+
+
+class RapidOcr:
+    """One detector and one recogniser on one thread.
+
+    files: networks to load. seconds: deadline per picture. side: square root of the area given to the detector.
+    """
+
+    name = "rapidocr"
+
+    def __init__(self, files: Networks, seconds: float, side: float = _SIDE) -> None:
+        self._seconds = seconds
+        self._side = side
+        self._characters = files.characters
+        self._detector, self._recogniser = _load(files.detector), _load(files.recogniser)
+
+    def read(self, picture: Picture) -> list[Word]:
+        """Return the words of `picture`. Raises ReadFailed (``timeout``, ``engine failed``)."""
+        deadline = time.monotonic() + self._seconds
+        try:
+            words = self._read_at(picture, self._side, deadline)
+            if _is_enough(words):
+                return words
+            return max(words, self._read_at(picture, _LARGER_SIDE, deadline), key=_total_confidence)
+        except RuntimeError as error:  # the base class of ONNX Runtime's errors
+            raise ReadFailed("engine failed", str(error).strip().rpartition("\n")[2][:200]) from None
+
+    def _read_at(self, picture: Picture, side: float, deadline: float) -> list[Word]:
+        words: list[Word] = []
+        for number, corners in enumerate(detect_lines(self._detector, picture, side)):
+            # A line takes milliseconds: checking between lines is enough.
+            if time.monotonic() > deadline:
+                raise ReadFailed("timeout", f"more than {self._seconds:g} s")
+            pieces = read_line(self._recogniser, self._characters, picture, corners)
+            words += _to_words(pieces, corners, picture, number)
+        return words
+
+
+def open_engine(language: str, seconds: float) -> RapidOcr:
+    """Load the networks for `language`; `seconds` is the deadline per picture. Raises EngineMissing."""
+    return RapidOcr(networks(language), seconds)
+
+
+def check(language: str) -> None:
+    """Check that the packages are installed; build the networks now, so that workers do not wait for each other.
+
+    Raises:
+        EngineMissing: a package is missing or the networks cannot be built.
+    """
+    for package in ("rapidocr", "onnxruntime", "onnx"):
+        if find_spec(package) is None:
+            raise EngineMissing(
+                f"ocr.engine: rapidocr needs the Python package {package}; install memeloom[ocr], or use tesseract"
+            )
+    networks(language)
+
+
+def detect_lines(network: Any, picture: Picture, side: float) -> list[Corners]:
+    """Return the corners of each line, clockwise from top left, in pixels of `picture`; top to bottom.
+
+    network: the detector, an ``onnxruntime.InferenceSession``.
+    picture: BGR, shape (height, width, 3).
+    side: the picture is scaled to an area of about the square of this.
+    """
+    height, width = picture.shape[:2]
+    scale = min(side / math.sqrt(height * width), _MAX_SCALE)
+    size = tuple(min(max(round(edge * scale / _STRIDE), 1) * _STRIDE, _MAX_EDGE) for edge in (width, height))
+    small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
+    (found,) = network.run(None, {network.get_inputs()[0].name: network_input(np.asarray(small, np.uint8))})
+    stretch = np.array([width / size[0], height / size[1]], np.float32)
+    limit = np.array([width, height], np.float32)
+    lines = [np.clip(corners * stretch, 0, limit) for corners in _boxes(found[0, 0])]
+    return sorted(lines, key=lambda corners: (float(corners[:, 1].min()), float(corners[:, 0].min())))
+
+
+def _boxes(probabilities: NDArray[np.float32]) -> list[Corners]:
+    """Return the corners of the lines in a probability map (height, width), in its pixels."""
+    patches, _ = cv2.findContours(
+        (probabilities > _PIXEL_THRESHOLD).astype(np.uint8), cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE
+    )
+    boxes = []
+    for patch in patches[:_MAX_LINES]:
+        centre, (width, height), angle = cv2.minAreaRect(patch)
+        box = centre, (width, height), angle
+        if min(width, height) < _MIN_EDGE or _mean_inside(probabilities, box) < _LINE_THRESHOLD:
+            continue
+        growth = 2 * _GROWTH * width * height / (2 * (width + height))
+        grown = width + growth, height + growth
+        boxes.append(_clockwise(np.asarray(cv2.boxPoints((centre, grown, angle)), np.float32)))
+    return boxes
+
+
+def _mean_inside(probabilities: NDArray[np.float32], box: Any) -> float:
+    corners = cv2.boxPoints(box)
+    left, top = np.maximum(np.floor(corners.min(axis=0)), 0).astype(int)
+    right, bottom = np.ceil(corners.max(axis=0)).astype(int) + 1
+    part = probabilities[top:bottom, left:right]
+    mask = np.zeros(part.shape, np.uint8)
+    cv2.fillPoly(mask, [np.round(corners - (left, top)).astype(np.int32)], 1)
+    return float(cv2.mean(part, mask)[0])
+
+
+def _clockwise(corners: Corners) -> Corners:
+    """Reorder corners clockwise from the top left."""
+    by_x = corners[np.argsort(corners[:, 0], kind="stable")]
+    left, right = by_x[:2], by_x[2:]
+    top_left, bottom_left = left[np.argsort(left[:, 1], kind="stable")]
+    top_right, bottom_right = right[np.argsort(right[:, 1], kind="stable")]
+    return np.array([top_left, top_right, bottom_right, bottom_left], np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A word of a line. start, end: position in the line, 0-1. confidence: mean over its characters, 0-1."""
+
+    text: str
+    start: float
+    end: float
+    confidence: float
+
+
+def read_line(network: Any, characters: str, picture: Picture, corners: Corners) -> list[Piece]:
+    """Return the words of the line between `corners`, clockwise from top left, of a BGR `picture`.
+
+    network: the recogniser, an ``onnxruntime.InferenceSession``.
+    characters: the meaning of its outputs from the second on; the first is blank.
+    """
+    line = crop_line(picture, corners)
+    (found,) = network.run(None, {network.get_inputs()[0].name: network_input(line)})
+    return _decode(found[0], characters)
+
+
+def crop_line(picture: Picture, corners: Corners) -> Picture:
+    """Cut out the line between `corners`, upright and scaled to the recogniser's height."""
+    top, right = math.dist(corners[0], corners[1]), math.dist(corners[1], corners[2])
+    if right > 1.5 * top:  # vertical text
+        corners = np.roll(corners, 1, axis=0)
+        top, right = right, top
+    width = min(max(round(_HEIGHT * top / max(right, 1.0)), _HEIGHT // 2), _HEIGHT * _MAX_ASPECT)
+    target = np.array([[0, 0], [width, 0], [width, _HEIGHT], [0, _HEIGHT]], np.float32)
+    transform = cv2.getPerspectiveTransform(corners, target)
+    size = width, _HEIGHT
+    line = cv2.warpPerspective(picture, transform, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
+    return line.astype(np.uint8, copy=False)
+
+
+def _decode(probabilities: NDArray[np.float32], characters: str) -> list[Piece]:
+    """Decode the recogniser's output, shape (steps, 1 + characters), into words."""
+    best = probabilities.argmax(axis=1)
+    fresh = np.flatnonzero((best != _BLANK) & np.concatenate(([True], best[1:] != best[:-1])))
+    space = characters.rindex(" ") + 1
+    words: list[list[int]] = [[]]
+    for step in fresh:
+        if best[step] == space:
+            words.append([])
+            continue
+        if words[-1] and probabilities[words[-1][-1] + 1 : step, space].max(initial=0.0) > _SPACE_PROBABILITY:
+            words.append([])
+        words[-1].append(int(step))
+    steps = len(best)
+    return [
+        Piece(
+            "".join(characters[best[step] - 1] for step in word),
+            start=word[0] / steps,
+            end=(word[-1] + 1) / steps,
+            confidence=float(probabilities[word, best[word]].mean()),
+        )
+        for word in words
+        if word
+    ]
+
+
+def _load(path: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    # Two threads on one line are slower than one, and each worker has its own core.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _is_enough(words: Sequence[Word]) -> bool:
+    characters = sum(len(word.text) for word in words)
+    return characters >= _ENOUGH_CHARACTERS and _total_confidence(words) / characters >= _ENOUGH_CONFIDENCE
+
+
+def _total_confidence(words: Sequence[Word]) -> float:
+    return sum(len(word.text) * word.confidence for word in words)
+
+
+def _to_words(pieces: Sequence[Piece], corners: Corners, picture: Picture, line: int) -> list[Word]:
+    """Place the words of one line in the picture, each with the line's mean confidence.
+
+    The line's mean separates noise from text better than a word's own characters do.
+    """
+    characters = sum(len(piece.text) for piece in pieces)
+    confidence = 100 * sum(len(piece.text) * piece.confidence for piece in pieces) / max(characters, 1)
+    height, width = picture.shape[:2]
+    shares = corners / (width, height)
+    left, top = (float(value) for value in shares.min(axis=0))
+    right, bottom = (float(value) for value in shares.max(axis=0))
+    return [
+        Word(
+            piece.text,
+            left + piece.start * (right - left), top, (piece.end - piece.start) * (right - left), bottom - top,
+            min(confidence, 100.0), line,
+        )
+        for piece in pieces
+    ]  # fmt: skip
