@@ -22,13 +22,13 @@ from bench.rows import Row
 from bench.templates_picture_cases import CleanTemplate, Half, PictureCase, clean_templates, text_area
 from memeloom.catalog.images import Pixels, decode_image
 from memeloom.catalog.records import OcrBox, TemplateBox
-from memeloom.templates.align import lay_on
+from memeloom.templates.align import warp_onto
 from memeloom.templates.boxes import learn_boxes
 from memeloom.templates.mask import find_words
 from memeloom.templates.median import plain_median
-from memeloom.templates.recover import Ground, Member, Recovered, grey_of, lay, layer_of, recover
+from memeloom.templates.recover import Member, Recovered, Reference, grey_of, layer_of, place_member, recover
 from memeloom.templates.sketch import sketch
-from memeloom.templates.wordless import Blank, take_words_off
+from memeloom.templates.wordless import Blank, remove_words
 
 Reader: TypeAlias = Callable[[Pixels], tuple[OcrBox, ...]]
 Figures: TypeAlias = dict[str, list[float]]
@@ -52,7 +52,7 @@ def _recovered(templates: Sequence[CleanTemplate], count: int) -> list[Row]:
     overlaps: list[float] = []
     for template in templates:
         memes = template.memes(count, seed=count)
-        truth = Ground.of(template.picture)
+        truth = Reference.of(template.picture)
         tried = {"ours": _members(memes, read=True)}
         if count == _COUNTS[0]:
             tried["ours, nothing read"] = _members(memes, read=False)
@@ -82,28 +82,28 @@ def _members(memes: Sequence[PictureCase], *, read: bool) -> list[Member]:
     ]
 
 
-def _compare_simpler(ways: Mapping[str, Figures], found: Recovered, clean: Pixels, truth: Ground) -> None:
-    layers = [layer_of(each, found.picture.shape[1::-1]) for each in found.laid]
+def _compare_simpler(ways: Mapping[str, Figures], found: Recovered, clean: Pixels, truth: Reference) -> None:
+    layers = [layer_of(each, found.picture.shape[1::-1]) for each in found.placed]
     mean = np.mean([layer.pixels for layer in layers], axis=0).round().astype(np.uint8)
     for name, picture in (("plain median of the aligned", plain_median(layers)), ("plain mean of the aligned", mean)):
         _compare(ways[name], picture, found.picture, clean, truth)
 
 
-def _compare(figures: Figures, picture: Pixels, placed: Pixels, clean: Pixels, truth: Ground) -> None:
+def _compare(figures: Figures, picture: Pixels, placed: Pixels, clean: Pixels, truth: Reference) -> None:
     """Add how near `picture` is to the truth, laid where `placed` shows it."""
-    laid = lay(Member("", clean), truth.drawn, Ground.of(placed))
+    laid = place_member(Member("", clean), truth.sketch, Reference.of(placed))
     if laid is None:
         figures["none"].append(1.0)
         return
-    true, there = lay_on(laid.picture, laid.affine, placed.shape[1::-1])
+    true, there = warp_onto(laid.picture, laid.affine, placed.shape[1::-1])
     figures["psnr"].append(_psnr(picture, true, there))
     figures["ssim"].append(_ssim(picture, true, there))
 
 
 def _overlaps(true: Sequence[TemplateBox], found: Recovered, clean: Pixels) -> list[float]:
     """For each true box that is upright, how much the best of the learned ones is it."""
-    learned = learn_boxes(found.laid, found.picture)
-    laid = lay(Member("", found.picture), sketch(grey_of(found.picture)), Ground.of(clean))
+    learned = learn_boxes(found.placed, found.picture)
+    laid = place_member(Member("", found.picture), sketch(grey_of(found.picture)), Reference.of(clean))
     if laid is None:
         return [0.0] * len(true)
     places = []
@@ -160,7 +160,7 @@ def _measure(figures: Figures, picture: Pixels, clean: Pixels, way: Callable[[],
 
 
 def _taken(picture: Pixels, boxes: Sequence[OcrBox], blank: Blank | None = None) -> Pixels:
-    done = take_words_off(picture, boxes, blank)
+    done = remove_words(picture, boxes, blank)
     return done.picture if done else picture
 
 

@@ -12,7 +12,7 @@ from random import Random
 
 from bench.rows import Row
 from memeloom.configs.load import load_config
-from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.index import SketchIndex
 from memeloom.templates.sketch import Sketch, sketch_image
 
 # Files without their suffix; templates by the file, the same picture under two names as a group.

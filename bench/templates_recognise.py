@@ -30,7 +30,7 @@ from bench.rows import Row
 from bench.templates_drawn import Blank, Drawn, Half, drawn, load_blanks, stacked, strangers
 from memeloom.catalog.images import decode_grey, perceptual_hashes
 from memeloom.configs.load import load_config
-from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.index import SketchIndex
 from memeloom.templates.sketch import sketch_image
 
 GOAL = "precision >= 0.995, recall >= 0.95, >= 200 images/cpu-s, look-up << 1 ms"

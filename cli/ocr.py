@@ -48,13 +48,13 @@ def ocr(context: CommandContext, inspect: str | None, out: Path | None, retry_fa
         raise click.BadParameter(f"{out}: the name must end in {' or '.join(_FORMATS)}", param_hint="--out")
     config = context.config()
     if inspect is not None:
-        from memeloom.ocr.inspect import inspect as look_at
-        from memeloom.ocr.report.look import write_look
+        from memeloom.ocr.inspect import inspect as inspect_picture
+        from memeloom.ocr.report.look import write_inspection
 
-        look = look_at(config, inspect)
+        look = inspect_picture(config, inspect)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", look.subject.name)[:100]
         path = out or Path(config.runs) / f"inspect-{name}.html"
-        write_look(path, look)
+        write_inspection(path, look)
         _show(look, path)
         return
     from memeloom.ocr.stage import failed_memes, read_memes

@@ -51,7 +51,7 @@ def run(context: CommandContext, again: bool = False, retry_failed: bool = False
     if failed and (again or retry_failed):
         raise click.UsageError("--failed goes with neither --again nor --retry-failed")
     config = context.config()
-    from memeloom.templates.apart import apart_memes
+    from memeloom.templates.inpaint_stage import inpaint_memes
     from memeloom.templates.stage import failed_memes, match_memes
 
     if failed:
@@ -60,7 +60,7 @@ def run(context: CommandContext, again: bool = False, retry_failed: bool = False
         return
     context.run("templates", config, partial(match_memes, retry_failed=retry_failed, again=again))
     if config.templates.inpaint:
-        context.run("inpaint", config, partial(apart_memes, retry_failed=retry_failed, again=again))
+        context.run("inpaint", config, partial(inpaint_memes, retry_failed=retry_failed, again=again))
 
 
 @templates.command("list")

@@ -1,8 +1,8 @@
-"""Where a picture lies on another one to a fraction of a pixel, starting from about where it does.
+"""Aligns a picture to a reference to a fraction of a pixel, from an approximate position.
 
-Lucas and Kanade's way ("An Iterative Image Registration Technique", 1981), for a scale and a shift on each axis: what
-differs is explained by the slope of the brightness, again and again, from a small picture to a larger one. Brightness
-is taken relative to its surroundings, and what differs too much (words) does not count (Tukey's weights).
+Lucas-Kanade registration ("An Iterative Image Registration Technique", 1981) with a scale and a shift on each axis, on
+increasing resolutions. Brightness is taken relative to its surroundings, and large differences (words) do not count
+(Tukey's weights).
 """
 
 from collections.abc import Sequence
@@ -18,22 +18,22 @@ from memeloom.templates.placing import Affine
 Light = NDArray[np.float32]
 
 SIDES = (96, 192, 384)
-_STEPS = 8
-_STILL = 0.02  # pixels: a step that moves nothing by more is the last
+_MAX_STEPS = 8
+_CONVERGED = 0.02  # pixels: largest movement in the last step
 _SURROUNDINGS = 6.0  # pixels
-_LEAST_CONTRAST = 6.0  # of 255: below it there is noise only
-_TUKEY = 4.7  # deviations at which a difference stops to count
-_LEAST_PIXELS = 400
-_STRONG = 0.7  # relative brightness where the reference shows something for sure
-_ALIKE = 0.5  # difference of it that two copies of one picture have at most
-_FARTHEST = 0.06  # of the reference's side: who moves more was not about there
+_MIN_CONTRAST = 6.0  # of 255: below it is noise
+_TUKEY = 4.7  # deviations from which a difference does not count
+_MIN_PIXELS = 400
+_STRONG = 0.7  # relative brightness of edges that must agree
+_SIMILAR = 0.5  # largest difference of it in two copies of one picture
+_MAX_MOVE = 0.06  # of the reference's side
 
 
 @dataclass(frozen=True)
 class Aligned:
-    """How a picture lies on a reference.
+    """Position of a picture on a reference.
 
-    affine: (2, 3), from x and y in the picture to x and y in the reference, in fractions of width and height.
+    affine: (2, 3), maps x and y in the picture to x and y in the reference, in fractions of width and height.
     agreement: share of the reference's edges in view that the picture shows, 0-1.
     """
 
@@ -42,26 +42,26 @@ class Aligned:
 
 
 def refine(picture: Pixels, reference: Pixels, affine: Affine, *, sides: Sequence[int] = SIDES) -> Aligned | None:
-    """Lay `picture` onto `reference`, both (height, width) grey, closer than `affine` does.
+    """Align `picture` to `reference`, both (height, width) grey, starting from `affine`.
 
-    sides: square roots of the areas, in pixels, that the reference is looked at in, one after another.
+    sides: square roots of the areas, in pixels, to which the reference is scaled, one after another.
 
     Returns:
-        None if the two do not hold together anywhere near.
+        None if they do not match near the start.
     """
-    # From here on a map goes the other way and by axis: reference to picture, as scale and shift.
+    # From here on the map is inverted, reference to picture, as scale and shift per axis.
     start = np.array([[1 / affine[axis, axis], -affine[axis, 2] / affine[axis, axis]] for axis in (0, 1)])
     scaling, agreement = start, 0.0
     area = reference.shape[0] * reference.shape[1]
     for side in sides:
         if side > sides[0] and side**2 > 2 * area:
-            break  # nothing more is to be seen
+            break  # no more detail
         step = _refine_at(side, picture, reference, scaling)
         if step is None:
             return None
         scaling, agreement = step
     moved = max(abs((scaling - start) @ (at, 1)).max() for at in (0, 1))
-    if moved > _FARTHEST * np.abs(start[:, 0]).max():
+    if moved > _MAX_MOVE * np.abs(start[:, 0]).max():
         return None
     return Aligned(
         np.array([
@@ -72,10 +72,10 @@ def refine(picture: Pixels, reference: Pixels, affine: Affine, *, sides: Sequenc
     )  # fmt: skip
 
 
-def lay_on(picture: Pixels, affine: Affine, size: tuple[int, int]) -> tuple[Pixels, Pixels]:
-    """`picture` as it lies on a reference of `size` (width, height); and where it does: 255, else 0, (height, width).
+def warp_onto(picture: Pixels, affine: Affine, size: tuple[int, int]) -> tuple[Pixels, Pixels]:
+    """Warp `picture` onto a reference of `size` (width, height). Returns pixels, and a mask of 255 where it covers.
 
-    affine: as of `Aligned`. What is made smaller is averaged.
+    affine: as in `Aligned`.
     """
     height, width = picture.shape[:2]
     factors = [min(1.0, float(affine[axis, axis]) * size[axis] / length) for axis, length in ((0, width), (1, height))]
@@ -90,7 +90,7 @@ def lay_on(picture: Pixels, affine: Affine, size: tuple[int, int]) -> tuple[Pixe
 
 
 def _in_pixels(affine: Affine, picture: tuple[int, ...], reference: tuple[int, int]) -> Affine:
-    """`affine` between fractions as one between pixels, whose centres are counted."""
+    """Convert `affine` from fractions to pixel coordinates, which refer to centres."""
     rows = []
     for axis in (0, 1):
         scale = affine[axis, axis] * reference[axis] / picture[axis]
@@ -100,15 +100,15 @@ def _in_pixels(affine: Affine, picture: tuple[int, ...], reference: tuple[int, i
 
 
 def _refine_at(side: int, picture: Pixels, reference: Pixels, scaling: Affine) -> tuple[Affine, float] | None:
-    """`scaling` refined at one size of the reference, and the agreement there."""
+    """Refine `scaling` at one size of the reference; return it with the agreement."""
     factor = min(1.0, side / (reference.shape[0] * reference.shape[1]) ** 0.5)
     there = _relative(_sized(reference, (factor, factor)))
     height, width = there.shape
     spans = np.abs(scaling[:, 0]) * picture.shape[1::-1]  # of the reference in the picture, in pixels
     here = _relative(_sized(picture, (min(1.0, width / spans[0]), min(1.0, height / spans[1]))))
-    seen = np.abs(there) > _LEAST_CONTRAST / 30
+    seen = np.abs(there) > _MIN_CONTRAST / 30
     slope = np.array(here.shape[::-1]) / (width, height)
-    # Pixels to pixels now.
+    # In pixels.
     now = np.stack([scaling[:, 0] * slope, scaling[:, 1] * here.shape[::-1] + scaling[:, 0] * slope / 2 - 0.5], axis=1)
     found = _iterate(here, there, now, seen)
     if found is None:
@@ -121,9 +121,9 @@ def _refine_at(side: int, picture: Pixels, reference: Pixels, scaling: Affine) -
 def _iterate(here: Light, there: Light, now: Affine, seen: NDArray[np.bool_]) -> tuple[Affine, float] | None:
     height, width = there.shape
     inside = np.ones(here.shape, np.uint8)
-    least = _LEAST_PIXELS * (height * width) / SIDES[-1] ** 2
+    least = _MIN_PIXELS * (height * width) / SIDES[-1] ** 2
     agreement = 0.0
-    for _ in range(_STEPS):
+    for _ in range(_MAX_STEPS):
         warp = np.array([[now[0, 0], 0, now[0, 1]], [0, now[1, 0], now[1, 1]]])
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         shown = np.asarray(cv2.warpAffine(here, warp, (width, height), flags=flags), np.float32)
@@ -135,20 +135,20 @@ def _iterate(here: Light, there: Light, now: Affine, seen: NDArray[np.bool_]) ->
             return None
         difference = np.asarray((shown - there)[counted], np.float32)
         strong = np.abs(there[counted]) > _STRONG
-        agreement = float((np.abs(difference[strong]) < _ALIKE).mean()) if strong.any() else 0.0
+        agreement = float((np.abs(difference[strong]) < _SIMILAR).mean()) if strong.any() else 0.0
         both = np.asarray((shown + there) / 2, np.float32)
         step = _step(_slopes(both, counted), difference, columns, rows)
         if step is None:
             return None
-        # The step was found in the reference's pixels; what it means in the picture's is a matter of scale.
+        # The step is in the reference's pixels: scale it to the picture's.
         now = now - step.reshape(2, 2) * now[:, :1]
-        if np.abs(step.reshape(2, 2) @ [[width, 0], [1, 1]]).max() < _STILL:
+        if np.abs(step.reshape(2, 2) @ [[width, 0], [1, 1]]).max() < _CONVERGED:
             break
     return now, agreement
 
 
 def _slopes(both: Light, counted: NDArray[np.bool_]) -> tuple[Light, Light]:
-    """How brightness changes along x and y; of the mean of both pictures, which makes steps longer and surer.
+    """Return the gradient of the mean of both pictures, which converges faster.
 
     See Malis, "Improving vision-based control using efficient second-order minimization techniques", 2004.
     """
@@ -160,7 +160,7 @@ def _slopes(both: Light, counted: NDArray[np.bool_]) -> tuple[Light, Light]:
 def _step(
     slopes: tuple[Light, Light], difference: Light, x: NDArray[np.int64], y: NDArray[np.int64]
 ) -> NDArray[np.float64] | None:
-    """How much scale and shift of x, and of y, are off: least squares with Tukey's weights."""
+    """Return the errors of scale and shift of x and y: least squares with Tukey's weights."""
     deviation = 1.4826 * float(np.median(np.abs(difference))) + 0.02
     weight = np.maximum(0, 1 - (difference / (_TUKEY * deviation)) ** 2) ** 2
     along_x, along_y = slopes
@@ -174,11 +174,11 @@ def _step(
 
 
 def _relative(grey: Pixels) -> Light:
-    """Brightness relative to the surroundings, in their deviations; about -2 to 2."""
+    """Return brightness relative to the surroundings, in their standard deviations; about -2 to 2."""
     light = cv2.GaussianBlur(grey.astype(np.float32), (0, 0), 0.7)
     mean = cv2.GaussianBlur(light, (0, 0), _SURROUNDINGS)
     deviation = np.sqrt(np.maximum(cv2.GaussianBlur(light * light, (0, 0), _SURROUNDINGS) - mean * mean, 0))
-    return np.asarray((light - mean) / (deviation + _LEAST_CONTRAST), np.float32)
+    return np.asarray((light - mean) / (deviation + _MIN_CONTRAST), np.float32)
 
 
 def _sized(grey: Pixels, factors: tuple[float, float]) -> Pixels:

@@ -1,7 +1,7 @@
-"""Where a template's texts go and how they look, learned from where they stand in memes made on it.
+"""Learns the text boxes of a template, and their style, from the texts in memes made on it.
 
-Each text of each meme is a rectangle on the template. Those that overlap are of one text box, unless memes have both
-side by side: then they are two. A box is as large as its texts ever get, but for a few.
+Each text of each meme is a rectangle on the template. Overlapping rectangles belong to one text box, unless memes have
+both at once: then they are two. A box encloses its texts, outliers excepted.
 """
 
 from collections.abc import Sequence
@@ -13,31 +13,31 @@ from numpy.typing import NDArray
 
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import TemplateBox, TextStyle
-from memeloom.templates.align import lay_on
+from memeloom.templates.align import warp_onto
 from memeloom.templates.ink import Ink
 from memeloom.templates.mask import letter_height
-from memeloom.templates.recover import Laid
+from memeloom.templates.recover import PlacedMember
 
-_LEAST_INSIDE = 0.5  # of a text's rectangle, on the template
+_MIN_INSIDE = 0.5  # of a text's rectangle, on the template
 _OVERLAP = 0.4  # of the smaller one, on average: rectangles of one box
 _TOGETHER = 0.25  # share of the memes of one that have the other too: two boxes
-_FEWEST, _RAREST = 2, 0.08  # memes that have a box, at least; and as a share
+_MIN_MEMES, _MIN_SHARE = 2, 0.08  # of memes that have a box
 _ENVELOPE = 0.15  # share of texts that reach beyond their box on a side
 _PADDING = 0.1  # of a letter's height, that a box has around its texts
-_DIFFERENT = 40  # of 255: what differs from the clean picture by more is text
-_LETTER_GAP = 0.05  # of the sides: letters nearer than that are of one text
+_DIFFERENT = 40  # of 255, from the clean picture: text
+_LETTER_GAP = 0.05  # of the sides, between letters of one text
 _SMALLEST = 0.002  # of the picture's area
 _SAME_COLOUR = 60.0  # of 441
 _LIGHT, _DARK = 232, 36  # of 255: white and black, but for compression
-_SURE = 0.5
+_CONFIDENT = 0.5
 _CAPITALS = 0.8  # share of capitals among the letters of what is written in capitals
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text of one meme. place: left, top, right, bottom on the template, in fractions. ink: if it could be told.
+    """A text of one meme. place: left, top, right, bottom on the template, in fractions. ink: None if unclear.
 
-    member: number of the meme. letter: the height of its letters, in fractions of the template's height.
+    member: number of the meme. letter: height of its letters, in fractions of the template's height.
     """
 
     member: int
@@ -47,18 +47,18 @@ class Text:
     ink: Ink | None
 
 
-def learn_boxes(laid: Sequence[Laid], clean: Pixels) -> tuple[TemplateBox, ...]:
-    """The text boxes of the template whose clean picture is `clean`, in reading order, each with its style.
+def learn_boxes(placed: Sequence[PlacedMember], clean: Pixels) -> tuple[TemplateBox, ...]:
+    """Return the text boxes of the template, in reading order, with their styles.
 
-    Texts of members that were not read are what differs from the clean picture.
+    clean: its clean picture. Texts of members that were not read are differences from it.
     """
-    texts = [text for number, each in enumerate(laid) for text in _texts(number, each, clean)]
-    fewest = max(_FEWEST, _RAREST * len(laid))
+    texts = [text for number, each in enumerate(placed) for text in _texts(number, each, clean)]
+    fewest = max(_MIN_MEMES, _MIN_SHARE * len(placed))
     groups = [group for group in _groups(texts) if len({text.member for text in group}) >= fewest]
     return tuple(_reading_order([_box(group) for group in groups]))
 
 
-def _texts(number: int, each: Laid, clean: Pixels) -> list[Text]:
+def _texts(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
     if not any(box.text.strip() for box in each.member.boxes):
         return _unread(number, each, clean)
     texts = []
@@ -69,22 +69,21 @@ def _texts(number: int, each: Laid, clean: Pixels) -> list[Text]:
         corners = np.array([[x, box.y, 1], [x + box.width, box.y + box.height, 1]]) @ each.affine.T
         place = np.clip(corners.reshape(4), 0, 1)
         whole = float(np.prod(corners[1] - corners[0]))
-        if whole <= 0 or _area(place) < _LEAST_INSIDE * whole:
+        if whole <= 0 or _area(place) < _MIN_INSIDE * whole:
             continue  # in a strip above the template, say
         height, width = each.picture.shape[:2]
-        tall = (
-            ink.height if ink and ink.sure >= _SURE else letter_height(box.text, box.width * width, box.height * height)
-        )
+        clear = ink is not None and ink.confidence >= _CONFIDENT
+        tall = ink.height if ink and clear else letter_height(box.text, box.width * width, box.height * height)
         texts.append(Text(number, place, box.text, tall / height * float(each.affine[1, 1]), ink))
     return texts
 
 
-def _unread(number: int, each: Laid, clean: Pixels) -> list[Text]:
-    """What differs from the clean picture, where letters are near each other."""
+def _unread(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
+    """Return groups of neighbouring differences from the clean picture."""
     height, width = clean.shape[:2]
-    shown, there = lay_on(each.picture, each.affine, (width, height))
+    shown, there = warp_onto(each.picture, each.affine, (width, height))
     different = (cv2.absdiff(shown, clean).max(axis=2) > _DIFFERENT) & (there > 0)
-    # Single pixels are compression at hard edges.
+    # Single pixels are compression artefacts at hard edges.
     ink = cv2.morphologyEx(different.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
     near = np.ones((max(3, round(_LETTER_GAP * height)), max(3, round(_LETTER_GAP * width))), np.uint8)
     _, _, stats, _ = cv2.connectedComponentsWithStats(cv2.morphologyEx(ink, cv2.MORPH_CLOSE, near), connectivity=8)
@@ -126,7 +125,7 @@ def _groups(texts: Sequence[Text]) -> list[list[Text]]:
 
 
 def _overlap(one: NDArray[np.float64], two: NDArray[np.float64]) -> float:
-    """Of two rectangles, as a share of the smaller."""
+    """Return the overlap of two rectangles as a share of the smaller."""
     shared = np.concatenate([np.maximum(one[:2], two[:2]), np.minimum(one[2:], two[2:])])
     if (shared[2:] <= shared[:2]).any():
         return 0.0
@@ -148,8 +147,8 @@ def _box(group: Sequence[Text]) -> TemplateBox:
 
 
 def _style(group: Sequence[Text]) -> TextStyle:
-    """How most texts of a box look; what nobody could tell is white with a black outline."""
-    inks = [text.ink for text in group if text.ink and text.ink.sure >= _SURE]
+    """Return the style of most texts of a box; white with a black outline if unclear."""
+    inks = [text.ink for text in group if text.ink and text.ink.confidence >= _CONFIDENT]
     colour = _most_common([ink.colour for ink in inks]) or "#ffffff"
     outlines = [ink.outline for ink in inks if ink.outline is not None]
     outline = _most_common(outlines) if 2 * len(outlines) > len(inks) else None
@@ -163,7 +162,7 @@ def _style(group: Sequence[Text]) -> TextStyle:
 
 
 def _most_common(colours: Sequence[NDArray[np.float32]]) -> str | None:
-    """The mean of the colours near the one that most are near to, as #rrggbb."""
+    """Return the mean of the largest group of similar colours, as #rrggbb."""
     if not colours:
         return None
     given = np.array(colours)
@@ -178,7 +177,7 @@ def _most_common(colours: Sequence[NDArray[np.float32]]) -> str | None:
 
 
 def _reading_order(boxes: Sequence[TemplateBox]) -> list[TemplateBox]:
-    """Rows from the top, each from the left."""
+    """Sort boxes into rows from the top, each from the left."""
     rows: list[list[TemplateBox]] = []
     for box in sorted(boxes, key=lambda box: (box.y, box.x)):
         first = rows[-1][0] if rows else None

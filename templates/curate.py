@@ -1,4 +1,4 @@
-"""What a person decides about templates: their names, which are one, and which are none. Each can be said twice."""
+"""Decisions of a person about templates: name, merge, reject. All operations are idempotent."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,26 +10,26 @@ from memeloom.catalog.documents import DocumentStore, open_documents
 from memeloom.catalog.records import Template
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.schema import Config
-from memeloom.templates.merging import finish_merge, merge, point_members
+from memeloom.templates.writes import finish_merge, merge, point_members
 
 State: TypeAlias = Literal["known", "found", "rejected", "merged"]
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A template, and how many memes refer to it."""
+    """A template and the number of memes that refer to it."""
 
     template: Template
     members: int
 
     @property
     def state(self) -> State:
-        """As the record has it, or ``merged``."""
+        """The record's state, or ``merged``."""
         return "merged" if self.template.merged_into else self.template.state
 
 
 def list_templates(config: Config, state: State | None = None) -> list[Listed]:
-    """The templates of the catalog, or those in one state; those with the most members first. Raises StoreError."""
+    """List the templates of the catalog, or those in `state`, by falling number of members. Raises StoreError."""
     with _catalog(config) as documents:
         members = documents.counts().templates
         listed = (Listed(template, members.get(template.id, 0)) for template in documents.templates())
@@ -38,7 +38,7 @@ def list_templates(config: Config, state: State | None = None) -> list[Listed]:
 
 
 def template_with_id(config: Config, template_id: str) -> Listed:
-    """One template.
+    """Return one template.
 
     Raises:
         ConfigError: there is none with that id.
@@ -50,7 +50,7 @@ def template_with_id(config: Config, template_id: str) -> Listed:
 
 
 def name_template(config: Config, template_id: str, name: str) -> Template:
-    """Give a template a name: it is known from then on, even if it was rejected before. Its memes learn the name.
+    """Name a template, which makes it known, also after a rejection. Its memes get the name.
 
     Raises:
         ConfigError: there is no such template, the name is empty, or the template was merged into another.
@@ -58,7 +58,7 @@ def name_template(config: Config, template_id: str, name: str) -> Template:
     """
     name = " ".join(name.split())
     if not name:
-        raise ConfigError(f"{template_id}: give it a name that is not empty")
+        raise ConfigError(f"{template_id}: the name is empty")
     with _catalog(config) as documents:
         _refuse_merged(_known(documents, template_id))
         named = _revised(documents, template_id, {"name": name, "state": "known"})
@@ -67,9 +67,9 @@ def name_template(config: Config, template_id: str, name: str) -> Template:
 
 
 def reject_template(config: Config, template_id: str) -> Template:
-    """Say that a template is none. Its memes still tell that they share it, so that `name_template` brings it back.
+    """Reject a template. Its memes keep the reference, so that `name_template` can undo it.
 
-    The record stays, too: what shows the picture is not to be found again.
+    The record stays, so that the picture is not found again.
 
     Raises:
         ConfigError: there is no such template, or it was merged into another.
@@ -81,12 +81,12 @@ def reject_template(config: Config, template_id: str) -> Template:
 
 
 def merge_template(config: Config, template_id: str, into_id: str) -> Template:
-    """Say that a template is another one; its memes learn that, and it is recognised by their pictures, too.
+    """Merge a template into another: its memes refer to that one, which is recognised by its exemplars too.
 
-    Returns the other one, or the one that this was merged into in its turn.
+    Returns the other one, or the one that this was merged into in turn.
 
     Raises:
-        ConfigError: one of them is not there, they are one, the other is rejected, or this was merged elsewhere.
+        ConfigError: one of them does not exist, both are the same, the other is rejected, or this was merged elsewhere.
         StoreError: the catalog refused or failed.
     """
     with _catalog(config) as documents:
@@ -125,7 +125,7 @@ def _known(documents: DocumentStore, template_id: str) -> Template:
 
 
 def _target(documents: DocumentStore, template_id: str) -> Template:
-    """The template that `template_id` is by now."""
+    """Follow merges to the template that `template_id` stands for."""
     passed: set[str] = set()
     while (template := _known(documents, template_id)).merged_into and template_id not in passed:
         passed.add(template_id)
@@ -135,7 +135,7 @@ def _target(documents: DocumentStore, template_id: str) -> Template:
 
 def _refuse_merged(template: Template) -> None:
     if template.merged_into:
-        raise ConfigError(f"{template.id} was merged into {template.merged_into}: decide about that one")
+        raise ConfigError(f"{template.id} was merged into {template.merged_into}: use that one")
 
 
 def _revised(documents: DocumentStore, template_id: str, changes: dict[str, str]) -> Template:

@@ -1,4 +1,4 @@
-"""Which pixels are letters: the colour of ink is the one whose pixels look like writing."""
+"""Finds the pixels of letters: the ink is the colour whose pixels are shaped like writing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,55 +13,57 @@ from memeloom.catalog.images import Pixels
 Colour = NDArray[np.float32]
 Box = tuple[slice, slice]
 
-LETTER = 32.0  # pixels: the height of letters at which they are looked for; sizes below are made for it
+LETTER = 32.0  # pixels: letters are scaled to this height; the sizes below assume it
 
-_LEVELS = 6  # of each channel, when frequent colours are looked for
-_MOST_COLOURS, _LEAST_SHARE = 8, 0.015
-_DIFFERENT = 40.0  # of 441: two colours that are tried
-_SAME = 48.0  # how far the ink's own pixels deviate
-_OUTLINE_SAME = 70.0  # likewise those of a thin outline
-_SET_OFF = 60.0  # how far what is next to the ink is from it
-_THICKEST = 0.42  # stroke, in heights of a letter
-_STROKE = 0.3  # likewise, of most letters
-_HEIGHTS = (0.45, 1.7)  # of a piece of writing, likewise
-_WIDEST = 2.2  # likewise: letters may touch
-_LEAST_AREA = 0.05  # of a letter's height, squared
-_OUTSIDE = 0.3  # how far the middle of a letter may be outside of the box, in heights of a letter
-_WIDEST_OUTLINE = 0.16
-_BESIDE = 2.0  # heights of a letter: diameter of what belongs to it
-_SURELY = 0.8  # how much letters of another colour have to look like it
-_MOSTLY = 0.6  # of the ring around letters has the outline's colour
+_LEVELS = 6  # per channel, in the histogram of colours
+_MAX_COLOURS, _MIN_SHARE = 8, 0.015
+_DIFFERENT = 40.0  # of 441, between two candidate colours
+_SAME = 48.0  # largest distance of the ink's pixels from its colour
+_OUTLINE_SAME = 70.0  # and of those of a thin outline
+_CONTRAST = 60.0  # between the ink and its surroundings
+# In letter heights:
+_MAX_STROKE = 0.42
+_STROKE = 0.3  # of most letters
+_HEIGHTS = (0.45, 1.7)  # of a connected piece
+_MAX_WIDTH = 2.2  # of a connected piece: letters may touch
+_MIN_AREA = 0.05  # squared
+_OUTSIDE = 0.3  # from the box to the middle of a letter
+_MAX_OUTLINE = 0.16
+_NEARBY = 2.0  # diameter of the surroundings of a letter
+
+_SECOND_COLOUR = 0.8  # likeness to writing required of letters in another colour
+_MOSTLY = 0.6  # share of the ring around letters that has the outline's colour
 
 
 @dataclass(frozen=True)
 class Ink:
-    """How a text is set. Colours are BGR, lengths in pixels.
+    """Style of a text. Colours are BGR, lengths in pixels.
 
-    height: of its letters. width: of its outline; 0 and no `outline` if it has none.
-    sure: how much it looks like writing, 0-1.
+    height: of its letters. width: of its outline; 0 if `outline` is None.
+    confidence: likeness to writing, 0-1.
     """
 
     height: float
     colour: Colour
     outline: Colour | None
     width: float
-    sure: float
+    confidence: float
 
     def scaled(self, factor: float) -> Self:
-        """In a picture resized by `factor`."""
+        """Return the ink in a picture resized by `factor`."""
         return replace(self, height=self.height * factor, width=self.width * factor)
 
 
 @dataclass(frozen=True)
-class _Tried:
-    """One colour.
+class _Candidate:
+    """A colour tried as ink.
 
-    like: how much its pixels look like writing; sure: that, as far as they are spread over the box; both 0-1.
-    same: pixels that have it; letters: those of them that look like writing; both 0 or 1.
+    likeness: to writing, of its pixels; confidence: that times their spread over the box; both 0-1.
+    same: pixels of the colour; letters: those that look like writing; both 0 or 1.
     """
 
-    like: float
-    sure: float
+    likeness: float
+    confidence: float
     colour: Colour
     same: Pixels
     letters: Pixels
@@ -69,38 +71,38 @@ class _Tried:
 
 
 def find_ink(picture: Pixels, box: Box, height: float) -> tuple[Ink, Pixels] | None:
-    """The ink of letters about `height` pixels tall that stand in `box` of a small (height, width, 3) picture.
+    """Find the ink of letters about `height` pixels tall in `box` of a small (height, width, 3) picture.
 
     Returns:
-        How they are set, and their pixels without outline, 255, (height, width); None if nothing looks like writing.
+        The ink, and a mask of its pixels without outline, 255, (height, width); None if nothing looks like writing.
     """
     light = picture.astype(np.float32)
-    tried = [found for colour in _colours(light[box]) if (found := _try(light, box, height, colour))]
-    if not tried:
+    candidates = [found for colour in _colours(light[box]) if (found := _try(light, box, height, colour))]
+    if not candidates:
         return None
-    best = max(tried, key=lambda each: each.sure)
+    best = max(candidates, key=lambda each: each.confidence)
     outline, width = _outline(light, best.letters, height)
     writing = _writing(best, height)
-    for other in sorted(tried, key=lambda each: -each.like):
-        # Where the ground has the ink's colour, letters show by their outline alone.
+    for other in sorted(candidates, key=lambda each: -each.likeness):
+        # Where the background has the ink's colour, only the outline shows the letters.
         is_outline = outline is not None and np.linalg.norm(other.colour - outline) < _OUTLINE_SAME
-        # Other lines may be of another colour.
-        if other is not best and (is_outline or other.like > _SURELY):
+        # Other lines may have another colour.
+        if other is not best and (is_outline or other.likeness > _SECOND_COLOUR):
             writing |= _elsewhere(other, writing, height)
-    # If it was the outline that looked most like writing, the ink is between its lines.
+    # If the outline looked most like writing, the ink is between its lines.
     writing = np.asarray(cv2.morphologyEx(writing, cv2.MORPH_CLOSE, disc(_STROKE * height)), np.uint8)
-    return Ink(best.height, best.colour, outline, width, best.sure), np.asarray(255 * writing, np.uint8)
+    return Ink(best.height, best.colour, outline, width, best.confidence), np.asarray(255 * writing, np.uint8)
 
 
 def _colours(pixels: NDArray[np.float32]) -> Iterator[Colour]:
-    """The frequent colours, the most frequent first."""
+    """Yield the frequent colours, most frequent first."""
     flat = pixels.reshape(-1, 3)
     number = (flat * (_LEVELS / 256)).astype(np.int64) @ (_LEVELS**2, _LEVELS, 1)
     counts = np.bincount(number, minlength=_LEVELS**3)
     sums = np.stack([np.bincount(number, flat[:, channel], _LEVELS**3) for channel in range(3)], axis=1)
     given: list[Colour] = []
     for place in np.argsort(-counts, kind="stable"):
-        if counts[place] < max(1, _LEAST_SHARE * len(flat)) or len(given) == _MOST_COLOURS:
+        if counts[place] < max(1, _MIN_SHARE * len(flat)) or len(given) == _MAX_COLOURS:
             return
         colour = (sums[place] / counts[place]).astype(np.float32)
         if all(np.linalg.norm(colour - other) > _DIFFERENT for other in given):
@@ -108,7 +110,7 @@ def _colours(pixels: NDArray[np.float32]) -> Iterator[Colour]:
             yield colour
 
 
-def _try(light: NDArray[np.float32], box: Box, height: float, colour: Colour) -> _Tried | None:
+def _try(light: NDArray[np.float32], box: Box, height: float, colour: Colour) -> _Candidate | None:
     difference = light - colour
     distance = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
     same = np.asarray(distance < _SAME, np.uint8)
@@ -117,60 +119,60 @@ def _try(light: NDArray[np.float32], box: Box, height: float, colour: Colour) ->
         return None
     ring = _ring(letters, 1, 2)
     thin = letters[box].sum() / max(int(same[box].sum()), 1)
-    set_off = (distance[ring] > _SET_OFF).mean() if ring.any() else 0.0
+    contrast = (distance[ring] > _CONTRAST).mean() if ring.any() else 0.0
     spread = (cv2.dilate(letters, disc(0.8 * height))[box] > 0).mean()
-    like = float(thin**0.5 * set_off)
-    return _Tried(like, like * float(spread), colour, same, letters, tall)
+    like = float(thin**0.5 * contrast)
+    return _Candidate(like, like * float(spread), colour, same, letters, tall)
 
 
 def _thin(same: Pixels, height: float) -> Pixels:
-    """Of `same`, what is no thicker than a stroke."""
-    thick = cv2.dilate(cv2.morphologyEx(same, cv2.MORPH_OPEN, disc(_THICKEST * height)), disc(3))
+    """Return the parts of `same` no thicker than a stroke."""
+    thick = cv2.dilate(cv2.morphologyEx(same, cv2.MORPH_OPEN, disc(_MAX_STROKE * height)), disc(3))
     return np.where(thick > 0, 0, same).astype(np.uint8)
 
 
 def _letters(thin: Pixels, box: Box, height: float) -> tuple[Pixels, float]:
-    """Of `thin`, pieces of the size of a letter in `box` (0 or 1), and how tall they are."""
+    """Return the pieces of `thin` in `box` that have the size of a letter (0 or 1), and their median height."""
     _, labels, stats, centres = cv2.connectedComponentsWithStats(thin, connectivity=4)
     wide, tall, area = stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT], stats[:, cv2.CC_STAT_AREA]
     least, most = _HEIGHTS
-    fits = (tall > least * height) & (tall < most * height) & (wide < _WIDEST * height)
-    fits &= area > _LEAST_AREA * height**2
+    fits = (tall > least * height) & (tall < most * height) & (wide < _MAX_WIDTH * height)
+    fits &= area > _MIN_AREA * height**2
     for axis, side in ((0, box[1]), (1, box[0])):
         fits &= (centres[:, axis] > side.start - _OUTSIDE * height) & (centres[:, axis] < side.stop + _OUTSIDE * height)
-    fits[0] = False  # what is not in `thin`
+    fits[0] = False  # the background of `thin`
     return fits[labels].astype(np.uint8), float(np.median(tall[fits])) if fits.any() else 0.0
 
 
-def _writing(found: _Tried, height: float) -> Pixels:
-    """The letters with what belongs to them: points, commas, and strokes that touch something else."""
-    near = cv2.dilate(found.letters, disc(_BESIDE * height))
+def _writing(found: _Candidate, height: float) -> Pixels:
+    """Return the letters with dots, commas, and strokes that touch something else."""
+    near = cv2.dilate(found.letters, disc(_NEARBY * height))
     return np.where(near > 0, _thin(found.same, height), 0).astype(np.uint8) | found.letters
 
 
-def _elsewhere(found: _Tried, writing: Pixels, height: float) -> Pixels:
-    """Letters away from `writing`, with what belongs to them."""
+def _elsewhere(found: _Candidate, writing: Pixels, height: float) -> Pixels:
+    """Return letters away from `writing`, with their dots and strokes."""
     seen = cv2.dilate(writing, disc(0.5 * height))
     alone = replace(found, letters=np.where(seen > 0, 0, found.letters).astype(np.uint8))
     return np.where(seen > 0, 0, _writing(alone, height)).astype(np.uint8)
 
 
 def _outline(light: NDArray[np.float32], letters: Pixels, height: float) -> tuple[Colour | None, float]:
-    """The colour that the ring around letters mostly has, and how wide it is."""
+    """Return the main colour of the ring around letters, and its width."""
     nearest = _ring(letters, 0.4, 1.6)
     if not nearest.any():
         return None, 0.0
     away = cv2.distanceTransform(1 - letters, cv2.DIST_L2, 5)
     colour = np.median(light[(away > 1.4) & (away <= 2.6)], axis=0).astype(np.float32)
-    most, width = max(2, round(_WIDEST_OUTLINE * height)), 0
+    most, width = max(2, round(_MAX_OUTLINE * height)), 0
     for distance in range(1, most + 1):
         ring = (away > distance + 0.4) & (away <= distance + 1.4)
         if not ring.any() or not _mostly(light[ring], colour):
             break
         width = distance
-    ground = (away > 1.5 * most) & (away <= 1.5 * most + 2)
-    # What goes on and on is no outline: it is what the letters stand on.
-    if width == most and ground.any() and _mostly(light[ground], colour):
+    beyond = (away > 1.5 * most) & (away <= 1.5 * most + 2)
+    # A ring without end is not an outline but the background.
+    if width == most and beyond.any() and _mostly(light[beyond], colour):
         width = 0
     return (colour, float(width)) if width else (None, 0.0)
 
@@ -180,12 +182,12 @@ def _mostly(pixels: NDArray[np.float32], colour: Colour) -> bool:
 
 
 def _ring(letters: Pixels, inner: float, outer: float) -> NDArray[np.bool_]:
-    """What is that far from letters, in pixels."""
+    """Return the pixels at that distance from letters."""
     near, nearer = (np.asarray(cv2.dilate(letters, disc(2 * far + 1))) > 0 for far in (outer, inner))
     return near & ~nearer
 
 
 def disc(diameter: float) -> Pixels:
-    """A round neighbourhood for morphology, of an odd number of pixels across."""
+    """Return a round structuring element with an odd diameter."""
     across = max(1, round(diameter)) | 1
     return np.asarray(cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (across, across)), np.uint8)

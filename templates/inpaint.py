@@ -1,9 +1,9 @@
-"""The picture under words, guessed from what is around them.
+"""Fills holes in a picture from their surroundings.
 
-Colours flow in from the edge of a hole: first over long distances, in the picture made small, then at each larger
-scale over what is left (push and pull as in Gortler et al., "The Lumigraph", 1996, with some steps of diffusion a
-scale). In the place of words that comes nearer to the truth than the fast marching method (Telea, "An Image Inpainting
-Technique Based on the Fast Marching Method", 2004), and takes a quarter of its time.
+Colours spread from the edge of a hole: over long distances in the reduced picture, then at each larger scale over the
+rest (push-pull as in Gortler et al., "The Lumigraph", 1996, with some diffusion steps per scale). In the place of
+words that is closer to the truth than the fast marching method (Telea, "An Image Inpainting Technique Based on the
+Fast Marching Method", 2004), in a quarter of its time.
 """
 
 from collections.abc import Sequence
@@ -15,27 +15,27 @@ from numpy.typing import NDArray
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
 
-_STEPS = 6  # of diffusion at each scale
-_SMALLEST = 4  # pixels a side
-_AROUND = 24  # pixels around words that are looked at
-_EVEN, _MOSTLY = 24, 0.9  # of 255, and of the ground: it has one colour
+_STEPS = 6  # of diffusion per scale
+_MIN_SIDE = 4  # pixels
+_AROUND = 24  # pixels around words that are used
+_EVEN, _MOSTLY = 24, 0.9  # largest deviation (of 255) of this share of a plain background
 
 
 def inpaint(picture: Pixels, mask: Pixels) -> Pixels:
-    """A (height, width, 3) picture filled in where `mask` is not 0; all else stays as it is, bit for bit."""
+    """Fill a (height, width, 3) picture where `mask` is not 0; the rest stays bit for bit."""
     filled = picture.copy()
     count, _, stats, _ = cv2.connectedComponentsWithStats(_joined(mask), connectivity=8)
     for x, y, width, height, _ in stats[1:count]:
         area = slice(max(0, y - _AROUND), y + height + _AROUND), slice(max(0, x - _AROUND), x + width + _AROUND)
-        filled[area] = _flow_in(filled[area], mask[area])
+        filled[area] = _fill(filled[area], mask[area])
     return filled
 
 
-def fill_even_ground(picture: Pixels, mask: Pixels, boxes: Sequence[OcrBox]) -> tuple[Pixels, Pixels]:
-    """Words that stand on one colour, on a white panel say, are filled with it.
+def fill_plain_background(picture: Pixels, mask: Pixels, boxes: Sequence[OcrBox]) -> tuple[Pixels, Pixels]:
+    """Fill words on a background of one colour, such as a white panel, with that colour.
 
     Returns:
-        The picture, and what of `mask` is still to be filled.
+        The picture, and the rest of `mask`.
     """
     filled, left = picture.copy(), mask.copy()
     height, width = mask.shape
@@ -44,22 +44,22 @@ def fill_even_ground(picture: Pixels, mask: Pixels, boxes: Sequence[OcrBox]) -> 
             slice(max(0, round(box.y * height)), max(0, round((box.y + box.height) * height))),
             slice(max(0, round(box.x * width)), max(0, round((box.x + box.width) * width))),
         )
-        ground = picture[area][mask[area] == 0]
-        if not len(ground):
+        background = picture[area][mask[area] == 0]
+        if not len(background):
             continue
-        colour = np.median(ground, axis=0)
-        if (np.abs(ground - colour).max(axis=1) <= _EVEN).mean() >= _MOSTLY:
+        colour = np.median(background, axis=0)
+        if (np.abs(background - colour).max(axis=1) <= _EVEN).mean() >= _MOSTLY:
             filled[area][left[area] > 0] = colour
             left[area] = 0
     return filled, left
 
 
 def _joined(mask: Pixels) -> Pixels:
-    """Letters of one text as one piece: they are filled at once."""
+    """Join the letters of one text, to be filled at once."""
     return np.asarray(cv2.dilate(mask, np.ones((_AROUND, _AROUND), np.uint8)), np.uint8)
 
 
-def _flow_in(picture: Pixels, mask: Pixels) -> Pixels:
+def _fill(picture: Pixels, mask: Pixels) -> Pixels:
     known = np.asarray(mask == 0, np.float32)
     if known.all() or not known.any():
         return picture
@@ -78,9 +78,9 @@ def _flow_in(picture: Pixels, mask: Pixels) -> Pixels:
 def _shrunk(
     colours: NDArray[np.float32], known: NDArray[np.float32]
 ) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """The picture at scales 1, 1/2, 1/4 …, each the mean of what is known, until all is; and where something is."""
+    """Return means of the known pixels at scales 1, 1/2, 1/4 … until all are known, with the known share."""
     levels = [(colours, known)]
-    while not known.all() and min(known.shape) > _SMALLEST:
+    while not known.all() and min(known.shape) > _MIN_SIDE:
         size = (known.shape[1] + 1) // 2, (known.shape[0] + 1) // 2
         share = np.asarray(cv2.resize(known, size, interpolation=cv2.INTER_AREA), np.float32)
         sums = cv2.resize(colours * known[:, :, None], size, interpolation=cv2.INTER_AREA)

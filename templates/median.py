@@ -1,8 +1,8 @@
-"""One picture from many that show it, each with words of its own: what most of them agree on, pixel by pixel.
+"""Merges many pictures of one template, each with its own words, by agreement pixel by pixel.
 
-Words stand in the same place in most memes of a template, so a plain median fails where more than half have ink.
-So pixels known to be words do not count, of the others the colour with the most company is sought (a mode, not a
-middle), and what is near to it is averaged: compression differs from meme to meme, and so is averaged out.
+Most memes of a template have words in the same places, so a plain median fails where more than half have ink. Here
+pixels known to be words do not count, the colour with the most similar ones is chosen (a mode, not a median), and
+colours near it are averaged, which removes compression noise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 
 from memeloom.catalog.images import Pixels
 
-_STRIP = 48  # lines at a time
-_ELECTORS = 24  # pictures among which the company of a colour is counted
-_COMPANY, _NEAR = 16, 20  # of 255: two pixels that show the same, and one that is averaged
-_LEAST_COMPANY = 2
-# Nearly white and nearly black are what most words are written in: they need more company than other colours.
-_LIGHT, _DARK, _DOUBT = 232, 24, 0.6
+_STRIP = 48  # rows at a time, to bound memory
+_VOTERS = 24  # pictures among which similar colours are counted
+_SIMILAR, _NEAR = 16, 20  # of 255: largest difference of votes for one colour, and of colours averaged
+_MIN_VOTES = 2
+# Most words are nearly white or nearly black: these colours need more votes than others.
+_LIGHT, _DARK, _INK_WEIGHT = 232, 24, 0.6
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A picture laid onto the common frame.
+    """A picture warped onto the common frame.
 
-    pixels: (height, width, 3). shown: (height, width), 0 where it shows nothing of the common picture: words, outside.
-    weight: how much it counts; the sharper the more.
+    pixels: (height, width, 3). shown: (height, width), 0 where the common picture is covered by words or out of view.
+    weight: in the average.
     """
 
     pixels: Pixels
@@ -37,9 +37,9 @@ class Layer:
 
 @dataclass(frozen=True)
 class Merged:
-    """What layers have in common.
+    """The common picture of some layers.
 
-    pixels: (height, width, 3). support: (height, width) float32, the layers that show that colour; 0: nobody knows.
+    pixels: (height, width, 3). support: (height, width) float32, number of layers that show that colour; 0: unknown.
     """
 
     pixels: Pixels
@@ -47,22 +47,22 @@ class Merged:
 
 
 def merge(layers: Sequence[Layer]) -> Merged:
-    """The picture that most of `layers`, all of one size, agree on. Memory beside the layers is bounded."""
+    """Merge `layers`, all of one size, by majority. Memory beside the layers is bounded."""
     height, width = layers[0].shown.shape
     pixels, support = np.zeros((height, width, 3), np.uint8), np.zeros((height, width), np.float32)
     for lines in _strips(height):
         values = np.stack([layer.pixels[lines] for layer in layers])
         shown = np.stack([layer.shown[lines] > 0 for layer in layers])
-        centre, company = _densest(values, shown, layers)
+        centre, votes = _densest(values, shown, layers)
         weights = np.array([layer.weight for layer in layers], np.float32)
         mean, near = _mean_near(values, shown, centre, weights)
         pixels[lines] = mean
-        support[lines] = np.where(company >= min(_LEAST_COMPANY, len(layers)), near, 0)
+        support[lines] = np.where(votes >= min(_MIN_VOTES, len(layers)), near, 0)
     return Merged(pixels, support)
 
 
 def plain_median(layers: Sequence[Layer]) -> Pixels:
-    """The median of each pixel over all layers that reach there, words or not: what others do."""
+    """Return the median of each pixel over all layers, words or not: the usual baseline."""
     return np.asarray(np.median(np.stack([layer.pixels for layer in layers]), axis=0), np.uint8)
 
 
@@ -72,20 +72,20 @@ def _strips(height: int) -> Iterator[slice]:
 
 
 def _densest(values: Pixels, shown: NDArray[np.bool_], layers: Sequence[Layer]) -> tuple[Pixels, NDArray[np.float32]]:
-    """The colour that most layers are near to, (lines, width, 3), and how many those are."""
-    order = sorted(range(len(layers)), key=lambda number: -layers[number].weight)[:_ELECTORS]
+    """Return the colour with the most votes, (rows, width, 3), and the votes."""
+    order = sorted(range(len(layers)), key=lambda number: -layers[number].weight)[:_VOTERS]
     best, most = np.full((2, *shown.shape[1:]), -1.0, np.float32)
     centre = np.zeros(values.shape[1:], np.uint8)
     for one in order:
-        company = np.zeros(shown.shape[1:], np.float32)
+        votes = np.zeros(shown.shape[1:], np.float32)
         for other in order:
             difference = cv2.absdiff(values[one], values[other])
-            near = cv2.inRange(difference, (0, 0, 0), (_COMPANY,) * 3) > 0
-            company += near & shown[other]
-        company[~shown[one]] = 0
-        believed = np.where(_may_be_ink(values[one]), _DOUBT, 1) * company
+            near = cv2.inRange(difference, (0, 0, 0), (_SIMILAR,) * 3) > 0
+            votes += near & shown[other]
+        votes[~shown[one]] = 0
+        believed = np.where(_may_be_ink(values[one]), _INK_WEIGHT, 1) * votes
         better = believed > most
-        most[better], best[better] = believed[better], company[better]
+        most[better], best[better] = believed[better], votes[better]
         centre[better] = values[one][better]
     return centre, best
 

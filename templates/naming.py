@@ -1,20 +1,20 @@
-"""What a template that was found is called, if the titles of its memes agree on something."""
+"""Names found templates by a phrase that the titles of their memes share."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_MOST_WORDS = 6
-_LEAST_TITLES = 3
-_SHARE = 0.5  # of the members' titles that say it
-_ELSEWHERE = 0.02  # of other titles that may say it too
-_LEAST_ELSEWHERE = 50
+_MAX_WORDS = 6
+_MIN_TITLES = 3
+_SHARE = 0.5  # of the members' titles with the phrase
+_ELSEWHERE = 0.02  # largest share of other titles with it
+_MIN_ELSEWHERE = 50
 _NEARLY = 0.8
 
 
 class Titles:
-    """How often runs of words stand in the titles of memes at large."""
+    """Counts of phrases in the titles of all memes."""
 
     def __init__(self, titles: Iterable[str]) -> None:
         self._seen: Counter[str] = Counter()
@@ -24,7 +24,7 @@ class Titles:
             self._seen.update({phrase for phrase, _ in _phrases(title)})
 
     def name(self, titles: Sequence[str]) -> str | None:
-        """The longest run of words that half of `titles` share and that other titles rarely hold; None if none is."""
+        """Return the longest phrase in half of `titles` that is rare in other titles; None if there is none."""
         found: Counter[str] = Counter()
         spelled: dict[str, str] = {}
         for title in titles:
@@ -32,7 +32,7 @@ class Titles:
             found.update(phrases.keys())
             for phrase, spelling in phrases.items():
                 spelled.setdefault(phrase, spelling)
-        least = max(_LEAST_TITLES, _SHARE * len(titles))
+        least = max(_MIN_TITLES, _SHARE * len(titles))
         shared = {phrase: n for phrase, n in found.items() if n >= least and self._is_rare(phrase, n)}
         if not shared:
             return None
@@ -40,22 +40,22 @@ class Titles:
         return spelled[max((p for p, n in shared.items() if n >= _NEARLY * most), key=lambda p: (p.count(" "), p))]
 
     def _is_rare(self, phrase: str, among_members: int) -> bool:
-        """Whether members say it oftener than chance has it. One word needs many other titles to tell."""
-        if self._n < _LEAST_ELSEWHERE:
+        """Return whether other titles rarely have the phrase. A single word needs many titles to compare."""
+        if self._n < _MIN_ELSEWHERE:
             return " " in phrase
         return self._seen[phrase] - among_members <= _ELSEWHERE * self._n
 
 
 def _phrases(title: str) -> list[tuple[str, str]]:
-    """Runs of words of `title` in small letters, each with its spelling there."""
+    """Return the phrases of `title` in lower case, each with its spelling."""
     words = [match.group() for match in _WORD.finditer(title[:300])]
     return [
         (" ".join(words[start:end]).lower(), " ".join(words[start:end]))
         for start in range(len(words))
-        for end in range(start + 1, min(start + _MOST_WORDS, len(words)) + 1)
+        for end in range(start + 1, min(start + _MAX_WORDS, len(words)) + 1)
     ]
 
 
 def unnamed(template_id: str) -> str:
-    """What a template without a name is called."""
+    """Return the name of a template without one."""
     return f"Unnamed {template_id.removeprefix('found:')}"

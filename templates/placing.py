@@ -1,8 +1,8 @@
-"""Where a template stands in a picture: found by corners that agree, verified by the pixels between them.
+"""Position of a template in a picture: proposed by corners that agree, verified by the pixels between them.
 
-Corners of strangers look alike now and then, but not in places that one scaling and one shift explain, and
-then the rest of the picture differs. So a match is what looks the same block by block: text covers some
-blocks of a template, never most of them. And a template in other colours is another one.
+Corners of unrelated pictures are similar now and then, but rarely in places that one scaling and one shift explain,
+and then the pixels differ. So a match must look the same block by block: text covers some blocks of a template, never
+most. A template in other colours is another template.
 """
 
 from collections.abc import Sequence
@@ -13,39 +13,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.catalog.images import Pixels
-from memeloom.templates.colours import share_recoloured
-from memeloom.templates.corners import Points
+from memeloom.templates.features import Points, share_recoloured
 from memeloom.templates.sketch import SIDES, Sketch
 
 Affine = NDArray[np.float64]
 
-_ALIKE = 70  # bits of 256 in which two descriptions of one corner may differ
-_NEAR = (24.0, 12.0, 6.0)  # pixels that a corner may lie from where the others say, at first and when that is settled
-_LEAST_CORNERS = 3
-_GUESSES = 32  # corners whose shift is asked for the others' opinion
-_FIRM = 100.0  # square pixels: how far corners are apart before they say more about a scale than that it is near one
-_MOST_SCALED = 1.5  # between the sizes at which two corners look alike,
-_MOST_STRETCH = 1.4  # and in one direction more than in the other: memes are resized without keeping proportions
+_MAX_BITS = 70  # of 256, in which two descriptions of one corner may differ
+_TOLERANCES = (24.0, 12.0, 6.0)  # pixels between a corner and where the others put it, in successive fits
+_MIN_CORNERS = 3
+_GUESSES = 32  # corners whose shift is tried on the others
+_PRIOR = 100.0  # square pixels: weight of a scale of one against the spread of the corners
+_MAX_SCALE = 1.5  # between the sizes at which two corners are similar,
+_MAX_STRETCH = 1.4  # and between the axes: memes are resized without keeping proportions
 _BLOCK, _STEP = 8, 4  # pixels of the thumbnail; blocks overlap by half
-_TEXTURE = 40.0  # variance of a block's brightness below which it shows nothing
-_DETAIL = 25.0  # mean square of the change from one pixel to the next but one, in both directions, likewise
+_TEXTURE = 40.0  # least variance of brightness of a block that counts
+_DETAIL = 25.0  # and least mean square of the change over two pixels, in both directions
 _SAME = 0.7  # correlation of two blocks that show the same
-_LEAST_BLOCKS = 16
-_LEAST_SEEN = 0.4
-_MOST_RECOLOURED = 0.15  # of the template in view: what is stuck on a meme, or drawn on it, is less
-_UNSEEN = 0.25  # of what is not in view, how much more the rest must agree: a line of text is like another
+_MIN_BLOCKS = 16
+_MIN_SEEN = 0.4
+_MAX_RECOLOURED = 0.15  # of the template in view: more than stickers and drawings
+_UNSEEN = 0.25  # added to the agreement required, times the share out of view: lines of text are similar
+_MIN_OVERLAP = 0.6
 
 _matcher = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True)
 
 
 @dataclass(frozen=True)
 class Placing:
-    """How a template stands in a picture.
+    """Position of a template in a picture.
 
-    agreement: share of the template's blocks in view that the picture shows, 0-1. Blocks without texture do not count.
-    seen: share of the template's blocks with texture that are in view.
-    mirrored: the picture is to be mirrored first.
-    affine: (2, 3), takes x and y in the (mirrored) whole picture to x and y in the whole template, both in fractions.
+    agreement: share of the template's textured blocks in view that the picture shows, 0-1.
+    seen: share of the template's textured blocks that are in view.
+    mirrored: the picture must be mirrored first.
+    affine: (2, 3), maps x and y in the (mirrored) whole picture to x and y in the whole template, both in fractions.
     recoloured: share of the template in view that has another hue in the picture, 0-1.
     """
 
@@ -56,37 +56,38 @@ class Placing:
     recoloured: float = 0.0
 
     def shows(self, min_agreement: float) -> bool:
-        """The verdict: whether the picture shows the template. min_agreement: of one that is wholly in view."""
-        if self.seen < _LEAST_SEEN or self.recoloured > _MOST_RECOLOURED:
+        """Return whether the picture shows the template. min_agreement: for one completely in view."""
+        if self.seen < _MIN_SEEN or self.recoloured > _MAX_RECOLOURED:
             return False
         return self.agreement >= min_agreement + _UNSEEN * (1 - self.seen)
 
 
 def place(picture: Sketch, template: Sketch) -> Placing | None:
-    """Where `template` stands in `picture`, which is not mirrored; None if their corners do not agree."""
+    """Find `template` in `picture`, not mirrored; None if their corners do not agree."""
     first = picture.counts[0]
     best, start = None, 0
     for level, count in enumerate(template.counts):
         if first and count:
             bits = template.bits[start : start + count]
             alike = [
-                (m.queryIdx, m.trainIdx) for m in _matcher.match(picture.bits[:first], bits) if m.distance < _ALIKE
+                (m.queryIdx, m.trainIdx) for m in _matcher.match(picture.bits[:first], bits) if m.distance < _MAX_BITS
             ]
             here, there = np.array(alike, np.int64).reshape(-1, 2).T
-            found = settle(picture, template, level, picture.points[here], template.points[start + there])
-            # A strip of a picture may agree better than the whole.
+            found = fit_placing(picture, template, level, picture.points[here], template.points[start + there])
+            # A strip of the picture may agree better than the whole.
             if found and (best is None or found.agreement * found.seen > best.agreement * best.seen):
                 best = found
         start += count
     return best
 
 
-def settle(picture: Sketch, template: Sketch, level: int, here: Points, there: Points) -> Placing | None:
-    """How well the picture shows the template where most of some pairs of corners say.
+def fit_placing(picture: Sketch, template: Sketch, level: int, here: Points, there: Points) -> Placing | None:
+    """Fit the position on which most pairs of corners agree and verify it; None if too few agree.
 
-    here, there: (n, 2) each, fractions as in the sketches. level: of `SIDES`, at which the template's were found.
+    here, there: paired corners, (n, 2) each, in fractions as in the sketches.
+    level: index into `SIDES` of the template's corners.
     """
-    if len(here) < _LEAST_CORNERS:
+    if len(here) < _MIN_CORNERS:
         return None
     size, other = size_at(picture, 0), size_at(template, level)
     fitted = _fit(here * size, there * other)
@@ -98,40 +99,62 @@ def settle(picture: Sketch, template: Sketch, level: int, here: Points, there: P
     return Placing(agreement, seen, False, _whole(picture, template, scaling), hues)
 
 
+def is_full_match(picture: Sketch, template: Sketch, placing: Placing) -> bool:
+    """Return whether most of each picture shows most of the other: cropped or framed at most, but no mere panel.
+
+    placing: of `template` in `picture`.
+    """
+    return overlap(picture, template, placing) >= _MIN_OVERLAP
+
+
+def overlap(picture: Sketch, template: Sketch, placing: Placing) -> float:
+    """Return the intersection over union of both pictures without borders, under `placing`, 0-1."""
+    picture = picture.mirrored if placing.mirrored else picture
+    intersection = area_here = area_there = 1.0
+    for axis in (0, 1):
+        scale, shift = placing.affine[axis, axis], placing.affine[axis, 2]
+        low, high = (scale * picture.inset[axis + end] + shift for end in (0, 2))
+        first, last = template.inset[axis], template.inset[axis + 2]
+        intersection *= max(0.0, min(high, last) - max(low, first))
+        area_here *= high - low
+        area_there *= last - first
+    return float(intersection / (area_here + area_there - intersection))
+
+
 def size_at(sketch: Sketch, level: int) -> NDArray[np.float32]:
-    """Width and height of the picture as it was when corners were looked for, near enough."""
+    """Return the approximate width and height at which corners were found."""
     height, width = sketch.thumb.shape
     return np.array([width, height], np.float32) * np.float32(SIDES[level] / (width * height) ** 0.5)
 
 
 def _fit(here: Points, there: Points) -> Affine | None:
-    """The scaling and shift that takes most of `here` near `there`, in pixels: (2, 2), a row an axis.
+    """Fit the scaling and shift from `here` to `there`, in pixels: (2, 2), one row per axis; None if few agree.
 
-    Corners look alike at one scale, so at first only the shift is asked for.
+    Similar corners have similar scales, so the shift is fitted first.
     """
     shifts = there - here
     (x, y), (x_of_some, y_of_some) = shifts.T, shifts[:_GUESSES, :, None].transpose(1, 0, 2)
-    close = (np.abs(x - x_of_some) < _NEAR[0]) & (np.abs(y - y_of_some) < _NEAR[0])
+    close = (np.abs(x - x_of_some) < _TOLERANCES[0]) & (np.abs(y - y_of_some) < _TOLERANCES[0])
     kept = close[int(np.count_nonzero(close, axis=1).argmax())]
-    for near in _NEAR[1:]:
-        if kept.sum() < _LEAST_CORNERS:
+    for near in _TOLERANCES[1:]:
+        if kept.sum() < _MIN_CORNERS:
             return None
         x, y = here[kept], there[kept]
         mean_x, mean_y = x.mean(axis=0), y.mean(axis=0)
         dx, dy = x - mean_x, y - mean_y
-        # Few corners in a row say little about the scale across: then it stays near one.
-        scale = ((dx * dy).sum(axis=0) + _FIRM) / ((dx * dx).sum(axis=0) + _FIRM)
+        # Few corners in a row say little about the other axis: the prior keeps its scale near one.
+        scale = ((dx * dy).sum(axis=0) + _PRIOR) / ((dx * dx).sum(axis=0) + _PRIOR)
         shift = mean_y - scale * mean_x
         kept = np.asarray(np.all(np.abs(here * scale + shift - there) < near, axis=1))
-    if kept.sum() < _LEAST_CORNERS or min(scale) * _MOST_SCALED < 1 or max(scale) > _MOST_SCALED:
+    if kept.sum() < _MIN_CORNERS or min(scale) * _MAX_SCALE < 1 or max(scale) > _MAX_SCALE:
         return None
-    if max(scale[0] / scale[1], scale[1] / scale[0]) > _MOST_STRETCH:
+    if max(scale[0] / scale[1], scale[1] / scale[0]) > _MAX_STRETCH:
         return None
     return np.stack([scale, shift], axis=1)
 
 
 def _compare(picture: Sketch, template: Sketch, scaling: Affine) -> tuple[float, float]:
-    """Agreement and share seen, at the resolution of the one that shows less."""
+    """Return agreement and share seen, at the lower of both resolutions."""
     size = np.array(template.thumb.shape[::-1])
     scale = scaling[:, 0] * size / picture.thumb.shape[::-1]
     smaller = max(1.0, float(np.sqrt(scale.prod())))
@@ -140,7 +163,7 @@ def _compare(picture: Sketch, template: Sketch, scaling: Affine) -> tuple[float,
         size = np.maximum(np.rint(size / smaller), _BLOCK).astype(np.int64)
         wanted = np.asarray(cv2.resize(wanted, size.tolist(), interpolation=cv2.INTER_AREA), np.uint8)
         scale = scaling[:, 0] * size / picture.thumb.shape[::-1]
-    shift = scaling[:, 1] * size + scale / 2 - 0.5  # pixels are counted from their centres
+    shift = scaling[:, 1] * size + scale / 2 - 0.5  # pixel coordinates refer to centres
     width, height = size.tolist()
     warp = np.array([[scale[0], 0, shift[0]], [0, scale[1], shift[1]]])
     shown = cv2.warpAffine(picture.thumb, warp, (width, height), flags=cv2.INTER_LINEAR)
@@ -149,21 +172,21 @@ def _compare(picture: Sketch, template: Sketch, scaling: Affine) -> tuple[float,
     layers = (a, b, a * a, b * b, a * b, across * across, down * down)
     mean_a, mean_b, square_a, square_b, product, change_x, change_y = _blocks(layers)
     variance_a, variance_b = square_a - mean_a**2, square_b - mean_b**2
-    # One straight edge, of a panel or a border, is like any other: only what changes in both directions counts.
+    # A straight edge of a panel or border is like any other: only change in both directions counts.
     textured = (variance_b > _TEXTURE) & (np.minimum(change_x, change_y) > _DETAIL)
     columns, rows = (
         _in_view(first, first + factor * there, length)
         for first, factor, there, length in zip(shift, scale, picture.thumb.shape[::-1], (width, height), strict=True)
     )
     counted = textured & rows[:, None] & columns
-    if counted.sum() < _LEAST_BLOCKS:
+    if counted.sum() < _MIN_BLOCKS:
         return 0.0, 0.0
     correlation = (product - mean_a * mean_b) / np.sqrt(np.maximum(variance_a, 1) * np.maximum(variance_b, 1))
     return float((correlation[counted] > _SAME).mean()), float(counted.sum() / textured.sum())
 
 
 def _in_view(first: float, last: float, length: int) -> NDArray[np.bool_]:
-    """Which blocks of a line of pixels lie between two places, give or take half a pixel."""
+    """Return which blocks of a line of pixels lie between two places, within half a pixel."""
     starts = np.arange(length // _STEP - 1) * _STEP
     return (starts > first - 0.5) & (starts + _BLOCK < last + 0.5)
 
@@ -173,7 +196,7 @@ def _smooth(grey: Pixels) -> NDArray[np.float32]:
 
 
 def _blocks(layers: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """The means of each layer over all blocks, (layers, rows, columns)."""
+    """Return the means of each layer over all blocks, (layers, rows, columns)."""
     rows, columns = layers[0].shape[0] // _STEP, layers[0].shape[1] // _STEP
     cells = np.stack([
         cv2.resize(layer[: rows * _STEP, : columns * _STEP], (columns, rows), interpolation=cv2.INTER_AREA)
@@ -184,7 +207,7 @@ def _blocks(layers: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
 
 
 def _whole(picture: Sketch, template: Sketch, scaling: Affine) -> Affine:
-    """`scaling` between the pictures with their borders."""
+    """Convert `scaling` to the pictures with their borders."""
     (l1, t1, r1, b1), (l2, t2, r2, b2) = picture.inset, template.inset
     rows = []
     for (scale, shift), low1, high1, low2, high2 in ((scaling[0], l1, r1, l2, r2), (scaling[1], t1, b1, t2, b2)):

@@ -1,8 +1,8 @@
-"""The picture of a template that no site gives, from memes made on it: laid onto each other, words left out.
+"""Recovers the clean picture of a template from memes made on it: aligned, with the words left out.
 
-One meme is chosen to lay the others on: the one that most of them fit best. The frame is what most of them reach;
-the size is what most of them have the pixels for. Words are masked where they were read, and outvoted where not.
-Then all are laid once more, on what they have in common: a better ground than one meme with its words.
+The meme that the others fit best is the first reference. The frame is what most members reach; the size is what most
+have the pixels for. Words are masked where they were read, and outvoted elsewhere. Then all members are aligned again,
+to their common picture: a better reference than one meme with its words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,30 +14,30 @@ import numpy as np
 
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
-from memeloom.templates.align import SIDES, lay_on, refine
+from memeloom.templates.align import SIDES, refine, warp_onto
 from memeloom.templates.inpaint import inpaint
 from memeloom.templates.mask import Words, find_words
 from memeloom.templates.median import Layer, Merged, merge
 from memeloom.templates.placing import Affine, place
 from memeloom.templates.sketch import Sketch, sketch
 
-MOST_MEMBERS = 50
-FEWEST_MEMBERS = 3
-_CANDIDATES = 6  # members that the others are tried on
-_LARGEST = 1_000_000  # pixels of the result, and of each member
-_REACHED = 0.5  # share of the members that reach the frame's edge
-_FINE = 0.5  # share of them with fewer pixels than the result
-_AGREE_WITH_ONE, _AGREE_WITH_ALL = 0.35, 0.5  # of the edges of a meme, words and all; of the clean picture
+MAX_MEMBERS = 50
+MIN_MEMBERS = 3
+_MAX_CANDIDATES = 6  # members tried as the first reference
+_MAX_PIXELS = 1_000_000  # of the result, and of each member
+_REACH_QUANTILE = 0.5  # share of the members that reach the frame's edge
+_SIZE_QUANTILE = 0.5  # share of them with fewer pixels than the result
+_AGREE_WITH_MEMBER, _AGREE_WITH_COMMON = 0.35, 0.5  # least agreement with one meme, and with the common picture
 _CONVINCING = 0.5  # agreement times share seen of a placing
-_WHOLE = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-_HALO = 7  # pixels around words that no box told of
-_WORDS = 40  # of 255: what differs from the common picture by more is words
+_IDENTITY = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+_HALO = 7  # pixels around words that were not read
+_WORD_DIFFERENCE = 40  # of 255, from the common picture
 _NOISE = 2.0  # of 255: the deviation of the best member
 
 
 @dataclass(frozen=True)
 class Member:
-    """A meme made on the template. key: of its picture, which is BGR. boxes: where words were read, if they were."""
+    """A meme made on the template. key: of its picture, which is BGR. boxes: where words were read, if any."""
 
     key: str
     picture: Pixels
@@ -45,25 +45,25 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What members are laid on. grey: (height, width)."""
+class Reference:
+    """A picture that members are aligned to. grey: (height, width)."""
 
     grey: Pixels
-    drawn: Sketch
+    sketch: Sketch
 
     @classmethod
     def of(cls, picture: Pixels) -> Self:
-        """A BGR picture as ground."""
+        """Use a BGR picture as reference."""
         grey = grey_of(picture)
         return cls(grey, sketch(grey))
 
 
 @dataclass(frozen=True)
-class Laid:
-    """A member on the template.
+class PlacedMember:
+    """A member and its position on the template.
 
-    picture, words: the member's, mirrored if it is.
-    affine: from its fractions of width and height to the template's.
+    picture, words: the member's, mirrored if `mirrored`.
+    affine: maps its fractions of width and height to the template's.
     """
 
     member: Member
@@ -75,81 +75,83 @@ class Laid:
 
 @dataclass(frozen=True)
 class Recovered:
-    """What members have in common.
+    """The common picture of some members.
 
-    picture: BGR. laid: the members that it was made from. left_out: how many did not fit.
-    guessed: share of the picture that no member shows, which was filled in from around.
+    picture: BGR. placed: the members it was made from. left_out: number of members that did not fit.
+    guessed: share of the picture that no member shows, filled in from its surroundings.
     """
 
     picture: Pixels
-    laid: tuple[Laid, ...]
+    placed: tuple[PlacedMember, ...]
     left_out: int
     guessed: float
 
 
 def recover(members: Sequence[Member]) -> Recovered | None:
-    """The clean picture of what `members` are made on; None if fewer than three fit together.
+    """Recover the clean picture that `members` are made on; None if fewer than three fit together.
 
-    Their order does not matter. No more than fifty are looked at, those with the smallest keys.
+    Their order does not matter. At most fifty are used, those with the smallest keys.
     """
-    chosen = [_bounded(member) for member in sorted(members, key=lambda member: member.key)[:MOST_MEMBERS]]
+    chosen = [_bounded(member) for member in sorted(members, key=lambda member: member.key)[:MAX_MEMBERS]]
     if not chosen:
         return None
     sketches = [sketch(grey_of(member.picture)) for member in chosen]
-    laid = _lay_on_one(chosen, sketches)
-    if len(laid) < FEWEST_MEMBERS:
+    placed = _place_on_best(chosen, sketches)
+    if len(placed) < MIN_MEMBERS:
         return None
-    laid = _framed(laid)
-    size = _size(laid)
-    first = merge([layer_of(each, size) for each in laid])
-    laid = _lay_on_common(chosen, sketches, laid, inpaint(first.pixels, _unknown(first)))
-    if len(laid) < FEWEST_MEMBERS:
+    placed = _framed(placed)
+    size = _size(placed)
+    first = merge([layer_of(each, size) for each in placed])
+    placed = _place_on_common(chosen, sketches, placed, inpaint(first.pixels, _unknown(first)))
+    if len(placed) < MIN_MEMBERS:
         return None
-    second = merge([_judged(layer_of(each, size), first) for each in laid])
+    second = merge([_judged(layer_of(each, size), first) for each in placed])
     return Recovered(
         picture=inpaint(second.pixels, _unknown(second)),
-        laid=tuple(laid),
-        left_out=len(chosen) - len(laid),
+        placed=tuple(placed),
+        left_out=len(chosen) - len(placed),
         guessed=float((second.support == 0).mean()),
     )
 
 
-def lay(member: Member, drawn: Sketch, ground: Ground) -> Laid | None:
-    """`member`, whose sketch is `drawn`, on the picture of `ground`; None if it does not fit."""
-    return _lay(member, drawn, ground, SIDES, _AGREE_WITH_ALL)
+def place_member(member: Member, member_sketch: Sketch, reference: Reference) -> PlacedMember | None:
+    """Align `member` to `reference`; None if it does not fit."""
+    return _place(member, member_sketch, reference, SIDES, _AGREE_WITH_COMMON)
 
 
-def _lay(member: Member, drawn: Sketch, ground: Ground, sides: Sequence[int], least: float) -> Laid | None:
-    """As `lay`. sides: as `refine` takes them. least: agreement."""
+def _place(
+    member: Member, member_sketch: Sketch, reference: Reference, sides: Sequence[int], min_agreement: float
+) -> PlacedMember | None:
+    """As `place_member`. sides: as for `refine`."""
     grey = grey_of(member.picture)
     best: tuple[float, bool, Affine] | None = None
-    for mirrored, affine in _starts(drawn, ground.drawn):
-        found = refine(np.ascontiguousarray(grey[:, ::-1]) if mirrored else grey, ground.grey, affine, sides=sides)
-        if found and found.agreement >= least:
+    for mirrored, affine in _starts(member_sketch, reference.sketch):
+        found = refine(np.ascontiguousarray(grey[:, ::-1]) if mirrored else grey, reference.grey, affine, sides=sides)
+        if found and found.agreement >= min_agreement:
             fit = found.agreement * _covered(found.affine)
             best = max(best or (fit, mirrored, found.affine), (fit, mirrored, found.affine), key=lambda each: each[0])
     if best is None:
         return None
     words = find_words(member.picture, member.boxes)
     if not best[1]:
-        return Laid(member, False, member.picture, words, best[2])
+        return PlacedMember(member, False, member.picture, words, best[2])
     picture, mask = (np.ascontiguousarray(each[:, ::-1]) for each in (member.picture, words.mask))
-    return Laid(member, True, picture, Words(mask, words.inks), best[2])
+    return PlacedMember(member, True, picture, Words(mask, words.inks), best[2])
 
 
 def _starts(picture: Sketch, template: Sketch) -> Iterator[tuple[bool, Affine]]:
-    """About where a picture may lie, mirrored or not: the likelier first."""
+    """Yield approximate positions of a picture, mirrored or not, the more likely first."""
     straight, turned = place(picture, template), place(picture.mirrored, template)
     for placing, mirrored in ((straight, False), (turned, True)):
         if placing:
             yield mirrored, placing.affine
-    # A plain picture has few corners that agree. Most memes show the whole template.
+    # A plain picture has few corners; most memes show the whole template.
     if max((each.agreement * each.seen for each in (straight, turned) if each), default=0.0) < _CONVINCING:
-        yield False, _WHOLE
+        yield False, _IDENTITY
 
 
 def _covered(affine: Affine) -> float:
-    """Share of the template that a picture so laid on it covers."""
+    """Return the share of the template that a picture covers under `affine`."""
     shares = []
     for axis in (0, 1):
         low, high = affine[axis, 2], affine[axis, axis] + affine[axis, 2]
@@ -157,17 +159,17 @@ def _covered(affine: Affine) -> float:
     return shares[0] * shares[1]
 
 
-def _lay_on_one(members: Sequence[Member], sketches: Sequence[Sketch]) -> list[Laid]:
-    """All on the one that most fit best."""
+def _place_on_best(members: Sequence[Member], sketches: Sequence[Sketch]) -> list[PlacedMember]:
+    """Align all members to the one that they fit best."""
     by_size = sorted(range(len(members)), key=lambda n: (-members[n].picture.size, members[n].key))
-    best = max(by_size[:_CANDIDATES], key=lambda n: sum(_fit(each, sketches[n]) for each in sketches))
-    ground = Ground.of(members[best].picture)
-    laid = (_lay(*each, ground, SIDES[:-1], _AGREE_WITH_ONE) for each in zip(members, sketches, strict=True))
-    return [each for each in laid if each]
+    best = max(by_size[:_MAX_CANDIDATES], key=lambda n: sum(_fit(each, sketches[n]) for each in sketches))
+    reference = Reference.of(members[best].picture)
+    placed = (_place(*each, reference, SIDES[:-1], _AGREE_WITH_MEMBER) for each in zip(members, sketches, strict=True))
+    return [each for each in placed if each]
 
 
 def _fit(picture: Sketch, template: Sketch) -> float:
-    """Who faces the same way counts twice: the template's way is that of most."""
+    """Score how well a picture fits; unmirrored counts twice, so that the majority decides the orientation."""
     straight, turned = place(picture, template), place(picture.mirrored, template)
     return max(
         2 * (straight.agreement * straight.seen) ** 2 if straight else 0.0,
@@ -175,56 +177,56 @@ def _fit(picture: Sketch, template: Sketch) -> float:
     )
 
 
-def _lay_on_common(
-    members: Sequence[Member], sketches: Sequence[Sketch], before: Sequence[Laid], common: Pixels
-) -> list[Laid]:
-    ground = Ground.of(common)
+def _place_on_common(
+    members: Sequence[Member], sketches: Sequence[Sketch], before: Sequence[PlacedMember], common: Pixels
+) -> list[PlacedMember]:
+    reference = Reference.of(common)
     known = {each.member.key: each for each in before}
-    laid = []
-    for member, drawn in zip(members, sketches, strict=True):
+    placed = []
+    for member, member_sketch in zip(members, sketches, strict=True):
         there = known.get(member.key)
         if there is None:
-            again = lay(member, drawn, ground)
+            again = place_member(member, member_sketch, reference)
         else:
-            found = refine(grey_of(there.picture), ground.grey, there.affine, sides=SIDES[1:])
-            again = replace(there, affine=found.affine) if found and found.agreement >= _AGREE_WITH_ALL else None
+            found = refine(grey_of(there.picture), reference.grey, there.affine, sides=SIDES[1:])
+            again = replace(there, affine=found.affine) if found and found.agreement >= _AGREE_WITH_COMMON else None
         if again:
-            laid.append(again)
-    return laid
+            placed.append(again)
+    return placed
 
 
-def _framed(laid: Sequence[Laid]) -> list[Laid]:
-    """The same, in fractions of the frame that most of them reach."""
-    low = np.array([[each.affine[axis, 2] for axis in (0, 1)] for each in laid])
-    high = np.array([[each.affine[axis, axis] + each.affine[axis, 2] for axis in (0, 1)] for each in laid])
-    # Edges that exist in the members: a mean of two would cut one of them.
-    start = np.quantile(low, _REACHED, axis=0, method="higher")
-    end = np.quantile(high, 1 - _REACHED, axis=0, method="lower")
+def _framed(placed: Sequence[PlacedMember]) -> list[PlacedMember]:
+    """Convert positions to fractions of the frame that most members reach."""
+    low = np.array([[each.affine[axis, 2] for axis in (0, 1)] for each in placed])
+    high = np.array([[each.affine[axis, axis] + each.affine[axis, 2] for axis in (0, 1)] for each in placed])
+    # Edges of actual members: a mean of two would cut one of them.
+    start = np.quantile(low, _REACH_QUANTILE, axis=0, method="higher")
+    end = np.quantile(high, 1 - _REACH_QUANTILE, axis=0, method="lower")
     frame = np.array([[1, 0, -start[0]], [0, 1, -start[1]]]) / (end - start)[:, None]
-    return [replace(each, affine=frame @ np.vstack([each.affine, (0, 0, 1)])) for each in laid]
+    return [replace(each, affine=frame @ np.vstack([each.affine, (0, 0, 1)])) for each in placed]
 
 
-def _size(laid: Sequence[Laid]) -> tuple[int, int]:
-    """Width and height for which most members have the pixels."""
+def _size(placed: Sequence[PlacedMember]) -> tuple[int, int]:
+    """Return the width and height for which most members have the pixels."""
     sides = [
-        float(np.quantile([each.picture.shape[1 - axis] / each.affine[axis, axis] for each in laid], _FINE))
+        float(np.quantile([each.picture.shape[1 - axis] / each.affine[axis, axis] for each in placed], _SIZE_QUANTILE))
         for axis in (0, 1)
     ]
-    shrink = min(1.0, (_LARGEST / (sides[0] * sides[1])) ** 0.5)
+    shrink = min(1.0, (_MAX_PIXELS / (sides[0] * sides[1])) ** 0.5)
     return max(1, round(sides[0] * shrink)), max(1, round(sides[1] * shrink))
 
 
-def layer_of(each: Laid, size: tuple[int, int]) -> Layer:
-    """A member as it lies on the template of `size` (width, height), without what was read in it."""
-    pixels, there = lay_on(each.picture, each.affine, size)
-    words, _ = lay_on(each.words.mask, each.affine, size)
+def layer_of(each: PlacedMember, size: tuple[int, int]) -> Layer:
+    """Warp a member onto the template of `size` (width, height), without the words read in it."""
+    pixels, there = warp_onto(each.picture, each.affine, size)
+    words, _ = warp_onto(each.words.mask, each.affine, size)
     return Layer(pixels, np.where(words > 64, 0, there).astype(np.uint8))
 
 
 def _judged(layer: Layer, common: Merged) -> Layer:
-    """`layer` with the words that nobody read hidden, weighed by how near it is to what is common elsewhere."""
+    """Hide words that were not read, and weight the layer by its closeness to the common picture elsewhere."""
     difference = cv2.absdiff(layer.pixels, common.pixels).max(axis=2)
-    words = (difference > _WORDS) & (common.support > 0)
+    words = (difference > _WORD_DIFFERENCE) & (common.support > 0)
     grown = cv2.dilate(words.astype(np.uint8), np.ones((_HALO, _HALO), np.uint8))
     shown = np.where(grown > 0, 0, layer.shown).astype(np.uint8)
     seen = difference[(shown > 0) & (common.support > 0)]
@@ -238,7 +240,7 @@ def _unknown(merged: Merged) -> Pixels:
 
 def _bounded(member: Member) -> Member:
     height, width = member.picture.shape[:2]
-    factor = (_LARGEST / (height * width)) ** 0.5
+    factor = (_MAX_PIXELS / (height * width)) ** 0.5
     if factor >= 1:
         return member
     size = max(1, round(width * factor)), max(1, round(height * factor))
@@ -248,5 +250,5 @@ def _bounded(member: Member) -> Member:
 
 
 def grey_of(picture: Pixels) -> Pixels:
-    """The brightness of a BGR picture."""
+    """Return the brightness of a BGR picture."""
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY), np.uint8)

@@ -1,4 +1,4 @@
-"""What is kept of a picture to recognise it by: corners; a thumbnail and colours to verify. Some ten kilobytes."""
+"""The sketch of a picture, about ten kilobytes: corners to look it up by, a thumbnail and colours to verify."""
 
 import struct
 import zlib
@@ -10,21 +10,37 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.catalog.images import Pixels
-from memeloom.templates.colours import CELLS, Colours, colours_of, no_colours
-from memeloom.templates.corners import Bits, Points, describe_corners, find_corners, mirror_bits
-from memeloom.templates.decode import decode_small
+from memeloom.catalog.formats import JpegHeader, read_jpeg, still_format
+from memeloom.catalog.images import Pixels, decode_grey, decode_image
+from memeloom.templates.features import (
+    CELLS,
+    Bits,
+    Colours,
+    Points,
+    colours_of,
+    describe_corners,
+    find_corners,
+    mirror_bits,
+    no_colours,
+)
 
-# Square roots of the areas at which corners are looked for, in pixels. Memes are looked up by the corners of the first
-# size among those of all sizes of a template: in a frame, or as a panel of two, it stands in them at half the area.
+# Square roots of the areas at which corners are found, in pixels. Memes are looked up by the corners of the first size
+# among those of all sizes of a template: in a frame, or as one of two panels, the template has half the area.
 SIDES = (160, 128, 102, 80)
-_THUMB_SIDE = 64  # likewise of the thumbnail
-_EVEN = 6.0  # a line of pixels whose brightness deviates less belongs to a border
-_WIDEST = 0.34  # of the picture's side that a border may take on each
-_THIN = 0.09  # likewise that a line of text may take
-_GAP = 0.012  # and the least between such lines
-_NARROWEST = 24  # pixels that a picture has on a side at least, however narrow,
-_LONGEST = 640  # and at most, however long
+_THUMB_SIDE = 64  # square root of the thumbnail's area
+_EVEN = 6.0  # largest deviation of brightness in a line of pixels of a border
+_MAX_BORDER = 0.34  # of the picture's side, on each side
+_MAX_TEXT_LINE = 0.09  # of the picture's side, for a line of text in a border
+_MIN_GAP = 0.012  # between such lines
+_MIN_SIDE = 24  # pixels, of any scaled picture
+_MAX_SIDE = 640
+
+_REDUCED = {
+    8: cv2.IMREAD_REDUCED_COLOR_8, 4: cv2.IMREAD_REDUCED_COLOR_4,
+    2: cv2.IMREAD_REDUCED_COLOR_2, 1: cv2.IMREAD_COLOR,
+}  # fmt: skip
+_USUAL_SCANS = 16
+_MISSING_DATA = 128  # the value decoders use where a JPEG's data ends
 
 _FRONT = struct.Struct(">4sI")  # magic, check
 _HEAD = struct.Struct(">4f2H4H")  # inset, height and width of the thumbnail, counts
@@ -35,14 +51,14 @@ _STEPS = 65_535.0  # of a point's x and y
 
 @dataclass(frozen=True)
 class Sketch:
-    """A picture without its even borders.
+    """Features of a picture without its plain borders.
 
-    inset: where it stands in the whole picture: left, top, right, bottom, in fractions of width and height.
-    thumb: grey, (height, width), of about 4,096 pixels.
-    colours: (8, 8, 2), as `colours_of` has them.
+    inset: left, top, right, bottom without borders, in fractions of the whole picture.
+    thumb: grey, (height, width), about 4,096 pixels.
+    colours: (8, 8, 2), from `colours_of`.
     points: (n, 2) float32, x and y of the corners in fractions of width and height without borders.
-    bits: (n, 32) uint8, what each corner's surroundings look like.
-    counts: how many of the corners were found at each of `SIDES`; they stand in this order.
+    bits: (n, 32) uint8, descriptions of the corners' surroundings.
+    counts: number of corners at each of `SIDES`, in which order they are stored.
     """
 
     inset: tuple[float, float, float, float]
@@ -66,7 +82,7 @@ class Sketch:
         )
 
     def to_bytes(self) -> bytes:
-        """For the catalog."""
+        """Serialise for the catalog."""
         body = b"".join((
             _HEAD.pack(*self.inset, *self.thumb.shape, *self.counts), self.thumb.tobytes(), self.colours.tobytes(),
             np.rint(self.points * _STEPS).astype(">u2").tobytes(), self.bits.tobytes(),
@@ -75,7 +91,7 @@ class Sketch:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self | None:
-        """What `to_bytes` gave; None if another version of memeloom did, or if it is damaged."""
+        """Deserialise; None if damaged or written by another version of memeloom."""
         if len(data) < _FRONT.size + _HEAD.size:
             return None
         if _FRONT.unpack_from(data) != (_MAGIC, zlib.crc32(data[_FRONT.size :])):
@@ -98,14 +114,14 @@ class Sketch:
 
 
 def sketch_image(data: bytes, *, max_pixels: int = 50_000_000) -> Sketch:
-    """The sketch of the picture in `data`. Raises BadImage."""
+    """Sketch the encoded picture `data`. Raises BadImage."""
     return sketch(decode_small(data, SIDES[0], max_pixels=max_pixels))
 
 
 def sketch(picture: Pixels) -> Sketch:
-    """The sketch of a (height, width, 3) BGR picture, or of a (height, width) grey one."""
+    """Sketch a (height, width, 3) BGR picture, or a (height, width) grey one."""
     height, width = picture.shape[:2]
-    # Averaging over whole pixels first is several times faster than one exact step.
+    # Averaging whole pixels first is several times faster than one exact resize.
     if (factor := int((height * width) ** 0.5 / (1.4 * SIDES[0]))) > 1:
         width, height = max(1, width // factor), max(1, height // factor)
         picture = np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
@@ -131,15 +147,15 @@ def sketch(picture: Pixels) -> Sketch:
 
 
 def _inner(grey: Pixels) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of the picture without borders, and without lines of text beyond them."""
-    # Rows first: a bar below often has another colour than the borders beside, and the other way round is rare.
+    """Return left, top, right and bottom of the picture without borders and lines of text in them."""
+    # Rows first: a bar below often differs in colour from the borders at the sides; the reverse is rare.
     top, bottom = _between_borders(grey, axis=1)
     left, right = _between_borders(grey[top:bottom], axis=0)
     return left, top, right, bottom
 
 
 def _between_borders(grey: Pixels, axis: int) -> tuple[int, int]:
-    """First row (axis 1) or column (axis 0) of the picture proper, and the one after its last."""
+    """Return the first row (axis 1) or column (axis 0) inside the borders, and the one after the last."""
     mean, mean_square = (
         cv2.reduce(each, axis, cv2.REDUCE_AVG, dtype=cv2.CV_32F).ravel()
         for each in (grey, np.multiply(grey, grey, dtype=np.uint16))
@@ -149,9 +165,9 @@ def _between_borders(grey: Pixels, axis: int) -> tuple[int, int]:
 
 
 def _border(even: NDArray[np.bool_]) -> int:
-    """How many lines a border takes, in which text may stand: thin runs of uneven lines between even ones."""
+    """Return the width of a border, which may contain text: short runs of uneven lines between even ones."""
     changes = np.flatnonzero(even[1:] != even[:-1]) + 1
-    most, thin, gap = (int(share * len(even)) for share in (_WIDEST, _THIN, _GAP))
+    most, thin, gap = (int(share * len(even)) for share in (_MAX_BORDER, _MAX_TEXT_LINE, _MIN_GAP))
     end = 0
     for start, stop in zip((0, *changes), (*changes, len(even)), strict=True):
         if even[start]:
@@ -166,6 +182,47 @@ def _border(even: NDArray[np.bool_]) -> int:
 
 def _scaled(grey: Pixels, side: int) -> Pixels:
     scale = side / (grey.shape[0] * grey.shape[1]) ** 0.5
-    height, width = (min(_LONGEST, max(_NARROWEST, round(length * scale))) for length in grey.shape)
+    height, width = (min(_MAX_SIDE, max(_MIN_SIDE, round(length * scale))) for length in grey.shape)
     how = cv2.INTER_AREA if scale < 0.6 else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(grey, (width, height), interpolation=how), np.uint8)
+
+
+def decode_small(data: bytes, side: int, *, max_pixels: int) -> Pixels:
+    """Decode `data` as (height, width, 3) BGR, upright; JPEGs at reduced scale.
+
+    In colour that takes no longer than in grey: most of the time goes into entropy decoding.
+
+    side: the shorter side keeps at least this many pixels, if it has them.
+
+    Raises:
+        BadImage: as `catalog.images.decode_grey`.
+    """
+    header = read_jpeg(data) if still_format(data) == "jpeg" else None
+    if header:
+        if _is_usual(header, max_pixels):
+            small = _reduced(data, header, side)
+            if small is not None:
+                return small
+        # Tells truncated JPEGs from unusual ones, which colour decoding does not.
+        decode_grey(data, side, max_pixels=max_pixels)
+    return decode_image(data, max_pixels=max_pixels)
+
+
+def _is_usual(header: JpegHeader, max_pixels: int) -> bool:
+    return (
+        header.plain and not header.tagged and header.end is not None
+        and header.scans <= _USUAL_SCANS and 0 < header.width * header.height <= max_pixels
+    )  # fmt: skip
+
+
+def _reduced(data: bytes, header: JpegHeader, side: int) -> Pixels | None:
+    """Decode at reduced scale; None unless the picture is certainly complete."""
+    room = min(header.width, header.height) // side
+    scale = next((scale for scale in _REDUCED if scale <= room), 1)
+    try:
+        found = cv2.imdecode(np.frombuffer(data, np.uint8), _REDUCED[scale] | cv2.IMREAD_IGNORE_ORIENTATION)
+    except cv2.error:
+        return None
+    if found is None or found.shape[:2] != (-(-header.height // scale), -(-header.width // scale)):
+        return None
+    return None if (found[-1, -1] == _MISSING_DATA).all() else np.asarray(found, np.uint8)

@@ -1,38 +1,55 @@
-"""The stage that finds out what each meme is made on, and that finds the templates which no site tells of."""
+"""The templates stage: recognises the template of each meme, and finds templates that no site lists."""
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
-from memeloom.catalog.documents import Where, open_documents
+from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.leased import LeasedRun, grouped, reasons
+from memeloom.catalog.records import Meme
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import Progress
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
+from memeloom.templates.naming import Titles, unnamed
+from memeloom.templates.recogniser import Recogniser
+from memeloom.templates.recover_stage import recover_templates
 from memeloom.templates.report.write import reporting
-from memeloom.templates.run import STAGE, Run
+from memeloom.templates.sketch import Sketch
+from memeloom.templates.updates import TemplateUpdates
+from memeloom.templates.worker import Picture, sketch_all
+from memeloom.templates.writes import PendingWrites, point_members
+
+STAGE = "templates"
+_OUTCOMES = ("matched", "unknown", "found", "rejected", "failed", "settled", "retried", "lost")
+# Titles of its memes that suggest a template's name, and titles of any memes to compare with.
+_TITLES_OF_ONE, _TITLES_OF_ALL = 200, 2000
 
 
-def match_memes(config: Config, progress: Progress, *, retry_failed: bool = False, again: bool = False) -> Summary:
+def match_memes(
+    config: Config, progress: Progress = SILENT, *, retry_failed: bool = False, again: bool = False
+) -> Summary:
     """Recognise the template of every meme with a picture whose page does not name it; find new templates.
 
-    This process leases memes in batches, worker processes sketch their pictures, and this process alone compares
-    the sketches and writes what they tell. A picture that kills or stalls its worker is charged an attempt.
-    Killed at any moment nothing acknowledged is lost; what a dead run held comes back after `templates.lease_seconds`.
+    This process leases memes in batches, worker processes sketch their pictures, and this process alone compares the
+    sketches and writes. A picture that crashes or hangs its worker costs the meme one attempt. A kill at any moment
+    loses nothing acknowledged; leases of a dead run expire after `templates.lease_seconds`.
 
-    retry_failed: what was set aside is tried again, too.
-    again: memes that stayed unknown are looked at again, those that were forgotten as strangers included.
+    retry_failed: process failed memes again.
+    again: process memes of unknown template again, also those forgotten since.
 
-    The summary's ``held`` counts memes that another run holds, or held when it died.
+    The summary's ``held`` counts memes leased by another run, or by a dead one.
 
     Raises:
-        ConfigError: a worker needs more memory than it may have.
-        StoreError: a store refused or failed; what was not acknowledged is given back, or comes back.
+        ConfigError: a worker needs more memory than `templates.worker_memory_mb`.
+        StoreError: a store refused or failed; unacknowledged memes return to the queue.
     """
     start = time.monotonic()
     documents = open_documents(config.store)
     try:
-        run = Run(config, documents, progress)
+        run = _Run(config, documents, progress)
         try:
             with reporting(config, run.outcomes) as report:
                 if retry_failed:
@@ -49,9 +66,110 @@ def match_memes(config: Config, progress: Progress, *, retry_failed: bool = Fals
 
 
 def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield id and reason of each meme whose picture could not be looked at, in order of id. Raises StoreError."""
+    """Yield id and reason of each meme that failed for good, in order of id. Raises StoreError."""
     documents = open_documents(config.store)
     try:
         yield from documents.failed(STAGE)
     finally:
         documents.close()
+
+
+class TemplatesJob:
+    """The stage's `memeloom.catalog.leased.Job`."""
+
+    def __init__(self, documents: DocumentStore, recogniser: Recogniser) -> None:
+        self._documents = documents
+        self._recogniser = recogniser
+
+    def work_for(self, meme: Meme) -> Picture | None:
+        """Return the picture to sketch; None if the meme's template is known by now."""
+        return Picture(meme.id, meme.image) if meme.image and not meme.template else None
+
+    def write(self, done: Sequence[tuple[Picture, Sketch]]) -> Mapping[str, str]:
+        """Compare the sketches one by one and write the results."""
+        writes = PendingWrites()
+        outcomes = {
+            picture.meme_id: self._recogniser.process(picture.meme_id, picture.image, sketch, writes)
+            for picture, sketch in done
+        }
+        writes.write(self._documents)
+        return outcomes
+
+    def set_aside(self, meme_id: str, reason: str) -> None:
+        """Do nothing: the tally counts it."""
+
+
+class _Run:
+    """State and counts of one run."""
+
+    def __init__(self, config: Config, documents: DocumentStore, progress: Progress) -> None:
+        self._config = config
+        self._documents = documents
+        self._progress = progress
+        self._recovered: Counter[str] = Counter()
+        self._recover_seconds = 0.0
+        self._recogniser = Recogniser(config.templates)
+        self._updates = TemplateUpdates(config, documents, self._recogniser, STAGE)
+        job = TemplatesJob(documents, self._recogniser)
+        self._leased = LeasedRun(STAGE, job, documents, config.templates, progress)
+
+    @property
+    def outcomes(self) -> Mapping[str, int]:
+        """Counts of memes so far, by outcome."""
+        return self._leased.tally
+
+    def work_off(self) -> int:
+        """Process all pending memes. Returns how many other runs hold. Raises StoreError."""
+        self._updates.open()
+        held = self._leased.work_off(lambda pictures: sketch_all(self._config, pictures))
+        if self._leased.tally:
+            self._updates.catch_up()
+            self._name_found()
+        self._recover()
+        return held
+
+    def summary(self, seconds: float, held: int = 0) -> Summary:
+        """Summarise the run. ``learned later`` counts memes that were unknown first, in this run or before."""
+        groups, explored = grouped(self._leased.tally), self._recogniser.tally
+        memes = sum(groups[name] for name in _OUTCOMES[:6])
+        counts = {"templates": len(self._recogniser.index), "memes": memes}
+        counts |= {name: groups[name] for name in _OUTCOMES if groups[name] or name in ("matched", "unknown")}
+        found = {"templates found": explored["found"], "templates merged": explored["merged"]}
+        made = {"pictures recovered": self._recovered["pictures"], "text boxes learned": self._recovered["boxes"]}
+        rest = {"learned later": explored["learned"], "unknown forgotten": explored["forgotten"], "held": held}
+        more = {name: n for name, n in {**found, **made, **rest}.items() if n}
+        return Summary(
+            stage=STAGE,
+            counts={**counts, **more},
+            reasons={**reasons(self._leased.tally), **_of_templates(explored), **_of_templates(self._recovered)},
+            seconds={"memes": seconds - self._recover_seconds, "pictures": self._recover_seconds, "total": seconds},
+        )
+
+    def _recover(self) -> None:
+        """Recover pictures of templates that no site shows, and compare the unknown memes with them."""
+        started = time.monotonic()
+        self._recovered = recover_templates(self._config, self._documents, self._progress)
+        if self._recovered["pictures"]:
+            self._updates.catch_up()
+        self._recover_seconds = time.monotonic() - started
+
+    def _name_found(self) -> None:
+        """Name templates that got members, if the titles of their memes agree on a name."""
+        index = self._recogniser.index
+        grown = [index.templates[index.target(template_id)] for template_id in sorted(self._recogniser.grown)]
+        nameless = {template.id: template for template in grown if template.name == unnamed(template.id)}
+        if not nameless:
+            return
+        everywhere = Titles(meme.title for meme in islice(self._documents.scan(), _TITLES_OF_ALL) if meme.title)
+        for template in nameless.values():
+            members = islice(self._documents.scan(Where(template=template.id)), _TITLES_OF_ONE)
+            if name := everywhere.name([meme.title for meme in members if meme.title]):
+                named = template.model_copy(update={"name": name})
+                self._documents.upsert_templates([named])
+                index.update(named)
+                point_members(self._documents, named.id, named)
+
+
+def _of_templates(tally: Mapping[str, int]) -> dict[str, int]:
+    """Label the reasons why templates failed, apart from those of memes."""
+    return {f"template's {reason}": n for reason, n in reasons(tally).items()}

@@ -1,4 +1,4 @@
-"""One meme without its words: what the template shows under them, else what is around them."""
+"""Removes the words from one meme: filled with the template, else from their surroundings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,72 +10,73 @@ from numpy.typing import NDArray
 
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
-from memeloom.templates.align import lay_on
-from memeloom.templates.inpaint import fill_even_ground, inpaint
+from memeloom.templates.align import warp_onto
+from memeloom.templates.inpaint import fill_plain_background, inpaint
 from memeloom.templates.mask import find_words, letter_height
 from memeloom.templates.placing import Affine
-from memeloom.templates.recover import Ground, Laid, Member, grey_of, lay
+from memeloom.templates.recover import Member, PlacedMember, Reference, grey_of, place_member
 from memeloom.templates.sketch import sketch
 
-_LARGEST = 4_000_000  # pixels; a larger picture is made smaller first
-_WORDS = 36  # of 255: what differs from the template by more is words
+_MAX_PIXELS = 4_000_000  # larger pictures are scaled down first
+_WORD_DIFFERENCE = 36  # of 255, from the template
 _HALO = 7  # pixels around words
-_SPECK = 3  # pixels: what differs no farther than that is compression at a hard edge
-_NEAR = 0.6  # heights of a letter around what was read where other letters may stand
-_SCALES, _SHIFTS = (0.7, 1.4), 40.0  # by which a meme may be lighter or darker than its template
+_SPECK = 3  # pixels: smaller differences are compression at hard edges
+_NEAR = 0.6  # letter heights around the text boxes where other letters may be
+_SCALES, _SHIFTS = (0.7, 1.4), 40.0  # range of contrast and brightness relative to the template
 
 
 @dataclass(frozen=True)
 class Blank:
-    """A template's clean picture, BGR, and what memes are laid on."""
+    """A template's clean picture, BGR, ready to align memes to."""
 
     picture: Pixels
-    ground: Ground
+    reference: Reference
 
     @classmethod
     def of(cls, picture: Pixels) -> "Blank":
-        """`picture` as template."""
-        return cls(picture, Ground.of(picture))
+        """Prepare `picture`."""
+        return cls(picture, Reference.of(picture))
 
 
 @dataclass(frozen=True)
 class Wordless:
-    """A meme without its words. mask: 255 where they stood, of the same size as the picture, BGR."""
+    """A meme without its words, BGR. mask: 255 where they were, of the picture's size."""
 
     picture: Pixels
     mask: Pixels
     method: Literal["inpaint", "template"]
 
 
-def take_words_off(picture: Pixels, boxes: Sequence[OcrBox], blank: Blank | None = None) -> Wordless | None:
-    """A (height, width, 3) picture without the words of `boxes`; None if there are none, or none is known.
+def remove_words(picture: Pixels, boxes: Sequence[OcrBox], blank: Blank | None = None) -> Wordless | None:
+    """Remove the words of `boxes` from a (height, width, 3) picture; None if no words are found.
 
-    blank: the meme's template. If the meme can be laid on it, words are what differs from it near `boxes` (anywhere
-        if there are none), and the template is what is under them. What it does not show (a strip added above)
-        is done as without it.
+    blank: the meme's template. If the meme can be aligned to it, words are differences from it near `boxes`
+        (anywhere without boxes) and are filled from the template. Parts that the template does not show (an added
+        strip) are processed as without it.
     """
     picture = _bounded(picture)
     boxes = [box for box in boxes if box.text.strip()]
-    laid = blank and lay(Member("", picture, tuple(boxes)), sketch(grey_of(picture)), blank.ground)
-    if blank and laid:
-        return _by_template(picture, boxes, blank, laid)
+    member = Member("", picture, tuple(boxes))
+    placed = blank and place_member(member, sketch(grey_of(picture)), blank.reference)
+    if blank and placed:
+        return _by_template(picture, boxes, blank, placed)
     return _filled(picture, find_words(picture, boxes).mask, boxes)
 
 
 def _filled(picture: Pixels, mask: Pixels, boxes: Sequence[OcrBox]) -> Wordless | None:
-    return Wordless(inpaint(*fill_even_ground(picture, mask, boxes)), mask, "inpaint") if mask.any() else None
+    return Wordless(inpaint(*fill_plain_background(picture, mask, boxes)), mask, "inpaint") if mask.any() else None
 
 
-def _by_template(picture: Pixels, boxes: Sequence[OcrBox], blank: Blank, laid: Laid) -> Wordless | None:
+def _by_template(picture: Pixels, boxes: Sequence[OcrBox], blank: Blank, placed: PlacedMember) -> Wordless | None:
     height, width = picture.shape[:2]
-    under, there = lay_on(blank.picture, _inverse(laid.affine), (width, height))
-    words = laid.words.mask
-    if laid.mirrored:
+    under, there = warp_onto(blank.picture, _inverse(placed.affine), (width, height))
+    words = placed.words.mask
+    if placed.mirrored:
         under, there, words = (np.ascontiguousarray(each[:, ::-1]) for each in (under, there, words))
     under = _lit_like(under, picture, there, words)
-    different = (cv2.absdiff(picture, under).max(axis=2) > _WORDS) & (there > 0) & _near(boxes, width, height)
+    different = (cv2.absdiff(picture, under).max(axis=2) > _WORD_DIFFERENCE) & (there > 0) & _near(boxes, width, height)
     ink = cv2.morphologyEx(different.astype(np.uint8), cv2.MORPH_OPEN, np.ones((_SPECK, _SPECK), np.uint8))
-    ink = (ink > 0) | (different & (words > 0))  # thin letters, where some were seen
+    ink = (ink > 0) | (different & (words > 0))  # thin letters inside the mask of words
     shown = np.asarray(255 * cv2.dilate(ink.astype(np.uint8), np.ones((_HALO, _HALO), np.uint8)), np.uint8)
     shown[there == 0] = 0
     beyond = np.where(there > 0, 0, words).astype(np.uint8)
@@ -87,7 +88,7 @@ def _by_template(picture: Pixels, boxes: Sequence[OcrBox], blank: Blank, laid: L
 
 
 def _near(boxes: Sequence[OcrBox], width: int, height: int) -> NDArray[np.bool_]:
-    """Where other letters of the texts may stand; everywhere if none was read."""
+    """Return where letters of the texts may be; everywhere without boxes."""
     near = np.zeros((height, width), np.bool_) if boxes else np.ones((height, width), np.bool_)
     for box in boxes:
         more = _NEAR * letter_height(box.text, box.width * width, box.height * height) + _HALO
@@ -98,8 +99,8 @@ def _near(boxes: Sequence[OcrBox], width: int, height: int) -> NDArray[np.bool_]
 
 
 def _lit_like(under: Pixels, picture: Pixels, there: Pixels, words: Pixels) -> Pixels:
-    """The template as light and as strong in its colours as the meme is beside its words."""
-    seen = (there > 0) & (words == 0) & (cv2.absdiff(under, picture).max(axis=2) < 2 * _WORDS)
+    """Adjust brightness and contrast of the template to the meme's, measured beside the words."""
+    seen = (there > 0) & (words == 0) & (cv2.absdiff(under, picture).max(axis=2) < 2 * _WORD_DIFFERENCE)
     if seen.sum() < 100:
         return under
     lit = under.astype(np.float32)
@@ -120,7 +121,7 @@ def _inverse(affine: Affine) -> Affine:
 
 def _bounded(picture: Pixels) -> Pixels:
     height, width = picture.shape[:2]
-    factor = (_LARGEST / (height * width)) ** 0.5
+    factor = (_MAX_PIXELS / (height * width)) ** 0.5
     if factor >= 1:
         return picture
     size = max(1, round(width * factor)), max(1, round(height * factor))

@@ -1,14 +1,18 @@
-"""What one worker of the stage does: a stored picture in, its sketch out."""
+"""Work of the worker processes: sketch stored pictures, store computed ones, and map errors to reasons."""
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
-from memeloom.catalog.blobs import open_blobs
+import cv2
+import numpy as np
+
+from memeloom.catalog.blobs import BlobStore, open_blobs
 from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
+from memeloom.catalog.images import Pixels, inspect_image
 from memeloom.catalog.leased import NotDone
-from memeloom.catalog.records import Image
+from memeloom.catalog.records import Image, Made
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.engine.pool import try_partitions
@@ -19,12 +23,15 @@ from memeloom.templates.sketch import Sketch, sketch_image
 P = TypeVar("P")
 R = TypeVar("R")
 
+_QUALITY = 95  # of JPEGs that are computed from JPEGs
+_LOSSY = ("jpeg", "webp")
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture in the blob store that is to be sketched.
+    """A picture in the blob store to be sketched.
 
-    meme_id: of the meme whose picture it is; "" for a template's own.
+    meme_id: of the meme it belongs to; "" for a template's own picture.
     template: id of the template that it is known to show, else "".
     """
 
@@ -40,28 +47,28 @@ def sketch_all(config: Config, pictures: Iterator[Picture]) -> Generator[tuple[P
     """Yield each picture with its sketch, made by workers, or with the reason why there is none.
 
     Raises:
-        ConfigError: a worker needs more memory than it may have.
+        ConfigError: a worker needs more memory than `templates.worker_memory_mb`.
         StoreError: the blob store refused or failed.
     """
-    return worked(config, partial(open_sketcher, config), pictures)
+    return run_workers(config, partial(open_sketcher, config), pictures)
 
 
-def worked(
+def run_workers(
     config: Config, opened: Callable[[], Callable[[P], R]], work: Iterator[P]
 ) -> Generator[tuple[P, R | NotDone], None, None]:
-    """Yield each piece of `work` with what workers, each `opened` once, make of it; who dies or hangs is replaced."""
+    """Yield each item of `work` with its result; `opened` is called once per worker and returns what does the work."""
     settings = config.templates
-    # A picture is fetched within one deadline and worked on within the other: whoever takes more than both hangs.
+    # Fetching and processing have a deadline each: a worker that exceeds both together hangs.
     guard = Guard(config.store.timeout_seconds + settings.image_seconds, settings.worker_memory_mb)
     for piece, result in try_partitions(opened, work, config.engine, guard):
         yield piece, NotDone(result.reason) if isinstance(result, Lost) else result
 
 
 def open_sketcher(config: Config) -> Sketcher:
-    """Open the blob store; returns what sketches one picture.
+    """Open the blob store; return the function that sketches one picture.
 
     Raises:
-        ConfigError: a worker may not even hold its libraries in memory.
+        ConfigError: the worker's libraries alone exceed `templates.worker_memory_mb`.
         StoreError: the blob store cannot be opened.
     """
     blobs = open_blobs(config.store)
@@ -75,14 +82,14 @@ def open_sketcher(config: Config) -> Sketcher:
         try:
             data = blobs.get(picture.image.key)
             return sketch_image(data, max_pixels=config.crawl.max_image_pixels)
-        except Exception as error:  # noqa: BLE001 one picture in a million must not end the stage
-            return not_done(error)
+        except Exception as error:  # noqa: BLE001 one bad picture must not end the stage
+            return failure(error)
 
     return sketch
 
 
-def not_done(error: Exception) -> NotDone:
-    """What `error` says of a picture. If it says something of a store, it is raised."""
+def failure(error: Exception) -> NotDone:
+    """Map an error about one picture to its reason; raise errors of a store."""
     match error:
         case BadImage(reason=reason):
             return NotDone(reason, again=False)
@@ -95,3 +102,41 @@ def not_done(error: Exception) -> NotDone:
         case MemoryError():
             return NotDone("out of memory")
     return NotDone(f"unexpected {type(error).__module__}.{type(error).__name__}")
+
+
+def store_picture(blobs: BlobStore, picture: Pixels, like: str) -> Image:
+    """Store a computed BGR picture: as JPEG if its source was lossy, else as PNG. Same pixels, same bytes.
+
+    like: format of the source.
+
+    Raises:
+        StoreError: the blob store refused or failed.
+    """
+    data = _encoded(picture, ".jpg", cv2.IMWRITE_JPEG_QUALITY, _QUALITY) if like in _LOSSY else _png(picture)
+    image = inspect_image(data, max_bytes=len(data), max_pixels=picture.shape[0] * picture.shape[1])
+    blobs.put(data, image.key)
+    return image
+
+
+def store_wordless(
+    blobs: BlobStore, picture: Pixels, mask: Pixels, method: Literal["inpaint", "template"], sources: tuple[Image, ...]
+) -> Made:
+    """Store a meme without its words, and the mask of the words.
+
+    sources: the meme's own picture, and its template's if that was used.
+
+    Raises:
+        StoreError: the blob store refused or failed.
+    """
+    image = store_picture(blobs, picture, sources[0].format)
+    keys = tuple(source.key for source in sources)
+    return Made(image=image, method=method, made_from=keys, mask=blobs.put(_png(mask)))
+
+
+def _png(pixels: Pixels) -> bytes:
+    return _encoded(pixels, ".png", cv2.IMWRITE_PNG_COMPRESSION, 6)
+
+
+def _encoded(pixels: Pixels, ending: str, option: int, value: int) -> bytes:
+    _, data = cv2.imencode(ending, pixels, [option, value])
+    return np.asarray(data, np.uint8).tobytes()

@@ -14,7 +14,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.ocr.engines.contract import EngineMissing, ReadFailed, Word
+from memeloom.configs.extras import require
+from memeloom.ocr.engines.contract import ReadFailed, Word
 from memeloom.ocr.models.networks import Networks, Picture, network_input, networks
 
 Corners = NDArray[np.float32]
@@ -91,13 +91,10 @@ def check(language: str) -> None:
     """Check that the packages are installed; build the networks now, so that workers do not wait for each other.
 
     Raises:
-        EngineMissing: a package is missing or the networks cannot be built.
+        MissingExtra: a package is missing.
+        EngineMissing: the networks cannot be built.
     """
-    for package in ("rapidocr", "onnxruntime", "onnx"):
-        if find_spec(package) is None:
-            raise EngineMissing(
-                f"ocr.engine: rapidocr needs the Python package {package}; install memeloom[ocr], or use tesseract"
-            )
+    require("ocr", "rapidocr", "onnxruntime", "onnx")
     networks(language)
 
 

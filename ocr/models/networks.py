@@ -4,7 +4,6 @@ The package's networks are found by name; ours are built from them into the user
 `~/.cache/memeloom`) under a name that is a digest of everything that goes into them.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -21,6 +20,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from memeloom.configs.extras import require
+from memeloom.configs.locks import exclusive
 from memeloom.ocr.engines.contract import EngineMissing
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _LETTERS = {
     "ita": "àèéìòùÀÈÉÌÒÙ", "por": "àáâãçéêíóôõúÀÁÂÃÇÉÊÍÓÔÕÚ", "nld": "áéëïóöüÉË", "swe": "åäöÅÄÖé", "dan": "åæøÅÆØé",
     "nor": "åæøÅÆØé", "fin": "äöåÄÖÅ", "pol": "ąćęłńóśźżĄĆĘŁŃÓŚŹŻ",
 }  # fmt: skip
-_BUILD_SECONDS = 300.0
+_BUILD_SECONDS, _WAIT_SECONDS = 300.0, 330.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ def networks(language: str) -> Networks:
     """Return the networks for a language; the first call on a machine builds them (half a minute).
 
     Raises:
-        EngineMissing: a package is not installed, its networks have other names, or building failed.
+        MissingExtra: a package is not installed.
+        EngineMissing: the package's networks have other names, or building failed.
     """
     characters = characters_of(language)
     source = packaged()
@@ -93,11 +95,10 @@ def cache_folder() -> Path:
 
 
 def packaged() -> Path:
-    """Return the folder of the package's own networks. Raises EngineMissing."""
-    found = find_spec("rapidocr")
-    if found is None or found.origin is None:
-        raise EngineMissing("ocr.engine: rapidocr needs the Python package rapidocr; install memeloom[ocr]")
-    folder = Path(found.origin).parent / "models"
+    """Return the folder of the package's own networks. Raises MissingExtra, EngineMissing."""
+    require("ocr", "rapidocr")
+    spec = find_spec("rapidocr")
+    folder = Path(spec.origin if spec and spec.origin else "").parent / "models"
     for name in (DETECTOR, RECOGNISER):
         if not (folder / name).is_file():
             raise EngineMissing(f"ocr.engine: the installed rapidocr has no {name}; install the version of the lock")
@@ -119,8 +120,8 @@ def _build(source: Path, folder: Path, characters: str) -> None:
     """Build the networks beside `folder` and rename them when complete; one process builds, others wait."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with (folder.parent / f"{folder.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        busy = f"ocr.engine: another process has been building rapidocr's networks for {_WAIT_SECONDS:g} s"
+        with exclusive(folder, busy, wait_seconds=_WAIT_SECONDS):
             if folder.is_dir():
                 return
             for stale in folder.parent.glob(f".{folder.name}-*"):

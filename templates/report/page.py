@@ -86,7 +86,7 @@ def _tiles(census: Census) -> str:
             ("Found", f"{counts.get('found', 0):,}", "to be decided about"),
             ("Rejected", f"{counts.get('rejected', 0):,}", "no templates"),
             ("Merged", f"{counts.get('merged', 0):,}", "into another"),
-            ("Strangers", f"{census.strangers:,}", "memes that wait for others"),
+            ("Unknown", f"{census.strangers:,}", "memes without a template"),
             ("Without a template", f"{census.unknown:,}", "memes with a picture"),
         )
     )

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image as Pillow
 
 from memeloom.catalog.records import TemplateBox
+from memeloom.configs.extras import MissingExtra
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Ocr
 from memeloom.ocr.engines.contract import Engine, EngineMissing, ReadFailed
@@ -102,7 +103,7 @@ def test_a_missing_package_is_named(settings: Ocr, package: str, monkeypatch: py
     for name in ("rapidocr", "onnxruntime", "onnx"):
         monkeypatch.setitem(sys.modules, name, sys)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(EngineMissing, match=rf"{package}; install memeloom\[ocr\]"):
+    with pytest.raises(MissingExtra, match=rf'needs {package}: pip install "memeloom\[ocr\]"'):
         check_engine(settings.model_copy(update={"engine": "rapidocr"}))
 
 

@@ -12,7 +12,7 @@ from PIL import Image as Pillow
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from memeloom.serve.drawing import draw_caption
-from tests.templates.shelf import Shelf
+from tests.templates.meme_catalog import MemeCatalog
 
 _WORDS = """
 WHEN THE TESTS ARE GREEN ON MY MACHINE BUT NOT ON YOURS AND NOBODY KNOWS WHY THAT COULD EVER HAVE HAPPENED TO SUCH A
@@ -71,6 +71,6 @@ def config(store_config: Store, tmp_path: Path) -> Config:
 
 
 @pytest.fixture
-def shelf(config: Config, encoded: Callable[..., bytes]) -> Shelf:
+def catalog(config: Config, encoded: Callable[..., bytes]) -> MemeCatalog:
     """The catalog of `config`, empty."""
-    return Shelf(config, encoded)
+    return MemeCatalog(config, encoded)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from memeloom.catalog.images import Pixels
-from memeloom.templates.align import lay_on, refine
+from memeloom.templates.align import refine, warp_onto
 from memeloom.templates.placing import Affine
-from tests.templates.worded import as_jpeg, psnr, scene, write
+from tests.templates.scenes import as_jpeg, psnr, scene, write
 
 
 def grey(picture: Pixels) -> Pixels:
@@ -62,7 +62,7 @@ def test_what_shows_nothing_is_laid_nowhere(shape: tuple[int, int], value: int) 
 def test_a_picture_is_laid_where_the_map_says_and_nowhere_else() -> None:
     template = scene(6)
     half = np.ascontiguousarray(template[:200])
-    laid, there = lay_on(half, affine((1, 0.5), (0, 0)), (500, 400))
+    laid, there = warp_onto(half, affine((1, 0.5), (0, 0)), (500, 400))
     assert laid.shape == template.shape
     assert (there[:199] == 255).all()
     assert not there[202:].any()
@@ -71,5 +71,5 @@ def test_a_picture_is_laid_where_the_map_says_and_nowhere_else() -> None:
 
 def test_a_large_picture_is_averaged_when_it_is_laid_on_a_small_one() -> None:
     noise = np.random.default_rng(0).integers(0, 256, (1600, 2000, 3), np.uint8)
-    laid, _ = lay_on(noise, affine((1, 1), (0, 0)), (250, 200))
+    laid, _ = warp_onto(noise, affine((1, 1), (0, 0)), (250, 200))
     assert laid.std() < 20  # single pixels of it would have 74

@@ -9,8 +9,8 @@ from PIL import Image as Pillow
 
 from memeloom.catalog.images import Pixels
 from memeloom.serve.drawing import draw_caption
-from memeloom.templates.colours import CELLS, colours_of, no_colours, share_recoloured
-from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.features import CELLS, colours_of, no_colours, share_recoloured
+from memeloom.templates.index import SketchIndex
 from memeloom.templates.sketch import Sketch, sketch
 
 Draw = Callable[[int], Pillow.Image]

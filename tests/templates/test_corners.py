@@ -9,7 +9,7 @@ from PIL import Image as Pillow
 
 from memeloom.catalog.images import Pixels
 from memeloom.serve.drawing import draw_caption
-from memeloom.templates.corners import describe_corners, find_corners, mirror_bits
+from memeloom.templates.features import describe_corners, find_corners, mirror_bits
 
 Draw = Callable[[int], Pillow.Image]
 

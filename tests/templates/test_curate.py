@@ -11,104 +11,104 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.templates.curate import list_templates, merge_template, name_template, reject_template, template_with_id
 from memeloom.templates.stage import match_memes
-from tests.templates.shelf import Shelf
+from tests.templates.meme_catalog import MemeCatalog
 
 Captioned = Callable[[int, int], Pillow.Image]
 
 
 @pytest.fixture
-def found(config: Config, shelf: Shelf, captioned: Captioned) -> list[str]:
+def found(config: Config, catalog: MemeCatalog, captioned: Captioned) -> list[str]:
     """The ids of two found templates: one with five members, one with three."""
     for number in range(5):
-        shelf.meme(f"a{number}", captioned(1, number))
+        catalog.meme(f"a{number}", captioned(1, number))
     for number in range(3):
-        shelf.meme(f"b{number}", captioned(2, number))
+        catalog.meme(f"b{number}", captioned(2, number))
     match_memes(config, Silent())
     return [each.template.id for each in list_templates(config)]
 
 
-def name_in_memes(shelf: Shelf) -> set[str]:
-    return {meme.template.name for meme in shelf.documents.scan() if meme.template}
+def name_in_memes(catalog: MemeCatalog) -> set[str]:
+    return {meme.template.name for meme in catalog.documents.scan() if meme.template}
 
 
 def test_the_list_has_the_most_members_first_and_can_be_of_one_state(
-    config: Config, shelf: Shelf, found: list[str]
+    config: Config, catalog: MemeCatalog, found: list[str]
 ) -> None:
-    shelf.template("known", None)
+    catalog.template("known", None)
     assert [(each.state, each.members) for each in list_templates(config)] == [("found", 5), ("found", 3), ("known", 0)]
     assert [each.template.id for each in list_templates(config, "known")] == ["known"]
     assert list_templates(config, "merged") == []
 
 
 def test_a_name_makes_a_found_template_known_and_its_memes_learn_it(
-    config: Config, shelf: Shelf, found: list[str]
+    config: Config, catalog: MemeCatalog, found: list[str]
 ) -> None:
     for _ in range(2):
         named = name_template(config, found[0], "  Two\nButtons ")
         assert (named.name, named.state, named.source) == ("Two Buttons", "known", "found")
-    assert name_in_memes(shelf) == {"Two Buttons", f"Unnamed {found[1].removeprefix('found:')}"}
+    assert name_in_memes(catalog) == {"Two Buttons", f"Unnamed {found[1].removeprefix('found:')}"}
     assert template_with_id(config, found[0]).members == 5
 
 
 def test_a_rejected_template_is_not_found_again_and_can_be_brought_back(
-    config: Config, shelf: Shelf, found: list[str], captioned: Captioned
+    config: Config, catalog: MemeCatalog, found: list[str], captioned: Captioned
 ) -> None:
     for _ in range(2):
         assert reject_template(config, found[0]).state == "rejected"
     for number in range(5, 9):
-        shelf.meme(f"a{number}", captioned(1, number))
+        catalog.meme(f"a{number}", captioned(1, number))
     summary = match_memes(config, Silent())
     assert (summary.counts["rejected"], summary.counts["matched"]) == (4, 0)
     assert [each.state for each in list_templates(config)] == ["rejected", "found"]
     name_template(config, found[0], "Back")
-    shelf.meme("late", captioned(1, 20))
+    catalog.meme("late", captioned(1, 20))
     assert match_memes(config, Silent()).counts["matched"] == 1
     assert template_with_id(config, found[0]).members == 10
 
 
 def test_the_members_of_a_merged_template_are_the_others_and_so_are_its_exemplars(
-    config: Config, shelf: Shelf, found: list[str], captioned: Captioned
+    config: Config, catalog: MemeCatalog, found: list[str], captioned: Captioned
 ) -> None:
     into, template_id = found
     for _ in range(2):
         assert merge_template(config, template_id, into).id == into
-    assert set(shelf.clusters()) == {into}
+    assert set(catalog.clusters()) == {into}
     assert [(each.state, each.members) for each in list_templates(config)] == [("found", 8), ("merged", 0)]
-    shelf.meme("late", captioned(2, 9))
+    catalog.meme("late", captioned(2, 9))
     match_memes(config, Silent())
-    assert shelf.made_on("late") == into
+    assert catalog.made_on("late") == into
 
 
 def test_a_merge_that_was_killed_is_finished_by_the_next_run(
-    config: Config, shelf: Shelf, found: list[str], captioned: Captioned
+    config: Config, catalog: MemeCatalog, found: list[str], captioned: Captioned
 ) -> None:
     into, template_id = found
-    shelf.documents.revise_template(template_id, lambda known: known.model_copy(update={"merged_into": into}))
-    shelf.meme("late", captioned(2, 9))
+    catalog.documents.revise_template(template_id, lambda known: known.model_copy(update={"merged_into": into}))
+    catalog.meme("late", captioned(2, 9))
     match_memes(config, Silent())
-    assert set(shelf.clusters()) == {into}
-    assert shelf.made_on("late") == into
+    assert set(catalog.clusters()) == {into}
+    assert catalog.made_on("late") == into
 
 
-def test_merging_leads_on_to_where_the_other_was_merged(config: Config, shelf: Shelf, found: list[str]) -> None:
-    shelf.template("last", None)
+def test_merging_leads_on_to_where_the_other_was_merged(config: Config, catalog: MemeCatalog, found: list[str]) -> None:
+    catalog.template("last", None)
     merge_template(config, found[0], "last")
     assert merge_template(config, found[1], found[0]).id == "last"
-    assert set(shelf.clusters()) == {"last"}
+    assert set(catalog.clusters()) == {"last"}
 
 
-def test_memes_whose_page_names_the_template_follow_it_too(config: Config, shelf: Shelf) -> None:
-    shelf.template("one", None)
-    shelf.template("other", None)
-    shelf.meme("a", None, template=TemplateRef(id="one", slug="one", name="One"))
+def test_memes_whose_page_names_the_template_follow_it_too(config: Config, catalog: MemeCatalog) -> None:
+    catalog.template("one", None)
+    catalog.template("other", None)
+    catalog.meme("a", None, template=TemplateRef(id="one", slug="one", name="One"))
     merge_template(config, "one", "other")
-    meme = shelf.documents.get("test:a")
+    meme = catalog.documents.get("test:a")
     assert meme is not None
     assert meme.template == TemplateRef(id="other", slug="slug-other", name="Name other", known="page")
 
 
-def test_what_cannot_be_decided_is_one_clear_line(config: Config, shelf: Shelf, found: list[str]) -> None:
-    shelf.template("drake-hotline", None, name="Drake Hotline Bling")
+def test_what_cannot_be_decided_is_one_clear_line(config: Config, catalog: MemeCatalog, found: list[str]) -> None:
+    catalog.template("drake-hotline", None, name="Drake Hotline Bling")
     with pytest.raises(ConfigError, match=r"^no template has the id 'drake-hotlime'; did you mean drake-hotline\?$"):
         reject_template(config, "drake-hotlime")
     with pytest.raises(ConfigError, match="did you mean drake-hotline"):

@@ -9,7 +9,7 @@ from PIL import Image as Pillow
 
 from memeloom.catalog.errors import BadImage
 from memeloom.catalog.images import Pixels, decode_grey, decode_image
-from memeloom.templates.decode import decode_small
+from memeloom.templates.sketch import decode_small
 
 ORIENTATION = 0x0112
 

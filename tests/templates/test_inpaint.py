@@ -4,9 +4,9 @@ import cv2
 import numpy as np
 import pytest
 
-from memeloom.templates.inpaint import fill_even_ground, inpaint
+from memeloom.templates.inpaint import fill_plain_background, inpaint
 from memeloom.templates.mask import find_words
-from tests.templates.worded import BLACK, as_jpeg, psnr, scene, write
+from tests.templates.scenes import BLACK, as_jpeg, psnr, scene, write
 
 TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]
 
@@ -50,7 +50,7 @@ def test_words_on_a_white_panel_leave_it_white() -> None:
     panel = np.concatenate([np.full((120, 500, 3), 255, np.uint8), scene(2)])
     worded = write(panel, [("WHAT IT SAYS ABOVE THE PICTURE", 0.5, 0.11)], size=0.08, colour=BLACK, outline=None)
     picture = as_jpeg(worded.picture)
-    filled = inpaint(*fill_even_ground(picture, find_words(picture, worded.boxes).mask, worded.boxes))
+    filled = inpaint(*fill_plain_background(picture, find_words(picture, worded.boxes).mask, worded.boxes))
     assert filled[5:110].min() > 225  # compression leaves a shimmer
 
 

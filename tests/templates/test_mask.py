@@ -6,12 +6,12 @@ import pytest
 
 from memeloom.catalog.records import OcrBox
 from memeloom.templates.mask import find_words, letter_height
-from tests.templates.worded import BLACK, WHITE, YELLOW, Worded, as_jpeg, scene, write
+from tests.templates.scenes import BLACK, WHITE, YELLOW, CaptionedScene, as_jpeg, scene, write
 
 TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]
 
 
-def covered(worded: Worded, mask: np.ndarray) -> tuple[float, float]:
+def covered(worded: CaptionedScene, mask: np.ndarray) -> tuple[float, float]:
     """Share of the ink that the mask has; share of the mask that is within four pixels of ink."""
     near = cv2.dilate(worded.ink, np.ones((9, 9), np.uint8)) > 0
     return float((mask[worded.ink > 0] > 0).mean()), float(near[mask > 0].mean())
@@ -44,7 +44,7 @@ def test_the_look_of_a_text_is_told() -> None:
 def test_lines_of_two_colours_and_their_points_are_masked() -> None:
     first = write(scene(9), [("THE FIRST LINE IS WHITE...", 0.5, 0.42)], size=0.08)
     second = write(first.picture, [("...THE SECOND IS YELLOW!", 0.5, 0.54)], size=0.08, colour=YELLOW)
-    both = Worded(scene(9), second.picture, ())
+    both = CaptionedScene(scene(9), second.picture, ())
     (one,), (other,) = first.boxes, second.boxes
     left, right = min(one.x, other.x), max(one.x + one.width, other.x + other.width)
     box = OcrBox(

@@ -4,7 +4,7 @@ import numpy as np
 
 from memeloom.catalog.images import Pixels
 from memeloom.templates.median import Layer, merge, plain_median
-from tests.templates.worded import as_jpeg, psnr, scene
+from tests.templates.scenes import as_jpeg, psnr, scene
 
 
 def noisy(picture: Pixels, seed: int) -> Pixels:

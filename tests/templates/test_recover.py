@@ -8,7 +8,7 @@ import pytest
 
 from memeloom.templates.boxes import learn_boxes
 from memeloom.templates.recover import Member, Recovered, recover
-from tests.templates.worded import YELLOW, as_jpeg, psnr, scene, write
+from tests.templates.scenes import YELLOW, as_jpeg, psnr, scene, write
 
 WORDS = ["NOBODY", "KNOWS", "WHY", "TESTS", "ARE", "GREEN", "ON", "THIS", "MACHINE", "BUT", "NOT", "WHEN", "RAINS"]
 
@@ -95,7 +95,7 @@ def test_hostile_sizes_are_members_that_do_not_fit() -> None:
 def test_the_text_boxes_are_learned_with_their_style() -> None:
     found = recover([member(6, number, style="mirrored" if number == 3 else "plain") for number in range(12)])
     assert found is not None
-    top, bottom = learn_boxes(found.laid, found.picture)
+    top, bottom = learn_boxes(found.placed, found.picture)
     assert top.y < 0.1 < top.y + top.height < 0.25
     assert 0.75 < bottom.y < 0.9 < bottom.y + bottom.height
     assert abs(top.x + top.width / 2 - 0.5) < 0.05
@@ -116,7 +116,7 @@ def test_texts_side_by_side_are_two_boxes_though_a_long_one_covers_both() -> Non
         members.append(Member(f"{number:064x}", as_jpeg(worded.picture), worded.boxes))
     found = recover(members)
     assert found is not None
-    boxes = learn_boxes(found.laid, found.picture)
+    boxes = learn_boxes(found.placed, found.picture)
     assert len(boxes) == 2
     assert boxes[0].x + boxes[0].width < 0.5 < boxes[1].x
 
@@ -124,6 +124,6 @@ def test_texts_side_by_side_are_two_boxes_though_a_long_one_covers_both() -> Non
 def test_boxes_are_learned_from_what_differs_where_nothing_was_read() -> None:
     found = recover([member(8, number, read=False) for number in range(12)])
     assert found is not None
-    boxes = learn_boxes(found.laid, found.picture)
+    boxes = learn_boxes(found.placed, found.picture)
     assert len(boxes) == 2
     assert boxes[0].y < 0.1 < boxes[0].y + boxes[0].height < 0.3

@@ -12,31 +12,31 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.templates.stage import failed_memes, match_memes
-from tests.templates.shelf import Shelf
+from tests.templates.meme_catalog import MemeCatalog
 
 Draw = Callable[[int], Pillow.Image]
 Captioned = Callable[[int, int], Pillow.Image]
 
 
 @pytest.fixture
-def filled(shelf: Shelf, draw: Draw, captioned: Captioned) -> Shelf:
+def filled(catalog: MemeCatalog, draw: Draw, captioned: Captioned) -> MemeCatalog:
     """Five templates; ten memes on them, four on nothing known, one that its page names, one without a picture."""
     for seed in range(5):
-        shelf.template(f"{seed}", draw(seed))
+        catalog.template(f"{seed}", draw(seed))
     for number in range(10):
-        shelf.meme(f"on{number}", captioned(number % 5, number), title="kept")
+        catalog.meme(f"on{number}", captioned(number % 5, number), title="kept")
     for number in range(4):
-        shelf.meme(f"strange{number}", draw(900 + number))
-    shelf.meme("named", draw(1), template=TemplateRef(id="3", slug="slug-3", name="Name 3"))
-    shelf.meme("bare", None)
-    return shelf
+        catalog.meme(f"strange{number}", draw(900 + number))
+    catalog.meme("named", draw(1), template=TemplateRef(id="3", slug="slug-3", name="Name 3"))
+    catalog.meme("bare", None)
+    return catalog
 
 
 def run(config: Config, **options: bool) -> Summary:
     return match_memes(config, Silent(), **options)
 
 
-def test_matches_are_written_and_the_rest_is_counted(config: Config, filled: Shelf) -> None:
+def test_matches_are_written_and_the_rest_is_counted(config: Config, filled: MemeCatalog) -> None:
     summary = run(config)
     assert summary.counts == {"templates": 5, "memes": 14, "matched": 10, "unknown": 4}
     assert summary.reasons == {}
@@ -51,17 +51,17 @@ def test_matches_are_written_and_the_rest_is_counted(config: Config, filled: She
     assert [meme.id for meme in filled.documents.scan(Where(template_known=False))] == [
         "test:bare", "test:strange0", "test:strange1", "test:strange2", "test:strange3",
     ]  # fmt: skip
-    assert filled.strangers() == [f"test:strange{number}" for number in range(4)]
+    assert filled.unknown() == [f"test:strange{number}" for number in range(4)]
 
 
-def test_what_a_page_says_stays(config: Config, filled: Shelf) -> None:
+def test_what_a_page_says_stays(config: Config, filled: MemeCatalog) -> None:
     run(config)
     meme = filled.documents.get("test:named")
     assert meme is not None
     assert meme.template == TemplateRef(id="3", slug="slug-3", name="Name 3", known="page")
 
 
-def test_a_second_run_changes_nothing(config: Config, filled: Shelf) -> None:
+def test_a_second_run_changes_nothing(config: Config, filled: MemeCatalog) -> None:
     run(config)
     memes, sketches = list(filled.documents.scan()), list(filled.documents.sketches())
     assert run(config).counts == {"templates": 5, "memes": 0, "matched": 0, "unknown": 0}
@@ -69,7 +69,7 @@ def test_a_second_run_changes_nothing(config: Config, filled: Shelf) -> None:
     assert list(filled.documents.sketches()) == sketches
 
 
-def test_the_pictures_of_templates_are_sketched_once(config: Config, filled: Shelf, draw: Draw) -> None:
+def test_the_pictures_of_templates_are_sketched_once(config: Config, filled: MemeCatalog, draw: Draw) -> None:
     run(config)
     for template in filled.documents.templates():
         assert template.image is not None
@@ -79,7 +79,7 @@ def test_the_pictures_of_templates_are_sketched_once(config: Config, filled: She
 
 
 def test_a_template_whose_picture_changed_is_sketched_anew(
-    config: Config, filled: Shelf, draw: Draw, captioned: Captioned
+    config: Config, filled: MemeCatalog, draw: Draw, captioned: Captioned
 ) -> None:
     run(config)
     filled.template("2", draw(77))
@@ -88,7 +88,7 @@ def test_a_template_whose_picture_changed_is_sketched_anew(
     assert filled.made_on("late") == "2"
 
 
-def test_a_picture_of_a_template_that_is_gone_is_counted_and_stops_nobody(config: Config, filled: Shelf) -> None:
+def test_a_picture_of_a_template_that_is_gone_is_counted_and_stops_nobody(config: Config, filled: MemeCatalog) -> None:
     (gone,) = (template.image for template in filled.documents.templates() if template.id == "3")
     assert gone is not None
     filled.blobs.delete(gone.key)
@@ -99,20 +99,20 @@ def test_a_picture_of_a_template_that_is_gone_is_counted_and_stops_nobody(config
 
 
 def test_strangers_learn_the_template_that_comes_later(
-    config: Config, shelf: Shelf, draw: Draw, captioned: Captioned
+    config: Config, catalog: MemeCatalog, draw: Draw, captioned: Captioned
 ) -> None:
-    shelf.meme("early", captioned(2, 1))
-    shelf.meme("other", draw(900))
+    catalog.meme("early", captioned(2, 1))
+    catalog.meme("other", draw(900))
     assert run(config).counts == {"templates": 0, "memes": 2, "matched": 0, "unknown": 2}
-    shelf.template("2", draw(2))
+    catalog.template("2", draw(2))
     summary = run(config)
-    assert (shelf.made_on("early"), shelf.made_on("other")) == ("2", None)
-    assert shelf.strangers() == ["test:other"]
+    assert (catalog.made_on("early"), catalog.made_on("other")) == ("2", None)
+    assert catalog.unknown() == ["test:other"]
     assert summary.counts == {"templates": 1, "memes": 0, "matched": 0, "unknown": 0, "learned later": 1}
 
 
 def test_blobs_that_are_gone_or_damaged_fail_with_a_reason_and_stop_nobody(
-    config: Config, filled: Shelf, draw: Draw
+    config: Config, filled: MemeCatalog, draw: Draw
 ) -> None:
     lost = filled.meme("lost", draw(40)).image
     assert lost is not None
@@ -126,67 +126,67 @@ def test_blobs_that_are_gone_or_damaged_fail_with_a_reason_and_stop_nobody(
     assert run(config, retry_failed=True).reasons == summary.reasons
 
 
-def filled_image(shelf: Shelf, data: bytes) -> dict[str, object]:
+def filled_image(catalog: MemeCatalog, data: bytes) -> dict[str, object]:
     return {
-        "key": shelf.blobs.put(data), "width": 9, "height": 9, "format": "png", "bytes": len(data),
+        "key": catalog.blobs.put(data), "width": 9, "height": 9, "format": "png", "bytes": len(data),
         "phash64": "0" * 16, "phash256": "0" * 64,
     }  # fmt: skip
 
 
-def test_what_another_run_holds_is_left_to_it(config: Config, filled: Shelf) -> None:
+def test_what_another_run_holds_is_left_to_it(config: Config, filled: MemeCatalog) -> None:
     filled.documents.enqueue("templates", Where(image=True, template_known=False))
     assert len(filled.documents.lease("templates", 6, ttl=600, attempts=3)) == 6
     counts = run(config).counts
     assert (counts["memes"], counts["held"]) == (8, 6)
 
 
-def test_what_a_dead_run_held_comes_back(config: Config, filled: Shelf) -> None:
+def test_what_a_dead_run_held_comes_back(config: Config, filled: MemeCatalog) -> None:
     filled.documents.enqueue("templates", Where(image=True, template_known=False))
     assert len(filled.documents.lease("templates", 6, ttl=0.01, attempts=3)) == 6
     time.sleep(0.02)  # past the end of the dead run's lease
     assert run(config).counts == {"templates": 5, "memes": 14, "matched": 10, "unknown": 4}
 
 
-def test_memes_that_stayed_unknown_are_looked_at_again_on_request_only(config: Config, filled: Shelf) -> None:
+def test_memes_that_stayed_unknown_are_looked_at_again_on_request_only(config: Config, filled: MemeCatalog) -> None:
     run(config)
     assert run(config).counts["memes"] == 0
     again = run(config, again=True)
     assert again.counts == {"templates": 5, "memes": 4, "matched": 0, "unknown": 4}
-    assert len(filled.strangers()) == 4
+    assert len(filled.unknown()) == 4
 
 
-def test_pictures_without_anything_in_them_are_unknown_and_not_remembered(config: Config, shelf: Shelf) -> None:
-    shelf.meme("white", Pillow.new("RGB", (300, 300), "white"))
-    shelf.meme("dot", Pillow.new("RGB", (1, 1)))
-    shelf.template("plain", Pillow.new("RGB", (300, 200), "red"))
+def test_pictures_without_anything_in_them_are_unknown_and_not_remembered(config: Config, catalog: MemeCatalog) -> None:
+    catalog.meme("white", Pillow.new("RGB", (300, 300), "white"))
+    catalog.meme("dot", Pillow.new("RGB", (1, 1)))
+    catalog.template("plain", Pillow.new("RGB", (300, 200), "red"))
     assert run(config).counts == {"templates": 0, "memes": 2, "matched": 0, "unknown": 2}
-    assert shelf.strangers() == []
+    assert catalog.unknown() == []
     assert run(config).counts["memes"] == 0
 
 
 def test_a_found_template_gets_its_picture_and_its_text_boxes_in_the_same_run(
-    config: Config, shelf: Shelf, captioned: Captioned
+    config: Config, catalog: MemeCatalog, captioned: Captioned
 ) -> None:
     for number in range(6):
-        shelf.meme(f"new{number}", captioned(5, number))
+        catalog.meme(f"new{number}", captioned(5, number))
     assert run(config).counts["pictures recovered"] == 1
-    (template,) = shelf.documents.templates()
+    (template,) = catalog.documents.templates()
     assert template.clean is not None
     assert template.clean.method == "median"
     assert len(template.clean.made_from) == 6
     assert template.boxes
     # It is recognised by that picture from now on.
-    assert [stored.meme for stored in shelf.documents.sketches(template.id)].count("") == 1
+    assert [stored.meme for stored in catalog.documents.sketches(template.id)].count("") == 1
     assert "pictures recovered" not in run(config).counts
 
 
 def test_a_template_without_a_picture_that_pages_name_gets_one_without_any_work_leased(
-    config: Config, shelf: Shelf, captioned: Captioned
+    config: Config, catalog: MemeCatalog, captioned: Captioned
 ) -> None:
-    ref = shelf.template("bare", None).ref()
+    ref = catalog.template("bare", None).ref()
     for number in range(4):
-        shelf.meme(f"named{number}", captioned(6, number), template=ref)
-    shelf.meme("later", captioned(6, 7))
+        catalog.meme(f"named{number}", captioned(6, number), template=ref)
+    catalog.meme("later", captioned(6, 7))
     summary = run(config)
     assert summary.counts["pictures recovered"] == 1
-    assert shelf.made_on("later") == "bare"
+    assert catalog.made_on("later") == "bare"

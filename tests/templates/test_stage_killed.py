@@ -19,7 +19,7 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.templates.stage import match_memes
 from tests.services.ray_cluster import in_own_process, ray_cluster
-from tests.templates.shelf import Shelf
+from tests.templates.meme_catalog import MemeCatalog
 
 Draw = Callable[[int], Pillow.Image]
 Captioned = Callable[[int, int], Pillow.Image]
@@ -59,10 +59,10 @@ def child(config: Config, writes: int) -> int:
     ).returncode
 
 
-def until_done(config: Config, shelf: Shelf) -> None:
+def until_done(config: Config, catalog: MemeCatalog) -> None:
     """Run until what the dead held has come back and is done."""
     end = time.monotonic() + 60
-    while (work := shelf.documents.counts().stages["templates"]).pending or work.leased:
+    while (work := catalog.documents.counts().stages["templates"]).pending or work.leased:
         assert time.monotonic() < end, "it never came back"
         match_memes(config, Silent())
         time.sleep(0.1)
@@ -70,74 +70,74 @@ def until_done(config: Config, shelf: Shelf) -> None:
 
 
 def test_killed_between_any_two_writes_nothing_is_lost_or_doubled(
-    config: Config, shelf: Shelf, captioned: Captioned, draw: Draw
+    config: Config, catalog: MemeCatalog, captioned: Captioned, draw: Draw
 ) -> None:
     brief = config.model_copy(
         update={"templates": config.templates.model_copy(update={"lease_seconds": 1.0, "attempts": 50})}
     )
-    shelf.template("known", draw(7))
+    catalog.template("known", draw(7))
     for number in range(5):
-        shelf.meme(f"{number}a", captioned(1, number))
-        shelf.meme(f"{number}b", captioned(2, number))
-        shelf.meme(f"{number}k", captioned(7, number))
-    shelf.meme("x", draw(900))
+        catalog.meme(f"{number}a", captioned(1, number))
+        catalog.meme(f"{number}b", captioned(2, number))
+        catalog.meme(f"{number}k", captioned(7, number))
+    catalog.meme("x", draw(900))
     chance = random.Random(5)
     deaths = 0
     for _ in range(8):
         deaths += child(brief, chance.randrange(9)) == -signal.SIGKILL
         if deaths == 3:
-            shelf.template("late", draw(2))  # a site tells of what was, or is to be, found
+            catalog.template("late", draw(2))  # a site tells of what was, or is to be, found
     assert deaths >= 4
-    until_done(brief, shelf)
-    clusters = shelf.clusters()
+    until_done(brief, catalog)
+    clusters = catalog.clusters()
     assert sorted("".join(sorted({name[1] for name in members})) for members in clusters.values()) == ["a", "b", "k"]
     assert sorted(len(members) for members in clusters.values()) == [5, 5, 5]
     assert clusters["late"] == [f"{number}b" for number in range(5)]
-    assert shelf.strangers() == ["test:x"]
-    assert {stored.template for stored in shelf.documents.sketches()} == set(clusters)
-    assert shelf.documents.counts().stages["templates"] == StageCounts(done=16)
+    assert catalog.unknown() == ["test:x"]
+    assert {stored.template for stored in catalog.documents.sketches()} == set(clusters)
+    assert catalog.documents.counts().stages["templates"] == StageCounts(done=16)
 
 
-def test_two_runs_at_once_agree_in_the_end(config: Config, shelf: Shelf, captioned: Captioned) -> None:
+def test_two_runs_at_once_agree_in_the_end(config: Config, catalog: MemeCatalog, captioned: Captioned) -> None:
     for number in range(8):
         for template in (1, 2, 3):
-            shelf.meme(f"{number}-{template}", captioned(template, number))
+            catalog.meme(f"{number}-{template}", captioned(template, number))
     with ThreadPoolExecutor(2) as threads:
         runs = [threads.submit(match_memes, config, Silent()) for _ in range(2)]
         memes = [run.result(120).counts["memes"] for run in runs]
     assert sum(memes) == 24
     match_memes(config, Silent())
-    clusters = shelf.clusters()
+    clusters = catalog.clusters()
     assert sorted(sorted({name[2] for name in members}) for members in clusters.values()) == [["1"], ["2"], ["3"]]
-    assert sum(len(members) for members in clusters.values()) + len(shelf.strangers()) == 24
-    assert shelf.documents.counts().stages["templates"] == StageCounts(done=24)
+    assert sum(len(members) for members in clusters.values()) + len(catalog.unknown()) == 24
+    assert catalog.documents.counts().stages["templates"] == StageCounts(done=24)
 
 
 def test_on_mongodb_the_same_comes_out(
     config: Config, mongo_url: str, encoded: Callable[..., bytes], captioned: Captioned, draw: Draw
 ) -> None:
     remote = config.model_copy(update={"store": config.store.model_copy(update={"documents": mongo_url})})
-    shelf = Shelf(remote, encoded)
+    catalog = MemeCatalog(remote, encoded)
     for number in range(4):
-        shelf.meme(f"a{number}", captioned(1, number))
-        shelf.meme(f"b{number}", captioned(2, number))
-    shelf.meme("c", draw(900))
+        catalog.meme(f"a{number}", captioned(1, number))
+        catalog.meme(f"b{number}", captioned(2, number))
+    catalog.meme("c", draw(900))
     assert match_memes(remote, Silent()).counts["templates found"] == 2
-    shelf.template("known", draw(1))
+    catalog.template("known", draw(1))
     assert match_memes(remote, Silent()).counts["templates merged"] == 1
-    clusters = shelf.clusters()
+    clusters = catalog.clusters()
     assert clusters.pop("known") == ["a0", "a1", "a2", "a3"]
     assert list(clusters.values()) == [["b0", "b1", "b2", "b3"]]
-    assert shelf.strangers() == ["test:c"]
-    shelf.documents.close()
+    assert catalog.unknown() == ["test:c"]
+    catalog.documents.close()
 
 
-def test_too_little_memory_for_any_worker_is_one_clear_error(config: Config, shelf: Shelf, draw: Draw) -> None:
-    shelf.meme("a", draw(1))
+def test_too_little_memory_for_any_worker_is_one_clear_error(config: Config, catalog: MemeCatalog, draw: Draw) -> None:
+    catalog.meme("a", draw(1))
     tight = config.model_copy(update={"templates": config.templates.model_copy(update={"worker_memory_mb": 5})})
     with pytest.raises(ConfigError, match=r"^templates\.worker_memory_mb: 5 is too little; a worker holds \d+ MB"):
         match_memes(tight, Silent())
-    assert shelf.documents.counts().stages["templates"] == StageCounts(pending=1)
+    assert catalog.documents.counts().stages["templates"] == StageCounts(pending=1)
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
@@ -145,10 +145,10 @@ def test_too_little_memory_for_any_worker_is_one_clear_error(config: Config, she
     "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
     "ignore::pytest.PytestUnraisableExceptionWarning",
 )  # fmt: skip
-def test_on_ray_the_same_comes_out(config: Config, shelf: Shelf, captioned: Captioned) -> None:
+def test_on_ray_the_same_comes_out(config: Config, catalog: MemeCatalog, captioned: Captioned) -> None:
     for number in range(4):
-        shelf.meme(f"a{number}", captioned(1, number))
+        catalog.meme(f"a{number}", captioned(1, number))
     with ray_cluster(processors=2) as address:
         engine = config.engine.model_copy(update={"kind": "ray", "workers": None, "ray_address": address})
         in_own_process(match_memes, config.model_copy(update={"engine": engine}), Silent())
-    assert [len(members) for members in shelf.clusters().values()] == [4]
+    assert [len(members) for members in catalog.clusters().values()] == [4]

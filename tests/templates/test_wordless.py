@@ -3,8 +3,8 @@
 import cv2
 import numpy as np
 
-from memeloom.templates.wordless import Blank, take_words_off
-from tests.templates.worded import BLACK, as_jpeg, psnr, scene, write
+from memeloom.templates.wordless import Blank, remove_words
+from tests.templates.scenes import BLACK, as_jpeg, psnr, scene, write
 
 TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]
 
@@ -14,8 +14,8 @@ def test_the_template_shows_what_is_under_the_words() -> None:
     meme = as_jpeg(np.asarray(cv2.resize(worded.picture, (430, 350), interpolation=cv2.INTER_AREA), np.uint8))
     truth = np.asarray(cv2.resize(worded.clean, (430, 350), interpolation=cv2.INTER_AREA), np.uint8)
     ink = np.asarray(cv2.resize(worded.ink, (430, 350), interpolation=cv2.INTER_AREA), np.uint8)
-    done = take_words_off(meme, worded.boxes, Blank.of(scene(1)))
-    guessed = take_words_off(meme, worded.boxes)
+    done = remove_words(meme, worded.boxes, Blank.of(scene(1)))
+    guessed = remove_words(meme, worded.boxes)
     assert done is not None
     assert guessed is not None
     assert (done.method, guessed.method) == ("template", "inpaint")
@@ -26,7 +26,7 @@ def test_the_template_shows_what_is_under_the_words() -> None:
 
 def test_by_its_template_a_meme_needs_not_be_read() -> None:
     worded = write(scene(2), TEXTS)
-    done = take_words_off(as_jpeg(worded.picture), (), Blank.of(scene(2)))
+    done = remove_words(as_jpeg(worded.picture), (), Blank.of(scene(2)))
     assert done is not None
     assert psnr(done.picture, worded.clean) > 28
 
@@ -35,7 +35,7 @@ def test_a_darker_mirrored_meme_is_filled_as_dark_as_it_is() -> None:
     ground = np.ascontiguousarray(scene(3)[:, ::-1])
     dark = np.asarray(ground * 0.8, np.uint8)
     worded = write(dark, TEXTS)
-    done = take_words_off(as_jpeg(worded.picture, 92), worded.boxes, Blank.of(scene(3)))
+    done = remove_words(as_jpeg(worded.picture, 92), worded.boxes, Blank.of(scene(3)))
     assert done is not None
     assert done.method == "template"
     assert psnr(done.picture, dark, worded.ink) > 30
@@ -45,7 +45,7 @@ def test_what_was_drawn_into_the_picture_far_from_the_words_stays() -> None:
     clean = scene(4)
     cv2.circle(clean, (250, 200), 25, (0, 0, 255), -1)
     worded = write(clean, TEXTS)
-    done = take_words_off(worded.picture, worded.boxes, Blank.of(scene(4)))
+    done = remove_words(worded.picture, worded.boxes, Blank.of(scene(4)))
     assert done is not None
     assert not done.mask[175:225, 225:275].any()
 
@@ -53,26 +53,26 @@ def test_what_was_drawn_into_the_picture_far_from_the_words_stays() -> None:
 def test_a_strip_above_the_picture_comes_out_white() -> None:
     panel = np.concatenate([np.full((100, 500, 3), 255, np.uint8), scene(5)])
     worded = write(panel, [("WHAT IT SAYS ABOVE", 0.5, 0.1)], size=0.08, colour=BLACK, outline=None)
-    done = take_words_off(as_jpeg(worded.picture), worded.boxes, Blank.of(scene(5)))
+    done = remove_words(as_jpeg(worded.picture), worded.boxes, Blank.of(scene(5)))
     assert done is not None
     assert done.picture[5:90].min() > 220
 
 
 def test_a_meme_on_something_else_than_its_template_is_filled_from_around() -> None:
     worded = write(scene(6), TEXTS)
-    done = take_words_off(worded.picture, worded.boxes, Blank.of(scene(66)))
+    done = remove_words(worded.picture, worded.boxes, Blank.of(scene(66)))
     assert done is not None
     assert done.method == "inpaint"
 
 
 def test_where_no_words_are_known_nothing_is_made() -> None:
-    assert take_words_off(scene(7), ()) is None
-    assert take_words_off(as_jpeg(scene(7)), (), Blank.of(scene(7))) is None
+    assert remove_words(scene(7), ()) is None
+    assert remove_words(as_jpeg(scene(7)), (), Blank.of(scene(7))) is None
 
 
 def test_a_large_picture_is_made_smaller_with_its_mask() -> None:
     worded = write(np.asarray(cv2.resize(scene(8), (3000, 2400)), np.uint8), TEXTS)
-    done = take_words_off(worded.picture, worded.boxes)
+    done = remove_words(worded.picture, worded.boxes)
     assert done is not None
     assert done.picture.shape[:2] == done.mask.shape
     assert done.mask.size <= 4_001_000

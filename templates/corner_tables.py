@@ -1,69 +1,69 @@
-"""Hash tables of corners: which of the views in an index have a corner like this one, and where in them it is.
+"""Hash tables of corners: which views of an index have a corner similar to a given one, and where.
 
-Each corner lies in several tables, under some of its bits (locality-sensitive hashing, Indyk and Motwani 1998): of
-two corners that look alike some bits differ, but hardly some in every table.
+Each corner is in several tables, under some of its bits (locality-sensitive hashing, Indyk and Motwani 1998): similar
+corners differ in some bits, but rarely in every table.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.templates.corners import Bits, Points
+from memeloom.templates.features import Bits, Points
 
 Numbers = NDArray[np.int64]
 
 _TABLES = 5
-_SLOTS = 16  # of a place: one line of a processor's cache
-_PLACES_A_VIEW = 5  # of each table: two of three slots are taken in the end
-_FIRST_ROOM, _GROWTH = 6500, 7  # views; in multiples of those that there is room for
-_MOST_PLACES = 1 << 18  # in one table
-# An entry is the number of a view plus one, x and y of the corner there in steps of 1/64, and further bits of its key.
+_SLOTS = 16  # per bucket: one cache line
+_BUCKETS_PER_VIEW = 5  # of each table: fills two of three slots
+_FIRST_ROOM, _GROWTH = 6500, 7  # views; in multiples of the present room
+_MAX_BUCKETS = 1 << 18  # in one table
+# An entry: number of the view plus one, x and y of the corner in steps of 1/64, and check bits of its key.
 _STEPS, _CHECK_BITS = 64, 4
 _X, _Y, _VIEW = 10, 4, 16
 _CHECK = np.uint32((1 << _CHECK_BITS) - 1)
 _FREE = np.uint32(0)
-_KEY = np.uint32((1 << 22) - 1)  # of what is known of a corner in one table
+_KEY = np.uint32((1 << 22) - 1)  # bits of a corner used by one table
 _SPREAD = np.uint32(2_654_435_769)
 
 
 class CornerTables:
-    """Views by number, from 0, by their corners; what has no more room grows, and nothing is built again.
+    """Corners of views, which are numbered from 0. Grows without rebuilding.
 
-    A place that is full takes no more: what many pictures have there (letters, straight edges) tells little.
+    A full bucket takes no more entries: features that many pictures share (letters, straight edges) tell little.
 
-    together: views that are added at once have numbers from a multiple of this on.
+    together: number of views that are added at once; they are numbered from a multiple of this.
     """
 
     def __init__(self, together: int) -> None:
         self._together = together
         self.room = 0  # views
         self._entries = np.zeros((0, _SLOTS), np.uint32)
-        # Of each set of tables: the number of its first view, its first place of each table, the bits that a place has.
+        # For each set of tables: number of its first view, first bucket of each table, shift of bucket numbers.
         self._bases = np.empty(0, np.int64)
         self._starts = np.empty((0, 1, _TABLES), np.int64)
         self._shifts = np.empty((0, 1, 1), np.uint32)
 
     @property
     def nbytes(self) -> int:
-        """Memory, however few views there are."""
+        """Memory of the tables in bytes."""
         return self._entries.nbytes
 
     def grow(self) -> None:
-        """Make room for some more views than there are, once there are a few."""
-        bits = (max(_FIRST_ROOM, _GROWTH * self.room) * _PLACES_A_VIEW - 1).bit_length()
-        places = min(_MOST_PLACES, 1 << bits)
+        """Make room for more views."""
+        bits = (max(_FIRST_ROOM, _GROWTH * self.room) * _BUCKETS_PER_VIEW - 1).bit_length()
+        places = min(_MAX_BUCKETS, 1 << bits)
         starts = len(self._entries) + places * np.arange(_TABLES, dtype=np.int64)
         self._bases = np.append(self._bases, self.room)
         self._starts = np.concatenate([self._starts, starts[None, None]])
         self._shifts = np.append(self._shifts, np.uint32(33 - places.bit_length()))[:, None, None].astype(np.uint32)
-        self.room += places // _PLACES_A_VIEW // self._together * self._together
-        # In place: the system moves pages, no bytes are copied.
+        self.room += places // _BUCKETS_PER_VIEW // self._together * self._together
+        # In place: the system remaps pages, no bytes are copied.
         self._entries.resize((len(self._entries) + _TABLES * places, _SLOTS), refcheck=False)
 
     def add(self, views: Numbers, bits: Bits, points: Points) -> None:
-        """Make the corners of one picture known: of each the number of its view, and x and y in fractions of that."""
+        """Add the corners of one picture: the view number of each, and x and y in fractions of the view."""
         part = self._part(views)
         places, checks = self._find(bits, slice(part, part + 1))
-        # Of corners in one place of a table one is enough: they look alike.
+        # One corner per bucket of a table is enough: they are similar.
         places, first = np.unique(places, return_index=True)
         corner = first // _TABLES
         x, y = np.minimum(points[corner] * _STEPS, _STEPS - 1).astype(np.int64).T
@@ -74,15 +74,15 @@ class CornerTables:
         self._entries[places[room], free[room].argmax(axis=1)] = entries[room]
 
     def remove(self, views: Numbers, bits: Bits) -> None:
-        """Forget what was added with the same arguments."""
+        """Remove what `add` added with the same arguments."""
         part = self._part(views)
         places = np.unique(self._find(bits, slice(part, part + 1))[0])
         held = self._entries[places]
         ours = np.isin(held >> np.uint32(_VIEW), np.unique(views) - self._bases[part] + 1)
         self._entries[places] = np.where(ours, _FREE, held)
 
-    def meet(self, bits: Bits) -> tuple[Numbers, Numbers, NDArray[np.uint32]]:
-        """What the corners of a picture meet: for each time the corner, the view, and what `points_of` reads."""
+    def query(self, bits: Bits) -> tuple[Numbers, Numbers, NDArray[np.uint32]]:
+        """Look up the corners of a picture: for each hit the corner, the view, and the entry for `points_of`."""
         places, checks = self._find(bits, slice(None))
         there = self._entries.take(places, axis=0)
         met = np.flatnonzero((there & _CHECK) == checks[..., None])
@@ -96,15 +96,15 @@ class CornerTables:
         return int(np.searchsorted(self._bases, views[0], "right")) - 1
 
     def _find(self, bits: Bits, parts: slice) -> tuple[Numbers, NDArray[np.uint32]]:
-        """The place of each corner in each table, (parts, corners, tables), and what an entry there is checked by."""
+        """Return the bucket of each corner in each table, (parts, corners, tables), and the check bits of entries."""
         words = np.ascontiguousarray(bits[:, : 4 * _TABLES]).view(np.uint32)
-        # Many pictures have the same in some bits: multiplying spreads that (Knuth, vol. 3, 6.4).
+        # Some bits hardly vary between pictures: multiplicative hashing spreads them (Knuth, vol. 3, 6.4).
         mixed = (words & _KEY) * _SPREAD
         places, checks = mixed >> self._shifts[parts], mixed >> (self._shifts[parts] - np.uint32(_CHECK_BITS))
         return places + self._starts[parts], checks & _CHECK
 
 
 def points_of(entries: NDArray[np.uint32]) -> Points:
-    """Where in their views the corners of entries are, (n, 2), x and y in fractions."""
+    """Return the positions of entries in their views, (n, 2), x and y in fractions."""
     steps = np.stack([entries >> np.uint32(_X), entries >> np.uint32(_Y)], axis=1) & np.uint32(_STEPS - 1)
     return (steps.astype(np.float32) + np.float32(0.5)) / np.float32(_STEPS)

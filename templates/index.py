@@ -1,8 +1,8 @@
-"""Finds the templates that a picture is made on, among many thousands: hashed corners propose, pixels verify.
+"""Index of sketches that finds what a picture shows among many thousands: hashed corners propose, pixels verify.
 
-The corners of a picture vote for the views of templates that have corners like them (`templates.tables`); a view is
-a template at one size. Corners look alike at one size only, so votes that are right agree on one shift in pixels.
-The views on which most votes agree are looked at closely by `templates.placing`.
+The corners of a picture vote for the views with similar corners (`templates.corner_tables`); a view is a sketch at one
+size. Corners are similar at one size only, so correct votes agree on one shift in pixels. The views with the most
+agreeing votes are verified by `templates.placing`.
 """
 
 from collections.abc import Iterator
@@ -10,25 +10,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memeloom.templates.corners import Points
-from memeloom.templates.placing import Placing, settle, size_at
+from memeloom.templates.corner_tables import CornerTables, Numbers, points_of
+from memeloom.templates.features import Points
+from memeloom.templates.placing import Placing, fit_placing, size_at
 from memeloom.templates.sketch import SIDES, Sketch
-from memeloom.templates.tables import CornerTables, Numbers, points_of
 
-_FEWEST_CORNERS = 8
-_FEWEST_VOTES, _FEWEST_AGREED = 3, 5
-_CONSIDERED = 100  # views at most, by their votes
-_NEARLY = 0.4  # of the votes that agree on the best view
+_MIN_CORNERS = 8
+_MIN_VOTES, _MIN_AGREED = 3, 5
+_MAX_CANDIDATES = 100  # views with the most votes
+_NEARLY = 0.4  # of the agreeing votes of the best view
 _CELL = np.float32(40)  # pixels within which shifts agree
-_CELLS = 8  # a side; what lies farther comes round again
-_FAR = 1 << 12  # cells: no shift is so large
+_CELLS = 8  # per side; larger shifts wrap around
+_OFFSET = 1 << 12  # cells; larger than any shift
 _OFFSETS = np.array([(0, 0), (1, 1), (0, 1), (1, 0)], np.int32)  # in half cells
 _LEVELS = np.arange(len(SIDES))
 
 
 @dataclass(frozen=True)
 class Match:
-    """A sketch of the index that a picture shows. key: under which it was added."""
+    """A sketch of the index that a picture shows. key: as given to `SketchIndex.add`."""
 
     key: str
     placing: Placing
@@ -36,7 +36,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A sketch, and its number in the index."""
+    """A sketch and its number in the index."""
 
     key: str
     sketch: Sketch
@@ -44,16 +44,16 @@ class _Entry:
 
     @property
     def views(self) -> Numbers:
-        """Of each corner the number of its view."""
+        """The view number of each corner."""
         return np.repeat(self.number * len(SIDES) + _LEVELS, self.sketch.counts)
 
 
 class SketchIndex:
-    """Sketches by key. Grows and shrinks in place: tables that are full get others beside them, none is built again.
+    """Sketches by key. Full tables are extended by further ones, never rebuilt.
 
-    A sketch takes 10 kB and its share of the tables 8 kB or a little more.
+    A sketch takes 10 kB, and about 8 kB of the tables.
 
-    min_agreement: share of a template's blocks in view that a picture must show, 0-1.
+    min_agreement: share of a sketch's blocks in view that a picture must show, 0-1.
     """
 
     def __init__(self, min_agreement: float) -> None:
@@ -65,11 +65,11 @@ class SketchIndex:
         self._sizes = np.empty((0, 2), np.float32)  # of all views, in pixels
 
     def __len__(self) -> int:
-        """How many sketches there are."""
+        """Return the number of sketches."""
         return len(self._entries)
 
     def __contains__(self, key: str) -> bool:
-        """Whether a sketch is there under `key`."""
+        """Return whether there is a sketch under `key`."""
         return key in self._entries
 
     @property
@@ -78,9 +78,9 @@ class SketchIndex:
         return self._tables.nbytes + self._sizes.nbytes
 
     def add(self, key: str, sketch: Sketch) -> bool:
-        """Make a sketch known, in place of what is there under `key`. False if it is too plain to be recognised."""
+        """Add or replace the sketch under `key`. False if it is too plain to be recognised."""
         self.remove(key)
-        if sketch.counts[0] < _FEWEST_CORNERS:
+        if sketch.counts[0] < _MIN_CORNERS:
             return False
         if not self._free:
             self._grow()
@@ -91,7 +91,7 @@ class SketchIndex:
         return True
 
     def remove(self, key: str) -> None:
-        """Forget the sketch under `key`, if there is one."""
+        """Remove the sketch under `key`, if there is one."""
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._tables.remove(entry.views, entry.sketch.bits)
@@ -99,7 +99,7 @@ class SketchIndex:
             self._free.append(entry.number)
 
     def find(self, sketch: Sketch, most: int = 1) -> list[Match]:
-        """Up to `most` sketches that the picture shows, mirrored or not, the one with the highest agreement first."""
+        """Return up to `most` sketches that the picture shows, mirrored or not, by falling agreement."""
         found: dict[str, Match] = {}
         self._find(sketch, most, found, mirrored=False)
         if len(found) < most:
@@ -118,26 +118,26 @@ class SketchIndex:
             owner = self._owners[view // len(SIDES)]
             if owner is None or owner.key in found:
                 continue
-            placing = settle(sketch, owner.sketch, view % len(SIDES), here, there)
+            placing = fit_placing(sketch, owner.sketch, view % len(SIDES), here, there)
             if placing and placing.shows(self._min_agreement):
                 found[owner.key] = Match(owner.key, replace(placing, mirrored=mirrored))
                 if len(found) == most:
                     return
 
     def _propose(self, sketch: Sketch, most: int) -> Iterator[tuple[int, Points, Points]]:
-        """The views that a picture may show, likeliest first; and the points that vote for it, here and there."""
+        """Yield the views that a picture may show, best first, with the paired points that vote for them."""
         bits = sketch.bits[: sketch.counts[0]]
-        corners, views, entries = self._tables.meet(bits)
+        corners, views, entries = self._tables.query(bits)
         likely = _most_voted(views)
         if not len(likely):
             return
-        # From here on views are counted by their places in `likely`.
+        # From here on views are numbered by their places in `likely`.
         voted = np.minimum(np.searchsorted(likely, views), len(likely) - 1)
         usable = np.flatnonzero(likely[voted] == views)
         voted, here, there = voted[usable], sketch.points[corners[usable]], points_of(entries[usable])
         agreed = _agreed(voted, there * self._sizes[likely[voted]] - here * size_at(sketch, 0), len(likely))
-        # Whoever asks for one wants the best: what has far fewer votes is not looked at.
-        least = max(_FEWEST_AGREED, _NEARLY * agreed.max() if most == 1 else 0)
+        # A single result must be the best: views with far fewer votes are skipped.
+        least = max(_MIN_AGREED, _NEARLY * agreed.max() if most == 1 else 0)
         for best in np.argsort(-agreed, kind="stable")[: 2 * most + 1]:
             if agreed[best] < least:
                 break
@@ -146,20 +146,20 @@ class SketchIndex:
 
 
 def _most_voted(views: Numbers) -> Numbers:
-    """Those with the most votes, by number."""
+    """Return the views with the most votes, sorted by number."""
     ordered = np.sort(views)
-    # With so many equal ones in a row, the first and the last of them are equal.
-    likely = np.unique(ordered[_FEWEST_VOTES - 1 :][ordered[_FEWEST_VOTES - 1 :] == ordered[: 1 - _FEWEST_VOTES]])
-    if len(likely) <= _CONSIDERED:
+    # In sorted order, a run of equal votes is as long as its ends are apart.
+    likely = np.unique(ordered[_MIN_VOTES - 1 :][ordered[_MIN_VOTES - 1 :] == ordered[: 1 - _MIN_VOTES]])
+    if len(likely) <= _MAX_CANDIDATES:
         return likely
     votes = np.searchsorted(ordered, likely, "right") - np.searchsorted(ordered, likely, "left")
-    return np.sort(likely[np.argpartition(-votes, _CONSIDERED)[:_CONSIDERED]])
+    return np.sort(likely[np.argpartition(-votes, _MAX_CANDIDATES)[:_MAX_CANDIDATES]])
 
 
 def _agreed(voted: Numbers, shifts: Points, views: int) -> Numbers:
-    """How many votes for each view agree on one shift, give or take."""
+    """Count the votes for each view that agree on one shift."""
     best = np.zeros(views, np.int64)
-    halves = (shifts * (2 / _CELL) + np.float32(_FAR)).astype(np.int32)
+    halves = (shifts * (2 / _CELL) + np.float32(_OFFSET)).astype(np.int32)
     for offset in _OFFSETS:
         x, y = ((halves + offset) // 2 % _CELLS).T
         counts = np.bincount((voted * _CELLS + x) * _CELLS + y, minlength=views * _CELLS * _CELLS)

@@ -1,4 +1,4 @@
-"""The stage that keeps text and picture apart: for each meme, its picture without the words, and where those stood."""
+"""The stage that removes words from memes: stores each picture without its words, and the mask of the words."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,22 +14,21 @@ from memeloom.catalog.leased import LeasedRun, NotDone, grouped, reasons
 from memeloom.catalog.records import Image, Made, Meme, OcrBox
 from memeloom.catalog.standing import Standing
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import Progress
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
-from memeloom.templates.made import keep_made
-from memeloom.templates.wordless import Blank, take_words_off
-from memeloom.templates.worker import not_done, worked
+from memeloom.templates.wordless import Blank, remove_words
+from memeloom.templates.worker import failure, run_workers, store_wordless
 
 STAGE = "inpaint"
 NO_WORDS = "no words"
-_BLANKS = 16  # templates that a worker remembers; memes on one come in no order
+_CACHED_BLANKS = 16  # templates per worker; memes come in no order
 _OUTCOMES = ("inpainted", "from template", "skipped", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
-    """A meme's picture, the texts that were read in it, and the picture of its template, if there is one."""
+class InpaintTask:
+    """A meme's picture, the texts read in it, and the picture of its template, if any."""
 
     meme_id: str
     source: str
@@ -38,30 +37,29 @@ class Worded:
     blank: Image | None
 
 
-Taker: TypeAlias = Callable[[Worded], Made | str | NotDone]
+Inpainter: TypeAlias = Callable[[InpaintTask], Made | str | NotDone]
 
 
-class TakingApart:
-    """What the stage does with memes: a `memeloom.catalog.leased.Job`."""
+class InpaintJob:
+    """The stage's `memeloom.catalog.leased.Job`."""
 
     def __init__(self, documents: DocumentStore, *, again: bool) -> None:
         self._documents = documents
         self._again = again
         self._standing = Standing(documents.templates())
 
-    def work_for(self, meme: Meme) -> Worded | None:
-        """Its picture with what tells where words stand; None if nothing does, or it was done already."""
+    def work_for(self, meme: Meme) -> InpaintTask | None:
+        """Return the task; None if nothing says where words are, or it was done already."""
         if meme.image is None or (meme.clean and not self._again and meme.image.key in meme.clean.made_from):
             return None
         boxes = tuple(box for box in meme.ocr.boxes if box.text.strip()) if meme.ocr else ()
         template = self._standing.get(meme.template.id) if meme.template else None
         blank = template.picture if template else None
-        return Worded(meme.id, meme.source, meme.image, boxes, blank) if boxes or blank else None
+        return InpaintTask(meme.id, meme.source, meme.image, boxes, blank) if boxes or blank else None
 
-    def write(self, done: Sequence[tuple[Worded, Made | str]]) -> Mapping[str, str]:
-        """Write the pictures that were made."""
+    def write(self, done: Sequence[tuple[InpaintTask, Made | str]]) -> Mapping[str, str]:
+        """Write the new pictures, and nothing else: other stages may have changed the memes meanwhile."""
         now = datetime.now(UTC)
-        # Only the new fact is written: what others learn about the meme meanwhile stays.
         self._documents.upsert(
             Meme(id=work.meme_id, source=work.source, clean=made, fetched_at=now)
             for work, made in done
@@ -70,35 +68,37 @@ class TakingApart:
         return {work.meme_id: _outcome(made) for work, made in done}
 
     def set_aside(self, meme_id: str, reason: str) -> None:
-        """The tally has it."""
+        """Do nothing: the tally counts it."""
 
 
-def apart_memes(config: Config, progress: Progress, *, retry_failed: bool = False, again: bool = False) -> Summary:
-    """Make, for every meme whose words were read or whose template has a picture, its picture without the words.
+def inpaint_memes(
+    config: Config, progress: Progress = SILENT, *, retry_failed: bool = False, again: bool = False
+) -> Summary:
+    """Remove the words from every meme that was read or whose template has a picture.
 
-    Workers store the pictures, this process writes that they exist and acknowledges. Killed at any moment nothing
-    acknowledged is lost; a meme that is done twice gives the same bytes. Memes about which nothing was known are
-    asked again in each run: they may have been read, or recognised, meanwhile.
+    Workers store the pictures; this process writes their keys and acknowledges. A kill at any moment loses nothing
+    acknowledged, and a repeated meme gives the same bytes. Skipped memes are tried again in each run: they may have
+    been read or recognised meanwhile.
 
-    retry_failed: what was set aside is tried again, too.
-    again: what has such a picture gets a new one, by what is known now.
+    retry_failed: process failed memes again.
+    again: replace existing pictures by what is known now.
 
     Raises:
-        ConfigError: a worker needs more memory than it may have.
-        StoreError: a store refused or failed; what was not acknowledged is given back, or comes back.
+        ConfigError: a worker needs more memory than `templates.worker_memory_mb`.
+        StoreError: a store refused or failed; unacknowledged memes return to the queue.
     """
     start = time.monotonic()
     documents = open_documents(config.store)
     try:
-        run: LeasedRun[Worded, Made | str] = LeasedRun(
-            STAGE, TakingApart(documents, again=again), documents, config.templates, progress
+        run: LeasedRun[InpaintTask, Made | str] = LeasedRun(
+            STAGE, InpaintJob(documents, again=again), documents, config.templates, progress
         )
         try:
             if retry_failed:
                 documents.retry(STAGE)
             for where in (Where(image=True, read=True), Where(image=True, template_known=True)):
                 documents.enqueue(STAGE, where if again else _without(where), again=True)
-            held = run.work_off(lambda work: worked(config, partial(open_taker, config), work))
+            held = run.work_off(lambda work: run_workers(config, partial(open_inpainter, config), work))
         except MemeloomError as error:
             error.summary = _summary(run.tally, time.monotonic() - start)
             raise
@@ -107,43 +107,43 @@ def apart_memes(config: Config, progress: Progress, *, retry_failed: bool = Fals
     return _summary(run.tally, time.monotonic() - start, held)
 
 
-def open_taker(config: Config) -> Taker:
-    """Open the blob store; returns what makes and stores one meme's picture without words.
+def open_inpainter(config: Config) -> Inpainter:
+    """Open the blob store; return the function that makes and stores one meme's picture without words.
 
-    It answers with that picture, with the reason why there is none, or with why it failed.
+    That returns the picture, the reason why there is none, or the failure.
 
     Raises:
         StoreError: the blob store cannot be opened.
     """
     blobs, most = open_blobs(config.store), config.crawl.max_image_pixels
 
-    @lru_cache(maxsize=_BLANKS)
+    @lru_cache(maxsize=_CACHED_BLANKS)
     def blank_of(key: str) -> Blank:
         return Blank.of(decode_image(blobs.get(key), max_pixels=most))
 
-    def take(work: Worded) -> Made | str | NotDone:
+    def inpaint(work: InpaintTask) -> Made | str | NotDone:
         try:
             picture = decode_image(blobs.get(work.image.key), max_pixels=most)
             blank = _or_none(blank_of, work.blank)
-            done = take_words_off(picture, work.boxes, blank)
+            done = remove_words(picture, work.boxes, blank)
             if done is None:
                 return NO_WORDS
             parts = (work.image, work.blank) if work.blank and done.method == "template" else (work.image,)
-            return keep_made(blobs, done.picture, done.mask, done.method, parts)
-        except Exception as error:  # noqa: BLE001 one picture in a million must not end the stage
-            return not_done(error)
+            return store_wordless(blobs, done.picture, done.mask, done.method, parts)
+        except Exception as error:  # noqa: BLE001 one bad picture must not end the stage
+            return failure(error)
 
-    return take
+    return inpaint
 
 
 def _or_none(blank_of: Callable[[str], Blank], image: Image | None) -> Blank | None:
-    """The template's picture; a meme can do without one that is missing or broken."""
+    """Return the template's picture; None if there is none, or it is missing or broken."""
     if image is None:
         return None
     try:
         return blank_of(image.key)
     except Exception as error:
-        if isinstance(not_done(error), NotDone):
+        if isinstance(failure(error), NotDone):
             return None
         raise
 

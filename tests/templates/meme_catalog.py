@@ -14,7 +14,7 @@ from memeloom.configs.schema import Config
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-class Shelf:
+class MemeCatalog:
     """The catalog of `config`. Memes and templates go by short names."""
 
     def __init__(self, config: Config, encoded: Callable[..., bytes]) -> None:
@@ -45,6 +45,10 @@ class Shelf:
         self.documents.upsert_templates([template])
         return template
 
+    def content(self) -> list[list[object]]:
+        """Everything in it."""
+        return [list(self.documents.scan()), list(self.documents.templates()), list(self.documents.sketches())]
+
     def made_on(self, name: str) -> str | None:
         """Id of the template that a meme's record names."""
         meme = self.documents.get(f"test:{name}")
@@ -59,7 +63,7 @@ class Shelf:
                 found.setdefault(meme.template.id, []).append(meme.id.removeprefix("test:"))
         return found
 
-    def strangers(self) -> list[str]:
+    def unknown(self) -> list[str]:
         return [stored.meme for stored in self.documents.sketches(strangers=True)]
 
     def states(self) -> list[str]:

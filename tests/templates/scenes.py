@@ -15,7 +15,7 @@ WHITE, BLACK, YELLOW = (255, 255, 255), (0, 0, 0), (255, 235, 40)
 
 
 @dataclass(frozen=True)
-class Worded:
+class CaptionedScene:
     """A picture before and after words were set on it, BGR, and where those stand."""
 
     clean: Pixels
@@ -45,7 +45,7 @@ def write(
     size: float = 0.1,
     colour: tuple[int, int, int] = WHITE,
     outline: tuple[int, int, int] | None = BLACK,
-) -> Worded:
+) -> CaptionedScene:
     """Each of `texts` (text, x and y of its middle in fractions) on `clean`, RGB colours, letters of `size` heights."""
     image = Pillow.fromarray(np.ascontiguousarray(clean[:, :, ::-1]))
     font = ImageFont.truetype(FONT, round(size * image.height))
@@ -63,7 +63,7 @@ def write(
                 width=(right - left) / image.width, height=(bottom - top) / image.height, confidence=90.0,
             )
         )  # fmt: skip
-    return Worded(clean, np.ascontiguousarray(np.asarray(image)[:, :, ::-1]), tuple(boxes))
+    return CaptionedScene(clean, np.ascontiguousarray(np.asarray(image)[:, :, ::-1]), tuple(boxes))
 
 
 def as_jpeg(picture: Pixels, quality: int = 85) -> Pixels:

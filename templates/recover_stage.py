@@ -1,7 +1,7 @@
-"""Pictures and text boxes for the templates of the catalog that lack them, from their memes.
+"""Recovers missing pictures and text boxes of templates from their memes.
 
-Each template is a piece of work for a worker, which may run anywhere and again: the same memes give the same bytes.
-A template that got twice as many memes since is done again.
+Each template is one task for a worker; the same memes give the same bytes. A template is recovered again when it has
+twice as many memes.
 """
 
 import heapq
@@ -17,26 +17,34 @@ from memeloom.catalog.images import decode_image, hamming
 from memeloom.catalog.leased import NotDone
 from memeloom.catalog.records import Image, Made, Meme, OcrBox, Template, TemplateBox
 from memeloom.catalog.standing import Standing
-from memeloom.configs.progress import Progress
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Config
 from memeloom.engine.pool import try_partitions
 from memeloom.engine.supervisor import Guard, Lost
 from memeloom.templates.boxes import learn_boxes
-from memeloom.templates.made import keep_picture
-from memeloom.templates.recover import FEWEST_MEMBERS, MOST_MEMBERS, Ground, Laid, Member, grey_of, lay, recover
+from memeloom.templates.recover import (
+    MAX_MEMBERS,
+    MIN_MEMBERS,
+    Member,
+    PlacedMember,
+    Reference,
+    grey_of,
+    place_member,
+    recover,
+)
 from memeloom.templates.sketch import sketch
-from memeloom.templates.worker import not_done
+from memeloom.templates.worker import failure, store_picture
 
 STAGE = "pictures of templates"
-_GROWN = 2  # times as many members as it was made from
-_LOOKED_AT = 4 * MOST_MEMBERS  # memes among which copies are passed over
+_GROWTH = 2  # in multiples of the members it was recovered from
+_MAX_CANDIDATES = 4 * MAX_MEMBERS  # memes, copies included
 _COPY = 8  # bits of 256: one meme, posted twice
-_PATIENCE = 10  # times what one image may take
+_DEADLINE = 10  # in multiples of `templates.image_seconds`
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A template and some of its memes, with the texts that were read in them. blank: its picture, if it has one."""
+class RecoverTask:
+    """A template and some of its memes, with the texts read in them. blank: its picture, if it has one."""
 
     template: str
     members: tuple[tuple[Image, tuple[OcrBox, ...]], ...]
@@ -44,26 +52,26 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """What memes tell of their template. made: its picture, if it had none. left_out: memes that do not fit."""
+class RecoverResult:
+    """What was recovered. made: the picture, if there was none. left_out: number of memes that do not fit."""
 
     made: Made | None
     boxes: tuple[TemplateBox, ...]
     left_out: int
 
 
-Recoverer: TypeAlias = Callable[[Wanted], Learned | NotDone]
+Recoverer: TypeAlias = Callable[[RecoverTask], RecoverResult | NotDone]
 
 
-def recover_templates(config: Config, documents: DocumentStore, progress: Progress) -> Counter[str]:
-    """Give a picture, and text boxes, to every template that lacks them and has the memes for it.
+def recover_templates(config: Config, documents: DocumentStore, progress: Progress = SILENT) -> Counter[str]:
+    """Recover picture and text boxes of every template that lacks them and has enough memes.
 
-    Templates that a site gives a picture of get only text boxes, if the site states none. What a person or a site
-    says meanwhile stays. Killed at any moment, the rest is done by the next run.
+    A template with a site's picture only gets text boxes, if the site states none. What a person or a site writes
+    meanwhile stays. After a kill at any moment the next run does the rest.
 
     Returns:
-        Counts of ``pictures`` and ``boxes`` (templates that got some), ``left out`` (memes that did not fit their
-        template), and ``failed/REASON`` (templates).
+        Counts of ``pictures`` and ``boxes`` (templates that got them), ``left out`` (memes that did not fit) and
+        ``failed/REASON`` (templates).
 
     Raises:
         StoreError: a store refused or failed.
@@ -73,9 +81,9 @@ def recover_templates(config: Config, documents: DocumentStore, progress: Progre
     if not lacking:
         return tally
     progress.start(STAGE, len(lacking), "templates")
-    seconds = config.store.timeout_seconds + _PATIENCE * config.templates.image_seconds
+    seconds = config.store.timeout_seconds + _DEADLINE * config.templates.image_seconds
     guard = Guard(seconds, config.templates.worker_memory_mb)
-    least = max(FEWEST_MEMBERS, config.templates.min_members)
+    least = max(MIN_MEMBERS, config.templates.min_members)
     work = _work(documents, lacking, least, progress)
     for piece, result in try_partitions(partial(open_recoverer, config), work, config.engine, guard):
         if isinstance(result, NotDone | Lost):
@@ -88,84 +96,84 @@ def recover_templates(config: Config, documents: DocumentStore, progress: Progre
 
 
 def open_recoverer(config: Config) -> Recoverer:
-    """Open the blob store; returns what learns from the memes of one template. Raises StoreError."""
+    """Open the blob store; return the function that recovers one template. Raises StoreError."""
     blobs, most = open_blobs(config.store), config.crawl.max_image_pixels
 
-    def work(wanted: Wanted) -> Learned | NotDone:
+    def work(task: RecoverTask) -> RecoverResult | NotDone:
         try:
-            members = list(_members(blobs, wanted, most))
-            if wanted.blank is None:
+            members = list(_members(blobs, task, most))
+            if task.blank is None:
                 return _recovered(blobs, members)
-            blank = decode_image(blobs.get(wanted.blank.key), max_pixels=most)
-            ground = Ground.of(blank)
-            laid = [on for member in members if (on := lay(member, sketch(grey_of(member.picture)), ground))]
-            return _told(laid, Learned(None, learn_boxes(laid, blank), len(members) - len(laid)))
+            blank = decode_image(blobs.get(task.blank.key), max_pixels=most)
+            reference = Reference.of(blank)
+            placed = [on for each in members if (on := place_member(each, sketch(grey_of(each.picture)), reference))]
+            return _enough(placed, RecoverResult(None, learn_boxes(placed, blank), len(members) - len(placed)))
         except Exception as error:  # noqa: BLE001 one template must not end the stage
-            return not_done(error)
+            return failure(error)
 
     return work
 
 
-def _recovered(blobs: BlobStore, members: list[Member]) -> Learned | NotDone:
+def _recovered(blobs: BlobStore, members: list[Member]) -> RecoverResult | NotDone:
     found = recover(members)
     if found is None:
         return NotDone("memes do not fit together", again=False)
-    keys = tuple(sorted(each.member.key for each in found.laid))
-    made = Made(image=keep_picture(blobs, found.picture, "jpeg"), method="median", made_from=keys)
-    return Learned(made, learn_boxes(found.laid, found.picture), found.left_out)
+    keys = tuple(sorted(each.member.key for each in found.placed))
+    made = Made(image=store_picture(blobs, found.picture, "jpeg"), method="median", made_from=keys)
+    return RecoverResult(made, learn_boxes(found.placed, found.picture), found.left_out)
 
 
-def _told(laid: list[Laid], learned: Learned) -> Learned | NotDone:
-    return learned if len(laid) >= FEWEST_MEMBERS else NotDone("memes do not fit the picture", again=False)
+def _enough(placed: list[PlacedMember], result: RecoverResult) -> RecoverResult | NotDone:
+    return result if len(placed) >= MIN_MEMBERS else NotDone("memes do not fit the picture", again=False)
 
 
-def _members(blobs: BlobStore, wanted: Wanted, most: int) -> Iterator[Member]:
-    """The memes whose pictures can be had."""
-    for image, boxes in wanted.members:
+def _members(blobs: BlobStore, task: RecoverTask, most: int) -> Iterator[Member]:
+    """Yield the memes whose pictures can be decoded."""
+    for image, boxes in task.members:
         try:
             picture = decode_image(blobs.get(image.key), max_pixels=most)
-        except Exception as error:  # noqa: BLE001 the others may be enough
-            not_done(error)  # raises what concerns them all
+        except Exception as error:  # noqa: BLE001 the others may suffice
+            failure(error)  # raises errors of the store
         else:
             yield Member(image.key, picture, boxes)
 
 
-def _work(documents: DocumentStore, lacking: list[Template], least: int, progress: Progress) -> Iterator[Wanted]:
-    """What there are memes enough for."""
+def _work(documents: DocumentStore, lacking: list[Template], least: int, progress: Progress) -> Iterator[RecoverTask]:
+    """Yield the tasks for templates with enough memes."""
     for template in lacking:
         members = _chosen(documents.scan(Where(template=template.id, image=True)))
         if template.image is not None:
             members = [member for member in members if member[1]]
-        elif template.clean and len(members) < _GROWN * len(template.clean.made_from):
+        elif template.clean and len(members) < _GROWTH * len(template.clean.made_from):
             members = []
         if len(members) >= least:
-            yield Wanted(template.id, tuple(members), template.image)
+            yield RecoverTask(template.id, tuple(members), template.image)
         else:
             progress.advance(1)
 
 
 def _chosen(memes: Iterator[Meme]) -> list[tuple[Image, tuple[OcrBox, ...]]]:
-    """Those with the smallest keys, which are any and always the same; of copies one. Few are held in memory."""
+    """Return the memes with the smallest keys (an arbitrary but fixed choice), one of each group of copies."""
     keyed = ((meme.image.key, meme.id, meme) for meme in memes if meme.image)
     chosen: list[tuple[Image, tuple[OcrBox, ...]]] = []
-    for _, _, meme in heapq.nsmallest(_LOOKED_AT, keyed):
+    for _, _, meme in heapq.nsmallest(_MAX_CANDIDATES, keyed):
         image = meme.image
         if image is None or any(hamming(image.phash256, other.phash256) <= _COPY for other, _ in chosen):
             continue
         boxes = meme.ocr.boxes if meme.ocr else ()
         chosen.append((image, tuple(box for box in boxes if box.text.strip())))
-        if len(chosen) == MOST_MEMBERS:
+        if len(chosen) == MAX_MEMBERS:
             break
     return chosen
 
 
 def _lacks(template: Template) -> bool:
-    """Whether memes could tell something of it that no site does."""
+    """Return whether its picture or text boxes are missing."""
     return template.image is None or not template.boxes
 
 
-def _write(documents: DocumentStore, template_id: str, learned: Learned) -> Counter[str]:
-    """Write what was learned, unless a site or a person says something else meanwhile."""
+def _write(documents: DocumentStore, template_id: str, learned: RecoverResult) -> Counter[str]:
+    """Write the result, unless a site or a person wrote something else meanwhile."""
 
     def change(now: Template) -> Template:
         changes: dict[str, object] = {}

@@ -8,7 +8,7 @@ from PIL import Image as Pillow
 
 from memeloom.catalog.images import Pixels
 from memeloom.serve.drawing import draw_caption
-from memeloom.templates.lookup import SketchIndex
+from memeloom.templates.index import SketchIndex
 from memeloom.templates.sketch import Sketch, sketch
 
 Draw = Callable[[int], Pillow.Image]
@@ -113,7 +113,7 @@ def test_it_grows_beyond_its_first_tables_and_finds_first_and_last(draw: Draw) -
 
 
 def test_room_is_given_back(draw: Draw) -> None:
-    """Strangers come and go for months: neither memory nor what is found may change by that."""
+    """UnknownMemes come and go for months: neither memory nor what is found may change by that."""
     base = [sketch(turned([grey(draw(seed)) for seed in range(100, 104)], number)) for number in range(16)]
     index = SketchIndex(0.4)
     index.add("kept", sketch(grey(draw(1))))

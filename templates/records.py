@@ -1,4 +1,4 @@
-"""Sketches as the catalog keeps them: with the picture that each was made from, so that another one is noticed."""
+"""Sketches as stored in the catalog, with the picture that each was made from so that a changed picture is noticed."""
 
 import struct
 import time
@@ -12,17 +12,17 @@ from memeloom.templates.sketch import Sketch
 
 _HEAD = struct.Struct(">B32s32sdH")
 _VERSION = 1
-_MARK = b"asked"
-_COPY_BITS = 8  # of 256: a meme that was compressed again differs by no more, one with another caption does
+_MARKER = b"asked"
+_COPY_BITS = 8  # of 256: recompression changes no more, another caption does
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SketchRecord:
     """The sketch of a stored picture.
 
     picture, phash256: the picture's key and hash, in hex.
     since: when it was put into the catalog, in seconds since 1970.
-    copy_of: id of the meme that this one was found to be a copy of, else "".
+    copy_of: id of the meme that this one is a copy of, else "".
     """
 
     picture: str
@@ -33,43 +33,46 @@ class Kept:
 
     @classmethod
     def of(cls, image: Image, sketch: Sketch) -> Self:
-        """`sketch`, which was made from `image` just now."""
+        """Record `sketch`, just made from `image`."""
         return cls(image.key, image.phash256, time.time(), sketch)
 
     def stored(self, template: str, meme: str) -> StoredSketch:
-        """As it goes into the catalog under (template, meme)."""
+        """Serialise for the catalog under (template, meme)."""
         copy_of = self.copy_of.encode()
         head = _HEAD.pack(_VERSION, bytes.fromhex(self.picture), bytes.fromhex(self.phash256), self.since, len(copy_of))
         return StoredSketch(template, meme, head + copy_of + self.sketch.to_bytes())
 
     @classmethod
     def read(cls, stored: StoredSketch) -> Self | None:
-        """What `stored` gave; None if another version of memeloom did, or if it is damaged."""
+        """Deserialise; None if damaged or written by another version of memeloom."""
         if len(stored.data) <= _HEAD.size or stored.data[0] != _VERSION:
             return None
         _, picture, phash256, since, length = _HEAD.unpack_from(stored.data)
         copy_of, rest = (stored.data[_HEAD.size :][:length], stored.data[_HEAD.size + length :])
         try:
             sketch = Sketch.from_bytes(rest)
-            known = copy_of.decode()
+            original = copy_of.decode()
         except ValueError:
             return None
-        return cls(picture.hex(), phash256.hex(), since, sketch, known) if sketch else None
+        return cls(picture.hex(), phash256.hex(), since, sketch, original) if sketch else None
 
     def is_of(self, image: Image | None) -> bool:
-        """Whether it was made from `image`."""
+        """Return whether it was made from `image`."""
         return image is not None and self.picture == image.key
 
-    def copies(self, other: Self) -> bool:
-        """Whether both are one meme, caption and all, though perhaps compressed anew."""
+    def is_copy_of(self, other: Self) -> bool:
+        """Return whether both are one meme, caption included, up to recompression."""
         return hamming(self.phash256, other.phash256) <= _COPY_BITS
 
 
-def mark(template: str, picture: str = "") -> StoredSketch:
-    """In the place of the sketch of a template's own picture: there is none, or `picture` (its key) is too plain."""
-    return StoredSketch(template, "", _MARK + picture.encode())
+def compared_marker(template: str, picture: str = "") -> StoredSketch:
+    """Return the entry for a template without a usable picture that unknown memes were compared with.
+
+    picture: key of its picture if that is too plain to be sketched; "" if it has none.
+    """
+    return StoredSketch(template, "", _MARKER + picture.encode())
 
 
-def marked(stored: StoredSketch) -> str | None:
-    """The key of the picture that `mark` was given; None if something else gave `stored`."""
-    return stored.data[len(_MARK) :].decode("ascii", "replace") if stored.data.startswith(_MARK) else None
+def marker_picture(stored: StoredSketch) -> str | None:
+    """Return the picture key given to `compared_marker`; None if `stored` is not a marker."""
+    return stored.data[len(_MARKER) :].decode("ascii", "replace") if stored.data.startswith(_MARKER) else None
