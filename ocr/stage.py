@@ -16,8 +16,8 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
-from memeloom.engine.supervisor import Guard, Lost
 from memeloom.engine.pool import try_partitions
+from memeloom.engine.supervisor import Guard, Lost
 from memeloom.ocr.engines import registry
 from memeloom.ocr.report.seen import Note, Seen
 from memeloom.ocr.report.write import reporting
