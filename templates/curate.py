@@ -58,7 +58,7 @@ def name_template(config: Config, template_id: str, name: str) -> Template:
     """
     name = " ".join(name.split())
     if not name:
-        raise ConfigError(f"{template_id}: the name is empty")
+        raise ConfigError(f"{template_id}: give it a name that is not empty")
     with _catalog(config) as documents:
         _refuse_merged(_known(documents, template_id))
         named = _revised(documents, template_id, {"name": name, "state": "known"})

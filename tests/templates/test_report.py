@@ -105,8 +105,8 @@ def test_found_templates_have_a_card_and_all_kinds_are_counted(catalog: Catalog,
     page = written()
     assert cards(page) == ["found:many", "found:few"], "those with the most memes first"
     facts = page.text.split("\n")
-    tiles = {name: facts[facts.index(name) + 1] for name in ("Known", "Found", "Rejected", "Merged", "UnknownMemes")}
-    assert tiles == {"Known": "2", "Found": "2", "Rejected": "1", "Merged": "1", "UnknownMemes": "1"}
+    tiles = {name: facts[facts.index(name) + 1] for name in ("Known", "Found", "Rejected", "Merged", "Unknown")}
+    assert tiles == {"Known": "2", "Found": "2", "Rejected": "1", "Merged": "1", "Unknown": "1"}
     assert "1 of them found here" in page.text
     assert "1 meme · first seen 2 October 2026" in page.text
     assert [each.get("class") for each in page.of("rect")].count("halo") == 2
