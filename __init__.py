@@ -1,1 +1,50 @@
-"""memeloom: the meme web into training data, and the data into a model that captions images."""
+"""memeloom: the meme web into training data, and the data into a model that captions images.
+
+The names below are the Python interface for notebooks and scripts; `docs/python.md` shows it in use. Each is imported
+on first access, so `import memeloom` stays light and a missing extra matters only where it is used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memeloom.catalog.catalog import Catalog, open_catalog
+    from memeloom.configs.errors import MemeloomError
+    from memeloom.configs.load import load_config
+    from memeloom.dataset.reader import DatasetReader, read_dataset
+    from memeloom.serve.drawing import draw_meme
+    from memeloom.train.caption_model import CaptionModel, load_model
+
+__all__ = [
+    "CaptionModel",
+    "Catalog",
+    "DatasetReader",
+    "MemeloomError",
+    "draw_meme",
+    "load_config",
+    "load_model",
+    "open_catalog",
+    "read_dataset",
+]
+
+_MODULES = {
+    "CaptionModel": "memeloom.train.caption_model",
+    "Catalog": "memeloom.catalog.catalog",
+    "DatasetReader": "memeloom.dataset.reader",
+    "MemeloomError": "memeloom.configs.errors",
+    "draw_meme": "memeloom.serve.drawing",
+    "load_config": "memeloom.configs.load",
+    "load_model": "memeloom.train.caption_model",
+    "open_catalog": "memeloom.catalog.catalog",
+    "read_dataset": "memeloom.dataset.reader",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

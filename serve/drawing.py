@@ -1,6 +1,7 @@
 """Captions drawn on pictures in the meme style: white letters with a black outline, fitted into text boxes."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from PIL import Image
@@ -48,6 +49,25 @@ def draw_caption(picture: Image.Image, boxes: Sequence[TemplateBox], texts: Sequ
     for box, text in zip(boxes, texts, strict=False):
         _draw_text(canvas, box, text, largest)
     return canvas
+
+
+def draw_meme(
+    picture: Image.Image | Path | str, texts: Sequence[str], boxes: Sequence[TemplateBox] = ()
+) -> Image.Image:
+    """Draw a meme: `texts` in capitals on a copy of `picture`.
+
+    Args:
+        picture: a Pillow image, or the path of one.
+        texts: one text a box.
+        boxes: the template's text boxes; none: top and bottom.
+
+    Returns:
+        A new RGB image of the same size.
+    """
+    if not isinstance(picture, Image.Image):
+        with Image.open(picture) as opened:
+            picture = flatten(opened)
+    return draw_caption(picture, boxes, [text.upper() for text in texts])
 
 
 def flatten(picture: Image.Image) -> Image.Image:

@@ -49,7 +49,9 @@ class GeneratedCaption:
     score: float
 
 
-def generate_captions(config: Config, progress: Progress = SILENT) -> list[GeneratedCaption]:
+def generate_captions(
+    config: Config, progress: Progress = SILENT, model: Captioner | None = None
+) -> list[GeneratedCaption]:
     """Write `generate.captions` different captions for each of `generate.templates`; greedy writes one.
 
     With `generate.image` they are for that picture instead, whatever it shows. With `generate.boxes` a template may be
@@ -59,6 +61,8 @@ def generate_captions(config: Config, progress: Progress = SILENT) -> list[Gener
     anew, a few times; the progress counts those left out as ``empty`` and ``repeated``, and with `generate.safe` as
     ``refused`` how often a word was.
 
+    model: a loaded model; None loads `generate.model`.
+
     Raises:
         NotAModel: no model in `generate.model`, or a damaged one.
         ConfigError: `generate.image` cannot be read, or is for a model that looks at no pictures.
@@ -66,7 +70,7 @@ def generate_captions(config: Config, progress: Progress = SILENT) -> list[Gener
             empty captions.
     """
     settings = config.generate
-    model = load_model(Path(settings.model))
+    model = model or load_model(Path(settings.model))
     looked_at = None if settings.image is None else _looked_at(model, settings)
     templates = _chosen(model.templates, settings) if looked_at is None else [looked_at.template]
     start = _fitting_start(model, templates, settings.start, settings.max_characters)

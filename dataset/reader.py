@@ -1,0 +1,149 @@
+"""A dataset as records, as NumPy batches, and as input of TensorFlow, PyTorch and JAX."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memeloom.dataset.manifest import Manifest, read_manifest
+from memeloom.dataset.schema import DatasetRecord, Split
+from memeloom.dataset.verify import records_of
+from memeloom.dataset.vocabulary import Vocabulary, read_vocabulary
+
+_TENSORFLOW_COMPRESSION = {"none": "", "gzip": "GZIP"}
+
+
+class Batch(NamedTuple):
+    """Captions as numbers.
+
+    characters: int32 (captions, length); number i + 1 is `vocabulary.characters[i]`, 0 is padding.
+    templates: int32 (captions,); rows of `manifest.templates`.
+    """
+
+    characters: NDArray[np.int32]
+    templates: NDArray[np.int32]
+
+
+class DatasetReader:
+    """A dataset folder, opened by `read_dataset`. Records come in the random order of the build.
+
+    Attributes:
+        folder: the dataset folder.
+        manifest: counts, shards, templates and settings.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The characters of all captions, most frequent first."""
+        return read_vocabulary(self.folder)
+
+    def records(self, split: Split = "train") -> Iterator[DatasetRecord]:
+        """Yield the records of a split.
+
+        Raises:
+            DamagedRecords: a record cannot be read; names file and place.
+        """
+        for shard in self.manifest.shards:
+            if shard.split == split:
+                yield from records_of(self.folder, self.manifest, shard)
+
+    def batches(self, split: Split = "train", *, size: int, length: int = 128) -> Iterator[Batch]:
+        """Yield a split as batches of numbers; the last batch may be smaller.
+
+        Args:
+            split: the split to read.
+            size: captions per batch.
+            length: characters per caption; longer captions are cut, shorter ones padded.
+        """
+        rows = {template.id: row for row, template in enumerate(self.manifest.templates)}
+        records = self.records(split)
+        while part := list(islice(records, size)):
+            characters = np.zeros((len(part), length), np.int32)
+            for row, record in enumerate(part):
+                numbers = self._encode(record.text[:length])
+                characters[row, : len(numbers)] = numbers
+            yield Batch(characters, np.array([rows[record.template] for record in part], np.int32))
+
+    def to_tensorflow(self, split: Split = "train") -> Any:
+        """Return a split as a `tf.data.Dataset` of dictionaries of tensors, one caption each.
+
+        Keys are the features of `dataset.schema.FEATURES`: scalar strings, `boxes` a string vector.
+        """
+        import tensorflow as tf
+
+        compression = _TENSORFLOW_COMPRESSION.get(self.manifest.compression)
+        if self.manifest.format != "tfrecord" or compression is None:
+            return self._generated(tf, split)
+        names = [name for name in self._features if name != "boxes"]
+        features: dict[str, Any] = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
+        features["boxes"] = tf.io.RaggedFeature(tf.string)
+        paths = [str(path) for path in self.manifest.paths(self.folder, split)]
+        examples = tf.data.TFRecordDataset(paths, compression_type=compression)
+        return examples.map(lambda example: tf.io.parse_single_example(example, features), tf.data.AUTOTUNE)
+
+    def to_torch(self, split: Split = "train") -> Any:
+        """Return a split as a PyTorch `IterableDataset` of dictionaries, one caption each.
+
+        Values are `str`, `boxes` is a list, `image` is bytes. The workers of a `DataLoader` share the records.
+        """
+        from torch.utils.data import IterableDataset, get_worker_info
+
+        reader = self
+
+        class Records(IterableDataset):  # type: ignore[misc]
+            def __iter__(self) -> Iterator[dict[str, Any]]:
+                worker = get_worker_info()
+                first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+                for record in islice(reader.records(split), first, None, step):
+                    yield reader._row(record)
+
+        return Records()
+
+    def to_jax(self, split: Split = "train", *, size: int, length: int = 128) -> Iterator[Any]:
+        """Yield the batches of `batches` as JAX arrays on the default device."""
+        import jax
+
+        return (Batch(*map(jax.device_put, batch)) for batch in self.batches(split, size=size, length=length))
+
+    @property
+    def _features(self) -> list[str]:
+        return [feature.name for feature in self.manifest.features]
+
+    def _row(self, record: DatasetRecord) -> dict[str, Any]:
+        row = {name: getattr(record, name) for name in self._features}
+        return {**row, "boxes": list(record.boxes)}
+
+    def _generated(self, tf: Any, split: Split) -> Any:
+        signature = {
+            name: tf.TensorSpec([None] if name == "boxes" else [], tf.string) for name in self._features
+        }  # fmt: skip
+        rows = lambda: map(self._row, self.records(split))  # noqa: E731  (a fresh iterator for each epoch)
+        return tf.data.Dataset.from_generator(rows, output_signature=signature)
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int32]:
+        """The number of each code point; the last entry stands for all unknown ones."""
+        points = [ord(character) for character in self.vocabulary.characters]
+        table = np.zeros(max(points, default=0) + 2, np.int32)
+        table[points] = np.arange(1, len(points) + 1)
+        return table
+
+    def _encode(self, text: str) -> NDArray[np.int32]:
+        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        return self._numbers[np.minimum(points, len(self._numbers) - 1)]
+
+
+def read_dataset(folder: Path | str) -> DatasetReader:
+    """Open the dataset in `folder`. Files are read when they are needed.
+
+    Raises:
+        NotADataset: the folder holds no dataset, one of another version, or an incomplete one.
+    """
+    return DatasetReader(Path(folder), read_manifest(Path(folder)))

@@ -1,0 +1,53 @@
+"""A trained model as an object that writes captions, for notebooks and scripts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from memeloom.configs.load import load_config
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.train.contract import Captioner
+from memeloom.train.generate import GeneratedCaption, generate_captions
+from memeloom.train.model_folder import load_model as load_captioner
+
+
+class CaptionModel:
+    """A model that writes captions, loaded by `load_model`.
+
+    Attributes:
+        captioner: the model itself, with its Keras networks.
+    """
+
+    def __init__(self, folder: Path, captioner: Captioner) -> None:
+        self._folder, self.captioner = folder, captioner
+
+    @property
+    def templates(self) -> Sequence[DatasetTemplate]:
+        """The templates that the model was trained on, most captions first."""
+        return self.captioner.templates
+
+    def write(self, *templates: str, captions: int = 3, **settings: Any) -> list[GeneratedCaption]:
+        """Write captions.
+
+        Args:
+            templates: ids, slugs or names; none: the most frequent ones.
+            captions: number of captions for each template.
+            settings: other keys of the section `generate`, such as ``method="beam"``, ``seed=7``, ``start="when"``,
+                ``image="photo.jpg"`` (for models with pictures).
+
+        Raises:
+            ConfigError: an unknown or unusable setting.
+            MemeloomError: an unknown template, or every caption came out empty.
+        """
+        given = {**settings, "model": str(self._folder), "captions": captions, "templates": templates or None}
+        chosen = {f"generate.{key}": value for key, value in given.items() if value is not None}
+        return generate_captions(load_config(options=chosen), model=self.captioner)
+
+
+def load_model(folder: Path | str) -> CaptionModel:
+    """Load the model in `folder`; this imports TensorFlow, or the backend that `KERAS_BACKEND` names.
+
+    Raises:
+        NotAModel: the folder holds no model, or a damaged one.
+    """
+    return CaptionModel(Path(folder), load_captioner(Path(folder)))
