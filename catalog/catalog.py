@@ -59,12 +59,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     def __iter__(self) -> Iterator[Meme]:
         return self.memes()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,0 +1,91 @@
+"""Every example of docs/python.md runs, on a small catalog, dataset and model; so does each name of the interface."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import memeloom
+from memeloom.dataset.build import build_dataset
+from memeloom.demo.internet import Internet
+from memeloom.scrapers.crawl import crawl
+from memeloom.train.fit import train_model
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL | re.MULTILINE)
+QUICK = (
+    "crawl.sources=[imgflip]", "crawl.delay_seconds=0", "crawl.contact=tests@example.org",
+    "dataset.min_captions_per_template=1", "train.causal.table_bits=10", "train.causal.units=8", "train.steps=4",
+    "train.steps_per_epoch=2", "train.validation_batches=1", "generate.max_characters=30",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A working folder after crawl, build-dataset and train with the default paths."""
+    path = tmp_path_factory.mktemp("notebook")
+    with pytest.MonkeyPatch.context() as patch, Internet(memes=120, quick=True) as internet:
+        patch.chdir(path)
+        config = memeloom.load_config(overrides=[*internet.settings, *QUICK])
+        crawl(config)
+        build_dataset(config)
+        train_model(config)
+    return path
+
+
+@pytest.fixture
+def at_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+@pytest.mark.usefixtures("at_folder")
+def test_a_caption_is_written_and_drawn(folder: Path) -> None:
+    exec(EXAMPLES[0], {})
+    assert (folder / "meme.png").stat().st_size > 1000
+
+
+@pytest.mark.usefixtures("at_folder")
+@pytest.mark.parametrize(
+    "example",
+    [
+        "to_tensorflow",
+        pytest.param(
+            "to_torch", marks=pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+        ),
+        "to_jax",
+    ],
+)
+def test_a_dataset_is_read_by(example: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = [each for each in EXAMPLES if example in each]
+    exec(EXAMPLES[1] + code, {})
+    assert capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("at_folder")
+def test_a_stage_is_called() -> None:
+    exec(EXAMPLES[-1], {})
+
+
+@pytest.mark.usefixtures("at_folder")
+def test_batches_hold_the_texts_of_the_records() -> None:
+    dataset = memeloom.read_dataset("data/dataset")
+    batch = next(dataset.batches(size=8, length=40))
+    record = next(dataset.records())
+    characters = dataset.vocabulary.characters
+    assert "".join(characters[number - 1] for number in batch.characters[0] if number) == record.text[:40]
+    assert dataset.manifest.templates[batch.templates[0]].id == record.template
+
+
+def test_importing_memeloom_loads_nothing_else() -> None:
+    code = "import sys, memeloom; print([name for name in sys.modules if name.startswith('memeloom.')])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60).strip() == "[]"
+
+
+@pytest.mark.parametrize("name", memeloom.__all__)
+def test_every_name_is_there(name: str) -> None:
+    assert name in dir(memeloom)
+    assert getattr(memeloom, name).__doc__
