@@ -15,6 +15,8 @@ from memeloom.demo.internet import Internet
 from memeloom.scrapers.crawl import crawl
 from memeloom.train.fit import train_model
 
+# Keras on TensorFlow, when it saves.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 ROOT = Path(__file__).parents[1]
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL | re.MULTILINE)
 QUICK = (
