@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,7 +26,7 @@ QUICK = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working folder after crawl, build-dataset and train with the default paths."""
     path = tmp_path_factory.mktemp("notebook")
     with pytest.MonkeyPatch.context() as patch, Internet(memes=120, quick=True) as internet:
