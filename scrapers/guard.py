@@ -1,12 +1,11 @@
-"""No request reaches a private address, whichever link, redirect or name server points at one.
+"""Refuse requests to private addresses, whichever link, redirect or name server leads there.
 
-Names are checked where they are resolved: Twisted connects to the very address that
-`GuardedResolver` hands out, so a name that answers differently the second time (DNS rebinding)
-gains nothing. Numeric addresses never reach a resolver; the middleware checks those, and every
-request and redirect passes it.
+Names are checked when they are resolved: Twisted connects to the very address that `GuardedResolver` returns, so a
+name that resolves differently the second time (DNS rebinding) gains nothing. Numeric addresses never reach a
+resolver; the middleware checks those, for every request and redirect.
 
-Behind a proxy it is the proxy that resolves names, so only it can check what they lead to. What a
-name alone gives away is refused here all the same: numeric addresses, and names without a dot.
+Behind a proxy the proxy resolves names, so only it can check their addresses. Numeric addresses and names without
+a dot are refused here all the same.
 """
 
 import ipaddress
@@ -28,11 +27,11 @@ from twisted.internet.error import DNSLookupError
 
 
 class AddressRefused(IgnoreRequest):
-    """The request would reach an address that is not on the public internet."""
+    """The request leads to an address that is not on the public internet."""
 
 
 def is_public(address: str) -> bool:
-    """Whether `address` (IPv4 or IPv6) is reachable on the public internet, tunnels looked through."""
+    """Return whether `address` (IPv4 or IPv6, also in a tunnel) is on the public internet."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address):
         inner = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo[1] if parsed.teredo else None)
@@ -42,20 +41,20 @@ def is_public(address: str) -> bool:
 
 
 class GuardedResolver(CachingThreadedResolver):
-    """Resolves names, and refuses an answer that is not public unless its host is allowed."""
+    """Resolves names, and refuses private addresses unless the host is allowed."""
 
     allow_hosts: frozenset[str] = frozenset()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, reactor: ReactorBase) -> "GuardedResolver":
-        """The resolver with the hosts of the setting `ALLOW_HOSTS`, and those of the proxies."""
+        """Create the resolver; `ALLOW_HOSTS` and the proxies are allowed."""
         resolver = super().from_crawler(crawler, reactor)
         resolver.allow_hosts = frozenset(crawler.settings.getlist("ALLOW_HOSTS")) | proxy_hosts()
         return resolver
 
     @classmethod
     def install(cls, settings: Settings) -> None:
-        """Resolve all names of the installed reactor by these settings."""
+        """Install the resolver on the running reactor; `ALLOW_HOSTS` and the proxies are allowed."""
         from twisted.internet import reactor
 
         resolver = cls(cast("ReactorBase", reactor), settings.getint("DNSCACHE_SIZE"), settings.getfloat("DNS_TIMEOUT"))
@@ -63,7 +62,7 @@ class GuardedResolver(CachingThreadedResolver):
         resolver.install_on_reactor()
 
     def getHostByName(self, name: str, timeout: Sequence[int] = ()) -> "Deferred[str]":  # noqa: N802 -- Twisted's name
-        """The address of `name`. Fails with AddressRefused."""
+        """Resolve `name`. Fails with AddressRefused."""
         found = super().getHostByName(name, timeout)
         return found if name in self.allow_hosts else found.addCallback(self._checked, name)
 
@@ -74,7 +73,7 @@ class GuardedResolver(CachingThreadedResolver):
 
 
 class AddressGuard:
-    """Refuses every request whose host is, or resolves to, an address that is not public."""
+    """The downloader middleware that refuses requests to hosts that are, or resolve to, private addresses."""
 
     def __init__(self, allow_hosts: frozenset[str]) -> None:
         self._allow_hosts = allow_hosts
@@ -82,11 +81,11 @@ class AddressGuard:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "AddressGuard":
-        """The middleware with the hosts of the setting `ALLOW_HOSTS`."""
+        """Create the middleware; `ALLOW_HOSTS` are allowed."""
         return cls(frozenset(crawler.settings.getlist("ALLOW_HOSTS")))
 
     async def process_request(self, request: Request) -> None:
-        """Let the request pass, or raise AddressRefused."""
+        """Let the request pass. Raises AddressRefused."""
         from twisted.internet import reactor
 
         parts = urlparse_cached(request)
@@ -106,24 +105,24 @@ class AddressGuard:
             raise AddressRefused(f"{host} is not a public address")
 
     def _check_name(self, host: str) -> None:
-        """A name that a proxy will resolve."""
+        """Check a name that a proxy will resolve. Raises AddressRefused."""
         if "." not in host.rstrip(".") or _looks_numeric(host) or host in self._proxies:
             raise AddressRefused(f"{host} is not a public name")
 
 
 def proxy_hosts() -> frozenset[str]:
-    """The hosts of the proxies that the environment names."""
+    """Return the hosts of the proxies in the environment."""
     hosts = (urlsplit(url if "://" in url else f"//{url}").hostname for url in getproxies().values())
     return frozenset(host for host in hosts if host)
 
 
 def is_proxied(scheme: str, host: str) -> bool:
-    """Whether a request goes through a proxy."""
+    """Return whether a request goes through a proxy."""
     return scheme in getproxies() and not proxy_bypass(host)
 
 
 def _looks_numeric(host: str) -> bool:
-    """Whether some resolvers take a name for an IPv4 address: its last part is a number, also in octal or hex."""
+    """Return whether resolvers may read a name as an IPv4 address: its last part is a number, also octal or hex."""
     last = host.rstrip(".").rpartition(".")[2].lower()
     return last.isdecimal() or last.startswith("0x")
 

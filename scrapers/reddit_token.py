@@ -1,6 +1,6 @@
-"""Reddit's token and its budget, for every request that says so in ``meta["reddit"]``.
+"""Reddit's token and rate limit, for every request with ``meta["reddit"]``.
 
-The token lives in memory only: no secret goes into the frontier.
+The token is kept in memory only: no secret goes into the frontier.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ _LONGEST_WAIT = 600.0
 
 
 class RedditRefused(MemeloomError):
-    """Reddit does not accept the application or its token."""
+    """Reddit rejected the application or its token."""
 
 
 class RedditToken:
-    """Signs requests with an application's token, and rests when the budget that Reddit states is used up.
+    """Signs requests with an application's token, and rests when Reddit's rate limit is reached.
 
-    The API is entered with an application's own credentials under Reddit's terms for it, so its
-    robots.txt, which is for crawlers of pages, is not asked; that of the image hosts is.
+    The API is used with an application's credentials under Reddit's terms for it. Its robots.txt, which is for
+    crawlers of pages, is not consulted; those of the image hosts are.
     """
 
     def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
@@ -40,7 +40,7 @@ class RedditToken:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "RedditToken":
-        """The middleware of one spider."""
+        """Create the middleware of one spider, which must be a `MemeSpider`."""
         return cls(crawler, our_spider(crawler))
 
     async def process_request(self, request: Request) -> None:
@@ -52,7 +52,7 @@ class RedditToken:
             request.headers["Authorization"] = f"Bearer {self._token}"
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
-        """The response, or, if the token has run out, the request again for a fresh one. Raises RedditRefused."""
+        """Return the response, or the request again if the token has expired. Raises RedditRefused."""
         if not request.meta.get("reddit"):
             return response
         if response.status == 401:
@@ -63,7 +63,7 @@ class RedditToken:
 
     def _again(self, request: Request, response: Response) -> Request:
         if request.meta.get("refreshed"):
-            raise RedditRefused(f"{response.url}: Reddit refuses a fresh token (HTTP 401)")
+            raise RedditRefused(f"{response.url}: Reddit rejects a new token (HTTP 401)")
         if request.headers.get("Authorization") == f"Bearer {self._token}".encode():
             self._token = ""
         return request.replace(meta=request.meta | {"refreshed": True}, dont_filter=True)
@@ -80,7 +80,7 @@ class RedditToken:
         response: Any = await self._crawler.engine.download_async(request)
         if response.status in (400, 401, 403):
             raise RedditRefused(
-                f"{response.url}: Reddit refuses the application (HTTP {response.status}): "
+                f"{response.url}: Reddit rejects the application (HTTP {response.status}): "
                 f"check crawl.reddit.client_id and client_secret"
             )
         try:
@@ -90,7 +90,7 @@ class RedditToken:
 
 
 def seconds_to_wait(response: Response) -> float:
-    """How long Reddit's rate limit asks us to rest: until its window ends, once the window's budget is used up."""
+    """Return the seconds until Reddit's rate limit resets, once it is used up; else 0."""
     try:
         remaining = float(response.headers.get("x-ratelimit-remaining") or b"1")
         reset = float(response.headers.get("x-ratelimit-reset") or b"0")

@@ -1,4 +1,4 @@
-"""Bing's image search: what its result grid says of each picture."""
+"""Parser of Bing's image search: the results in its grid."""
 
 import json
 from urllib.parse import urlencode
@@ -15,20 +15,20 @@ RESULT_FACTS = "m"
 MORE = ("a.btn_seemore", "input.btn_seemore", ".mm_seemore a")
 CONSENT = ("#bnp_btn_reject", "#bnp_btn_accept")
 
-# Around the words of the query, in titles.
+# Characters around the words of the query, in titles.
 _HIGHLIGHT = {0xE000: None, 0xE001: None}
 
 
 def search_url(site: str, query: str) -> str:
-    """Where `query` is answered; `site` is Bing's address."""
+    """Return the address of the results for `query`; `site` is Bing's address."""
     return f"{site}/images/search?{urlencode({'q': query, 'form': 'HDRSC2'})}"
 
 
 def parse_results(html: str, url: str) -> tuple[FoundImage, ...]:
-    """The results that `html` shows, in order, each picture once.
+    """Return the results of a page in order, each picture once.
 
     Raises:
-        LayoutChanged: no result at all, or results of which none can be read.
+        LayoutChanged: no result at all, or none of the results can be parsed.
     """
     results = Selector(html).css(RESULT)
     found: dict[str, FoundImage] = {}

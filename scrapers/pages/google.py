@@ -1,9 +1,8 @@
-"""Google's image search: its grid is drawn by script, and the facts stand in two places.
+"""Parser of Google's image search: its grid is drawn by script, and the results are in two places.
 
-Arrays in inline scripts, ``"<docid>",["<thumbnail>",height,width],["<picture>",height,width],…`` and further on
-``"2003":[null,"<id>","<page>","<title>",…``; and, once the pointer has rested on a result, its link
-``/imgres?imgurl=<picture>&imgrefurl=<page>&…``. The first results have the arrays, those that came while
-scrolling only the link.
+The first results are arrays in inline scripts, ``"<docid>",["<thumbnail>",height,width],["<picture>",height,width],…``
+followed by ``"2003":[null,"<id>","<page>","<title>",…``. Results loaded by scrolling have only a link,
+``/imgres?imgurl=<picture>&imgrefurl=<page>&…``, which appears under the pointer.
 """
 
 import re
@@ -34,15 +33,15 @@ _SHORT = {"n": "\n", "t": "\t", "r": "\n", "b": "", "f": ""}
 
 
 def search_url(site: str, query: str) -> str:
-    """Where `query` is answered; `site` is Google's address."""
+    """Return the address of the results for `query`; `site` is Google's address."""
     return f"{site}/search?{urlencode({'q': query, 'udm': '2', 'hl': 'en'})}"
 
 
 def parse_results(html: str, url: str) -> tuple[FoundImage, ...]:
-    """The results that `html` shows, those of the arrays first, each picture once.
+    """Return the results of a page, those of the arrays first, each picture once.
 
     Raises:
-        LayoutChanged: no result at all, or results of which none can be read.
+        LayoutChanged: no result at all, or none of the results can be parsed.
     """
     page = Selector(html)
     found: dict[str, FoundImage] = {}
@@ -54,7 +53,7 @@ def parse_results(html: str, url: str) -> tuple[FoundImage, ...]:
 
 
 def script_text(page: Selector) -> str:
-    r"""All inline scripts, with ``\x3d`` and the like written out, so that arrays within strings are arrays too."""
+    r"""Return all inline scripts, with ``\x3d`` and the like decoded, so that arrays within strings are found too."""
     scripts = "\n".join(page.xpath("//script[not(@src)]/text()").getall())
     return _SCRIPT_BYTE.sub(lambda byte: chr(int(byte[1], 16)), scripts)
 
@@ -63,11 +62,11 @@ def _from_arrays(text: str) -> Iterator[FoundImage]:
     pairs = list(_PAIR.finditer(text))
     ends = [*(pair.start() for pair in pairs[1:]), len(text)]
     for pair, end in zip(pairs, ends, strict=False):
-        thumbnail, picture = _written_out(pair[1]), _written_out(pair[2])
+        thumbnail, picture = _decoded(pair[1]), _decoded(pair[2])
         if not is_web_address(thumbnail) or not is_web_address(picture):
             continue
         facts = _PAGE.search(text, pair.end(), end)
-        page_url, title = (_written_out(facts[2]), _written_out(facts[3])) if facts else ("", "")
+        page_url, title = (_decoded(facts[2]), _decoded(facts[3])) if facts else ("", "")
         yield FoundImage(picture, page_url if is_web_address(page_url) else None, title.strip() or None, thumbnail)
 
 
@@ -85,8 +84,8 @@ def _from_links(page: Selector) -> Iterator[FoundImage]:
             )
 
 
-def _written_out(text: str) -> str:
-    r"""A script's text without its escapes, also where it was escaped twice; half an emoji becomes U+FFFD."""
+def _decoded(text: str) -> str:
+    r"""Decode the escapes of a script's string, also double ones; half a surrogate pair becomes U+FFFD."""
     plain = _ESCAPE.sub(lambda part: chr(int(part[1], 16)) if part[1] else _SHORT.get(part[2], part[2]), text)
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

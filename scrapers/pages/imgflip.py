@@ -1,4 +1,4 @@
-"""Imgflip's pages and its templates API, as saved responses and public scrapers show them."""
+"""Parsers of Imgflip's pages and of its API, as saved responses and public scrapers show them."""
 
 import json
 import re
@@ -40,20 +40,21 @@ MEME_NOTES = ".img-desc"
 MEME_NSFW = ".img-nsfw"
 MORE_PICTURES = ".img-added-imgs-msg"
 
-# What stands in place of a picture that only members may see.
+# The text in place of a picture that only members may see.
 _WALL = "not-safe-for-work"
 _MEME_ADDRESS = re.compile(r"(?:https?:)?(?://[^/]*)?/(?:i|gif)/(?P<key>[0-9a-z]+)/?(?:[?#].*)?")
 _IMAGE_PATH = re.compile(r"/(?:\d/)?(?P<key>[0-9a-z]+)\.\w+$")
-_AMOUNT = re.compile(r"(?P<number>\d[\d,]*)\s*(?P<unit>view|upvote|vote|comment)", re.IGNORECASE)
+_AMOUNT = re.compile(r"(?P<number>\d[\d,]*)\s*(?P<unit>view|upvote|vote)", re.IGNORECASE)
 _ALSO_CALLED = re.compile(r"^\s*(?:also called|aka)\s*:?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedTemplate:
-    """A template as the API, a template list or its own page knows it; None is not known there.
+    """A template as the API, a template list or its own page describes it; None if not stated there.
 
-    id: Imgflip's number in decimal, which is the image key read in base 36.
-    path: of its memes, `/meme/<slug>`, or `/meme/<id>/<slug>` while it is not featured.
+    Attributes:
+        id: Imgflip's number in decimal, which is the image key read in base 36.
+        path: of its memes, `/meme/<slug>`, or `/meme/<id>/<slug>` if it is not featured.
     """
 
     id: str
@@ -65,28 +66,21 @@ class ListedTemplate:
 
     @property
     def slug(self) -> str:
-        """Its name in addresses; its id if no address is known."""
+        """Its name in addresses, or its id if no address is known."""
         return self.path.rpartition("/")[2] if self.path else self.id
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateList:
-    """One page of the template list, and the address of the one after it."""
-
-    templates: tuple[ListedTemplate, ...]
-    next_url: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class PostedMeme:
     """A meme as a listing or its own page shows it.
 
-    key: of its page; further pictures of a page have `<key>-2`, `<key>-3` …
-    image_url: of the picture, or of the animation (the GIF if the page names it, else the video); None if the
-        page does not show it.
-    boxes: None if the page does not state a caption.
-    over_18: True if it is marked so. Imgflip marks nothing else, so no mark is None.
-    animated: a GIF or a video. several: its own page shows more pictures.
+    Attributes:
+        key: of its page; further pictures of a page have `<key>-2`, `<key>-3` …
+        image_url: of the picture, or of the animation (the GIF if the page names it, else the video); None if the
+            page does not show it.
+        boxes: None if the page does not state a caption.
+        over_18: True if marked as such. Imgflip has no opposite mark, so otherwise None.
+        several: its own page shows more pictures.
     """
 
     key: str
@@ -97,9 +91,7 @@ class PostedMeme:
     author: str | None
     views: int | None
     votes: int | None
-    comments: int | None = None
     over_18: bool | None = None
-    animated: bool = False
     several: bool = False
 
 
@@ -107,8 +99,9 @@ class PostedMeme:
 class Listing:
     """One page of a template's memes.
 
-    template_id, alt_names: of the template that the page is about.
-    skipped: units that cannot be read, by reason.
+    Attributes:
+        template_id, alt_names: of the template of the page.
+        skipped: number of units that cannot be parsed, by reason.
     """
 
     memes: tuple[PostedMeme, ...]
@@ -119,22 +112,22 @@ class Listing:
 
 
 def template_id(image_url: str) -> str | None:
-    """The template's number, from the address of its blank picture: the key there, read in base 36."""
+    """Return the number of a template: the key in the address of its blank picture, read in base 36."""
     match = _IMAGE_PATH.search(urlsplit(image_url).path)
     return str(int(match["key"], 36)) if match else None
 
 
 def full_image(thumbnail_url: str) -> str:
-    """The address of the whole picture, from that of its thumbnail (`/4/`, or `/2/` when animated)."""
+    """Return the address of the full picture of a thumbnail (`/4/`, or `/2/` when animated)."""
     parts = urlsplit(thumbnail_url)
     return parts._replace(path=re.sub(r"/\d/(?=[0-9a-z]+\.\w+$)", "/", parts.path)).geturl()
 
 
 def parse_api(body: str | bytes, url: str) -> tuple[ListedTemplate, ...]:
-    """The templates of `get_memes`, most popular first.
+    """Parse the answer of `get_memes`: templates, most popular first.
 
     Raises:
-        LayoutChanged: not the JSON that the API has always sent.
+        LayoutChanged: not the JSON of the API.
     """
     try:
         answer = json.loads(body)
@@ -151,11 +144,11 @@ def parse_api(body: str | bytes, url: str) -> tuple[ListedTemplate, ...]:
         raise LayoutChanged(SITE, "data.memes[]", url) from None
 
 
-def parse_template_list(html: str, url: str) -> TemplateList:
-    """One page of `/memetemplates` or `/memesearch`.
+def parse_template_list(html: str, url: str) -> tuple[ListedTemplate, ...]:
+    """Parse one page of `/memetemplates` or `/memesearch`.
 
     Raises:
-        LayoutChanged: no frame around the boxes, or boxes of which none can be read.
+        LayoutChanged: no frame around the boxes, or none of the boxes can be parsed.
     """
     page = read_page(html)
     boxes = page.all(LIST_BOX)
@@ -164,11 +157,11 @@ def parse_template_list(html: str, url: str) -> TemplateList:
     templates = tuple(template for box in boxes if (template := _listed_template(Tree(box), url)))
     if boxes and not templates:
         raise LayoutChanged(SITE, f"{LIST_TITLE}, {LIST_IMAGE}", url)
-    return TemplateList(templates, _next_url(page, url))
+    return templates
 
 
 def parse_template(html: str, url: str) -> ListedTemplate:
-    """A template's own page, `/memetemplate/<id>`.
+    """Parse a template's own page, `/memetemplate/<id>`.
 
     Raises:
         LayoutChanged: no title or no picture.
@@ -191,13 +184,16 @@ def parse_template(html: str, url: str) -> ListedTemplate:
 def parse_listing(
     html: str, url: str, box_counts: Mapping[str, int] = MappingProxyType({}), number: str | None = None
 ) -> Listing:
-    """One page of a template's memes, `/meme/<slug>`.
+    """Parse one page of a template's memes, `/meme/<slug>`.
 
-    box_counts: text boxes by template id, as far as known.
-    number: the template's id if the page should not name it.
+    Args:
+        html: the page.
+        url: its address.
+        box_counts: number of text boxes by template id, where known.
+        number: the template's id, in case the page does not state it.
 
     Raises:
-        LayoutChanged: neither a meme nor the blank is there, or units of which none can be read.
+        LayoutChanged: neither memes nor the blank template, or none of the units can be parsed.
     """
     page = read_page(html)
     units, blank = page.all(UNIT), _blank(page)
@@ -218,17 +214,17 @@ def parse_listing(
 
 
 def parse_meme(html: str, url: str, box_count: int | None = None) -> tuple[PostedMeme, ...]:
-    """A meme's own page, `/i/<key>` or `/gif/<key>`: each of its pictures; none if only members may see them.
+    """Parse a meme's own page, `/i/<key>` or `/gif/<key>`. Returns its pictures; none if only members may see them.
 
-    The caption belongs to the first picture; of further ones nothing is stated.
+    The caption belongs to the first picture; the page states none for further ones.
 
     Raises:
-        LayoutChanged: no picture, or an address that is no meme's.
+        LayoutChanged: no picture, or not the address of a meme.
     """
     page = read_page(html)
     path, join = _MEME_ADDRESS.fullmatch(url), joiner(url)
     picture = next((found for name in MEME_PICTURES if (found := page.first(name)) is not None), None)
-    address, animated = shown_address(picture, join)
+    address = shown_address(picture, join)
     if not path:
         raise LayoutChanged(SITE, "/i/", url)
     if not address and _WALL in (text_of(page.root) or "").lower():
@@ -251,23 +247,21 @@ def parse_meme(html: str, url: str, box_count: int | None = None) -> tuple[Poste
         author=None if info is None else Tree(info).text(UNIT_AUTHOR),
         views=amounts.get("view"),
         votes=amounts.get("upvote", amounts.get("vote")),
-        comments=amounts.get("comment"),
         over_18=page.first(MEME_NSFW) is not None or None,
-        animated=animated,
         several=bool(further),
     )
     return first, *(
-        replace(first, key=f"{first.key}-{number}", image_url=address, animated=animated, boxes=None)
-        for number, (address, animated) in enumerate(further, start=2)
+        replace(first, key=f"{first.key}-{number}", image_url=address, boxes=None)
+        for number, address in enumerate(further, start=2)
     )
 
 
 def _listed_meme(unit: Tree, join: Callable[[str], str], box_count: int | None) -> PostedMeme | None:
-    """What a listing shows of a meme; None if it has no address, or neither a picture nor the wall before one."""
+    """Parse a unit of a listing; None if it has no address, or neither a picture nor the notice for members."""
     links = (_MEME_ADDRESS.fullmatch(link.get("href", "")) for link in below(unit.root, "a"))
     link = next(filter(None, links), None)
     picture = unit.first(UNIT_PICTURE)
-    address, animated = shown_address(picture, join)
+    address = shown_address(picture, join)
     walled = not address and _WALL in (text_of(unit.root) or "").lower()
     if not link or not (address or walled):
         return None
@@ -283,15 +277,13 @@ def _listed_meme(unit: Tree, join: Callable[[str], str], box_count: int | None) 
         author=unit.text(UNIT_AUTHOR),
         views=amounts.get("view"),
         votes=amounts.get("upvote", amounts.get("vote")),
-        comments=amounts.get("comment"),
         over_18=walled or None,
-        animated=animated,
         several=unit.first(MORE_PICTURES) is not None,
     )
 
 
 def _blank(page: Tree) -> Element | None:
-    """The picture in the link to the template."""
+    """Return the picture in the link to the template."""
     links = (link for link in page.all(BLANK_LINK) if link.get("href", "").startswith("/memetemplate/"))
     return next((image for link in links for image in link.iter("img")), None)
 
@@ -307,7 +299,7 @@ def _listed_template(box: Tree, url: str) -> ListedTemplate | None:
 
 
 def _amounts(text: str | None) -> dict[str, int]:
-    """`1,234 views, 56 upvotes` as ``{"view": 1234, "upvote": 56}``."""
+    """Parse `1,234 views, 56 upvotes` into ``{"view": 1234, "upvote": 56}``."""
     return {match["unit"].lower(): int(match["number"].replace(",", "")) for match in _AMOUNT.finditer(text or "")}
 
 

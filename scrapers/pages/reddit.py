@@ -1,4 +1,4 @@
-"""Reddit's listings (`t3` posts as JSON): which of them are pictures, and where each picture is."""
+"""Parser of Reddit's listings (`t3` posts as JSON): which posts are pictures, and the address of each picture."""
 
 import json
 import re
@@ -17,7 +17,7 @@ BASE = "https://www.reddit.com"
 _PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
 _VIDEO_ENDINGS = (".gifv", ".mp4", ".webm")
 _VIDEO_HOSTS = frozenset({"v.redd.it", "youtube.com", "www.youtube.com", "youtu.be", "gfycat.com", "redgifs.com"})
-# Imgur shows a GIF as `<key>.gifv`, a page; its bytes are those of a video without sound.
+# Imgur's `<key>.gifv` is a page; the bytes are those of a video without sound.
 _IMGUR_HOSTS = frozenset({"imgur.com", "i.imgur.com", "m.imgur.com", "www.imgur.com"})
 _ID = re.compile(r"[0-9a-z]{1,16}")
 UNREADABLE = "unreadable post"
@@ -25,10 +25,10 @@ UNREADABLE = "unreadable post"
 
 @dataclass(frozen=True, slots=True)
 class PostedImage:
-    """One picture of a post, still or moving.
+    """One picture of a post, still or animated.
 
-    id: the post's, with `_<n>` behind it for the n-th place of a gallery.
-    caption: what the author wrote below this picture of a gallery.
+    Attributes:
+        id: the post's, followed by `_<n>` for the n-th place of a gallery.
     """
 
     id: str
@@ -39,15 +39,17 @@ class PostedImage:
     score: int | None
     over_18: bool | None
     posted_at: datetime | None
-    caption: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One page of a listing. `skipped` counts posts (or places of a gallery) that are no picture, by reason.
+    """One page of a listing.
 
-    after: the cursor of the next page; None at the end.
-    names: the full name (`t3_<id>`) of every post that the page has, in its order.
+    Attributes:
+        images: the pictures, in the page's order.
+        after: the cursor of the next page; None at the end.
+        names: the full name (`t3_<id>`) of every post of the page, in order.
+        skipped: number of posts (or places of a gallery) that are not pictures, by reason.
     """
 
     images: tuple[PostedImage, ...]
@@ -57,29 +59,29 @@ class Listing:
 
     @property
     def posts(self) -> int:
-        """How many posts the page has."""
+        """Number of posts of the page."""
         return len(self.names)
 
     @property
     def newest(self) -> str | None:
-        """The post that was made last, whatever the page is sorted by: to poll from there the next time."""
+        """Name of the latest post, however the page is sorted, for the next poll to end at."""
         return max(self.names, key=age_rank, default=None)
 
 
 def age_rank(name: str) -> int:
-    """Larger for later posts: Reddit numbers them in base 36. Of ids and of full names (`t3_<id>`)."""
+    """Return a number that grows with the time of a post, from its id or full name: Reddit counts in base 36."""
     return int(name.rpartition("_")[2], 36)
 
 
 class _Skip(Exception):
-    """A post that is no picture; its text is the reason."""
+    """A post that is not a picture; the message is the reason."""
 
 
 def parse_listing(body: str | bytes, url: str) -> Listing:
-    """One page of `/r/<sub>/<sort>`.
+    """Parse one page of `/r/<sub>/<sort>`. Single posts that cannot be parsed are counted.
 
     Raises:
-        LayoutChanged: not the JSON of a listing. (Single posts that cannot be read are counted.)
+        LayoutChanged: not the JSON of a listing.
     """
     try:
         answer = json.loads(body)
@@ -105,9 +107,9 @@ def parse_listing(body: str | bytes, url: str) -> Listing:
 
 
 def parse_post(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
-    """The pictures of one `t3` object, and why others of its places (or all of it) were skipped.
+    """Return the pictures of one `t3` object, and a reason for each skipped place (or for the whole post).
 
-    A crosspost stands for the post that it repeats: the picture keeps one id wherever it is posted.
+    A crosspost is parsed as the post that it repeats, so a picture has one id wherever it is posted.
     """
     try:
         while parents := post.get("crosspost_parent_list"):
@@ -124,7 +126,7 @@ def parse_post(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
 
 
 def _check_kept(post: Mapping[str, Any]) -> None:
-    """Posts that someone took back stay out, also where their picture is still to be had."""
+    """Skip removed and deleted posts, even if their picture is still available."""
     if post.get("removed_by_category") is not None or post.get("removed") or post.get("banned_by"):
         raise _Skip("removed")
     if post.get("author") in (None, "[deleted]"):
@@ -132,7 +134,7 @@ def _check_kept(post: Mapping[str, Any]) -> None:
 
 
 def _single_url(post: Mapping[str, Any]) -> str:
-    """The address of the post's picture; of what Reddit calls a GIF, that of the GIF or of its silent video."""
+    """Return the address of the post's picture; for a GIF, that of the GIF or of its silent video."""
     if post.get("is_self"):
         raise _Skip("text post")
     url = _unescape(post.get("url_overridden_by_dest") or post["url"])
@@ -149,7 +151,7 @@ def _single_url(post: Mapping[str, Any]) -> str:
 
 
 def _silent_video(post: Mapping[str, Any]) -> str | None:
-    """The MP4 of what was posted as a GIF: Reddit's own, or its copy of one at another host."""
+    """Return the MP4 that Reddit made of a GIF, its own or another host's."""
     media, preview = post.get("media") or {}, post.get("preview") or {}
     for video in (media.get("reddit_video"), preview.get("reddit_video_preview")):
         if video and video.get("is_gif") and video.get("fallback_url"):
@@ -170,15 +172,15 @@ def _gallery(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
         if item.get("is_deleted") or entry.get("status") != "valid":
             reasons.append("removed gallery picture")
         elif entry.get("e") in ("Image", "AnimatedImage") and url:
-            images.append(_image(post, f"{post['id']}_{place}", _unescape(url), item.get("caption")))
+            images.append(_image(post, f"{post['id']}_{place}", _unescape(url)))
         else:
             reasons.append("video")
     return images, reasons
 
 
-def _image(post: Mapping[str, Any], image_id: str, url: str, caption: str | None = None) -> PostedImage:
+def _image(post: Mapping[str, Any], image_id: str, url: str) -> PostedImage:
     if not _ID.fullmatch(post["id"]):
-        raise ValueError("an id that is none of Reddit's")
+        raise ValueError("not an id of Reddit")
     created, score, over_18 = post.get("created_utc"), post.get("score"), post.get("over_18")
     return PostedImage(
         id=image_id,
@@ -189,10 +191,9 @@ def _image(post: Mapping[str, Any], image_id: str, url: str, caption: str | None
         score=score if isinstance(score, int) and not isinstance(score, bool) else None,
         over_18=over_18 if isinstance(over_18, bool) else None,
         posted_at=datetime.fromtimestamp(float(created), UTC) if created else None,
-        caption=_unescape(caption).strip() or None if caption else None,
     )
 
 
 def _unescape(text: str) -> str:
-    """Undo what Reddit escapes when it is not asked for `raw_json`: these three and no other entity."""
+    """Undo the escapes of Reddit's answers without `raw_json`: these three entities and no other."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

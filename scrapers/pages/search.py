@@ -1,9 +1,9 @@
-"""What image searches have in common: results, and the buttons that stand between us and them."""
+"""What image searches have in common: results, consent screens and buttons that load more."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# What a consent screen offers, the modest answer first; in the languages that such screens are met in.
+# Buttons of consent screens, refusals first, in the languages in which they appear.
 _REFUSE = (
     "reject all", "decline all", "reject", "alle ablehnen", "ablehnen", "tout refuser", "refuser", "rechazar todo",
     "rechazar", "rifiuta tutto", "rifiuta", "rejeitar tudo", "rejeitar", "alles afwijzen", "weigeren",
@@ -31,7 +31,7 @@ MORE_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class FoundImage:
-    """One result: the picture, the page that it stands on with its title, and the search's own small copy."""
+    """One result: the picture, the page that shows it, its title, and the thumbnail of the search."""
 
     image_url: str
     page_url: str | None = None
@@ -41,13 +41,15 @@ class FoundImage:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One image search: where it is asked, what its page looks like, and how that is read.
+    """One image search: addresses, selectors and parser.
 
-    result: selector of one result. more: of the button that loads further ones. consent: of the buttons that
-    close a consent screen, best first; both kinds of buttons are also known by `MORE_WORDS` and `CONSENT_WORDS`.
-    hover: of what shows its address only while the pointer rests on it, if anything.
-    search: the address of a query, from the address of the site. read: the results of a page (html, url);
-    it raises LayoutChanged.
+    Attributes:
+        result: selector of one result.
+        more: selectors of the button that loads more; `MORE_WORDS` are looked for too.
+        consent: selectors of the buttons that close a consent screen, best first; `CONSENT_WORDS` are looked for too.
+        hover: selector of the elements that show their address only under the pointer, if any.
+        search: returns the address of a query (address of the site, query).
+        read: returns the results of a page (html, url). Raises LayoutChanged.
     """
 
     name: str
@@ -60,5 +62,5 @@ class Engine:
 
 
 def is_web_address(value: object) -> bool:
-    """Whether `value` is a text that begins as an http or https address does."""
+    """Return whether `value` is a string that starts like an http or https address."""
     return isinstance(value, str) and value.startswith(("http://", "https://"))

@@ -1,7 +1,7 @@
-"""A page as a tree, looked up by class and id in one walk.
+"""An HTML page with its elements indexed by class and id.
 
-A selector library evaluates each selector over the whole page, and compiles it anew; sites that mark
-everything with classes and ids do not need that. Reading a listing this way takes a third of the time.
+A selector library compiles each selector and evaluates it over the whole page. Pages that mark everything with
+classes and ids do not need that; parsing a listing this way takes a third of the time.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ Element: TypeAlias = Any  # of lxml
 
 
 class Tree:
-    """An element and what is below it, by ``.class`` and ``#id``, in the order of the document."""
+    """An element and its descendants by ``.class`` and ``#id``, in document order."""
 
     def __init__(self, root: Element) -> None:
         self.root = root
@@ -27,26 +27,26 @@ class Tree:
                 self._found.setdefault(f"#{name}", []).append(element)
 
     def all(self, name: str) -> list[Element]:
-        """The elements of that ``.class`` or ``#id``."""
+        """Return the elements of that ``.class`` or ``#id``."""
         return self._found.get(name, [])
 
     def first(self, name: str) -> Element | None:
-        """The first of them, if any."""
+        """Return the first of them, or None."""
         found = self._found.get(name)
         return found[0] if found else None
 
     def text(self, name: str) -> str | None:
-        """All text inside the first of them, trimmed; None if there is none."""
+        """Return the text of the first of them, trimmed; None if there is none."""
         return text_of(self.first(name))
 
 
 def read_page(html: str) -> Tree:
-    """The whole page."""
+    """Parse a page."""
     return Tree(Selector(html).root)
 
 
 def joiner(url: str) -> Callable[[str], str]:
-    """`urljoin` with the page's `url`, several times faster for the two ways in which most addresses are written."""
+    """Return `urljoin` for the page at `url`, several times faster for addresses that start with a slash."""
     scheme, host = urlsplit(url)[:2]
 
     def join(address: str) -> str:
@@ -58,16 +58,16 @@ def joiner(url: str) -> Callable[[str], str]:
 
 
 def below(element: Element | None, tag: str) -> Iterator[Element]:
-    """The elements of that tag, from `element` on down."""
+    """Yield `element` and its descendants that have this tag."""
     return iter(()) if element is None else element.iter(tag)
 
 
 def attribute(element: Element | None, name: str) -> str | None:
-    """An attribute, trimmed; None if there is none or it is empty."""
+    """Return an attribute, trimmed; None if it is missing or empty."""
     value = None if element is None else element.get(name)
     return value.strip() or None if value else None
 
 
 def text_of(element: Element | None) -> str | None:
-    """All text inside an element, trimmed; None if there is none."""
+    """Return the text of an element, trimmed; None if there is none."""
     return None if element is None else "".join(element.itertext()).strip() or None

@@ -1,4 +1,4 @@
-"""Image search: what a real browser finds for each query; the words in the pictures are left to OCR."""
+"""The spider of image searches: what a real browser finds for each query, without captions: OCR reads them."""
 
 import asyncio
 import hashlib
@@ -20,13 +20,13 @@ from memeloom.scrapers.spiders.base import MemeSpider
 
 
 class ImagesSpider(MemeSpider):
-    """One result page a query and engine, fetched by a browser; the pictures themselves go the way of all items."""
+    """One result page per query and engine, fetched by a browser."""
 
     name = "images"
     essential = ", ".join(engine.result for engine in ENGINES.values())
 
     async def begin(self) -> AsyncIterator[Request]:
-        """Search for each query, and for the templates' names if the settings ask for that. Raises StoreError."""
+        """Yield a search for each query, and for the templates' names if configured. Raises StoreError."""
         images = self.config.crawl.images
         queries = list(images.queries)
         if images.template_queries:
@@ -37,7 +37,7 @@ class ImagesSpider(MemeSpider):
                 yield self.search(engine, query)
 
     def search(self, engine: str, query: str) -> Request:
-        """The request for the results of one query."""
+        """Return the request for the results of one query."""
         images = self.config.crawl.images
         site = {"bing": images.bing, "google": images.google}[engine]
         return self.page(
@@ -48,7 +48,7 @@ class ImagesSpider(MemeSpider):
         )
 
     def results(self, response: TextResponse, engine: str) -> Iterator[MemeItem | Request]:
-        """The pictures of one result page; the page once more if it could not be scrolled to its end."""
+        """Yield the pictures of a result page; the same request again if the crawl stopped before its end."""
         if UNFINISHED in response.flags:
             assert response.request is not None
             yield response.request.replace(dont_filter=True)
@@ -58,7 +58,7 @@ class ImagesSpider(MemeSpider):
             yield self.item(image)
 
     def item(self, image: FoundImage) -> MemeItem:
-        """The record of a search result; its id is made from the picture's address."""
+        """Return the record of a search result; its id is a hash of the picture's address."""
         meme = Meme(
             id=f"{self.name}:{hashlib.sha256(image.image_url.encode()).hexdigest()[:24]}",
             source=self.name,
@@ -71,9 +71,9 @@ class ImagesSpider(MemeSpider):
 
 
 def template_names(store: Store, limit: int) -> list[str]:
-    """Names of the templates in the catalog, those with the most memes first. Raises ConfigError, StoreError.
+    """Return the names of the catalog's templates, those with the most memes first. Raises ConfigError, StoreError.
 
-    Templates that were found among memes are left out until somebody names them: nobody else knows them by name.
+    Templates found among memes are left out until they are named: their generated names mean nothing to a search.
     """
     documents = open_documents(store)
     try:

@@ -1,4 +1,4 @@
-"""Imgflip: templates from its lists, searches or by name, and the memes made on each, newest first."""
+"""The spider of Imgflip: templates from its lists and searches or by name, and the memes of each, newest first."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -16,38 +16,38 @@ from memeloom.scrapers.pages import imgflip
 from memeloom.scrapers.pages.imgflip import ListedTemplate, PostedMeme
 from memeloom.scrapers.spiders.base import MemeSpider
 
-# A template as it travels through the frontier, and what the API knows of templates, by id.
+# A template as JSON, and the templates of the API by id: both travel through the frontier.
 Packed: TypeAlias = dict[str, Any]
 Known: TypeAlias = dict[str, Packed]
 
 
 class ImgflipSpider(MemeSpider):
-    """API for box counts → lists, searches and names of templates → a listing a template, newest first.
+    """The API for box counts, then lists, searches and names of templates, then the listing of each template.
 
-    A listing is walked until it ends, until `pages_per_template`, or, if `incremental`, until the page on which
-    the last complete walk began: its newest memes are noted as a mark when a walk is complete.
+    A listing is read to its end, to `pages_per_template`, or, if `incremental`, to the page where the last complete
+    pass began: its newest memes are stored as a `Mark` when a pass is complete.
     """
 
     name = "imgflip"
     essential = imgflip.UNIT
 
     async def begin(self) -> AsyncIterator[Request]:
-        """Ask the API first: it alone knows how many text boxes a template has."""
+        """Yield the request to the API, which alone states how many text boxes a template has."""
         url = f"{self.config.crawl.imgflip.api}/get_memes"
         yield self.page(url, self.parse_api, errback=self.without_api)
 
     def parse_api(self, response: Response) -> Iterator[Request]:
-        """Go on with what the API knows of the most popular templates."""
+        """Continue with the templates of the API, the most popular ones."""
         known = {template.id: _pack(template) for template in imgflip.parse_api(response.body, response.url)}
         yield from self.first_pages(known)
 
     def without_api(self, failure: Failure) -> Iterator[Request]:
-        """Without the API captions are still split, at every separator."""
+        """Continue without the API; captions are then split at every separator."""
         self.failed(failure)
         yield from self.first_pages({})
 
     def first_pages(self, known: Known) -> Iterator[Request]:
-        """The listings of the named templates, or the lists and searches that find templates."""
+        """Yield the listings of the configured templates, or the lists and searches that find templates."""
         settings = self.config.crawl.imgflip
         for name in settings.template_names:
             slug = name.rpartition("/")[2]
@@ -59,7 +59,15 @@ class ImgflipSpider(MemeSpider):
                 yield self.template_list(f"/memesearch?{urlencode({'q': words})}", known)
 
     def template_list(self, path: str, known: Known, page: int = 1, found: int = 0, before: str = "") -> Request:
-        """A page of a list of templates. found: how many came before; before: the first of the page before."""
+        """Return the request for a page of a list of templates.
+
+        Args:
+            path: of the list, with its query.
+            known: templates of the API.
+            page: number, from 1.
+            found: number of templates on the pages before.
+            before: id of the first template of the page before.
+        """
         url = f"{self.config.crawl.imgflip.site}{path}&page={page}"
         state = {"path": path, "known": known, "page": page, "found": found, "before": before}
         return self.page(url, self.parse_templates, cb_kwargs=state)
@@ -67,8 +75,8 @@ class ImgflipSpider(MemeSpider):
     def parse_templates(
         self, response: TextResponse, path: str, known: Known, page: int, found: int, before: str
     ) -> Iterator[Request]:
-        """Begin the listings of this page's templates; go on while more are wanted and the list has new ones."""
-        templates = imgflip.parse_template_list(response.text, response.url).templates
+        """Yield the listing of each template, and the next page while more are wanted and the list has new ones."""
+        templates = imgflip.parse_template_list(response.text, response.url)
         wanted = self.config.crawl.imgflip.templates
         if not templates or templates[0].id == before:
             return
@@ -86,7 +94,15 @@ class ImgflipSpider(MemeSpider):
         newest: Sequence[str] = (),
         before: Sequence[str] = (),
     ) -> Request:
-        """A page of a template's memes. newest: the keys of the first page; before: those of the page before."""
+        """Return the request for a page of a template's memes.
+
+        Args:
+            template: the template.
+            page: number, from 1.
+            known: its entry of the API, if any.
+            newest: keys of the memes of the first page.
+            before: keys of the memes of the page before.
+        """
         query = urlencode({"sort": "latest", "page": page})
         url = f"{self.config.crawl.imgflip.site}{template.path}?{query}"
         state = {
@@ -97,7 +113,7 @@ class ImgflipSpider(MemeSpider):
     async def parse_listing(
         self, response: TextResponse, template: Packed, page: int, known: Known, newest: list[str], before: list[str]
     ) -> AsyncIterator[Request | MemeItem | TemplateItem | Mark]:
-        """The memes of one page, the template itself on the first, and the next page."""
+        """Yield the memes of one page, the template itself on the first page, and the next page."""
         listed = _unpack(template)
         counts = {number: api["box_count"] for number, api in known.items() if api["box_count"]}
         listing = imgflip.parse_listing(response.text, response.url, counts, listed.id)
@@ -125,7 +141,7 @@ class ImgflipSpider(MemeSpider):
             yield Mark(mark, json.dumps(newest))
 
     def parse_meme(self, response: TextResponse, template: dict[str, Any], over_18: bool | None) -> Iterator[MemeItem]:
-        """The own page of a meme whose listing does not tell all: no caption, or not every picture."""
+        """Yield the memes of a meme's own page, read if the listing lacks a caption or pictures."""
         record = Template.model_validate(template)
         memes = imgflip.parse_meme(response.text, response.url, record.box_count)
         for meme in memes:
@@ -134,7 +150,7 @@ class ImgflipSpider(MemeSpider):
             self.skip({"for members only": 1})
 
     def template(self, template: ListedTemplate, listing: imgflip.Listing, known: Known) -> Template:
-        """What list, API and listing know of a template, together."""
+        """Merge what list, API and listing state about a template."""
         number = listing.template_id or template.id
         api = _unpack(known[number]) if number in known else None
         return Template(
@@ -148,7 +164,7 @@ class ImgflipSpider(MemeSpider):
         )
 
     def whole_template(self, record: Template, known: Known) -> Iterator[Request | TemplateItem]:
-        """The record, or, for a template that the API does not know, its own page first."""
+        """Yield the record, or for a template that is not in the API the request for its own page."""
         if record.id in known:
             yield TemplateItem(record)
             return
@@ -157,12 +173,12 @@ class ImgflipSpider(MemeSpider):
         yield self.page(url, self.parse_template, errback=self.without_template, cb_kwargs=state)
 
     def without_template(self, failure: Failure) -> Iterator[TemplateItem]:
-        """A template whose own page cannot be had is kept as the list shows it."""
+        """Yield a template whose own page failed as the list shows it."""
         self.failed(failure)
         yield TemplateItem(Template.model_validate(failure.request.cb_kwargs["record"]))  # type: ignore[attr-defined]
 
     def parse_template(self, response: TextResponse, record: dict[str, Any]) -> Iterator[TemplateItem]:
-        """A template's own page names it, and shows its picture whole."""
+        """Yield a template with the name and the full picture of its own page."""
         page = imgflip.parse_template(response.text, response.url)
         template = Template.model_validate(record)
         names = page.alt_names or template.alt_names
@@ -171,7 +187,7 @@ class ImgflipSpider(MemeSpider):
         )
 
     def meme(self, meme: PostedMeme, template: TemplateRef) -> MemeItem:
-        """The record of a meme."""
+        """Return the record of a meme."""
         return MemeItem(
             Meme(
                 id=f"{self.name}:{meme.key}",

@@ -1,4 +1,4 @@
-"""Reddit: the pictures of subreddits, through its API with the rights of an application."""
+"""The spider of Reddit: the pictures of subreddits, through its API as an application."""
 
 from collections.abc import AsyncIterator
 from urllib.parse import urlencode
@@ -16,17 +16,17 @@ _PAGE = 100
 
 
 class RedditSpider(MemeSpider):
-    """Each sort of each subreddit, page after page; `reddit_token.py` signs the requests.
+    """The listings of each subreddit in each order; `reddit_token.py` signs the requests.
 
-    `new` is polled: its newest post is noted as a mark when a walk is complete, and with `incremental` the next walk
-    ends where it meets that or an older one. A listing ends after about a thousand posts, so poll often enough.
+    `new` is polled: its newest post is stored as a `Mark` when a pass is complete, and with `incremental` the next
+    pass ends at that post or an older one. A listing ends after about a thousand posts, so poll often enough.
     """
 
     name = "reddit"
     essential = "data.children[]"
 
     async def begin(self) -> AsyncIterator[Request]:
-        """The first page of each listing."""
+        """Yield the first page of each listing."""
         settings = self.config.crawl.reddit
         for subreddit in settings.subreddits:
             for sort in settings.sorts:
@@ -35,7 +35,7 @@ class RedditSpider(MemeSpider):
     def listing(
         self, subreddit: str, sort: str, after: str | None = None, gathered: int = 0, newest: str | None = None
     ) -> Request:
-        """A page of a subreddit. gathered: posts on the pages before; newest: the newest post among them."""
+        """Return the request for a page; `gathered` posts were on the pages before, `newest` is the latest of them."""
         settings = self.config.crawl.reddit
         limit = min(_PAGE, settings.posts_per_subreddit - gathered)
         query = urlencode({"limit": limit, "raw_json": 1} | ({"after": after} if after else {}))
@@ -49,7 +49,7 @@ class RedditSpider(MemeSpider):
     async def parse_listing(
         self, response: Response, subreddit: str, sort: str, gathered: int, newest: str | None
     ) -> AsyncIterator[Request | MemeItem | Mark]:
-        """The pictures of one page, and the page after it."""
+        """Yield the pictures of one page, and the next page."""
         settings = self.config.crawl.reddit
         page = reddit.parse_listing(response.body, response.url)
         self.skip(dict(page.skipped))
@@ -66,7 +66,7 @@ class RedditSpider(MemeSpider):
             yield Mark(mark, newest)
 
     def meme(self, image: PostedImage) -> MemeItem:
-        """The record of a picture; what it says is left to OCR."""
+        """Return the record of a picture, without a caption: OCR reads it."""
         return MemeItem(
             Meme(
                 id=f"{self.name}:{image.id}",

@@ -181,7 +181,7 @@ def test_a_fresh_token_that_is_refused_too_is_an_error_not_a_loop(
 ) -> None:
     config = subreddit(f"{website.url}/a.jpg")
     website.pages["/r/memes/new?limit=100&raw_json=1"] = (401, {}, b"{}")
-    with pytest.raises(CrawlFailed, match="refuses a fresh token"):
+    with pytest.raises(CrawlFailed, match="rejects a new token"):
         crawl(config, Silent())
     assert len(website.times("/api/v1/access_token")) == 2
 

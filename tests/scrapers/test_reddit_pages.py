@@ -65,11 +65,11 @@ def test_a_gallery_gives_its_pictures_in_order_and_counts_the_missing() -> None:
     items += [{"media_id": "m5", "is_deleted": True}, {"media_id": "m6", "caption": " both &amp; "}]
     items += [{"media_id": "m7"}, {"media_id": "gone"}]
     page = listing(post(is_gallery=True, gallery_data={"items": items}, media_metadata=media))
-    assert [(image.id, image.image_url, image.caption) for image in page.images] == [
-        ("abc1_1", "https://preview.redd.it/4.png", None),
-        ("abc1_3", "https://preview.redd.it/1.jpg?a=1&b=2", None),
-        ("abc1_4", "https://preview.redd.it/3.mp4", None),
-        ("abc1_6", "https://i.redd.it/6.gif", "both &"),
+    assert [(image.id, image.image_url) for image in page.images] == [
+        ("abc1_1", "https://preview.redd.it/4.png"),
+        ("abc1_3", "https://preview.redd.it/1.jpg?a=1&b=2"),
+        ("abc1_4", "https://preview.redd.it/3.mp4"),
+        ("abc1_6", "https://i.redd.it/6.gif"),
     ]
     assert page.skipped == {"removed gallery picture": 3, "video": 1}
 
