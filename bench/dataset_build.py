@@ -22,7 +22,7 @@ from bench.plot import Line, plot
 from bench.rows import Row
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
-from memeloom.scrapers.dumps import import_dumps
+from memeloom.scrapers.dumps.transfer import import_dumps
 
 ROOT = Path(__file__).parents[1]
 CAPTIONS = "imgflip_captions.jsonl.gz"

@@ -29,7 +29,7 @@ from rich.table import Table
 from memeloom.catalog.documents import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
-from memeloom.scrapers.dumps import export_memes, import_dumps
+from memeloom.scrapers.dumps.transfer import export_memes, import_dumps
 
 DUMP = "imgflip_captions.jsonl.gz"
 TARGET = 20_000

@@ -29,7 +29,7 @@ def import_(context: CommandContext, paths: tuple[Path, ...], strict: bool, layo
     by meme, Imgflip's template API, Reddit's monthly dumps, and the output of `memeloom export`.
     """
     config = context.config()
-    from memeloom.scrapers.dumps import import_dumps
+    from memeloom.scrapers.dumps.transfer import import_dumps
 
     context.run(
         "import", config, lambda config, progress: import_dumps(config, paths, progress, strict=strict, layout=layout)
@@ -42,7 +42,7 @@ def import_(context: CommandContext, paths: tuple[Path, ...], strict: bool, layo
 def export(context: CommandContext, path: Path) -> None:
     """Write every meme to PATH, one JSON object a line; .gz and .zst are compressed, - is standard output."""
     config = context.config()
-    from memeloom.scrapers.dumps import export_memes
+    from memeloom.scrapers.dumps.transfer import export_memes
 
     context.run("export", config, lambda config, progress: export_memes(config, path, progress))
 

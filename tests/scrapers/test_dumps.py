@@ -24,8 +24,8 @@ from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Store
-from memeloom.scrapers.dumps import export_memes, import_dumps
-from memeloom.scrapers.layouts import LAYOUTS
+from memeloom.scrapers.dumps.layouts import LAYOUTS
+from memeloom.scrapers.dumps.transfer import export_memes, import_dumps
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,
@@ -413,7 +413,7 @@ def test_a_dump_arrives_by_stdin(config: Config, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from memeloom.configs.load import load_config; from memeloom.configs.progress import Silent\n"
-        "from memeloom.scrapers.dumps import import_dumps\n"
+        "from memeloom.scrapers.dumps.transfer import import_dumps\n"
         "import_dumps(load_config(overrides=[sys.argv[1]], environment={}), [Path('-')], Silent())"
     )
     for packing, number in (("", 1), (".gz", 2)):
@@ -456,7 +456,7 @@ def test_memes_that_a_purge_removed_stay_away(config: Config, tmp_path: Path) ->
 IMPORT = (
     "import sys; from pathlib import Path\n"
     "from memeloom.configs.load import load_config; from memeloom.configs.progress import Silent\n"
-    "from memeloom.scrapers.dumps import import_dumps\n"
+    "from memeloom.scrapers.dumps.transfer import import_dumps\n"
     "import_dumps(load_config(overrides=[sys.argv[1]], environment={}), [Path(sys.argv[2])], Silent())"
 )
 

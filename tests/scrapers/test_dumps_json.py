@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from memeloom.scrapers.dumps_bytes import Damage
-from memeloom.scrapers.dumps_json import MAX_RECORD, DumpEntry, Problem, read_entries
+from memeloom.scrapers.dumps.files import Damage
+from memeloom.scrapers.dumps.json_stream import MAX_RECORD, DumpEntry, Problem, read_entries
 
 RECORDS = [
     {"n": n, "text": text, "deep": {"list": [[{"a": None}], 1.5e-3, True]}}

@@ -20,7 +20,7 @@ from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Store
-from memeloom.scrapers.dumps import import_dumps
+from memeloom.scrapers.dumps.transfer import import_dumps
 from memeloom.scrapers.pages import reddit
 
 
@@ -204,7 +204,7 @@ import resource
 from pathlib import Path
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
-from memeloom.scrapers.dumps import import_dumps
+from memeloom.scrapers.dumps.transfer import import_dumps
 config = load_config(environment={{}})
 store = config.store.model_copy(update={{"documents": "sqlite:///{folder}/c.db", "blobs": "{folder}/blobs"}})
 import_dumps(config.model_copy(update={{"store": store}}), [Path("{folder}/RS_big.zst")], Silent())

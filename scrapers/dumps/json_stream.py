@@ -1,7 +1,7 @@
-"""The records of a dump, one by one in bounded memory: lines of JSON, one array, or one object.
+"""Read the records of a dump one by one in bounded memory: JSON lines, an array, or a sequence of objects.
 
-A broken record costs itself, never its neighbours: reading goes on at the next line, or in an
-array at the next place where an object begins.
+A malformed record does not affect others: reading continues at the next line, or in an array where the next object
+begins.
 """
 
 import codecs
@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
-from memeloom.scrapers.dumps_bytes import Damage
+from memeloom.scrapers.dumps.files import Damage
 
-# Twice as many bytes of empty JSON lists take 90 MB as Python objects, and more than MongoDB's 16 MB as a document.
+# Twice as many bytes of empty lists take 90 MB as Python objects, and exceed MongoDB's 16 MB as a document.
 MAX_RECORD = 2 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -21,7 +21,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class DumpEntry(NamedTuple):
-    """One JSON value, where it stands (``line`` or ``byte``, counted from 1), and its length in the file."""
+    """A JSON value, its position (``line`` or ``byte``, from 1), and its length in the file."""
 
     value: object
     unit: str
@@ -30,7 +30,7 @@ class DumpEntry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something that could not be read, where it stands, and why: a short fixed phrase, and what exactly."""
+    """Something that could not be read: its position, the reason as a short fixed phrase, and details."""
 
     reason: str
     unit: str
@@ -38,12 +38,12 @@ class Problem(NamedTuple):
     detail: str = ""
 
     def __str__(self) -> str:
-        """As it is shown: ``line 12: not JSON``."""
+        """Return the problem as shown: ``line 12: not JSON``."""
         return f"{self.unit} {self.number}: {self.reason}{f' ({self.detail})' if self.detail else ''}"
 
 
 def read_entries(chunks: Iterator[bytes]) -> Iterator[DumpEntry | Problem]:
-    """Yield the values of a JSON or JSONL file and its problems, in the order of the file."""
+    """Yield the values and the problems of a JSON or JSONL file, in the order of the file."""
     head = b""
     try:
         while len(head.lstrip()) < 4096 and (chunk := next(chunks, b"")):
@@ -63,7 +63,7 @@ def read_entries(chunks: Iterator[bytes]) -> Iterator[DumpEntry | Problem]:
 
 
 def _is_pretty(text: bytes) -> bool:
-    """Whether an object begins here that goes on in the next line."""
+    """Return whether an object begins here that spans several lines."""
     first, newline, following = text.partition(b"\n")
     if not newline or following.startswith(b"{"):
         return False
@@ -126,14 +126,14 @@ def _parse_line(row: bytes, number: int, *, last: bool = False) -> DumpEntry | P
 
 
 class _Window:
-    """Text that slides over a stream of bytes, as much of it as the record under way needs."""
+    """A window over a stream of bytes, decoded, as long as the current record needs."""
 
     def __init__(self, head: bytes, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._damage: str | None = None
         self._ended = False
         self._closed = False
-        # Bytes that are not UTF-8 become lone surrogates: the JSON around them can still be read.
+        # Bytes that are not UTF-8 become lone surrogates, so the JSON around them can be read.
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._text = self._decoder.decode(head)
         self._at = 0
@@ -141,7 +141,7 @@ class _Window:
         self._bytes = 0
 
     def array(self) -> Iterator[DumpEntry | Problem]:
-        """The elements of the array that begins here."""
+        """Yield the elements of the array that begins here."""
         self._next_character()
         self._at += 1
         while (character := self._next_character()) != "]":
@@ -164,7 +164,7 @@ class _Window:
         yield from self._ending("text after the end of the array")
 
     def sequence(self) -> Iterator[DumpEntry | Problem]:
-        """The values that follow each other here, each over as many lines as it likes."""
+        """Yield the values that follow each other here, each on any number of lines."""
         intact = True
         while intact and self._next_character():
             entry, intact = self._value()
@@ -179,7 +179,7 @@ class _Window:
             yield Problem(self._damage, "byte", self._position())
 
     def _value(self) -> tuple[DumpEntry | Problem, bool]:
-        """Read the value at the cursor and move behind it; the flag says whether its end could be found."""
+        """Read the value at the cursor and move past it. Returns it, and whether its end was found."""
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
@@ -194,7 +194,7 @@ class _Window:
                 reason, _, _, detail = _reason(error, "byte", 0)
                 return self._broken(reason, detail)
             else:
-                # A number that ends where the window ends may go on.
+                # A number at the end of the window may continue.
                 if end < len(self._text) or not self._fill():
                     return self._checked(value, end), True
 
@@ -215,7 +215,7 @@ class _Window:
         return problem, False
 
     def _next_character(self) -> str:
-        """Move over white space; the character there, or ``""`` at the end."""
+        """Skip white space. Returns the character there, or ``""`` at the end."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -225,7 +225,7 @@ class _Window:
                 return ""
 
     def _skip_to_next_object(self) -> bool:
-        """Move to the next place where an object may begin; False if there is none."""
+        """Move to where the next object may begin. Returns False if there is none."""
         while not (found := _NEXT_OBJECT.search(self._text, self._at)):
             self._closed = self._text.rstrip().endswith("]")
             self._at = max(self._at, len(self._text) - 256)
@@ -235,7 +235,7 @@ class _Window:
         return True
 
     def _fill(self) -> bool:
-        """Drop what lies behind the cursor and read on; False at the end of the bytes."""
+        """Discard the text before the cursor and read a chunk. Returns False at the end of the bytes."""
         if self._ended:
             return False
         try:
@@ -250,19 +250,19 @@ class _Window:
         return bool(more) or not self._ended
 
     def _position(self) -> int:
-        """The byte under the cursor, counted from 1."""
+        """Return the position of the cursor in bytes, from 1."""
         self._bytes += len(self._text[self._marked : self._at].encode(errors="surrogateescape"))
         self._marked = self._at
         return self._bytes + 1
 
 
 def _is_cut(error: json.JSONDecodeError) -> bool:
-    """Whether the decoder ran into the end of the text."""
+    """Return whether the decoder reached the end of the text."""
     return error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
 
 
 def _is_unfinished(error: json.JSONDecodeError, end: int) -> bool:
-    """Whether more text could mend it: the end is near, and it may cut a literal or an escape."""
+    """Return whether more text may resolve the error: it is so near the end that a literal or escape may be cut."""
     return error.pos >= end - len("\\ud83d\\ude0") or error.msg.startswith("Unterminated string")
 
 

@@ -1,8 +1,7 @@
-"""`memeloom import` and `memeloom export`: caption dumps into the catalog, and the catalog into a dump.
+"""`memeloom import` and `memeloom export`: dumps into the catalog, and the catalog into a dump.
 
-What is read is durable batch by batch, and importing is idempotent: a killed import is
-finished by running it again. A record that cannot be read is skipped, counted by its reason
-and named; with `strict` the first one ends the import.
+Records become durable in batches, and importing is idempotent: running it again completes a killed import.
+A record that cannot be read is skipped, counted by reason and reported; with `strict` the first one ends the import.
 """
 
 import time
@@ -20,14 +19,14 @@ from memeloom.configs.outputs import atomic_file
 from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
-from memeloom.scrapers.dumps_bytes import STDIN, DumpFile, find_files, packed_writer, read_chunks
-from memeloom.scrapers.dumps_json import DumpEntry, Problem, read_entries
-from memeloom.scrapers.dumps_reddit import Passed
-from memeloom.scrapers.layouts import (
+from memeloom.scrapers.dumps.files import STDIN, DumpFile, find_files, packed_writer, read_chunks
+from memeloom.scrapers.dumps.json_stream import DumpEntry, Problem, read_entries
+from memeloom.scrapers.dumps.layouts import (
     TEMPLATE_LAYOUTS,
     Layout,
     Misfit,
     RecordReader,
+    Skipped,
     known_layouts,
     layout_named,
     recognise,
@@ -36,29 +35,33 @@ from memeloom.scrapers.layouts import (
 BATCH_RECORDS = 5000
 BATCH_CHARACTERS = 8 * 1024 * 1024
 _NAMED_PROBLEMS = 20
-# A file whose first so many values fit no layout is not a dump of memes; broken ones say nothing about that.
-_STRANGERS = 20
-# Most posts of a monthly dump are no pictures; the progress need not hear of each.
-_PASSED_SHOWN = 1000
+# A file whose first values have no known layout is not a dump of memes; malformed values do not count.
+_MOST_UNKNOWN = 20
+# Most posts of a monthly dump are not pictures, so the progress is told in steps.
+_SKIPPED_SHOWN = 1000
 _UNKNOWN = "unknown layout"
 
 
 def import_dumps(
     config: Config, paths: Sequence[Path], progress: Progress, *, strict: bool = False, layout: str | None = None
 ) -> Summary:
-    """Read the dumps that `paths` name (files, folders, ``-`` for stdin) into the catalog.
+    """Import dumps into the catalog.
 
-    strict: the first record that cannot be read is an error; what came before it is kept.
-    layout: the name of the layout of every file; None recognises it from the first records.
+    Args:
+        config: the catalog, and whether hashes of authors are kept.
+        paths: files, folders, or ``-`` for stdin.
+        progress: told about memes as they become durable.
+        strict: fail at the first record that cannot be read; everything before it is kept.
+        layout: name of the layout of all files; None recognises it by the first records.
 
     Returns:
-        Counts of files, captions read and what the catalog made of them; the reasons of what was
-        skipped; under ``outputs["problems"]`` the first 20 of it by file and place.
+        Counts of files, captions, and inserted, updated and unchanged memes; the reasons of what was skipped;
+        ``outputs["problems"]`` lists the first 20 problems by file and position.
 
     Raises:
-        MemeloomError: a file is missing, empty or in no known layout (a file that was only found
-            in a folder is skipped and counted instead, unless no file of all could be read).
-        ConfigError: unknown layout, or author hashes are wanted without a salt.
+        MemeloomError: a file is missing, empty or of unknown layout. A file found in a folder is skipped and
+            counted instead, unless no file at all could be read.
+        ConfigError: unknown layout, or hashes of authors without a salt.
     """
     begun = time.monotonic()
     forced = layout_named(layout) if layout else None
@@ -76,12 +79,12 @@ def import_dumps(
 
 
 def export_memes(config: Config, path: Path, progress: Progress) -> Summary:
-    """Write every meme of the catalog to `path`, one JSON object a line in order of id; ``.gz`` and ``.zst`` pack it.
+    """Write every meme of the catalog to `path` as JSON lines ordered by id, packed if it ends in ``.gz`` or ``.zst``.
 
-    The file is there whole or not at all. `import_dumps` reads it back exactly; pictures stay in the blob store.
+    The file is written completely or not at all. `import_dumps` restores it exactly; pictures are not included.
 
     Raises:
-        MemeloomError: the catalog holds no meme, or the file cannot be written.
+        MemeloomError: the catalog has no memes, or the file cannot be written.
     """
     begun = time.monotonic()
     if path.is_dir():
@@ -108,7 +111,7 @@ def export_memes(config: Config, path: Path, progress: Progress) -> Summary:
 
 
 class _Unusable(MemeloomError):
-    """Nothing of a file could be read; `reason` is counted when the file was only found in a folder."""
+    """Nothing of a file could be read; `reason` is counted if the file was found in a folder."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -116,10 +119,10 @@ class _Unusable(MemeloomError):
 
 
 @dataclass
-class _Skipped:
-    """What was not read: how often for which reason, and the first few problems in words."""
+class _Problems:
+    """What was not imported: counts by reason of skipped and of malformed records, and the first problems in words."""
 
-    passed: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     named: list[str] = field(default_factory=list)
 
@@ -128,8 +131,8 @@ class _Skipped:
         if len(self.named) < _NAMED_PROBLEMS:
             self.named.append(text)
 
-    def merge(self, other: "_Skipped") -> None:
-        self.passed += other.passed
+    def merge(self, other: "_Problems") -> None:
+        self.skipped += other.skipped
         self.reasons += other.reasons
         self.named = (self.named + other.named)[:_NAMED_PROBLEMS]
 
@@ -140,7 +143,7 @@ class _Skipped:
 
 @dataclass
 class _Import:
-    """One import under way: the batch that waits, and the tallies."""
+    """An import in progress: the pending batch, and the counts."""
 
     documents: DocumentStore
     reader: RecordReader
@@ -150,13 +153,13 @@ class _Import:
     captions: int = 0
     templates: int = 0
     stored: Upserted = field(default_factory=Upserted)
-    skipped: _Skipped = field(default_factory=_Skipped)
+    skipped: _Problems = field(default_factory=_Problems)
     unusable: _Unusable | None = None
     batch: list[Meme] = field(default_factory=list)
     waiting: int = 0
 
     def read(self, file: DumpFile, forced: Layout | None) -> None:
-        """Bring one file into the catalog."""
+        """Import one file."""
         try:
             self._read_records(file, forced)
             self.files += 1
@@ -168,10 +171,10 @@ class _Import:
             self.skipped.add(error.reason, str(error))
 
     def summary(self, seconds: float) -> Summary:
-        """What was done. Raises MemeloomError if not one file could be read."""
+        """Return the summary. Raises MemeloomError if no file could be read."""
         if self.unusable and not self.files:
             raise self.unusable
-        skipped = self.skipped.reasons + self.skipped.passed
+        skipped = self.skipped.reasons + self.skipped.skipped
         return Summary(
             stage="import",
             counts={
@@ -190,8 +193,8 @@ class _Import:
         )
 
     def _read_records(self, file: DumpFile, layout: Layout | None) -> None:
-        skipped = _Skipped()
-        good = strangers = 0
+        skipped = _Problems()
+        good = unknown = 0
         for entry in read_entries(read_chunks(file.path)):
             layout = layout or (recognise(entry.value) if isinstance(entry, DumpEntry) else None)
             for record in _read_record(self.reader, entry, layout, file.slug):
@@ -204,18 +207,18 @@ class _Import:
                     raise MemeloomError(f"{file.path}, {record}")
                 skipped.add(record.reason, f"{file.path}, {record}")
                 self.progress.advance(0, skipped=1)
-                strangers += isinstance(entry, DumpEntry)
-            if not good and (strangers >= _STRANGERS or (self.strict and strangers)):
+                unknown += isinstance(entry, DumpEntry)
+            if not good and (unknown >= _MOST_UNKNOWN or (self.strict and unknown)):
                 break
         if not good:
             raise _unusable(file, skipped)
         self.skipped.merge(skipped)
 
-    def _take(self, record: Meme | Template | Passed, size: int, skipped: _Skipped) -> None:
-        if isinstance(record, Passed):
-            skipped.passed[record.reason] += 1
-            if skipped.passed.total() % _PASSED_SHOWN == 0:
-                self.progress.advance(0, skipped=_PASSED_SHOWN)
+    def _take(self, record: Meme | Template | Skipped, size: int, skipped: _Problems) -> None:
+        if isinstance(record, Skipped):
+            skipped.skipped[record.reason] += 1
+            if skipped.skipped.total() % _SKIPPED_SHOWN == 0:
+                self.progress.advance(0, skipped=_SKIPPED_SHOWN)
             return
         if isinstance(record, Template):
             self.templates += self.documents.upsert_templates([record])
@@ -227,7 +230,7 @@ class _Import:
             self.flush()
 
     def flush(self) -> None:
-        """Store the batch that waits."""
+        """Store the pending batch."""
         if not self.batch:
             return
         done = self.documents.upsert(self.batch)
@@ -240,7 +243,7 @@ class _Import:
 
 def _read_record(
     reader: RecordReader, entry: DumpEntry | Problem, layout: Layout | None, slug: str
-) -> Iterator[Meme | Template | Passed | Problem]:
+) -> Iterator[Meme | Template | Skipped | Problem]:
     if isinstance(entry, Problem):
         yield entry
         return
@@ -260,7 +263,7 @@ def _read_record(
         yield Problem(f"not a {layout.name} record", entry.unit, entry.number, str(misfit))
 
 
-def _unusable(file: DumpFile, skipped: _Skipped) -> _Unusable:
+def _unusable(file: DumpFile, skipped: _Problems) -> _Unusable:
     if not skipped.named:
         return _Unusable("empty", f"{file.path}: nothing to import, the file holds no records")
     if _UNKNOWN in skipped.reasons:
@@ -269,7 +272,7 @@ def _unusable(file: DumpFile, skipped: _Skipped) -> _Unusable:
 
 
 def _templates_first(files: list[DumpFile], forced: Layout | None) -> list[DumpFile]:
-    """The files that describe templates before the others, so that every caption finds its template's id."""
+    """Sort files that describe templates first, so that captions find the ids of their templates."""
     if forced or len(files) < 2:
         return files
     return sorted(files, key=lambda file: file.path == STDIN or not _describes_template(file))

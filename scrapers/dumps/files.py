@@ -1,4 +1,4 @@
-"""The files of a dump: which ones there are, and their bytes, unpacked piece by piece."""
+"""The files of a dump: finding them, and reading them unpacked, chunk by chunk."""
 
 import gzip
 import sys
@@ -20,14 +20,14 @@ _ENDINGS = (".json", ".jsonl", ".ndjson")
 _PACKED = (".gz", ".zst")
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + n]) + b"\x2a\x4d\x18" for n in range(16)))
-# `zstd --long=31`, as Reddit's monthly dumps are packed. So much memory is used once as much has been unpacked.
+# Reddit's monthly dumps are packed with `zstd --long=31`, which needs this much memory.
 _ZSTD_WINDOW = 2**31
-# A compressed block of 4 bytes may unpack to 128 KiB: so little input at once keeps a bomb below 64 MiB.
+# A block of 4 bytes may unpack to 128 KiB: this little input at once keeps a bomb below 64 MiB.
 _ZSTD_INPUT = 2048
 
 
 class Damage(Exception):
-    """The bytes end or break in the middle; `reason` is a short fixed phrase that is counted."""
+    """The file is truncated or damaged; `reason` is a short fixed phrase that is counted."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -36,14 +36,14 @@ class Damage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DumpFile:
-    """A file to read. `named` is False if it was found in a folder, not named by the user."""
+    """A file to read. `named` is True if the user named it, False if it was found in a folder."""
 
     path: Path
     named: bool
 
     @property
     def slug(self) -> str:
-        """The file's name without its endings: dumps grouped by template name their files so."""
+        """The file's name without its suffixes, which is the template's slug in dumps with a file per template."""
         name = self.path.name
         for endings in (_PACKED, _ENDINGS):
             name = next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)
@@ -51,10 +51,10 @@ class DumpFile:
 
 
 def find_files(paths: Sequence[Path]) -> list[DumpFile]:
-    """The files that `paths` name: themselves, and every dump below a folder, in sorted order. ``-`` is stdin.
+    """Return the files that `paths` name: files, ``-`` for stdin, and all dumps below folders in sorted order.
 
     Raises:
-        MemeloomError: a path does not exist or is neither file nor folder, or a folder holds no dump.
+        MemeloomError: a path is missing or is neither file nor folder, or a folder contains no dump.
     """
     found: list[DumpFile] = []
     for path in paths:
@@ -74,10 +74,10 @@ def find_files(paths: Sequence[Path]) -> list[DumpFile]:
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:
-    """Yield the unpacked bytes of `path` in pieces of about 256 KiB; its first bytes say how it is packed.
+    """Yield the unpacked bytes of `path` in chunks of about 256 KiB; the first bytes tell how it is packed.
 
     Raises:
-        Damage: a packed stream is cut off or broken, or the file cannot be read. What came before has been yielded.
+        Damage: the file is truncated, damaged or unreadable; everything before that was yielded.
     """
     waiting: list[bytes] = []
     size = 0
@@ -99,7 +99,7 @@ def read_chunks(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def packed_writer(path: Path, stream: IO[bytes]) -> Iterator[Callable[[bytes], object]]:
-    """A function that writes into `stream`, packed as the suffix of `path` says."""
+    """Yield a function that writes into `stream`, packed according to the suffix of `path`."""
     if path.suffix == ".gz":
         with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) as packed:
             yield packed.write
@@ -111,7 +111,7 @@ def packed_writer(path: Path, stream: IO[bytes]) -> Iterator[Callable[[bytes], o
 
 
 def _is_dump(path: Path) -> bool:
-    """Whether the name is a dump's: it ends as one, or is packed and has no ending at all (`RS_2023-01.zst`)."""
+    """Return whether a file is a dump by its name: a known suffix, or packed without another (`RS_2023-01.zst`)."""
     name = path.name
     for ending in _PACKED:
         name = name.removesuffix(ending)
@@ -134,7 +134,7 @@ def _read_pieces(path: Path) -> Iterator[bytes]:
 def _gunzip(stream: BufferedReader) -> Iterator[bytes]:
     with gzip.GzipFile(fileobj=stream, mode="rb") as unpacked:
         try:
-            # read1, as read would lose what it had when the stream ends too early
+            # read1, because read would lose what it has when the stream is truncated
             while piece := unpacked.read1(CHUNK):
                 yield piece
         except EOFError:

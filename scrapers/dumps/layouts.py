@@ -1,17 +1,17 @@
-"""The layouts in which memes are handed around, and how each becomes our records."""
+"""The layouts of caption dumps, and how their records become memes and templates."""
 
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from pydantic import ValidationError
 
 from memeloom.catalog.records import Meme, Template, TemplateRef, author_hash
 from memeloom.configs.errors import ConfigError
-from memeloom.scrapers.dumps_reddit import Passed, read_submission
-from memeloom.scrapers.pages.reddit import UNREADABLE
+from memeloom.scrapers.pages import reddit
 
 JsonObject: TypeAlias = Mapping[str, Any]
 _POST = re.compile(r"(?:https?:)?/{0,2}(?:www\.)?imgflip\.com/(i|gif)/([0-9A-Za-z]{1,32})(?:[/?#].*)?")
@@ -22,15 +22,23 @@ _INT64 = 2**63
 
 
 class Misfit(Exception):
-    """A record that its layout does not allow; the text says what is wrong with it."""
+    """A record that violates its layout; the message says how."""
+
+
+class Skipped(NamedTuple):
+    """A valid record that is not a meme, with the reason; counted, but not a problem."""
+
+    reason: str
 
 
 class RecordReader:
-    """Makes memes and templates of the records of a dump, knowing the templates of the catalog.
+    """Converts the records of a dump into memes and templates.
 
-    Dumps do not say when their facts were seen, so what a crawl knows wins over them (`Meme.merged`).
+    Dumps do not state when their facts were seen, so facts of a crawl win over them (`Meme.merged`).
 
-    author_salt: None drops the names of authors, else their salted hash is kept.
+    Args:
+        templates: templates of the catalog.
+        author_salt: salt of the hashes of authors' names; None drops the names.
     """
 
     def __init__(self, templates: Iterable[Template], author_salt: str | None) -> None:
@@ -40,7 +48,7 @@ class RecordReader:
         self._author_salt = author_salt
 
     def read_imgflip575k(self, record: JsonObject, slug: str) -> Iterator[Meme]:
-        """One post of ImgFlip575K; the template is the name of its file."""
+        """Read one post of ImgFlip575K; its template is the name of the file."""
         metadata = record["metadata"]
         if not isinstance(metadata, dict):
             raise Misfit("metadata is not an object")
@@ -50,14 +58,14 @@ class RecordReader:
         )  # fmt: skip
 
     def read_captions(self, record: JsonObject, _slug: str) -> Iterator[Meme]:
-        """One post of ImgFlip575K in the flat form, which names its template itself."""
+        """Read one post of ImgFlip575K in the flat form, which names its template."""
         yield self._imgflip(
             record, record["template"], record.get("image_url"), record.get("title"), record.get("views"),
             record.get("votes"), record.get("author"),
         )  # fmt: skip
 
     def read_memefly(self, record: JsonObject, _slug: str) -> Iterator[Meme | Misfit]:
-        """One template of Memefly with its captions: a meme each, named by the hash of its content."""
+        """Read one template of Memefly with its captions, each a meme whose id is the hash of its content."""
         captions = record["meme_text"]
         if not isinstance(captions, list):
             raise Misfit("meme_text is not a list")
@@ -76,7 +84,7 @@ class RecordReader:
             )
 
     def read_memeloom(self, record: JsonObject, _slug: str) -> Iterator[Meme]:
-        """One meme as `memeloom export` writes it."""
+        """Read one meme as `memeloom export` writes it."""
         try:
             meme = Meme.model_validate(record)
         except ValidationError as error:
@@ -85,18 +93,21 @@ class RecordReader:
             meme = meme.model_copy(update={"author": self._author(meme.author)})
         yield meme
 
-    def read_reddit(self, record: JsonObject, _slug: str) -> Iterator[Meme | Passed]:
-        """One submission of a monthly dump of Reddit."""
+    def read_reddit(self, record: JsonObject, _slug: str) -> Iterator[Meme | Skipped]:
+        """Read one submission of a monthly dump of Reddit, which is a `t3` object as its API sends it."""
+        images, reasons = reddit.parse_post(record)
+        if reddit.UNREADABLE in reasons:
+            raise Misfit("its address, title, id or time cannot be read")
+        seen = _time(record.get("retrieved_on") or record.get("retrieved_utc"))
         try:
-            for found in read_submission(record, self._author):
-                if isinstance(found, Passed) and found.reason == UNREADABLE:
-                    raise Misfit("its address, title, id or time cannot be read")
-                yield found
+            for image in images:
+                yield self._posted(image, seen)
         except ValidationError as error:
             raise Misfit(_first_problem(error)) from None
+        yield from map(Skipped, reasons)
 
     def read_template_list(self, record: JsonObject, _slug: str) -> Iterator[Template | Misfit]:
-        """The answer of Imgflip's `get_memes`."""
+        """Read the answer of Imgflip's `get_memes`."""
         data = record["data"]
         if not isinstance(data, dict) or not isinstance(data.get("memes"), list):
             raise Misfit("data.memes is not a list")
@@ -109,7 +120,7 @@ class RecordReader:
             yield self._template(item.get("id"), slug_of(name), name, (), item.get("url"), box_count)
 
     def read_template(self, record: JsonObject, slug: str) -> Iterator[Template]:
-        """The description of one template, as ImgFlip575K has it; its slug is the name of its file."""
+        """Read one template of ImgFlip575K; its slug is the name of the file."""
         title, names = record.get("title"), record.get("alternative_names")
         name = re.sub(r"( Meme)?( Template)?$", "", title) if isinstance(title, str) else slug.replace("-", " ")
         alternatives = [part.strip() for part in names.split(",")] if isinstance(names, str) else []
@@ -118,7 +129,7 @@ class RecordReader:
         )
 
     def learn(self, template: Template) -> None:
-        """Use `template` for the memes that are still to come."""
+        """Use `template` for the memes read from now on."""
         self._by_id[template.id] = template
         if template.usable:
             self._by_slug[template.slug] = template
@@ -146,6 +157,20 @@ class RecordReader:
             score=_number(votes),
             views=_number(views),
             author=self._author(author),
+        )
+
+    def _posted(self, image: reddit.PostedImage, seen: datetime | None) -> Meme:
+        return Meme(
+            id=f"{reddit.SITE}:{image.id}",
+            source=reddit.SITE,
+            page_url=image.page_url,
+            image_url=image.image_url,
+            title=image.title,
+            score=image.score,
+            over_18=image.over_18,
+            posted_at=image.posted_at,
+            author=self._author(image.author),
+            fetched_at=seen,
         )
 
     def _ref(self, name: object) -> TemplateRef:
@@ -178,22 +203,22 @@ class RecordReader:
         known = self._by_id.get(new.id)
         if known is None:
             return new
-        # What a crawl saw is fresher than a dump: only what is missing is filled in.
+        # A crawl's facts are newer than a dump's, so only missing ones are filled in.
         missing = {key: value for key, value in new.__dict__.items() if getattr(known, key) in (None, ())}
         return known.model_copy(update=missing)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to write memes down: the keys that tell it, and how a record is read (record, slug of the file)."""
+    """A layout: the keys that identify it, and the method that reads a record (record, slug of the file)."""
 
     name: str
     shape: str
     keys: frozenset[str]
-    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Passed | Misfit]]
+    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Skipped | Misfit]]
 
     def fits(self, value: object) -> TypeGuard[JsonObject]:
-        """Whether `value` has the keys of this layout."""
+        """Return whether `value` has the keys of this layout."""
         return isinstance(value, dict) and self.keys <= value.keys()
 
 
@@ -201,7 +226,7 @@ def _layout(
     name: str,
     shape: str,
     keys: str,
-    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Passed | Misfit]],
+    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Skipped | Misfit]],
 ) -> Layout:
     return Layout(name, shape, frozenset(keys.split()), read)
 
@@ -229,24 +254,24 @@ TEMPLATE_LAYOUTS = ("template", "get_memes")
 
 
 def layout_named(name: str) -> Layout:
-    """The layout that the user asks for. Raises ConfigError with the known ones."""
+    """Return the layout of that name. Raises ConfigError, which lists the known ones."""
     if name not in LAYOUTS:
         raise ConfigError(f"unknown layout {name!r}; known are {', '.join(LAYOUTS)}")
     return LAYOUTS[name]
 
 
 def recognise(value: object) -> Layout | None:
-    """The layout that a record is written in, or None."""
+    """Return the layout of a record, or None."""
     return next((layout for layout in LAYOUTS.values() if layout.fits(value)), None)
 
 
 def known_layouts() -> str:
-    """The layouts in words, for a message."""
+    """Return names and keys of all layouts, for a message."""
     return "; ".join(f"{layout.name}: {layout.shape}" for layout in LAYOUTS.values())
 
 
 def slug_of(name: str) -> str:
-    """A template's name as Imgflip writes it in its addresses: ``Y'all Got Any`` is ``Yall-Got-Any``."""
+    """Return a template's name as in Imgflip's addresses: ``Y'all Got Any`` becomes ``Yall-Got-Any``."""
     return "-".join(re.sub(r"[^\w\s-]", "", name).split())
 
 
@@ -265,10 +290,17 @@ def _url(value: object) -> str | None:
 
 
 def _number(value: object) -> int | None:
-    """A count such as ``1,992``; None if it is not one that a store can hold."""
+    """Return a count such as ``1,992`` as a number; None if it is not one, or too large for a store."""
     if isinstance(value, str) and len(value) <= 26:
         digits = value.strip().replace(",", "")
         value = int(digits) if digits.removeprefix("-").isdecimal() else None
     if isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64:
         return value
+    return None
+
+
+def _time(seconds: object) -> datetime | None:
+    """Return when the submission was retrieved, if the dump states it."""
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < 2**33:
+        return datetime.fromtimestamp(seconds, UTC)
     return None
