@@ -1,16 +1,16 @@
-"""The frontier: one contract, kept by SQLite (embedded default) and by Redis (many processes, many machines).
+"""The frontier: one contract, implemented by SQLite (embedded default) and Redis (many processes and machines).
 
-A request goes PENDING → LEASED → ACKED. What every implementation promises
-(`tests/scrapers/test_frontier.py` runs against both):
+A request goes PENDING → LEASED → ACKED. Every implementation guarantees (`tests/scrapers/test_frontier.py` runs
+against both):
 
-- All of one `Changes` happens or none of it, so that a request ends in the very step that stores its follow-ups.
-- A lease lasts as long as its owner lives. An owner shows that with every exchange; one that has been silent for
-  `lease_seconds`, or whose process on this machine is gone, gives everything it held back.
-- Higher priorities first, then in the order in which they came. Hosts at rest are passed over, for every process.
-- Text is any text; halves of surrogate pairs, which UTF-8 cannot hold, become "?".
-- A fingerprint is taken once, until nothing is left to do and nobody is at work: then the next crawl begins anew.
-- A request that was under way when its process died, twice, is a suspect: it is worked on last and alone. One that
-  failed or was abandoned `attempts` times is set aside with its reason (dead); `retry_dead` makes it pending again.
+- All of one `Changes` happens or none of it, so a request ends in the very step that stores its follow-ups.
+- A lease lasts as long as its owner lives, which every exchange renews. The leases of an owner without an exchange
+  for `lease_seconds`, or whose process on this machine has ended, return to the queue.
+- Higher priorities come first, then earlier requests. Hosts at rest are skipped, for every process.
+- Text is any text; halves of surrogate pairs, which UTF-8 cannot encode, become "?".
+- A fingerprint is accepted once, until nothing is unfinished and no owner is left: then the next crawl starts anew.
+- A request that was leased by two crashed processes is a suspect: it is leased last and alone. One that failed or
+  was abandoned `attempts` times moves to the dead-letter list with its reason; `retry_dead` returns it to the queue.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import mask_url
 from memeloom.configs.schema import Config
 
-# So often abandoned, a request is worked on alone, to find out whether it is what kills the process.
+# After this many crashes a request is processed alone, to find out whether it causes them.
 SUSPECT = 2
-ABANDONED = "the crawling process died while at work on it"
-# Rows that a lease looks through for hosts that are not at rest, before it gives up until a rest ends.
+ABANDONED = "the crawling process crashed while processing it"
+# Rows that a lease inspects for hosts that are not at rest.
 LOOKS_THROUGH = 2000
-# How long an empty frontier, whose work others hold, is left alone before it is asked again.
+# How soon to ask again a frontier whose requests are all leased by other processes.
 POLL_SECONDS = 0.5
 
 
@@ -35,9 +35,12 @@ POLL_SECONDS = 0.5
 class QueuedRequest:
     """A request to be stored.
 
-    body: the request itself, as `forms.py` writes it.
-    fingerprint: what makes it the same as another; None (or nothing in it) is never the same.
-    wait_seconds: it is not leased before.
+    Attributes:
+        body: the request, serialised by `forms.py`.
+        host: its host.
+        fingerprint: equal for duplicates; a request with None or b"" has no duplicates.
+        priority: higher ones are leased first.
+        wait_seconds: it is not leased before.
     """
 
     body: str
@@ -49,7 +52,7 @@ class QueuedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestLease:
-    """A request that is ours to work on. `tries` counts how often it was abandoned or has failed before."""
+    """A request leased by us. `tries` counts its failures and crashes before."""
 
     id: int
     body: str
@@ -58,13 +61,16 @@ class RequestLease:
 
 @dataclass(slots=True)
 class Changes:
-    """What is to happen in one step.
+    """What is to happen in one step. Of `released`, `failed` and `dead`, leases that are not ours are ignored.
 
-    done: leases whose work is durable, also those that were taken back meanwhile. released: leases given back as
-    they were. failed: leases whose work failed, with the reason; they are tried again. dead: leases that are set
-    aside at once, with the reason. Of these three only what we hold counts.
-    rests: for how many seconds no request of a host is to be leased, by anyone.
-    marks: notes that outlive the crawl, by name, such as the newest post of a listing.
+    Attributes:
+        added: new requests.
+        done: leases whose work is durable, even if they expired meanwhile.
+        released: leases returned to the queue unchanged.
+        failed: leases whose work failed, with the reason; they are retried.
+        dead: leases to be moved to the dead-letter list at once, with the reason.
+        rests: for how many seconds no request of a host is to be leased, by any process.
+        marks: notes that outlive the crawl, by name, such as the newest post of a listing.
     """
 
     added: list[QueuedRequest] = field(default_factory=list)
@@ -76,21 +82,23 @@ class Changes:
     marks: dict[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """How many single changes."""
+        """Return the number of single changes."""
         ended = len(self.done) + len(self.released) + len(self.failed) + len(self.dead)
         return len(self.added) + ended + len(self.rests) + len(self.marks)
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What an exchange brought.
+    """The result of an exchange.
 
-    known: how many of the added were known already.
-    set_aside: how many requests died in this exchange.
-    unfinished: requests that are pending or leased, ours included; 0 is the end of the crawl.
-    next_seconds: if no lease was granted, when it is worth asking again at the latest.
-    lost: our leases were taken back, because we had been silent for too long.
-    shared: others are at work on this crawl as well.
+    Attributes:
+        leases: the new leases.
+        known: number of added requests that were duplicates.
+        set_aside: number of requests moved to the dead-letter list.
+        unfinished: requests that are pending or leased, ours included; 0 is the end of the crawl.
+        next_seconds: without new leases, when to ask again at the latest.
+        lost: our leases had expired and returned to the queue.
+        shared: other owners take part in this crawl.
     """
 
     leases: tuple[RequestLease, ...] = ()
@@ -104,7 +112,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class DeadRequest:
-    """A request that was set aside. `at`: seconds since 1970."""
+    """A request in the dead-letter list. `at`: seconds since 1970."""
 
     url: str
     reason: str
@@ -114,7 +122,7 @@ class DeadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """What a spider's part of the frontier holds, by state."""
+    """Number of a spider's requests by state, and of its fingerprints."""
 
     pending: int
     leased: int
@@ -123,57 +131,65 @@ class Tallies:
 
 
 class Frontier(Protocol):
-    """One spider's part of the frontier, for one owner. Calls block; one thread at a time."""
+    """One spider's part of the frontier, for one owner. Calls block, and come from one thread at a time."""
 
     def open(self) -> int:
-        """Become an owner. Returns how many requests an earlier crawl, or another process, has left unfinished.
+        """Become an owner. Returns the number of requests that an earlier crawl or other owners have unfinished.
 
-        If there are none and nobody else is at work, the fingerprints of the last crawl are forgotten.
+        If there are none and no other owner, the fingerprints of the last crawl are deleted.
         """
         ...
 
     def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
         """Make `changes`, and lease up to `want` requests of hosts other than `avoid`.
 
-        alone: we hold nothing, so that a suspect may be leased.
+        Args:
+            changes: what is to happen.
+            want: number of leases.
+            avoid: hosts to skip.
+            alone: we hold no leases, so a suspect may be leased.
 
-        Raises StoreError; then nothing has changed, or all has and nobody is told (a server that went away in
-        the middle and did not come back in time).
+        Raises:
+            StoreError: nothing has changed, or everything has and the answer was lost (a server that failed in the
+                middle and did not come back in time).
         """
         ...
 
     def mark(self, name: str) -> str | None:
-        """The note of that name."""
+        """Return the note of that name."""
         ...
 
     def tallies(self) -> Tallies:
-        """What there is, by state."""
+        """Return the counts by state."""
         ...
 
     def dead(self, limit: int = 1000) -> list[DeadRequest]:
-        """The requests that were set aside, oldest first."""
+        """Return the dead-letter list, oldest first."""
         ...
 
     def retry_dead(self) -> int:
-        """Make all that was set aside pending again, as if new. Returns how many."""
+        """Return all dead letters to the queue with no tries. Returns their number."""
         ...
 
     def forget(self) -> int:
-        """Drop all but what other owners hold: requests, the dead, fingerprints, marks. Returns the unfinished."""
+        """Delete requests, dead letters, fingerprints and marks, except the leases of other owners.
+
+        Returns the number of unfinished requests deleted.
+        """
         ...
 
     def close(self) -> None:
-        """Give back what is still leased and end being an owner; the last one of a finished crawl clears up."""
+        """Release our leases and stop being an owner; the last owner of a finished crawl deletes its fingerprints."""
         ...
 
 
 def storable(text: str) -> str:
-    """`text` as every store can keep it."""
+    """Return `text` without halves of surrogate pairs."""
     return text.encode("utf-8", "replace").decode()
 
 
 def frontier_of(config: Config, spider: str) -> Frontier:
-    """The part of `spider` in the frontier of the settings; by default a file beside the catalog that it fills.
+    """Return the part of `spider` in the configured frontier; by default a file beside the catalog.
 
     Raises ConfigError, StoreError.
     """
@@ -191,7 +207,7 @@ def frontier_of(config: Config, spider: str) -> Frontier:
 
 
 def open_frontier(url: str, spider: str, *, lease_seconds: float, attempts: int, timeout_seconds: float) -> Frontier:
-    """The part of `spider` in the frontier that `url` names, created if it is new.
+    """Return the part of `spider` in the frontier at `url`, created if it is new.
 
     Raises:
         ConfigError: unknown scheme or malformed URL.

@@ -1,4 +1,4 @@
-"""Requests as JSON, and back. Nothing but plain values goes in, and only a spider's own methods come out."""
+"""Requests as JSON and back: only plain values go in, and only a spider's own methods come out."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from scrapy import Request, Spider
 
 from memeloom.configs.errors import MemeloomError
 
-# What middlewares put on a request while it is under way: written again by them, and no business of a file.
+# Added by middlewares to each request, and possibly secret, so not stored.
 _PASSING_HEADERS = frozenset(
     {b"authorization", b"proxy-authorization", b"cookie", b"user-agent", b"accept", b"accept-language",
      b"accept-encoding"}
@@ -18,11 +18,15 @@ _PASSING_META = frozenset(
 
 
 class BadRequest(MemeloomError):
-    """A request that cannot be kept in the frontier, or one from there that is not ours."""
+    """A request that the frontier cannot store, or a stored one that is malformed."""
 
 
 def to_body(request: Request, spider: Spider) -> str:
-    """The request in JSON. Raises BadRequest: the callback is no method of `spider`, JSON cannot hold a value."""
+    """Return the request as JSON.
+
+    Raises:
+        BadRequest: the callback is not a method of `spider`, or a value does not fit into JSON.
+    """
     form: dict[str, Any] = {"url": request.url, "callback": _name(request.callback, spider)}
     if request.errback is not None:
         form["errback"] = _name(request.errback, spider)
@@ -47,11 +51,11 @@ def to_body(request: Request, spider: Spider) -> str:
     try:
         return json.dumps(form, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
-        raise BadRequest(f"{request}: cannot be kept in the frontier: {error}") from error
+        raise BadRequest(f"{request}: cannot be stored in the frontier: {error}") from error
 
 
 def to_request(body: str, spider: Spider) -> Request:
-    """The request that `body` was made of. Raises BadRequest."""
+    """Return the request that `body` was made of. Raises BadRequest."""
     try:
         form = json.loads(body)
         return Request(
@@ -67,11 +71,11 @@ def to_request(body: str, spider: Spider) -> Request:
             priority=form.get("priority", 0),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadRequest(f"the frontier holds a request that is not ours: {error}: {body[:200]}") from error
+        raise BadRequest(f"the frontier contains a malformed request: {error}: {body[:200]}") from error
 
 
 def url_of(body: str) -> str:
-    """The address in a body; what is left of one that is damaged."""
+    """Return the address in a body; the start of the body if it is malformed."""
     try:
         return str(json.loads(body)["url"])
     except (ValueError, KeyError, TypeError):
@@ -81,7 +85,7 @@ def url_of(body: str) -> str:
 def _name(callback: Any, spider: Spider) -> str:
     name = getattr(callback, "__name__", "")
     if getattr(callback, "__self__", None) is not spider or name.startswith("_"):
-        raise BadRequest(f"{callback!r} is no public method of the spider {spider.name}")
+        raise BadRequest(f"{callback!r} is not a public method of the spider {spider.name}")
     return str(name)
 
 
@@ -89,5 +93,5 @@ def _method(name: str, spider: Spider) -> Any:
     ours = (kind for kind in type(spider).__mro__ if kind not in Spider.__mro__)
     method = next((vars(kind)[name] for kind in ours if name in vars(kind)), None)
     if name.startswith("_") or not callable(method):
-        raise BadRequest(f"{name!r} is no public method of the spider {spider.name} itself")
+        raise BadRequest(f"{name!r} is not a public method of the spider {spider.name} itself")
     return getattr(spider, name)

@@ -1,4 +1,4 @@
-"""Who holds a lease: a process, named so that others on its machine can tell whether it still lives."""
+"""The owner of a lease: a process, named so that others on its machine can tell whether it is still alive."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One holder of leases. Its name says where it runs; `serial` tells two holders in one process apart."""
+    """One owner of leases. `serial` distinguishes owners in one process."""
 
     machine: str
     process: int
@@ -18,23 +18,23 @@ class Owner:
 
     @classmethod
     def here(cls) -> "Owner":
-        """A new holder in this process."""
+        """Return a new owner in this process."""
         process = os.getpid()
         return cls(_machine(), process, _started(process) or "", uuid.uuid4().hex[:8])
 
     @classmethod
     def named(cls, name: str) -> "Owner":
-        """The holder that `name` was made of."""
+        """Return the owner of that name."""
         machine, process, started, serial = name.rsplit("|", 3)
         return cls(machine, int(process), started, serial)
 
     @property
     def name(self) -> str:
-        """All of it in one string."""
+        """All attributes in one string."""
         return f"{self.machine}|{self.process}|{self.started}|{self.serial}"
 
     def is_gone(self) -> bool:
-        """Whether its process is known to be dead; False for processes of other machines, which only silence tells."""
+        """Return whether its process has ended; False for other machines, whose leases expire instead."""
         if self.machine != _machine():
             return False
         if self.started:
@@ -49,7 +49,7 @@ class Owner:
 
 
 def _machine() -> str:
-    """This boot of this machine, and the process namespace: in another container numbers mean other processes."""
+    """Return an id of this boot and this process namespace, within which process ids are unique."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
@@ -58,11 +58,11 @@ def _machine() -> str:
 
 
 def _started(process: int) -> str | None:
-    """When a process was started, in the system's ticks: tells it from a later one of the same number."""
+    """Return when a process started, in clock ticks, because ids are reused; None if it has ended."""
     try:
         facts = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return None
-    # The name of the program, in brackets, may itself hold spaces and brackets. A zombie is gone.
+    # The name of the program, in brackets, may contain spaces and brackets. A zombie has ended.
     fields = facts.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else fields[19]

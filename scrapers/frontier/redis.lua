@@ -1,42 +1,42 @@
--- The frontier in Redis. A step is one run of this script, so it happens whole or not at all.
+-- The frontier in Redis. A step is one run of this script, so it is atomic.
 --
--- KEYS[1]  how the names of all keys of one spider begin
+-- KEYS[1]  prefix of all keys of one spider
 -- ARGV[1]  the step
--- ARGV[2]  who asks, and the rules (JSON, the same for every step of one owner)
--- ARGV[3]  what is asked (JSON)
+-- ARGV[2]  the owner and the rules (JSON, the same for every step of an owner)
+-- ARGV[3]  the arguments of the step (JSON)
 -- ARGV[4…] the records of new requests
 --
 -- A record is "<priority> <bytes of fingerprint> <bytes of host> <fingerprint><host><body>", an id has 16 digits.
--- A queue holds id and host as one string: equal priorities sort by id, and hosts are told without reading records.
+-- Members of a queue are id and host in one string: equal priorities sort by id, and no record is read for a host.
 
 local function key(name) return KEYS[1] .. ":" .. name end
 
-local REQUESTS = key("requests") -- hash: id → record, of all that is pending, leased or dead
+local REQUESTS = key("requests") -- hash: id → record, of all requests: pending, leased or dead
 local READY = key("ready")       -- sorted set: id and host, by -priority
-local SUSPECTS = key("suspects") -- sorted set: the same, to be worked on alone
+local SUSPECTS = key("suspects") -- sorted set: the same, to be leased alone
 local WAITING = key("waiting")   -- sorted set: id and host, by the time when they become ready
-local TRIES = key("tries")       -- hash: id → how often it was abandoned or has failed, if ever
-local DEAD = key("dead")         -- sorted set: id, by the time of its end
+local TRIES = key("tries")       -- hash: id → number of its failures and crashes, if any
+local DEAD = key("dead")         -- sorted set: id, by the time of its last failure
 local REASONS = key("reasons")   -- hash: id of a dead request → reason
-local GRAVES = key("graves")     -- hash: fingerprint of a dead request → id
+local DEAD_PRINTS = key("graves") -- hash: fingerprint of a dead request → id
 local SEEN = key("seen")         -- set of fingerprints
-local OWNERS = key("owners")     -- sorted set: name of an owner, by when it was last heard of
+local OWNERS = key("owners")     -- sorted set: name of an owner, by its last exchange
 local RESTS = key("rests")       -- sorted set: host, by the end of its rest
 local MARKS = key("marks")       -- hash: name → note
-local LAST_ID = key("last_id")   -- string: the id given last; missing if there is no frontier here
+local LAST_ID = key("last_id")   -- string: the last id; missing if the frontier does not exist
 
 local function held(owner) return key("held:" .. owner) end -- set: ids that `owner` has leased
-local function said(owner) return key("said:" .. owner) end -- string: the last answer, in case it did not arrive
+local function said(owner) return key("said:" .. owner) end -- string: the last answer, in case it was lost
 
 local rules, ask = cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
 local me = rules.owner
 local time = redis.call("TIME")
 local now = time[1] + time[2] / 1e6
 
--- Lua's stack takes some thousand values; an even number of them keeps pairs together.
+-- Lua's stack is limited to some thousand values; an even number keeps pairs together.
 local PORTION = 1000
 
--- Run a command that counts what it changed over many values.
+-- Run a command over many values and add up the counts it returns.
 local function change(command, name, values)
   local changed = 0
   for first = 1, #values, PORTION do
@@ -45,7 +45,7 @@ local function change(command, name, values)
   return changed
 end
 
--- The values of many fields; false for those that are missing.
+-- Return the values of many fields; false for missing ones.
 local function fetch(name, fields)
   local values = {}
   for first = 1, #fields, PORTION do
@@ -55,7 +55,7 @@ local function fetch(name, fields)
   return values
 end
 
--- Those of `values` that are in a set, as a table of them.
+-- Return those of `values` that are in a set, as keys of a table.
 local function members(name, values)
   local found = {}
   for first = 1, #values, PORTION do
@@ -65,7 +65,7 @@ local function members(name, values)
   return found
 end
 
--- Priority, fingerprint ("" for none) and host in a record.
+-- Return priority, fingerprint ("" for none) and host of a record.
 local function parts(record)
   local priority, print_bytes, host_bytes, start = record:match("^(%S+) (%d+) (%d+) ()")
   local host_at = start + print_bytes
@@ -78,10 +78,10 @@ local function others()
   return redis.call("ZCARD", OWNERS) - (redis.call("ZSCORE", OWNERS, me) and 1 or 0)
 end
 
--- What only one crawl needs to know.
+-- Delete what belongs to one crawl only.
 local function clear() redis.call("DEL", SEEN, RESTS) end
 
--- Queue a request that nobody holds.
+-- Queue a request that is not leased.
 local function put_back(id)
   local record = redis.call("HGET", REQUESTS, id)
   if record then
@@ -91,8 +91,8 @@ local function put_back(id)
   end
 end
 
--- One more failure of a request that nobody holds any more; 1 if it was its last.
-local function strike(id, reason, last)
+-- Count a failure of a request whose lease has ended. Returns 1 if it became a dead letter.
+local function count_failure(id, reason, last)
   local record = redis.call("HGET", REQUESTS, id)
   if not record then return 0 end
   if redis.call("HINCRBY", TRIES, id, 1) < rules.attempts and not last then
@@ -102,42 +102,42 @@ local function strike(id, reason, last)
   redis.call("ZADD", DEAD, now, id)
   redis.call("HSET", REASONS, id, reason)
   local _, fingerprint = parts(record)
-  if fingerprint ~= "" then redis.call("HSET", GRAVES, fingerprint, id) end
+  if fingerprint ~= "" then redis.call("HSET", DEAD_PRINTS, fingerprint, id) end
   return 1
 end
 
--- Forget what was noted when a request died.
-local function exhume(id, fingerprint)
+-- Remove a request from the dead letters.
+local function remove_dead(id, fingerprint)
   redis.call("ZREM", DEAD, id)
   redis.call("HDEL", REASONS, id)
-  redis.call("HDEL", GRAVES, fingerprint)
+  redis.call("HDEL", DEAD_PRINTS, fingerprint)
 end
 
--- A new crawl asks for a request again: what an earlier one set aside is history.
+-- A new crawl makes a request again, so the dead letter of an earlier one is obsolete.
 local function supersede(fingerprint)
-  local id = redis.call("HGET", GRAVES, fingerprint)
+  local id = redis.call("HGET", DEAD_PRINTS, fingerprint)
   if id then
-    exhume(id, fingerprint)
+    remove_dead(id, fingerprint)
     redis.call("HDEL", REQUESTS, id)
     redis.call("HDEL", TRIES, id)
   end
 end
 
--- Take back what dead owners held: those that the asker knows to be gone, and the silent. How many requests died.
-local function bury()
+-- Return the leases of ended owners (`ask.gone`) and silent ones to the queue. Returns the number of new dead letters.
+local function reclaim()
   local died = 0
   local gone = redis.call("ZRANGEBYSCORE", OWNERS, "-inf", now - rules.lease_seconds)
   for _, owner in ipairs(ask.gone or {}) do gone[#gone + 1] = owner end
   for _, owner in ipairs(gone) do
     if owner ~= me and redis.call("ZREM", OWNERS, owner) == 1 then
-      for _, id in ipairs(redis.call("SMEMBERS", held(owner))) do died = died + strike(id, rules.abandoned) end
+      for _, id in ipairs(redis.call("SMEMBERS", held(owner))) do died = died + count_failure(id, rules.abandoned) end
       redis.call("DEL", held(owner))
     end
   end
   return died
 end
 
--- The new requests that are not known yet, and how many others there are.
+-- Return the new requests that are not duplicates, and the number of duplicates.
 local function unknown()
   local all, prints = {}, {}
   for place = 4, #ARGV do
@@ -154,19 +154,19 @@ local function unknown()
   return fresh, #all - #fresh
 end
 
--- Store the new requests; how many of them were known.
+-- Store the new requests. Returns the number of duplicates.
 local function add()
   local fresh, known = unknown()
   if #fresh == 0 then return known end
   local last = redis.call("INCRBY", LAST_ID, #fresh) - #fresh
-  local graves = redis.call("EXISTS", GRAVES) == 1
+  local has_dead = redis.call("EXISTS", DEAD_PRINTS) == 1
   local records, queue, prints = {}, {}, {}
   for i, request in ipairs(fresh) do
     local id = string.format("%016.0f", last + i)
     records[2 * i - 1], records[2 * i] = id, request.record
     if request.print ~= "" then
       prints[#prints + 1] = request.print
-      if graves then supersede(request.print) end
+      if has_dead then supersede(request.print) end
     end
     local wait = ask.waits and ask.waits[tostring(request.place)]
     if wait then
@@ -182,55 +182,55 @@ local function add()
   return known
 end
 
--- Whatever state a request is in, it is in it no more.
-local function withdraw(id)
+-- Remove a request from every queue and lease.
+local function remove_everywhere(id)
   local record = redis.call("HGET", REQUESTS, id)
   if not record then return end
   local _, fingerprint, host = parts(record)
   for _, queue in ipairs({READY, SUSPECTS, WAITING}) do redis.call("ZREM", queue, id .. host) end
   for _, owner in ipairs(redis.call("ZRANGE", OWNERS, 0, -1)) do redis.call("SREM", held(owner), id) end
-  if redis.call("ZSCORE", DEAD, id) then exhume(id, fingerprint) end
+  if redis.call("ZSCORE", DEAD, id) then remove_dead(id, fingerprint) end
 end
 
 local function finish(ids)
-  -- Whoever did the work, it is done: a lease that was taken back meanwhile is ended too.
+  -- The work is done, even if the lease expired meanwhile.
   if change("SREM", held(me), ids) < #ids then
-    for _, id in ipairs(ids) do withdraw(id) end
+    for _, id in ipairs(ids) do remove_everywhere(id) end
   end
   change("HDEL", REQUESTS, ids)
   change("HDEL", TRIES, ids)
 end
 
--- Whether a lease was ours; it is no longer.
+-- End a lease of ours. Returns whether it was ours.
 local function drop(id) return redis.call("SREM", held(me), id) == 1 end
 
--- Give leases back and count failures; how many requests died.
+-- Release leases and count failures. Returns the number of new dead letters.
 local function fail()
   local died = 0
   for _, id in ipairs(ask.released or {}) do
     if drop(id) then put_back(id) end
   end
   for _, failure in ipairs(ask.failed or {}) do
-    if drop(failure[1]) then died = died + strike(failure[1], failure[2]) end
+    if drop(failure[1]) then died = died + count_failure(failure[1], failure[2]) end
   end
   for _, failure in ipairs(ask.dead or {}) do
-    if drop(failure[1]) then died = died + strike(failure[1], failure[2], true) end
+    if drop(failure[1]) then died = died + count_failure(failure[1], failure[2], true) end
   end
   return died
 end
 
--- Queue what has waited long enough.
+-- Queue the requests whose wait is over.
 local function wake()
   local entries = redis.call("ZRANGEBYSCORE", WAITING, "-inf", now, "LIMIT", 0, rules.looks_through)
   for _, entry in ipairs(entries) do put_back(entry:sub(1, 16)) end
   change("ZREM", WAITING, entries)
 end
 
--- Lease up to `want` requests from the front of a queue, hosts at rest and those to avoid passed over.
+-- Lease up to `want` requests from the front of a queue, except those of hosts to avoid or at rest.
 local function take(queue, want)
   local free, resting = {}, redis.call("ZCARD", RESTS) > 0
   for _, host in ipairs(ask.avoid or {}) do free[host] = false end
-  local function may_be_asked(host)
+  local function is_free(host)
     if free[host] == nil then free[host] = not (resting and redis.call("ZSCORE", RESTS, host)) end
     return free[host]
   end
@@ -240,7 +240,7 @@ local function take(queue, want)
     local some = redis.call("ZRANGE", queue, looked, math.min(looked + portion, rules.looks_through) - 1)
     if #some == 0 then break end
     for _, entry in ipairs(some) do
-      if #ids < want and may_be_asked(entry:sub(17)) then
+      if #ids < want and is_free(entry:sub(17)) then
         entries[#entries + 1] = entry
         ids[#ids + 1] = entry:sub(1, 16)
       end
@@ -252,7 +252,7 @@ local function take(queue, want)
   return ids
 end
 
--- Seconds until a request may become ready by itself, or somebody else may have brought one.
+-- Return the seconds until a request becomes ready, or other owners may have added one.
 local function next_seconds()
   local wait = rules.poll_seconds
   for _, times in ipairs({WAITING, RESTS}) do
@@ -262,12 +262,12 @@ local function next_seconds()
   return math.max(wait, 0.01)
 end
 
--- Steps that change something. Each returns the numbers of its answer, and an exchange the ids of new leases.
+-- Steps that change something. Each returns the numbers of its answer; an exchange also the ids of new leases.
 local steps = {}
 
 function steps.open()
   redis.call("SET", LAST_ID, time[1] .. string.format("%06.0f", time[2]), "NX")
-  bury()
+  reclaim()
   local left = unfinished()
   if left == 0 and others() == 0 then clear() end
   redis.call("ZADD", OWNERS, now, me)
@@ -275,7 +275,7 @@ function steps.open()
 end
 
 function steps.exchange()
-  -- 1: others had given us up; 2: nothing is left here of what was.
+  -- 1: our leases had expired; 2: all data was lost.
   local lost = redis.call("EXISTS", LAST_ID) == 0 and 2 or 0
   if lost == 2 then redis.call("SET", LAST_ID, time[1] .. string.format("%06.0f", time[2])) end
   if redis.call("ZADD", OWNERS, now, me) == 1 and lost == 0 then lost = 1 end
@@ -285,7 +285,7 @@ function steps.exchange()
   for host, seconds in pairs(ask.rests or {}) do redis.call("ZADD", RESTS, "GT", now + seconds, host) end
   for name, note in pairs(ask.marks or {}) do redis.call("HSET", MARKS, name, note) end
   redis.call("ZREMRANGEBYSCORE", RESTS, "-inf", now)
-  died = died + bury()
+  died = died + reclaim()
   local left, ids, wait = unfinished(), {}, 0
   if ask.want and left > 0 then
     wake()
@@ -298,7 +298,7 @@ end
 
 function steps.close()
   local ids = redis.call("SMEMBERS", held(me))
-  -- A script that has begun to write may go on although the memory is full; removing is always a beginning.
+  -- With full memory a script may continue once it has written; a deletion is always allowed first.
   redis.call("DEL", held(me))
   redis.call("ZREM", OWNERS, me)
   for _, id in ipairs(ids) do put_back(id) end
@@ -309,7 +309,7 @@ end
 function steps.retry_dead()
   local ids = redis.call("ZRANGE", DEAD, 0, -1)
   local records, prints = fetch(REQUESTS, ids), {}
-  redis.call("DEL", DEAD, REASONS, GRAVES)
+  redis.call("DEL", DEAD, REASONS, DEAD_PRINTS)
   change("HDEL", TRIES, ids)
   for i, id in ipairs(ids) do
     local fingerprint = records[i] and select(2, parts(records[i])) or ""
@@ -321,7 +321,7 @@ function steps.retry_dead()
 end
 
 function steps.forget()
-  bury()
+  reclaim()
   local kept, left = {}, unfinished()
   for _, owner in ipairs(redis.call("ZRANGE", OWNERS, 0, -1)) do
     for _, id in ipairs(redis.call("SMEMBERS", held(owner))) do kept[#kept + 1] = id end
@@ -337,12 +337,12 @@ function steps.forget()
     redis.call("UNLINK", hash)
     change("HSET", hash, pairs_left)
   end
-  redis.call("UNLINK", READY, SUSPECTS, WAITING, DEAD, REASONS, GRAVES, MARKS)
+  redis.call("UNLINK", READY, SUSPECTS, WAITING, DEAD, REASONS, DEAD_PRINTS, MARKS)
   clear()
   return {left - unfinished()}
 end
 
--- Steps that only look.
+-- Steps that change nothing.
 local looks = {}
 
 function looks.tallies()
@@ -354,7 +354,7 @@ function looks.owners() return redis.call("ZRANGE", OWNERS, 0, -1) end
 
 function looks.mark() return {redis.call("HGET", MARKS, ask.name)} end
 
--- Record, reason, tries and time of each.
+-- Return record, reason, tries and time of each dead letter.
 function looks.dead()
   local found = {}
   local rows = redis.call("ZRANGE", DEAD, 0, ask.limit - 1, "WITHSCORES")
@@ -368,8 +368,8 @@ end
 
 if looks[ARGV[1]] then return looks[ARGV[1]]() end
 
--- A step whose answer did not arrive is asked for again, under the same number: it is answered, not done, again.
--- One that was still on its way when its asker gave it up and went on comes too late.
+-- A step whose answer was lost is requested again with the same number, and answered without repeating it.
+-- A step that arrives after a later one of the same owner is refused.
 local answer = redis.call("GET", said(me)) or "0"
 local last = tonumber(answer:match("^%d+"))
 if ask.number < last then return redis.error_reply("STALE a later step was made") end
@@ -379,8 +379,8 @@ if ask.number > last then
   redis.call("SET", said(me), answer, "EX", rules.answer_seconds)
 end
 
--- The answer as one string, which is cheap to read: its numbers, and of each lease a line and the record. What was
--- leased may have been taken back before the answer was asked for again.
+-- The answer is one string, which is cheap to parse: its numbers, and a line and the record of each lease. A lease may
+-- have expired before the answer was requested again.
 local reply, ids = {answer:match("^[^;]*"), "\n"}, {}
 for id in answer:match(";(%d*)"):gmatch(("%d"):rep(16)) do
   if ask.number > last or redis.call("SISMEMBER", held(me), id) == 1 then ids[#ids + 1] = id end
@@ -388,7 +388,7 @@ end
 if #ids > 0 then
   local tries, records = fetch(TRIES, ids), fetch(REQUESTS, ids)
   for i, id in ipairs(ids) do
-    -- A server that throws keys away to make room may have thrown away this one.
+    -- The server may have evicted the record.
     if records[i] then
       reply[#reply + 1] = ("%s %d %d\n"):format(id, tries[i] or 0, #records[i])
       reply[#reply + 1] = records[i]

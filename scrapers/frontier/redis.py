@@ -1,15 +1,22 @@
-"""The frontier in Redis, shared by the processes of many machines. What a step does is written in `redis.lua`."""
+"""The frontier in Redis, shared by the processes of many machines. `redis.lua` implements its steps."""
 
 import hashlib
 import json
 import logging
+import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
-from redis.exceptions import RedisError
+from redis import exceptions
+from redis.backoff import NoBackoff
+from redis.connection import Connection, parse_url
+from redis.retry import Retry
 
+from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import mask_url
 from memeloom.scrapers.frontier.contract import (
     ABANDONED,
     LOOKS_THROUGH,
@@ -24,18 +31,43 @@ from memeloom.scrapers.frontier.contract import (
 )
 from memeloom.scrapers.frontier.forms import url_of
 from memeloom.scrapers.frontier.owner import Owner
-from memeloom.scrapers.frontier.redis_link import RedisLink
 
 _LOG = logging.getLogger(__name__)
 _SCRIPT = files("memeloom.scrapers.frontier").joinpath("redis.lua").read_bytes()
 _SHA = hashlib.sha1(_SCRIPT, usedforsecurity=False).hexdigest().encode()
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+_CHECK_IDLE_SECONDS = 30
+
+# Errors of redis-py as ours: their class, or words of the server's answer; the error; what to do. Of several rows that
+# match, the first counts. A transient failure (StoreUnavailable) is retried before it is raised.
+_ERRORS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...] | str, type[StoreError], str], ...] = (
+    (
+        (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError),
+        StoreDenied,
+        "access denied ({text}); check the user, the password and their rights",
+    ),
+    (exceptions.OutOfMemoryError, StoreFull, "the server's memory is full (maxmemory); make room and run again"),
+    ("OOM command not allowed", StoreFull, "the server's memory is full (maxmemory); make room and run again"),
+    ("MISCONF", StoreFull, "the server cannot save its data to its disk; see its log"),
+    (
+        (
+            exceptions.ConnectionError, exceptions.TimeoutError, exceptions.AskError, exceptions.ClusterDownError,
+            exceptions.ReadOnlyError, exceptions.TryAgainError,
+        ),
+        StoreUnavailable,
+        "not reached within {seconds:g} s ({text}); is the server running?",
+    ),
+    ("You can't write against a read only replica", StoreUnavailable, "not reached within {seconds:g} s ({text})"),
+    ("BUSY Redis is busy", StoreUnavailable, "not reached within {seconds:g} s ({text})"),
+    ("WRONGTYPE", StoreError, "other data is stored under our keys; configure another database number"),
+)  # fmt: skip
 
 
 class RedisFrontier:
     """`Frontier` on a Redis server, version 6.2 or later.
 
-    It is as durable as the server is told to be (`appendonly yes`). While the server is away, an exchange waits up
-    to 2 * `timeout_seconds` for it to come back. A step whose answer was lost on the way is not made twice.
+    It is as durable as the server (`appendonly yes`). While the server is unavailable, an exchange waits up to
+    2 * `timeout_seconds`. A step whose answer was lost is not repeated.
 
     Raises:
         ConfigError: malformed URL.
@@ -55,7 +87,7 @@ class RedisFrontier:
                 "abandoned": ABANDONED,
                 "looks_through": LOOKS_THROUGH,
                 "poll_seconds": POLL_SECONDS,
-                # Longer than anybody asks again for an answer that did not arrive.
+                # Longer than any retry for an answer that was lost.
                 "answer_seconds": int(60 + 10 * timeout_seconds),
             }
         )
@@ -75,7 +107,7 @@ class RedisFrontier:
             "want": want,
             "alone": alone,
             "avoid": list(avoid),
-            "waits": {place: entry.wait_seconds for place, entry in enumerate(changes.added) if entry.wait_seconds > 0},
+            "waits": {place: new.wait_seconds for place, new in enumerate(changes.added) if new.wait_seconds > 0},
             "done": [_id(number) for number in changes.done],
             "released": [_id(number) for number in changes.released],
             "failed": [(_id(number), reason) for number, reason in changes.failed],
@@ -86,10 +118,10 @@ class RedisFrontier:
         if time.monotonic() - self._looked_at > min(self._lease_seconds / 4, 5.0):
             ask["gone"] = self._gone(patience=2.0)
             self._looked_at = time.monotonic()
-        records = [_record(entry) for entry in changes.added]
+        records = [_record(request) for request in changes.added]
         (known, died, unfinished, wait, lost, others), leases = self._step(b"exchange", ask, records, patience=2.0)
         if lost == b"2":
-            _LOG.warning("%s: what it held of this crawl is gone; is it set to keep its data?", self._link.place)
+            _LOG.warning("%s: the data of this crawl is gone; is the server configured to keep it?", self._link.place)
         return Granted(leases, int(known), int(died), int(unfinished), float(wait), lost != b"0", others != b"0")
 
     def mark(self, name: str) -> str | None:
@@ -127,14 +159,14 @@ class RedisFrontier:
             self._link.close()
 
     def _gone(self, patience: float = 1.0) -> list[str]:
-        """Owners whose process on this machine is dead: only we can tell."""
+        """Return the owners on this machine whose process has ended, which the server cannot know."""
         names = [name.decode() for name in self._look(b"owners", patience=patience)]
         return [name for name in names if Owner.named(name).is_gone()]
 
     def _step(
         self, step: bytes, ask: dict[str, Any] | None = None, records: Iterable[bytes] = (), *, patience: float = 1.0
     ) -> tuple[list[bytes], tuple[RequestLease, ...]]:
-        """Make one step that changes something. Returns the numbers of its answer, and what it leased."""
+        """Run a step that changes something. Returns the numbers of its answer, and the new leases."""
         self._number += 1
         asked = _json({"number": self._number} | {name: value for name, value in (ask or {}).items() if value})
         answer = self._link.run(_SCRIPT, _SHA, b"1", self._keys, step, self._rules, asked, *records, patience=patience)
@@ -142,23 +174,110 @@ class RedisFrontier:
         return numbers.split()[1:], tuple(_leases(leases))
 
     def _look(self, step: bytes, ask: dict[str, Any] | None = None, *, patience: float = 1.0) -> list[Any]:
+        """Run a step that changes nothing."""
         asked = _json(ask or {})
         return list(self._link.run(_SCRIPT, _SHA, b"1", self._keys, step, self._rules, asked, patience=patience))
 
     def _warn(self) -> None:
-        """Tell what the server's settings mean for the crawl, if it lets us see them."""
+        """Log server settings that may lose requests, if the server shows its settings."""
         settings: dict[bytes, bytes] = {}
         try:
             for name in (b"appendonly", b"save", b"maxmemory-policy"):
                 pairs = self._link.call(b"CONFIG", b"GET", name)
                 settings |= zip(pairs[::2], pairs[1::2], strict=True)
-        except RedisError:
-            # A managed server shows them to nobody.
-            return
+        except exceptions.RedisError:
+            return  # managed servers hide them
         if settings.get(b"appendonly") == b"no" and not settings.get(b"save"):
-            _LOG.warning("%s keeps nothing when it stops; set `appendonly yes` there", self._link.place)
+            _LOG.warning("%s loses everything when it stops; set `appendonly yes` there", self._link.place)
         if settings.get(b"maxmemory-policy") not in (None, b"noeviction"):
-            _LOG.warning("%s may throw requests away; set `maxmemory-policy noeviction` there", self._link.place)
+            _LOG.warning("%s may evict requests; set `maxmemory-policy noeviction` there", self._link.place)
+
+
+class RedisLink:
+    """A connection to the server at `url` that survives restarts of the server. For one thread at a time.
+
+    redis-py's own retries count attempts; these keep a deadline, so a server that is down is reported in time.
+
+    Args:
+        url: address of the server.
+        timeout_seconds: deadline of one attempt.
+
+    Raises:
+        ConfigError: malformed URL.
+    """
+
+    def __init__(self, url: str, timeout_seconds: float) -> None:
+        self.place = f"Redis at {mask_url(url.partition('?')[0])}"
+        self._timeout = timeout_seconds
+        try:
+            options: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
+            kind = options.pop("connection_class", Connection)
+            options |= {
+                "socket_timeout": timeout_seconds,
+                "socket_connect_timeout": timeout_seconds,
+                "health_check_interval": _CHECK_IDLE_SECONDS,
+                "client_name": "memeloom",
+                "decode_responses": False,
+                "protocol": 2,
+                "retry": Retry(NoBackoff(), 0),
+            }
+            self._connection = kind(**options)
+        except (ValueError, TypeError, exceptions.RedisError):
+            # The message of the exception may contain the password.
+            raise ConfigError(
+                "crawl.frontier: cannot use this Redis URL; write redis://HOST:PORT/0 or"
+                " rediss://USER:PASSWORD@HOST:PORT/0 (special characters percent-encoded)"
+            ) from None
+
+    def call(self, *arguments: bytes) -> Any:
+        """Return the server's answer to one command. Raises redis.exceptions.RedisError."""
+        self._connection.send_packed_command([_packed(arguments)])
+        return self._connection.read_response()
+
+    def run(self, script: bytes, sha: bytes, *arguments: bytes, patience: float) -> Any:
+        """Return the answer of a script, with retries while the server is unavailable.
+
+        The script may run more often than it is answered, and has to notice that itself.
+
+        Args:
+            script: its text.
+            sha: its SHA-1, in hexadecimal.
+            arguments: number of keys, keys and arguments.
+            patience: how many times the timeout to wait for the server.
+
+        Raises:
+            StoreError: the server failed, or was unavailable for too long.
+        """
+        deadline = time.monotonic() + patience * self._timeout
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                try:
+                    return self.call(b"EVALSHA", sha, *arguments)
+                except exceptions.NoScriptError:
+                    return self.call(b"EVAL", script, *arguments)
+            except exceptions.RedisError as error:
+                ours = self._as_ours(error, patience)
+                if not isinstance(ours, StoreUnavailable) or time.monotonic() + pause > deadline:
+                    raise ours from error
+            time.sleep(pause * random.uniform(0.5, 1))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def close(self) -> None:
+        """Disconnect; a later call connects again."""
+        self._connection.disconnect()
+
+    def _as_ours(self, error: exceptions.RedisError, patience: float) -> StoreError:
+        whole = str(error)
+        text = whole.partition("\n")[0].partition(" script: ")[0][:200].rstrip(" .")
+        for match, kind, message in _ERRORS:
+            if match in whole if isinstance(match, str) else isinstance(error, match):
+                return kind(f"{self.place}: {message.format(text=text, seconds=patience * self._timeout)}")
+        return StoreError(f"{self.place}: {text}")
+
+
+def _packed(arguments: Sequence[bytes]) -> bytes:
+    return b"".join([b"*%d\r\n" % len(arguments), *[b"$%d\r\n%b\r\n" % (len(a), a) for a in arguments]])
 
 
 def _json(value: Any) -> bytes:
@@ -169,11 +288,11 @@ def _id(number: int) -> str:
     return f"{number:016}"
 
 
-def _record(entry: QueuedRequest) -> bytes:
-    """An entry as the script keeps it; `_body` finds the body in it again."""
-    fingerprint, host = entry.fingerprint or b"", entry.host.encode("utf-8", "replace")
-    body = entry.body.encode("utf-8", "replace")
-    return b"%d %d %d %b%b%b" % (entry.priority, len(fingerprint), len(host), fingerprint, host, body)
+def _record(request: QueuedRequest) -> bytes:
+    """Return a request as the script stores it; `_body` extracts the body."""
+    fingerprint, host = request.fingerprint or b"", request.host.encode("utf-8", "replace")
+    body = request.body.encode("utf-8", "replace")
+    return b"%d %d %d %b%b%b" % (request.priority, len(fingerprint), len(host), fingerprint, host, body)
 
 
 def _body(record: bytes) -> str:
@@ -182,7 +301,7 @@ def _body(record: bytes) -> str:
 
 
 def _leases(answer: bytes) -> Iterator[RequestLease]:
-    """The leases in an answer: each a line with id, tries and the length of the record, and the record."""
+    """Yield the leases of an answer: each is a line with id, tries and length of the record, and the record."""
     at = 0
     while at < len(answer):
         start = answer.index(b"\n", at) + 1

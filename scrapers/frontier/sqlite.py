@@ -23,11 +23,11 @@ from memeloom.scrapers.frontier.forms import url_of
 from memeloom.scrapers.frontier.owner import Owner
 
 _VERSION = 1
-# "mfro": tells our frontiers from our catalogs.
+# "mfro": distinguishes frontiers from catalogs.
 _KIND = 0x6D66726F
 
-# `unfinished` is a running tally, so that the end of a crawl is seen without counting a million rows. The index
-# `ready` holds all that tells whether a request may be leased, so that the rows of those passed over are not read.
+# `unfinished` is maintained, so the end of a crawl is known without counting a million rows. The index `ready` has all
+# columns that decide whether a request may be leased, so the rows of skipped ones are not read.
 _SCHEMA = """
 CREATE TABLE requests (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -56,7 +56,7 @@ CREATE TABLE spiders (name TEXT PRIMARY KEY, unfinished INTEGER NOT NULL DEFAULT
 
 
 class SqliteFrontier:
-    """`Frontier` on a file. It survives kill -9 whole; a power loss may undo the last steps, in their order."""
+    """`Frontier` in a file. kill -9 loses nothing; a power loss may undo the last steps, in order."""
 
     def __init__(self, path: str, spider: str, lease_seconds: float, attempts: int, timeout_seconds: float) -> None:
         self._file = SqliteFile(path, timeout_seconds, _SCHEMA, _VERSION, kind=_KIND, what="frontier", power_safe=False)
@@ -70,23 +70,23 @@ class SqliteFrontier:
         """See `Frontier.open`."""
         with self._file.write() as db:
             db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
-            unfinished = self._count(db, -self._bury(db, time.time()))
+            unfinished = self._count(db, -self._reclaim(db, time.time()))
             if not unfinished and not self._others(db):
                 self._clear(db)
-            self._show_up(db, time.time())
+            self._renew(db, time.time())
         return unfinished
 
     def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
         """See `Frontier.exchange`."""
         with self._file.write() as db:
             now = time.time()
-            lost = not self._show_up(db, now)
+            lost = not self._renew(db, now)
             known, delta = self._add(db, changes.added, now)
             delta -= self._end(db, changes)
             dead = self._fail(db, changes)
             self._note(db, changes, now)
             if now - self._looked_at > min(self._lease_seconds / 4, 5.0):
-                dead += self._bury(db, now)
+                dead += self._reclaim(db, now)
                 self._looked_at = now
             delta -= dead
             unfinished = self._count(db, delta)
@@ -142,7 +142,7 @@ class SqliteFrontier:
     def forget(self) -> int:
         """See `Frontier.forget`."""
         with self._file.write() as db:
-            died = self._bury(db, time.time())
+            died = self._reclaim(db, time.time())
             unfinished = db.execute(
                 "DELETE FROM requests WHERE spider = ? AND state IN ('ready', 'waiting')", (self._spider,)
             ).rowcount
@@ -169,39 +169,39 @@ class SqliteFrontier:
         finally:
             self._file.close()
 
-    def _show_up(self, db: sqlite3.Connection, now: float) -> bool:
-        """Tell that we live; False if others had given us up."""
+    def _renew(self, db: sqlite3.Connection, now: float) -> bool:
+        """Renew our leases. Returns False if they had expired."""
         me = (self._spider, self._owner.name)
         if db.execute("UPDATE owners SET seen_at = ? WHERE spider = ? AND name = ?", (now, *me)).rowcount:
             return True
         db.execute("INSERT INTO owners VALUES (?, ?, ?)", (*me, now))
         return False
 
-    def _add(self, db: sqlite3.Connection, entries: list[QueuedRequest], now: float) -> tuple[int, int]:
-        """Store new requests; returns how many were known, and how many are new."""
+    def _add(self, db: sqlite3.Connection, added: list[QueuedRequest], now: float) -> tuple[int, int]:
+        """Store new requests. Returns the numbers of known and of new ones."""
         known = 0
-        for entry in entries:
-            if entry.fingerprint:
-                me = (self._spider, entry.fingerprint)
+        for new in added:
+            if new.fingerprint:
+                me = (self._spider, new.fingerprint)
                 if not db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", me).rowcount:
                     known += 1
                     continue
-                # A new crawl asks for it again: what an earlier one set aside is history.
+                # A new crawl makes the request again, so the dead letter of an earlier one is obsolete.
                 db.execute("DELETE FROM requests WHERE spider = ? AND fingerprint = ? AND state = 'dead'", me)
-            waits = entry.wait_seconds > 0
+            waits = new.wait_seconds > 0
             db.execute(
                 "INSERT INTO requests (spider, state, priority, host, body, fingerprint, ready_at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
-                    self._spider, "waiting" if waits else "ready", entry.priority, storable(entry.host),
-                    storable(entry.body), entry.fingerprint or None, now + entry.wait_seconds if waits else None,
+                    self._spider, "waiting" if waits else "ready", new.priority, storable(new.host),
+                    storable(new.body), new.fingerprint or None, now + new.wait_seconds if waits else None,
                 ),
             )  # fmt: skip
-        return known, len(entries) - known
+        return known, len(added) - known
 
     def _end(self, db: sqlite3.Connection, changes: Changes) -> int:
-        """Finish and release leases; returns how many were finished."""
-        # Whoever did the work, it is done: a lease that was taken back meanwhile is ended too, even a dead one.
+        """Finish and release leases. Returns the number of finished ones."""
+        # The work is done even if the lease expired meanwhile, or the request became a dead letter.
         ids = [(number,) for number in changes.done]
         done = db.executemany("DELETE FROM requests WHERE id = ? AND state != 'dead'", ids).rowcount
         if done < len(ids):
@@ -213,18 +213,18 @@ class SqliteFrontier:
         return max(done, 0)
 
     def _fail(self, db: sqlite3.Connection, changes: Changes) -> int:
-        """Count failures and set requests aside; returns how many died."""
+        """Count failures. Returns the number of new dead letters."""
         dead = 0
         for number, reason in changes.failed:
-            dead += self._strike(db, self._owner.name, number, reason)
+            dead += self._count_failure(db, self._owner.name, number, reason)
         for number, reason in changes.dead:
-            dead += self._strike(db, self._owner.name, number, reason, last=True)
+            dead += self._count_failure(db, self._owner.name, number, reason, last=True)
         return dead
 
-    def _strike(
+    def _count_failure(
         self, db: sqlite3.Connection, owner: str, number: int | None, reason: str, *, last: bool = False
     ) -> int:
-        """One more failure for one lease of `owner`, or for all; returns how many of them had their last."""
+        """Count a failure for one lease of `owner`, or for all (None). Returns the number of new dead letters."""
         mine = (self._spider, owner, number, number)
         db.execute(
             "UPDATE requests SET tries = tries + 1, owner = NULL, state = 'ready', suspect = tries + 1 >= ?"
@@ -237,15 +237,15 @@ class SqliteFrontier:
             (storable(reason), time.time(), *mine),
         ).rowcount
 
-    def _bury(self, db: sqlite3.Connection, now: float) -> int:
-        """Take back what dead owners held; returns how many requests that was the end of."""
+    def _reclaim(self, db: sqlite3.Connection, now: float) -> int:
+        """Return the leases of ended or silent owners to the queue. Returns the number of new dead letters."""
         dead = 0
         for name, seen_at in db.execute(
             "SELECT name, seen_at FROM owners WHERE spider = ?", (self._spider,)
         ).fetchall():
             silent = now - seen_at > self._lease_seconds
             if name != self._owner.name and (silent or Owner.named(name).is_gone()):
-                dead += self._strike(db, name, None, ABANDONED)
+                dead += self._count_failure(db, name, None, ABANDONED)
                 db.execute("DELETE FROM owners WHERE spider = ? AND name = ?", (self._spider, name))
         return dead
 
@@ -284,7 +284,7 @@ class SqliteFrontier:
         return tuple(RequestLease(*db.execute(take, (self._owner.name, number)).fetchone()) for number in free)
 
     def _next(self, db: sqlite3.Connection, now: float) -> float:
-        """Seconds until a request may become ready by itself, or somebody else may have brought one."""
+        """Return the seconds until a request becomes ready, or other owners may have added one."""
         (ready,) = db.execute(
             "SELECT min(ready_at) FROM requests WHERE spider = ? AND state = 'waiting'", (self._spider,)
         ).fetchone()
@@ -301,7 +301,7 @@ class SqliteFrontier:
         return int(count)
 
     def _count(self, db: sqlite3.Connection, delta: int) -> int:
-        """Change the tally of what is unfinished; returns it."""
+        """Add `delta` to the number of unfinished requests. Returns it."""
         (unfinished,) = db.execute(
             "UPDATE spiders SET unfinished = unfinished + ? WHERE name = ? RETURNING unfinished", (delta, self._spider)
         ).fetchone()

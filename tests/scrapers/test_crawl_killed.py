@@ -125,7 +125,9 @@ class TestPoison:
         assert before.faults() == {"lost": {poison.id}, "unfinished requests": {"imgflip, dead": 1}}
         listing = start(settings, arguments=("--failed",))
         ends_well(listing)
-        assert listing.words.strip() == (f"imgflip\tthe crawling process died while at work on it\t{poison.image_url}")
+        assert listing.words.strip() == (
+            f"imgflip\tthe crawling process crashed while processing it\t{poison.image_url}"
+        )
         ends_well(start(settings, arguments=("--retry-failed",)))
         assert reckon(settings_of(settings), internet).faults() == {}
 

@@ -154,7 +154,7 @@ class TestRefusals:
     def test_keys_of_somebody_else_are_left_alone(self, redis_url: str) -> None:
         with Redis.from_url(redis_url) as client:
             client.set("{memeloom:test}:owners", "precious")
-            with pytest.raises(StoreError, match="something else has taken our keys") as error:
+            with pytest.raises(StoreError, match="other data is stored under our keys") as error:
                 open_test_frontier(redis_url).open()
             assert client.get("{memeloom:test}:owners") == b"precious"
         one_line(error.value)
@@ -186,9 +186,9 @@ class TestRefusals:
         ("options", "warned"),
         [
             ({}, []),
-            ({"appendonly": "no"}, ["keeps nothing when it stops; set `appendonly yes` there"]),
+            ({"appendonly": "no"}, ["loses everything when it stops; set `appendonly yes` there"]),
             ({"appendonly": "no", "save": "60 1"}, []),
-            ({"maxmemory-policy": "allkeys-lru"}, ["may throw requests away; set `maxmemory-policy noeviction` there"]),
+            ({"maxmemory-policy": "allkeys-lru"}, ["may evict requests; set `maxmemory-policy noeviction` there"]),
         ],
         ids=["safe", "volatile", "snapshots", "evicting"],
     )
@@ -254,7 +254,7 @@ class TestServerGoesAway:
         old = Changes([page(number) for number in range(20, 29)], done=[found.id for found in before])
         granted = frontier.exchange(old, 9)
         assert (granted.lost, granted.unfinished, len(granted.leases)) == (True, 9, 9)
-        assert "what it held of this crawl is gone" in caplog.messages[-1]
+        assert "the data of this crawl is gone" in caplog.messages[-1]
         # Nothing of the new has an id of the old, whose acknowledgements may still come.
         late = Changes(done=[found.id for found in before[:3]], failed=[(found.id, "x") for found in before[3:]])
         assert frontier.exchange(late, 0) == Granted(unfinished=9)
