@@ -11,8 +11,8 @@ from bench.crawl_parts import clean, expect
 from bench.crawl_pictures import picture_folder
 from bench.crawl_rows import Row
 from bench.crawl_site import LISTED
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import Where, open_documents
+from memeloom.catalog.documents import Where
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 
 _OURS = "ours, SQLite + folder"

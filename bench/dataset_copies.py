@@ -25,9 +25,9 @@ from PIL import Image as Pillow
 from bench.dataset_build import CAPTIONS
 from bench.rows import Row
 from bench.templates_drawn import Blank, drawn, load_blanks
-from memeloom.catalog.documents import open_documents
-from memeloom.catalog.images import hamming, inspect_image
-from memeloom.catalog.records import Image, Meme, TemplateRef
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Image, Meme, TemplateRef, hamming
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.dataset.build import build_dataset

@@ -26,7 +26,7 @@ import zstandard
 from rich.console import Console
 from rich.table import Table
 
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.scrapers.dumps.transfer import export_memes, import_dumps

@@ -20,10 +20,9 @@ from rich.table import Table
 
 from bench.rows import Row
 from bench.templates_drawn import Half, drawn, load_blanks
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.runs import peak_rss_mb

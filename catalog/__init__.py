@@ -1,1 +1,1 @@
-"""What memeloom knows: memes and templates in a document store, their pictures in a blob store."""
+"""The catalog: memes and templates in a document store, their pictures in a blob store."""

@@ -1,71 +1,68 @@
-"""The blob store: bytes under the sha256 of themselves, in a folder (default) or in S3.
+"""The contract of a blob store: bytes addressed by their own sha256, in a folder (default) or in S3.
 
-What every implementation promises (`tests/catalog/test_blobs.py` runs against both):
-a blob is there whole or not at all, is written once, and is verified whenever it is read.
+`tests/catalog/test_blobs.py` holds both to it: a blob is complete or absent, written once, and verified on every read.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from memeloom.configs.errors import ConfigError
-from memeloom.configs.schema import Store
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt
+
+BLOB_KEY = re.compile(r"[0-9a-f]{64}")
 
 
 class BlobStore(Protocol):
     """Content-addressed bytes. Safe to share between threads and processes."""
 
     def put(self, data: bytes, key: str | None = None) -> str:
-        """Store `data` durably and return its key. Putting the same bytes twice stores them once.
+        """Store `data` durably and return its key. Idempotent.
 
-        key: `blob_key(data)`, if the caller has computed it already.
+        Args:
+            data: the bytes.
+            key: `blob_key(data)`, if the caller has computed it already.
         """
         ...
 
     def get(self, key: str) -> bytes:
-        """The bytes under `key`, verified. Raises BlobMissing, StoreCorrupt."""
+        """Return the bytes under `key`, verified. Raises BlobMissing, StoreCorrupt."""
         ...
 
     def has(self, key: str) -> bool:
-        """Whether a whole blob has that key."""
+        """Return True if there is a blob with that key."""
         ...
 
     def delete(self, key: str) -> bool:
-        """Remove a blob; False if there was none."""
+        """Remove a blob. Returns False if there was none."""
         ...
 
     def age(self, key: str) -> float | None:
-        """Seconds since a blob was written, by this machine's clock; None if there is none."""
+        """Return the seconds since a blob was written, by this machine's clock; None if there is none."""
         ...
 
     def keys(self) -> Iterator[str]:
-        """All keys in order, in bounded memory."""
+        """Yield all keys in order, in bounded memory."""
         ...
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close connections."""
         ...
 
 
 def blob_key(data: bytes) -> str:
-    """The key of `data`: its sha256 in hex."""
+    """Return the key of `data`: its sha256 in hex."""
     return hashlib.sha256(data).hexdigest()
 
 
-def open_blobs(store: Store) -> BlobStore:
-    """Open the store that `store.blobs` names.
+def check_key(key: str, place: object) -> None:
+    """Refuse what is not a key: it would become part of a path. Raises BlobMissing."""
+    if not BLOB_KEY.fullmatch(key):
+        raise BlobMissing(f"{place}: {key[:80]!r} is not a blob key (64 hexadecimal digits)")
 
-    Raises:
-        ConfigError: unknown scheme or malformed URL.
-        StoreError: it cannot be opened.
-    """
-    scheme, separator, rest = store.blobs.partition("://")
-    if not separator or scheme == "file":
-        from memeloom.catalog.folder import FolderBlobs
 
-        return FolderBlobs(rest or scheme)
-    if scheme == "s3" and rest.strip("/"):
-        from memeloom.catalog.s3 import S3Blobs
-
-        return S3Blobs(store.blobs, store.s3, store.timeout_seconds)
-    raise ConfigError(f"store.blobs: cannot use {store.blobs!r}; write a folder or s3://BUCKET/PREFIX")
+def verified(data: bytes, key: str, name: object) -> bytes:
+    """Return `data` if it is the blob `key`. Raises StoreCorrupt."""
+    if blob_key(data) != key:
+        raise StoreCorrupt(f"{name}: the bytes are not those that were stored; delete it and fetch it again")
+    return data

@@ -5,9 +5,10 @@ from contextlib import AbstractContextManager
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from memeloom.catalog.blobs import BlobStore, open_blobs
-from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.blobs import BlobStore
+from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.records import Meme, Template
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Store
 

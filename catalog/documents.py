@@ -1,42 +1,42 @@
-"""The document store: one contract, kept by SQLite (embedded default) and by MongoDB.
+"""The contract of a document store, kept by SQLite (embedded, default) and by MongoDB.
 
-What every implementation promises (`tests/catalog/test_documents.py` runs against both):
+`DocumentStore` is the sum of five facets; ask for the smallest one that does. What both stores promise
+(`tests/catalog/test_documents.py` runs against both):
 
-- `upsert` is durable when it returns: kill -9 afterwards loses nothing. Batches are applied
-  whole or not at all on SQLite; on MongoDB each record is. Doing it twice changes nothing.
-- Two writers of the same meme keep both their facts (`Meme.merged` under a lock or a revision).
+- `upsert` is durable when it returns: kill -9 afterwards loses nothing. SQLite applies a batch whole or not at all,
+  MongoDB each record. It is idempotent.
+- Two writers of one meme both keep their facts (`Meme.merged`, under a lock or a revision).
 - `scan` yields in order of id (code points), in bounded memory, what was there when its batch was read.
-- A lease belongs to one holder until it ends; whoever comes late gets `LeaseLost`.
-- What a purge removed stays away: no `upsert` and no `put_sketches` brings it back.
-- A purge that is killed is finished by another: the blobs to look at are noted before the memes go.
+- A lease has one holder until it expires; a late one gets `LeaseLost`.
+- What a purge removed stays away: neither `upsert` nor `put_sketches` brings it back.
+- A killed purge is finished by the next one: blobs are noted as possible orphans before their memes are deleted.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
 from memeloom.catalog.records import Meme, Template
-from memeloom.configs.errors import ConfigError
-from memeloom.configs.load import mask_url
-from memeloom.configs.schema import Store
 
 T = TypeVar("T")
 
-# Bits that a store keeps beside a record, to answer conditions without reading it.
+# Bits stored beside a record, to answer conditions without parsing it.
 HAS_IMAGE, HAS_CAPTION, IS_READ, IS_CLEAN = 1, 2, 4, 8
-# A sketch is some kilobytes; batches of them are held in memory.
-MOST_SKETCH_BYTES = 1024 * 1024
+# A sketch has some kilobytes; batches of them are held in memory.
+MAX_SKETCH_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Which memes: every condition that is set must hold. `ALL` has none.
+    """A condition on memes: every field that is set must match. `ALL` matches every meme.
 
-    caption: True for memes whose page states boxes (OCR is not asked).
-    read: True for memes that OCR has read, kept or dropped.
-    clean: True for memes whose picture was made without its words, too.
-    page_url: has no index; every record is looked at.
+    Attributes:
+        caption: True for memes whose page states a caption.
+        read: True for memes that OCR has processed, whether it kept a text or not.
+        clean: True for memes that also have a picture without words.
+        page_url: has no index; every record is read.
     """
 
     ids: tuple[str, ...] | None = None
@@ -63,9 +63,9 @@ ALL = Where()
 
 @dataclass(frozen=True, slots=True)
 class Upserted:
-    """How many records of a batch were new, changed something, changed nothing, or are banned by a purge.
+    """Counts of one `upsert`: records inserted, updated, unchanged, and refused because a purge removed their id.
 
-    Records of one id in one batch are counted once, the others among them as unchanged.
+    Of several records with one id in a batch, all but one count as unchanged.
     """
 
     inserted: int = 0
@@ -74,7 +74,7 @@ class Upserted:
     removed: int = 0
 
     def __add__(self, other: Self) -> "Upserted":
-        """The tallies of both batches together."""
+        """Add two counts."""
         return Upserted(
             self.inserted + other.inserted,
             self.updated + other.updated,
@@ -85,7 +85,7 @@ class Upserted:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to work on one meme in one stage until it expires. `attempt` counts from 1."""
+    """The right to process one meme in one stage until it expires. `attempt` counts from 1."""
 
     stage: str
     meme_id: str
@@ -95,7 +95,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class StageCounts:
-    """Work of one stage by state; `reasons` counts the failed by their reason."""
+    """Work of one stage by state; `reasons` counts the failed by reason."""
 
     pending: int = 0
     leased: int = 0
@@ -106,11 +106,12 @@ class StageCounts:
 
 @dataclass(frozen=True, slots=True)
 class StoredSketch:
-    """What a picture is recognised by, as bytes of whoever recognises. The key is (template, meme).
+    """Opaque features of a picture, written by the templates stage. The key is (template, meme).
 
-    template: id of the template that the picture shows; "" for a stranger, whose template nobody knows yet.
-    meme: id of the meme whose picture it is; "" for the template's own.
-    data: at most 1 MiB.
+    Attributes:
+        template: id of the template that the picture shows; "" while it is unmatched.
+        meme: id of the meme whose picture it is; "" for the template's own.
+        data: at most 1 MiB.
 
     Raises:
         ValueError: neither a template nor a meme is named, or the data is larger.
@@ -121,11 +122,11 @@ class StoredSketch:
     data: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse what some store could not hold."""
+        """Refuse what a store could not hold."""
         if not (self.template or self.meme):
             raise ValueError("a sketch is of a template or of a meme")
-        if len(self.data) > MOST_SKETCH_BYTES:
-            raise ValueError(f"a sketch of {len(self.data):,} bytes; at most {MOST_SKETCH_BYTES:,} are kept")
+        if len(self.data) > MAX_SKETCH_BYTES:
+            raise ValueError(f"a sketch of {len(self.data):,} bytes; at most {MAX_SKETCH_BYTES:,} are kept")
 
     @property
     def key(self) -> tuple[str, str]:
@@ -135,11 +136,12 @@ class StoredSketch:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the store holds.
+    """Size of a store.
 
-    templates: memes by the id of the template that they name, most first.
-    template_records: templates by state: ``known``, ``found``, ``rejected``, or ``merged`` into another one.
-    strangers: sketches of memes whose template nobody knows yet.
+    Attributes:
+        templates: number of memes by template id, most first.
+        template_records: number of templates by state: ``known``, ``found``, ``rejected`` or ``merged``.
+        unmatched: number of sketches of memes whose template is unknown.
     """
 
     memes: int
@@ -149,62 +151,69 @@ class Counts:
     sources: Mapping[str, int]
     templates: Mapping[str, int]
     template_records: Mapping[str, int]
-    strangers: int
+    unmatched: int
     stages: Mapping[str, StageCounts]
 
 
-class DocumentStore(Protocol):
-    """Memes, templates and the work on them. Safe to share between threads and processes."""
+class Memes(Protocol):
+    """Facet of a `DocumentStore`: the memes."""
 
     def upsert(self, memes: Iterable[Meme]) -> Upserted:
-        """Insert or merge (`Meme.merged`) by id; durable when it returns. A later record of one batch wins.
+        """Insert memes, or merge them (`Meme.merged`) into those with their ids; durable when it returns.
 
-        Ids that a purge removed stay away: they are counted as `removed`, and their blobs noted (`loose`).
+        A later record of one batch wins. Records whose id a purge removed are counted as `removed`, and their blobs
+        noted as possible orphans.
         """
         ...
 
     def get(self, meme_id: str) -> Meme | None:
-        """The meme with that id."""
+        """Return the meme with that id."""
         ...
 
     def scan(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
-        """Yield memes in order of id, those with an id greater than `after`; `batch` records in memory."""
+        """Yield matching memes with an id greater than `after`, in order of id, `batch` records in memory."""
         ...
 
     def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
-        """Yield id and record of every meme, as `scan` does but as JSON that nobody has checked again: much faster.
+        """Yield the id and the JSON of every meme, in order of id.
 
-        It is what `Meme.model_dump_json` says, without what is None; the order of its keys is the store's own.
+        Much faster than `scan`, because nothing is validated. The JSON is that of `Meme.model_dump_json` without
+        the fields that are None, its keys in any order.
         """
         ...
 
     def count(self, where: Where = ALL) -> int:
-        """How many memes match."""
+        """Return the number of matching memes."""
         ...
 
     def counts(self) -> Counts:
-        """What the store holds, for `memeloom stats`."""
+        """Return the size of the store, for `memeloom stats`."""
         ...
 
     def image_keys(self) -> Iterator[str]:
-        """The blob keys that memes or templates refer to, each once, in order.
+        """Yield the blob keys that memes and templates refer to, each once, in order.
 
-        They are those of pictures, of pictures made without words and of masks. What a picture was made from
-        is only its lineage, and keeps no blob.
+        They are the keys of pictures, of pictures without words, and of masks. The pictures that one was made from
+        (`Made.made_from`) are not references.
         """
         ...
+
+
+class Templates(Protocol):
+    """Facet of a `DocumentStore`: the templates."""
 
     def upsert_templates(self, templates: Iterable[Template]) -> int:
         """Insert or merge (`Template.merged`) by id; durable when it returns. Returns how many are new or changed."""
         ...
 
     def revise_template(self, template_id: str, change: Callable[[Template], Template]) -> Template | None:
-        """Put what `change` makes of a template in its place, whatever facts that erases: a person's word.
+        """Replace a template by `change(template)`, which may erase facts: for decisions of a person.
 
-        Facts that others write meanwhile are kept, for `change` is given the record as it is then; it may be
-        called several times, and must not use the store.
+        Facts written by others meanwhile are kept, because `change` gets the current record. It may be called
+        several times, and must not use the store.
 
-        Returns the record as it is now; None if there is no such template.
+        Returns:
+            The new record; None if there is no such template.
 
         Raises:
             ValueError: the id was changed.
@@ -212,21 +221,26 @@ class DocumentStore(Protocol):
         ...
 
     def templates(self) -> Iterator[Template]:
-        """All templates in order of id, those that are rejected or merged included."""
+        """Yield all templates in order of id, rejected and merged ones included."""
         ...
 
-    def put_sketches(self, sketches: Iterable[StoredSketch]) -> None:
-        """Insert or replace by key, a batch in memory; all of them are durable when it returns.
 
-        Those of memes that a purge removed are passed over. A later one of the same key wins.
+class Sketches(Protocol):
+    """Facet of a `DocumentStore`: the sketches by which templates are recognised."""
+
+    def put_sketches(self, sketches: Iterable[StoredSketch]) -> None:
+        """Insert or replace by key, one batch in memory; durable when it returns.
+
+        Sketches of purged memes are skipped. A later one with the same key wins.
         """
         ...
 
-    def sketches(self, template: str | None = None, *, strangers: bool = False) -> Iterator[StoredSketch]:
-        """Yield sketches in order of key, a batch in memory.
+    def sketches(self, template: str | None = None, *, unmatched: bool = False) -> Iterator[StoredSketch]:
+        """Yield sketches in order of key, one batch in memory.
 
-        template: id of the template whose they are; None for those of all templates.
-        strangers: those that are no template's, instead.
+        Args:
+            template: id of a template; None for all templates.
+            unmatched: instead, yield those of memes whose template is unknown.
         """
         ...
 
@@ -234,126 +248,133 @@ class DocumentStore(Protocol):
         """Delete the sketches with these keys (template, meme). Returns how many there were."""
         ...
 
+
+class WorkQueue(Protocol):
+    """Facet of a `DocumentStore`: the work of each stage on memes, claimed by leases."""
+
     def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
-        """Make every matching meme that the stage has not seen yet its pending work.
+        """Queue every matching meme that the stage has not seen yet.
 
-        again: what the stage is done with becomes pending once more, its attempts counted anew. What somebody
-            holds stays theirs, and what failed waits for `retry`.
+        Args:
+            stage: name of the stage.
+            where: which memes.
+            again: also queue again what is done, with no attempts counted. Leased work stays leased; failed work
+                waits for `retry`.
 
-        Returns how many are pending by this call.
+        Returns:
+            How many this call made pending.
         """
         ...
 
     def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
-        """Claim up to `n` pieces of work for `ttl` seconds, pending or abandoned by a holder whose lease ran out.
+        """Claim up to `n` pieces of work, pending or with an expired lease, for `ttl` seconds.
 
-        Work whose lease ran out `attempts` times becomes failed with reason ``abandoned``.
+        Work whose lease expired `attempts` times becomes failed with the reason ``abandoned``.
         """
         ...
 
     def extend(self, lease: Lease, ttl: float) -> None:
-        """Hold on for another `ttl` seconds. Raises LeaseLost."""
+        """Renew a lease: it expires in `ttl` seconds. Raises LeaseLost."""
         ...
 
     def ack(self, leases: Sequence[Lease]) -> int:
-        """The work is done and its facts are upserted. Returns how many were still held; the others are not done."""
+        """Mark work as done. Returns how many leases were still held; the others are not done."""
         ...
 
     def fail(self, lease: Lease, reason: str, attempts: int) -> None:
-        """The work failed: back to pending, or, after the last of `attempts`, failed with `reason`.
+        """Count a failed attempt: back to pending, or failed with `reason` after the last of `attempts`.
 
         Raises LeaseLost.
         """
         ...
 
     def release(self, leases: Sequence[Lease]) -> int:
-        """The work was not tried: pending again, the attempt not counted. Returns how many were still held."""
+        """Return work untried: pending, the attempt not counted. Returns how many leases were still held."""
         ...
 
     def failed(self, stage: str) -> Iterator[tuple[str, str]]:
-        """Yield id and reason of what failed in `stage` for good, in order of id, in bounded memory."""
+        """Yield id and reason of failed work, in order of id, in bounded memory."""
         ...
 
     def retry(self, stage: str, reason: str | None = None) -> int:
-        """Make failed work pending again (all of it, or of one reason). Returns how many."""
+        """Make failed work (all of it, or that of one reason) pending again. Returns how many."""
         ...
 
-    def purge(self, where: Where) -> int:
-        """Delete matching memes, their work and sketches, and remember their ids so that no crawl brings them back.
 
-        The blobs that they referred to are noted (`loose`). Killed at any moment, what is gone is gone for good and
-        noted, and the same call does the rest. Returns the number deleted.
+class Removal(Protocol):
+    """Facet of a `DocumentStore`: deleting memes for good, and the blobs that this may orphan.
+
+    A blob is noted as a possible orphan before anything that refers to it goes, and settled once it is deleted or
+    found to be needed.
+    """
+
+    def purge(self, where: Where) -> int:
+        """Delete matching memes, their work and sketches, and ban their ids.
+
+        Their blobs are noted as possible orphans. If it is killed, calling it again does the rest. Returns the
+        number deleted.
         """
         ...
 
     def scrub(self) -> bool:
-        """Leave no trace of what was deleted in the store's own files. Returns False if somebody kept it from that.
+        """Remove deleted records from the store's own files, where copies can survive.
 
-        What was deleted can stand there still, where records were moved to another place before.
+        Returns False if another connection blocked it.
         """
         ...
 
     def purged(self, ids: Sequence[str]) -> set[str]:
-        """Those of `ids` that a purge removed: what belongs to them need not be fetched."""
+        """Return those of `ids` that a purge removed, so that their pictures need not be fetched."""
         ...
 
-    def loosen(self, keys: Iterable[str]) -> None:
-        """Note blobs that may have lost, or are about to lose, what last referred to them."""
+    def note_orphans(self, keys: Iterable[str]) -> None:
+        """Note blobs that may be orphaned, or are about to be."""
         ...
 
-    def loose(self) -> Iterator[list[str]]:
-        """Yield the noted blob keys that are not settled, in order, a batch in memory."""
+    def noted_orphans(self) -> Iterator[list[str]]:
+        """Yield the noted blob keys that are not settled, in order, one batch in memory."""
         ...
 
-    def gone(self, keys: Iterable[str]) -> set[str]:
-        """Those of `keys` that were ever noted and that no meme and no template refers to now.
-
-        Their blobs may be deleted, or are.
-        """
+    def orphans(self, keys: Iterable[str]) -> set[str]:
+        """Return those of `keys` that were ever noted and that no meme and no template refers to now."""
         ...
 
-    def settle(self, keys: Sequence[str]) -> None:
-        """Take keys off `loose`: the blobs of those that are `gone` are deleted; the others are needed."""
+    def settle_orphans(self, keys: Sequence[str]) -> None:
+        """Take keys off `noted_orphans`: blobs that are `orphans` have been deleted, the others are needed."""
         ...
 
     def references(self, keys: Iterable[str]) -> dict[str, int]:
-        """How many memes and templates refer to each blob, as picture, picture without words or mask."""
+        """Return how many memes and templates refer to each blob; keys without a reference are left out."""
         ...
+
+
+class DocumentStore(Memes, Templates, Sketches, WorkQueue, Removal, Protocol):
+    """Memes, templates and the work on them. Safe to share between threads and processes."""
 
     def close(self) -> None:
-        """Give back connections and files."""
+        """Close connections and files."""
         ...
-
-
-def open_documents(store: Store) -> DocumentStore:
-    """Open the store that `store.documents` names, creating it if it is new.
-
-    Raises:
-        ConfigError: unknown scheme or malformed URL.
-        StoreError: it cannot be opened.
-    """
-    scheme, _, rest = store.documents.partition("://")
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        from memeloom.catalog.sqlite import SqliteDocuments
-
-        return SqliteDocuments(rest[1:], store.timeout_seconds)
-    if scheme in ("mongodb", "mongodb+srv"):
-        from memeloom.catalog.mongo import MongoDocuments
-
-        return MongoDocuments(store.documents, store.timeout_seconds)
-    raise ConfigError(
-        f"store.documents: cannot use {mask_url(store.documents)!r}; write sqlite:///FILE or mongodb://HOST/DATABASE"
-    )
 
 
 def flags(meme: Meme) -> int:
-    """The bits of `meme`, as `Where.flags` asks for them."""
+    """Return the bits of `meme` that `Where.flags` asks for."""
     read, clean = IS_READ * (meme.ocr is not None), IS_CLEAN * (meme.clean is not None)
     return HAS_IMAGE * (meme.image is not None) | HAS_CAPTION * bool(meme.boxes) | read | clean
 
 
+def stage_counts(rows: Iterable[tuple[str, str, str | None, int]]) -> dict[str, StageCounts]:
+    """Group rows of (stage, state, reason, n) by stage."""
+    states: dict[str, Counter[str]] = {}
+    reasons: dict[str, dict[str, int]] = {}
+    for stage, state, reason, n in rows:
+        states.setdefault(stage, Counter())[state] += n
+        if state == "failed" and reason is not None:
+            reasons.setdefault(stage, {})[reason] = n
+    return {stage: StageCounts(**n, reasons=reasons.get(stage, {})) for stage, n in sorted(states.items())}
+
+
 def revise(known: Template, change: Callable[[Template], Template]) -> Template:
-    """What `change` makes of `known`. Raises ValueError: the id was changed."""
+    """Return ``change(known)``. Raises ValueError if the id was changed."""
     revised = change(known)
     if revised.id != known.id:
         raise ValueError(f"the id of template {known.id} cannot be changed")

@@ -1,26 +1,46 @@
-"""What can go wrong between memeloom and its stores."""
+"""What can go wrong between memeloom and its stores.
+
+::
+
+    MemeloomError
+      StoreError            a store refused or failed; nothing that it acknowledged is lost
+        StoreUnavailable    it cannot be reached or did not answer in time; trying again may help
+        StoreDenied         it refuses the credentials, or they lack a right
+        StoreFull           it has no space left
+        StoreCorrupt        it returned something else than what was stored
+        StoreMissing        there is no store yet (only where it must not be created)
+        BlobMissing         no blob has that key
+        LeaseLost           the lease expired; another worker may hold it
+      BadImage              bytes that are not an acceptable picture
+
+Each backend has one table, `_ERRORS`, that maps its exceptions to these.
+"""
 
 from memeloom.configs.errors import MemeloomError
 
 
 class StoreError(MemeloomError):
-    """A store refused, failed or lied. Nothing that it acknowledged is lost."""
+    """A store refused or failed. Nothing that it acknowledged is lost."""
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached, or did not answer before the deadline."""
+    """The store cannot be reached, or did not answer within the timeout."""
 
 
 class StoreDenied(StoreError):
-    """The store does not accept the credentials, or the rights that come with them."""
+    """The store refuses the credentials, or they lack a right."""
 
 
 class StoreFull(StoreError):
-    """No space left where the store keeps its data."""
+    """The store has no space left."""
 
 
 class StoreCorrupt(StoreError):
-    """The store holds something that is not what was put there."""
+    """The store returned something else than what was stored."""
+
+
+class StoreMissing(StoreError):
+    """There is no catalog yet, and the caller asked not to create one."""
 
 
 class BlobMissing(StoreError):
@@ -28,11 +48,11 @@ class BlobMissing(StoreError):
 
 
 class LeaseLost(StoreError):
-    """The lease ran out and the work may be someone else's by now."""
+    """The lease expired; another worker may hold it."""
 
 
 class BadImage(MemeloomError):
-    """Bytes that are not a picture we accept; `reason` is a short fixed phrase that is counted."""
+    """Bytes that are not an acceptable picture. `reason` is one of a few fixed phrases, so that it can be counted."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)

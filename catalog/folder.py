@@ -1,66 +1,70 @@
-"""Blobs in a local folder: `ab/cd/<sha256>`, written once, verified on every read."""
+"""Blobs in a local folder: `ab/cd/<sha256>`."""
 
 import errno
-import hashlib
 import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
-from memeloom.catalog.blobs import blob_key
-from memeloom.catalog.errors import BlobMissing, StoreCorrupt, StoreDenied, StoreError, StoreFull
+from memeloom.catalog.blobs import BLOB_KEY, blob_key, check_key, verified
+from memeloom.catalog.errors import BlobMissing, StoreDenied, StoreError, StoreFull
 from memeloom.configs.outputs import fsync_folder
 
-_KEY = re.compile(r"[0-9a-f]{64}")
 _PAIR = re.compile(r"[0-9a-f]{2}")
+_ERRORS: Final[Mapping[int, tuple[type[StoreError], str]]] = MappingProxyType(
+    dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), (StoreFull, "; make room and run again"))
+    | dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), (StoreDenied, "; check its owner and rights"))
+)
 
 
 class FolderBlobs:
-    """A `BlobStore` in `folder`, which is created when the first blob arrives.
+    """A `BlobStore` in `folder`, which is created with the first blob.
 
-    Only a whole blob ever gets its name: the bytes go to a temporary file in the same folder,
-    are fsynced, and are then linked under the key, which fails if someone was faster.
+    A blob is written to a temporary file in the same folder, fsynced, and linked under its key, which fails if
+    another process was faster.
     """
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
 
     def put(self, data: bytes, key: str | None = None) -> str:
-        """Store `data` durably. Raises StoreFull, StoreDenied."""
+        """Store `data`. Raises StoreFull, StoreDenied."""
         key = key or blob_key(data)
         path = self._path(key)
-        with self._mapped("write", key):
-            if self._holds(path, len(data)):
-                # Whoever sweeps what nobody refers to must not take it from us: it is young again.
+        with self._mapped("write"):
+            if _has_size(path, len(data)):
+                # A fresh time keeps a sweep of unreferenced blobs from deleting it before we refer to it.
                 with suppress(PermissionError):
                     os.utime(path)
                 fsync_folder(path.parent)
-                return key
-            _make_folder(path.parent)
-            _write_once(path, data)
+            else:
+                _make_folder(path.parent)
+                _write_once(path, data)
         return key
 
     def get(self, key: str) -> bytes:
-        """The bytes under `key`. Raises BlobMissing, StoreCorrupt, StoreDenied."""
+        """Return the bytes under `key`. Raises BlobMissing, StoreCorrupt, StoreDenied."""
         path = self._path(key)
-        with self._mapped("read", key):
-            data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() != key:
-            raise StoreCorrupt(f"{path}: the bytes are not those that were stored; delete the file and fetch it again")
-        return data
+        with self._mapped("read"):
+            try:
+                return verified(path.read_bytes(), key, path)
+            except FileNotFoundError:
+                raise BlobMissing(f"{self._folder}: no blob {key}") from None
 
     def has(self, key: str) -> bool:
-        """Whether a blob has that key."""
-        with self._mapped("read", key):
+        """Return True if there is a blob with that key."""
+        with self._mapped("read"):
             return self._path(key).is_file()
 
     def delete(self, key: str) -> bool:
-        """Remove a blob; False if there was none."""
+        """Remove a blob. Returns False if there was none."""
         path = self._path(key)
-        with self._mapped("delete", key):
+        with self._mapped("delete"):
             try:
                 path.unlink()
             except FileNotFoundError:
@@ -69,55 +73,46 @@ class FolderBlobs:
         return True
 
     def age(self, key: str) -> float | None:
-        """Seconds since a blob was written; None if there is none."""
-        with self._mapped("read", key):
+        """Return the seconds since a blob was written; None if there is none."""
+        with self._mapped("read"):
             try:
                 return time.time() - self._path(key).stat().st_mtime
             except FileNotFoundError:
                 return None
 
     def keys(self) -> Iterator[str]:
-        """All keys in order; one folder of them in memory."""
-        with self._mapped("list", ""):
+        """Yield all keys in order, one folder of them in memory."""
+        with self._mapped("list"):
             for first in _listed(self._folder, _PAIR):
                 for second in _listed(self._folder / first, _PAIR):
-                    yield from _listed(self._folder / first / second, _KEY)
+                    yield from _listed(self._folder / first / second, BLOB_KEY)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file stays open."""
 
     def _path(self, key: str) -> Path:
-        if not _KEY.fullmatch(key):
-            raise BlobMissing(f"{self._folder}: {key[:80]!r} is not a blob key (64 hexadecimal digits)")
+        check_key(key, self._folder)
         return self._folder / key[:2] / key[2:4] / key
 
-    @staticmethod
-    def _holds(path: Path, size: int) -> bool:
-        # A blob whose size is wrong was damaged after it was stored; writing it again repairs it.
-        try:
-            found = path.stat().st_size
-        except FileNotFoundError:
-            return False
-        if found != size:
-            path.unlink(missing_ok=True)
-            return False
-        return True
-
     @contextmanager
-    def _mapped(self, action: str, key: str) -> Iterator[None]:
+    def _mapped(self, action: str) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError as error:
-            if action == "read":
-                raise BlobMissing(f"{self._folder}: no blob {key}") from None
-            raise StoreError(f"{self._folder}: cannot {action}: {error.strerror}") from error
         except OSError as error:
-            line = f"{self._folder}: cannot {action} blobs: {error.strerror}"
-            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise StoreFull(f"{line}; make room and run again") from error
-            if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise StoreDenied(f"{line}; check its owner and rights") from error
-            raise StoreError(line) from error
+            kind, remedy = _ERRORS.get(error.errno or 0, (StoreError, ""))
+            raise kind(f"{self._folder}: cannot {action} blobs: {error.strerror}{remedy}") from error
+
+
+def _has_size(path: Path, size: int) -> bool:
+    """Return True if the blob is there; one of another size is damaged and removed."""
+    try:
+        found = path.stat().st_size
+    except FileNotFoundError:
+        return False
+    if found != size:
+        path.unlink(missing_ok=True)
+        return False
+    return True
 
 
 def _make_folder(folder: Path) -> None:
@@ -144,7 +139,7 @@ def _write_once(path: Path, data: bytes) -> None:
         except FileExistsError:
             pass
         except OSError as error:
-            # Filesystems without hard links: a rename may overwrite, but only with the same bytes.
+            # Some file systems have no hard links. A rename may overwrite, but only with the same bytes.
             if error.errno not in (errno.EPERM, errno.EOPNOTSUPP):
                 raise
             temporary.replace(path)

@@ -1,11 +1,11 @@
-"""Moving memes: the first frame stands for the whole, kept as a PNG that loses nothing.
+"""Moving pictures are stored as their first frame, a lossless PNG.
 
-GIF and WebP animations are Pillow's. Videos go through FFmpeg (inside OpenCV), which is a large decoder to show
-strangers' bytes to: it runs in a process of its own, with limits on memory and time, and reads from a
-temporary file without a name.
+Pillow decodes GIF and WebP. Videos need FFmpeg (inside OpenCV), which is a large decoder for untrusted bytes: it runs
+in a separate process with limits on memory and time and without our environment, and reads an unnamed file.
 """
 
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -23,7 +23,9 @@ from memeloom.catalog.video_frame import NO_FRAME, TOO_MANY_PIXELS
 _PNG_EFFORT: Final = 6
 _SECONDS: Final = 20
 _READER: Final = Path(__file__).with_name("video_frame.py")
-# What `video_frame.py` ends with; the kernel ends it with a signal when it has used up its processor time.
+# Only what a program needs to start: our environment holds secrets.
+_ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
+# By exit code of `video_frame.py`; the kernel kills it when its processor time is used up.
 _REASONS: Final = {
     TOO_MANY_PIXELS: "too many pixels",
     NO_FRAME: "not an image",
@@ -40,14 +42,14 @@ _TYPES = {
     "mp4": ("video/mp4", "video/quicktime", "video/x-m4v", "application/mp4"),
     "webm": ("video/webm", "video/x-matroska"),
 }
-_SAYS_NOTHING = ("", "application/octet-stream", "binary/octet-stream", "application/x-download")
+_UNSPECIFIC = ("", "application/octet-stream", "binary/octet-stream", "application/x-download")
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A picture as it is kept: its bytes (a still's own; of what moves, the first frame's) and what they show.
+    """A picture to store: the bytes that came, or the first frame of a moving picture, and their description.
 
-    misdeclared: the sender named another type. That is common and harmless, as only the bytes are believed.
+    misdeclared: the host declared another type. That is common and harmless, because only the bytes count.
     """
 
     data: bytes
@@ -56,9 +58,13 @@ class Received:
 
 
 def receive(data: bytes, *, max_bytes: int, max_pixels: int, declared: str | None = None) -> Received:
-    """Take what a host sent, still or moving, and say what is to be kept of it.
+    """Check the bytes that a host sent and return what to store.
 
-    declared: the type that the host named (a Content-Type), if any. It decides nothing.
+    Args:
+        data: a still or moving picture.
+        max_bytes: limit on their number.
+        max_pixels: limit on width times height.
+        declared: the Content-Type that the host declared; used for messages only.
 
     Raises:
         BadImage: as `inspect_image`, and `too slow` for a video that takes too long.
@@ -73,11 +79,11 @@ def receive(data: bytes, *, max_bytes: int, max_pixels: int, declared: str | Non
         kept, container = first_frame(data, max_bytes=max_bytes, max_pixels=max_pixels)
         image = inspect_image(kept, max_bytes=len(kept), max_pixels=max_pixels)
         image = image.model_copy(update={"frame_of": container})
-    return Received(kept, image, said not in _SAYS_NOTHING and said not in _TYPES.get(form or "", ()))
+    return Received(kept, image, said not in _UNSPECIFIC and said not in _TYPES.get(form or "", ()))
 
 
 def container_of(data: bytes) -> Container | None:
-    """What kind of moving picture the bytes are, whatever anyone called them; None for a still (a GIF of one frame)."""
+    """Return the kind of moving picture that the bytes are; None for a still, such as a GIF with one frame."""
     form = still_format(data)
     if form in ("gif", "webp"):
         return form if is_animated(form, data) else None
@@ -85,9 +91,9 @@ def container_of(data: bytes) -> Container | None:
 
 
 def first_frame(data: bytes, *, max_bytes: int, max_pixels: int) -> tuple[bytes, Container]:
-    """The first frame of an animated GIF or WebP, an MP4 or a WebM, as a PNG, and which of them it was.
+    """Return the first frame of an animated GIF or WebP, an MP4 or a WebM as a PNG, and which of them it was.
 
-    The same bytes give the same PNG. Sizes are checked before a frame is decoded.
+    The same bytes give the same PNG. The size is checked before a frame is decoded.
 
     Raises:
         BadImage: `empty`, `too many bytes`, `not an image` (also: a still), `too many pixels`, `truncated`
@@ -99,7 +105,7 @@ def first_frame(data: bytes, *, max_bytes: int, max_pixels: int) -> tuple[bytes,
         raise BadImage("too many bytes", f"{len(data)} of {max_bytes}")
     container = container_of(data)
     if container is None:
-        raise BadImage("not an image", "nothing that moves")
+        raise BadImage("not an image", "not a moving picture")
     if container in ("mp4", "webm"):
         return _video_frame(data, container, max_pixels), container
     picture = load_picture(data, max_pixels=max_pixels)
@@ -109,7 +115,7 @@ def first_frame(data: bytes, *, max_bytes: int, max_pixels: int) -> tuple[bytes,
 
 
 def reader_command(max_pixels: int) -> list[str]:
-    """The command that reads a video's first frame from standard input (`video_frame`)."""
+    """Return the command that reads the first frame of the video on its standard input (`video_frame.py`)."""
     return [sys.executable, "-I", str(_READER), str(max_pixels)]
 
 
@@ -121,7 +127,12 @@ def _video_frame(data: bytes, container: Video, max_pixels: int) -> bytes:
         file.seek(0)
         try:
             done = subprocess.run(
-                reader_command(max_pixels), stdin=file, capture_output=True, timeout=_SECONDS, check=False
+                reader_command(max_pixels),
+                stdin=file,
+                capture_output=True,
+                timeout=_SECONDS,
+                check=False,
+                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
             )
         except subprocess.TimeoutExpired:
             raise BadImage("too slow", f"{container} of {len(data)} bytes") from None

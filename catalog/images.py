@@ -126,13 +126,6 @@ def perceptual_hashes(grey: Pixels) -> tuple[str, str]:
     return _bits(frequencies[:8, :8]), _bits(frequencies[:16, :16])
 
 
-def hamming(a: str, b: str) -> int:
-    """Bits in which two hashes (hex, same length) differ."""
-    if len(a) != len(b):
-        raise ValueError(f"hashes of {4 * len(a)} and {4 * len(b)} bits cannot be compared")
-    return (int(a, 16) ^ int(b, 16)).bit_count()
-
-
 def _bits(frequencies: NDArray[np.float32]) -> str:
     ordered = np.sort(frequencies, axis=None)
     median = (ordered[ordered.size // 2 - 1] + ordered[ordered.size // 2]) / 2

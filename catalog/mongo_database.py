@@ -1,14 +1,13 @@
-"""One MongoDB database shared by threads and processes: clients, errors in our words, and merging without locks."""
+"""One MongoDB database shared by threads and processes: clients, bulk writes, merging without locks, and errors."""
 
 import os
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pymongo
-from pymongo import InsertOne, MongoClient, ReadPreference, ReplaceOne, WriteConcern
+from pymongo import InsertOne, MongoClient, ReadPreference, ReplaceOne, UpdateOne, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import (
     BulkWriteError,
@@ -18,26 +17,56 @@ from pymongo.errors import (
     InvalidURI,
     OperationFailure,
     PyMongoError,
+    WriteConcernError,
 )
 from pymongo.operations import IndexModel
 
-from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
+from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreMissing, StoreUnavailable
 from memeloom.configs.errors import ConfigError
+from memeloom.configs.retry import backoff_seconds
 
 Document: TypeAlias = dict[str, Any]
 R = TypeVar("R")
 
-DUPLICATE_KEY = 11000
-_DENIED = {13, 18, 33, 8000}  # Unauthorized, AuthenticationFailed, KeyNotFound, Atlas's own
-_FULL = {14031}  # OutOfDiskSpace
-_TRIES = 30
+_DUPLICATE_KEY = 11000
+_ATTEMPTS = 30
 _INDEX_SECONDS = 3600.0
+
+
+def _is_full(error: PyMongoError) -> bool:
+    return _code(error) == 14031 or "No space left on device" in str(error)  # OutOfDiskSpace
+
+
+def _is_denied(error: PyMongoError) -> bool:
+    return _code(error) in {13, 18, 33, 8000}  # Unauthorized, AuthenticationFailed, KeyNotFound, Atlas's own
+
+
+def _is_unavailable(error: PyMongoError) -> bool:
+    return isinstance(error, (ConnectionFailure, ExecutionTimeout)) or error.timeout
+
+
+def _is_unconfirmed(error: PyMongoError) -> bool:
+    """Return True if the write may be lost, because not enough servers confirmed it."""
+    is_bulk = isinstance(error, BulkWriteError) and bool(error.details.get("writeConcernErrors"))
+    return is_bulk or isinstance(error, WriteConcernError)
+
+
+# The first row that applies gives our error and its text.
+_ERRORS: Final[tuple[tuple[Callable[[PyMongoError], bool], type[StoreError], str], ...]] = (
+    (_is_full, StoreFull, "the server's disk is full; make room and run again"),
+    (_is_denied, StoreDenied, "access denied; check the user, the password and their rights"),
+    (_is_unavailable, StoreUnavailable, "not reached within {timeout:g} s; is the server running?"),
+    (_is_unconfirmed, StoreUnavailable, "a write was not confirmed by enough servers; run again"),
+    (lambda _: True, StoreError, "{error}"),
+)
 
 
 class MongoDatabase:
     """The database that `url` names, with acknowledged, journaled writes and a deadline on every call.
 
-    timeout_seconds: deadline of one call, its retries included.
+    Args:
+        url: ``mongodb://HOST/DATABASE``.
+        timeout_seconds: deadline of one call, its retries included.
 
     Raises:
         ConfigError: the URL cannot be used, or names no database.
@@ -45,7 +74,7 @@ class MongoDatabase:
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
         self._url, self._timeout = url, timeout_seconds
-        # Neither the user nor the password ever gets into a message.
+        # Neither the user nor the password may get into a message.
         host = url.partition("://")[2].rpartition("@")[2].partition("/")[0]
         with self._usable_url():
             self._connect()
@@ -53,7 +82,7 @@ class MongoDatabase:
         self._place = f"MongoDB at {host}, database {self.name}"
 
     def __getitem__(self, collection: str) -> Collection[Document]:
-        """A collection, through this process's own client."""
+        """Return a collection, through this process's own client."""
         if self._process != os.getpid():
             self._connect()
         return self._client.get_database(
@@ -67,27 +96,29 @@ class MongoDatabase:
         if self._process == os.getpid():
             self._client.close()
 
-    def prepare(self, version: int, indexes: Mapping[str, Sequence[IndexModel]]) -> None:
-        """Create the indexes of a new or older database, or check the version of one that is there.
+    def prepare(self, version: int, indexes: Mapping[str, Sequence[IndexModel]], *, read_only: bool) -> None:
+        """Check the version of the catalog; create the indexes that a new or older one lacks, unless `read_only`.
 
-        An older version needs nothing but indexes: its documents read as they are. Killed before it is done,
-        the next one does it again.
+        Documents of older versions need no change. An interrupted call is repeated by the next one.
 
         Raises:
+            StoreMissing: `read_only`, and there is no catalog.
             StoreError: the server fails, or holds a catalog of a newer version.
         """
         with self.mapped():
-            found = self["meta"].find_one({"_id": "catalog"}) or {"version": 0}
-            if found["version"] < version:
-                # Over millions of documents an index takes its time; cut off, the server would begin again.
+            found = self["meta"].find_one({"_id": "catalog"})
+            if read_only and found is None:
+                raise StoreMissing(f"{self._place}: no catalog")
+            current = found["version"] if found else 0
+            if current < version and not read_only:
+                # Indexing millions of documents takes long, and the server would start again if it were cut off.
                 with pymongo.timeout(_INDEX_SECONDS):
                     for collection, models in indexes.items():
                         self[collection].create_indexes(list(models))
                 self["meta"].update_one({"_id": "catalog"}, {"$max": {"version": version}}, upsert=True)
-                return
-        if found["version"] != version:
+        if current > version:
             raise StoreError(
-                f"{self._place}: a catalog of version {found['version']}, this memeloom reads version {version};"
+                f"{self._place}: a catalog of version {current}, this memeloom reads version {version};"
                 " use the memeloom that wrote it or a newer one"
             )
 
@@ -101,17 +132,17 @@ class MongoDatabase:
         unpack: Callable[[Document], R],
         combine: Callable[[R, R], R],
     ) -> tuple[int, int]:
-        """Insert each record, or lay it over the one with its key. Returns (inserted, updated).
+        """Insert each record, or merge it into the one with its key. Returns (inserted, updated).
 
-        A document is replaced only at the revision that was read. Where another writer was faster, the record is
-        laid over what that writer left, so both keep their facts.
+        A document is replaced only at the revision that was read. If another writer was faster, the record is
+        merged into what that writer left, so that both keep their facts.
 
         Raises:
             StoreUnavailable: other writers were faster every time.
         """
         inserted = updated = 0
         waiting = list(records)
-        for attempt in range(_TRIES):
+        for attempt in range(1, _ATTEMPTS + 1):
             stored = {d["_id"]: d for d in self[collection].find({"_id": {"$in": list({key(r) for r in waiting})}})}
             current: dict[str, R] = {i: unpack(document) for i, document in stored.items()}
             before = dict(current)
@@ -126,13 +157,33 @@ class MongoDatabase:
             waiting = [record for record in waiting if key(record) in lost]
             if not waiting:
                 return inserted, updated
-            time.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 6)))
-        raise StoreUnavailable(f"{self._place}: other writers changed the same records {_TRIES} times; run again")
+            time.sleep(backoff_seconds(attempt, 0.005, 0.3))
+        raise StoreUnavailable(f"{self._place}: other writers changed the same records {_ATTEMPTS} times; run again")
+
+    def bulk_write(
+        self, collection: str, requests: Sequence[InsertOne[Document] | ReplaceOne[Document] | UpdateOne]
+    ) -> set[int]:
+        """Write all requests, in any order.
+
+        Returns:
+            The indexes of requests that conflicted with another writer's insert of the same `_id`.
+
+        Raises:
+            PyMongoError: anything else failed, or enough servers did not confirm the writes.
+        """
+        if not requests:
+            return set()
+        try:
+            self[collection].bulk_write(list(requests), ordered=False)
+        except BulkWriteError as error:
+            problems = error.details["writeErrors"]
+            if error.details["writeConcernErrors"] or any(p["code"] != _DUPLICATE_KEY for p in problems):
+                raise
+            return {problem["index"] for problem in problems}
+        return set()
 
     def _replace(self, collection: str, changes: Sequence[tuple[str, Document | None, Document]]) -> set[str]:
-        """Write documents unless their revision moved on. Returns the ids of those that did."""
-        if not changes:
-            return set()
+        """Write documents unless their revision changed. Returns the ids of those whose revision did."""
         requests: list[InsertOne[Document] | ReplaceOne[Document]] = []
         for document_id, old, new in changes:
             if old is None:
@@ -140,16 +191,8 @@ class MongoDatabase:
                 continue
             # If that revision is gone, the upsert runs into the unique _id: a conflict that names its document.
             held = {"_id": document_id, "revision": old["revision"]}
-            moved_on = {"_id": document_id, "revision": old["revision"] + 1, **new}
-            requests.append(ReplaceOne(held, moved_on, upsert=True))
-        try:
-            self[collection].bulk_write(requests, ordered=False)
-        except BulkWriteError as error:
-            problems = error.details["writeErrors"]
-            if error.details["writeConcernErrors"] or any(p["code"] != DUPLICATE_KEY for p in problems):
-                raise
-            return {changes[problem["index"]][0] for problem in problems}
-        return set()
+            requests.append(ReplaceOne(held, {"_id": document_id, "revision": old["revision"] + 1, **new}, upsert=True))
+        return {changes[index][0] for index in self.bulk_write(collection, requests)}
 
     @contextmanager
     def mapped(self) -> Iterator[None]:
@@ -184,22 +227,13 @@ class MongoDatabase:
             ) from None
 
     def _error(self, error: PyMongoError) -> StoreError:
-        code, text = _code(error), _first_line(error)
-        if code in _FULL or "No space left on device" in text:
-            return StoreFull(f"{self._place}: the server's disk is full; make room and run again")
-        if code in _DENIED:
-            return StoreDenied(f"{self._place}: access denied; check the user, the password and their rights")
-        if isinstance(error, (ConnectionFailure, ExecutionTimeout)) or error.timeout:
-            return StoreUnavailable(f"{self._place}: not reached within {self._timeout:g} s; is the server running?")
-        return StoreError(f"{self._place}: {text}")
+        kind, text = next((kind, text) for applies, kind, text in _ERRORS if applies(error))
+        line = str(error).partition(", full error")[0].partition("\n")[0][:300]
+        return kind(f"{self._place}: {text.format(error=line, timeout=self._timeout)}")
 
 
 def _code(error: PyMongoError) -> int | None:
     if isinstance(error, BulkWriteError):
         problems = [*error.details.get("writeErrors", ()), *error.details.get("writeConcernErrors", ())]
-        return next((p["code"] for p in problems if p["code"] != DUPLICATE_KEY), None)
+        return next((p["code"] for p in problems if p["code"] != _DUPLICATE_KEY), None)
     return error.code if isinstance(error, OperationFailure) else None
-
-
-def _first_line(error: PyMongoError) -> str:
-    return str(error).partition(", full error")[0].partition("\n")[0][:300]

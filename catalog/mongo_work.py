@@ -1,6 +1,6 @@
-"""Work on memes in MongoDB: a document each, claimed and given back by updates that say whose it must be.
+"""The work of each stage in MongoDB: one document a piece, updated only by the holder of its lease.
 
-Leases are measured by the server's clock, so the workers' clocks do not matter.
+Leases are measured by the server's clock, so the clocks of workers do not matter.
 """
 
 import itertools
@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memeloom.catalog.documents import Lease, Where, batched
+from memeloom.catalog.documents import Lease, Where, WorkQueue, batched
 from memeloom.catalog.errors import LeaseLost
 from memeloom.catalog.mongo_database import Document, MongoDatabase
-from memeloom.catalog.mongo_forms import CHUNK, later, queries, work_id
+from memeloom.catalog.mongo_schema import CHUNK, queries
 
 _ENQUEUE_CHUNK = 20_000
 _OPEN = {"$in": ["pending", "leased"]}
@@ -22,18 +22,15 @@ _RUNNING = {"$gt": ["$ready_at", "$$NOW"]}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class MongoWork:
-    """The work of all stages in `database`; what each call promises stands in `DocumentStore`."""
+class MongoWork(WorkQueue):
+    """The work queue. Failed attempts are queued behind what was never tried."""
 
-    def __init__(self, database: MongoDatabase) -> None:
-        self._database = database
+    _database: MongoDatabase
 
     def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
-        """Make matching memes pending work of `stage`; the server copies them, 20,000 at a time."""
         return sum(self._enqueue(stage, query, again=again) for query in queries(where))
 
     def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
-        """Claim up to `n` pieces of work for `ttl` seconds."""
         work, token = self._database["work"], secrets.token_hex(8)
         leases: list[Lease] = []
         with self._database.mapped():
@@ -48,7 +45,7 @@ class MongoWork:
                     "state": "leased",
                     "token": token,
                     "attempt": {"$add": ["$attempt", 1]},
-                    "ready_at": later(ttl),
+                    "ready_at": _later(ttl),
                 }
                 claimable = {"_id": {"$in": ids}, "state": _OPEN, "$expr": _EXPIRED}
                 if work.update_many(claimable, [{"$set": claim}]).modified_count:
@@ -57,21 +54,19 @@ class MongoWork:
         return sorted(leases, key=lambda lease: lease.meme_id)
 
     def extend(self, lease: Lease, ttl: float) -> None:
-        """Hold on for another `ttl` seconds from now. Raises LeaseLost."""
-        self._update_held(lease, [{"$set": {"ready_at": later(ttl)}}])
+        self._update_held(lease, [{"$set": {"ready_at": _later(ttl)}}])
 
     def ack(self, leases: Sequence[Lease]) -> int:
-        """The work is done. Returns how many leases were still held."""
-        return self._let_go(leases, {"$set": {"state": "done"}, "$unset": {"ready_at": "", "token": "", "reason": ""}})
+        return self._update_all(
+            leases, {"$set": {"state": "done"}, "$unset": {"ready_at": "", "token": "", "reason": ""}}
+        )
 
     def release(self, leases: Sequence[Lease]) -> int:
-        """Pending again as before; what had failed once stays behind what was never tried."""
         ready_at = {"$cond": [{"$gt": ["$attempt", 1]}, "$$NOW", _EPOCH]}
         change = {"state": "pending", "attempt": {"$subtract": ["$attempt", 1]}, "ready_at": ready_at}
-        return self._let_go(leases, [{"$set": change}, {"$unset": "token"}])
+        return self._update_all(leases, [{"$set": change}, {"$unset": "token"}])
 
     def fail(self, lease: Lease, reason: str, attempts: int) -> None:
-        """Back to pending, behind what was never tried, or failed after the last attempt. Raises LeaseLost."""
         if lease.attempt >= attempts:
             change = {"$set": {"state": "failed", "reason": {"$literal": reason}}}
             self._update_held(lease, [change, {"$unset": ["ready_at", "token"]}])
@@ -80,10 +75,9 @@ class MongoWork:
             self._update_held(lease, [change, {"$unset": ["token"]}])
 
     def failed(self, stage: str) -> Iterator[tuple[str, str]]:
-        """Yield id and reason of what failed for good, in order of id."""
         last = ""
         while True:
-            query = {"stage": stage, "state": "failed", "_id": {"$gt": work_id(stage, last)}}
+            query = {"stage": stage, "state": "failed", "_id": {"$gt": _id(stage, last)}}
             with self._database.mapped():
                 page = list(self._database["work"].find(query, {"reason": 1}).sort("_id", 1).limit(CHUNK))
             if not page:
@@ -92,7 +86,6 @@ class MongoWork:
             last = page[-1]["_id"]["meme"]
 
     def retry(self, stage: str, reason: str | None = None) -> int:
-        """Make failed work pending again, its attempts counted anew. Returns how many."""
         query = {"stage": stage, "state": "failed"} | ({} if reason is None else {"reason": reason})
         change = {"$set": {"state": "pending", "ready_at": _EPOCH, "attempt": 0}, "$unset": {"reason": ""}}
         with self._database.mapped():
@@ -113,7 +106,7 @@ class MongoWork:
                 end = next(memes.find(rest, {"_id": 1}).sort("_id", 1).skip(_ENQUEUE_CHUNK - 1).limit(1), None)
                 upper = {"_id": {"$lte": end["_id"]}} if end else {}
                 memes.aggregate([{"$match": {"$and": [rest, upper]}}, {"$project": job}, {"$merge": merge}])
-                between = {"$gt": work_id(stage, last)} | ({"$lte": work_id(stage, end["_id"])} if end else {})
+                between = {"$gt": _id(stage, last)} | ({"$lte": _id(stage, end["_id"])} if end else {})
                 pending += work.count_documents({"_id": between, "enqueued_by": token})
             if end is None:
                 return pending
@@ -130,31 +123,40 @@ class MongoWork:
             change = {"$set": {"state": "failed", "reason": "abandoned"}, "$unset": {"ready_at": "", "token": ""}}
             self._database["work"].update_many(query, change)
 
-    def _let_go(self, leases: Sequence[Lease], change: Document | list[Document]) -> int:
+    def _update_all(self, leases: Sequence[Lease], change: Document | list[Document]) -> int:
         held = 0
         with self._database.mapped():
             for (stage, token), group in itertools.groupby(
                 sorted(leases, key=lambda x: (x.stage, x.token)), key=lambda x: (x.stage, x.token)
             ):
                 for chunk in batched(group, CHUNK):
-                    ids = [work_id(stage, lease.meme_id) for lease in chunk]
+                    ids = [_id(stage, lease.meme_id) for lease in chunk]
                     query = {"_id": {"$in": ids}, "token": token, "state": "leased", "$expr": _RUNNING}
                     held += self._database["work"].update_many(query, change).modified_count
         return held
 
     def _update_held(self, lease: Lease, change: list[Document]) -> None:
         query = {
-            "_id": work_id(lease.stage, lease.meme_id),
+            "_id": _id(lease.stage, lease.meme_id),
             "token": lease.token,
             "state": "leased",
             "$expr": _RUNNING,
         }
         with self._database.mapped():
             if not self._database["work"].update_one(query, change).matched_count:
-                raise LeaseLost(f"{lease.stage}: the lease of {lease.meme_id} ran out; its work is someone else's now")
+                raise LeaseLost(f"{lease.stage}: the lease of {lease.meme_id} expired; another worker may hold it")
 
 
 def _spread(work: Sequence[Document], n: int) -> list[Any]:
-    """Up to `n` ids of `work`, never tried ones first. Workers that ask at once would all reach for the same few."""
+    """Return up to `n` random ids, untried work first. Without randomness all workers would try to claim the same."""
     shuffled = random.sample(work, len(work))
     return [document["_id"] for document in sorted(shuffled, key=lambda document: document["attempt"] > 0)[:n]]
+
+
+def _id(stage: str, meme_id: str) -> Document:
+    return {"stage": stage, "meme": meme_id}
+
+
+def _later(ttl: float) -> Document:
+    """Return an expression: `ttl` seconds from now by the server's clock."""
+    return {"$add": ["$$NOW", round(ttl * 1000)]}

@@ -292,3 +292,10 @@ def _places(boxes: tuple[TemplateBox, ...]) -> list[TemplateBox]:
 def author_hash(name: str, salt: str) -> str:
     """A salted sha256 of an author's name: enough to find their memes when they ask for removal."""
     return hashlib.sha256(f"{salt}\0{name}".encode()).hexdigest()
+
+
+def hamming(a: str, b: str) -> int:
+    """Return the number of bits in which two hashes (hex, same length) differ."""
+    if len(a) != len(b):
+        raise ValueError(f"hashes of {4 * len(a)} and {4 * len(b)} bits cannot be compared")
+    return (int(a, 16) ^ int(b, 16)).bit_count()

@@ -1,10 +1,13 @@
-"""Taking memes out for good: which, what goes with them, and what a purge that was killed left to do.
+"""Remove memes for good: choose them, preview what goes with them, delete, and finish what a killed purge left.
 
-The order makes it safe at any moment: ids are banned and blobs are noted before a meme goes, templates lose the
-pictures that were made from it next, and blobs go last. Whoever calls `finish` later goes on from the notes.
+The order makes it safe to kill at any moment: ids are banned and blobs noted as possible orphans before a meme is
+deleted, then templates lose the pictures that were made from it, and blobs go last. A later `finish` goes on from
+the notes.
 """
 
 import heapq
+import html
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,25 +17,29 @@ from typing import Final, Self, TypeAlias
 
 from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.documents import DocumentStore, Where, batched
-from memeloom.catalog.images import hamming
-from memeloom.catalog.records import Meme, Template
+from memeloom.catalog.records import Meme, Template, hamming
 
-# Whoever puts a blob writes who refers to it soon after; until then nobody else may take it for an orphan.
+# A blob is stored before the record that refers to it; until then it must not count as an orphan.
 YOUNG_SECONDS: Final = 3600.0
 _BATCH = 1000
 _THREADS = 16
-# Bits of 256 in which pictures may differ that a person should look at, and how many of them are shown.
-_ALIKE, _SHOWN = 16, 20
+# Pictures that differ in at most so many of 256 bits are shown for review, the nearest so many of them.
+_SIMILAR_BITS, _SIMILAR_SHOWN = 16, 20
+# What an id may look like in a page. Embedded pictures are one long word.
+_ID = re.compile(rb"(?<![a-z0-9_])[a-z0-9_]{1,64}:[^\s<>\"'/][^\s<>\"']{0,511}(?![^\s<>\"'])")
+_IDS_ASKED = 5000
 
-# Of blob keys, those that are gone or would go.
-Gone: TypeAlias = Callable[[Iterable[str]], set[str]]
+# Returns those of some blob keys that are deleted, or would be.
+Deleted: TypeAlias = Callable[[Iterable[str]], set[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which memes: those for which all conditions hold.
+    """The memes to remove: those that match `where`, and whose picture is similar enough if that is asked for.
 
-    looks_like, bits: and whose picture differs from this pHash-256 in at most so many bits; None asks for no look.
+    Attributes:
+        looks_like: pHash-256 to compare pictures with.
+        bits: largest Hamming distance; None compares nothing.
     """
 
     where: Where
@@ -40,44 +47,46 @@ class Choice:
     bits: int | None = None
 
     def memes(self, documents: DocumentStore) -> Iterator[Meme]:
-        """Yield them in order of id, a batch in memory."""
+        """Yield the memes in order of id, one batch in memory."""
         if self.looks_like is None or self.bits is None:
             yield from documents.scan(self.where)
             return
         for _, meme in near(documents, self.where, self.looks_like, self.bits):
             yield meme
 
-    def alike(self, documents: DocumentStore) -> list[tuple[int, str]]:
-        """How many bits memes are away that are not chosen, but look much the same, and their ids: the nearest few."""
+    def similar(self, documents: DocumentStore) -> list[tuple[int, str]]:
+        """Return distance and id of the nearest memes that look much the same but are not chosen, for review."""
         if self.looks_like is None:
             return []
         where = replace(self.where, image_key=None)
         others = (
             (bits, meme.id)
-            for bits, meme in near(documents, where, self.looks_like, _ALIKE)
+            for bits, meme in near(documents, where, self.looks_like, _SIMILAR_BITS)
             if meme.image and (meme.image.key != self.where.image_key if self.bits is None else bits > self.bits)
         )
-        return heapq.nsmallest(_SHOWN, others)
+        return heapq.nsmallest(_SIMILAR_SHOWN, others)
 
     def among(self, documents: DocumentStore, ids: Sequence[str]) -> set[str]:
-        """Those of `ids` that are chosen."""
+        """Return those of `ids` that are chosen."""
         asked = set(ids) if self.where.ids is None else set(ids).intersection(self.where.ids)
         narrowed = replace(self, where=replace(self.where, ids=tuple(asked)))
         return {meme.id for meme in narrowed.memes(documents)} if asked else set()
 
 
 def near(documents: DocumentStore, where: Where, phash256: str, bits: int) -> Iterator[tuple[int, Meme]]:
-    """Yield in how many of 256 bits pictures differ from `phash256`, at most `bits`, and their memes."""
+    """Yield the memes whose picture is at most `bits` away from `phash256`, with the distance."""
     for meme in documents.scan(replace(where, image=True)):
         if meme.image and (distance := hamming(meme.image.phash256, phash256)) <= bits:
             yield distance, meme
 
 
 class Plan:
-    """What a purge would take; nothing of the catalog is touched. What is counted lies in `folder`, not in memory.
+    """A preview of a purge, which changes nothing. It counts in a file in `folder`, not in memory.
 
-    memes: how many. blobs: pictures and masks that nobody else refers to. templates: ids of those that would lose the
-    picture that was made from them.
+    Attributes:
+        memes: number of memes that would be deleted.
+        blobs: number of pictures and masks that nothing else refers to.
+        templates: ids of templates that would lose the picture that was made from those memes.
     """
 
     def __init__(self, documents: DocumentStore, choice: Choice, folder: Path) -> None:
@@ -87,7 +96,7 @@ class Plan:
         self._file = sqlite3.connect(folder / "plan.db", isolation_level=None)
         self._file.execute("PRAGMA journal_mode = OFF")
         self._file.execute("PRAGMA synchronous = OFF")
-        # n: how many of those that go refer to it.
+        # n: references by records that would be deleted.
         self._file.execute("CREATE TABLE blobs (key TEXT PRIMARY KEY, n INTEGER NOT NULL, goes INTEGER) WITHOUT ROWID")
         for batch in batched(choice.memes(documents), _BATCH):
             self.memes += len(batch)
@@ -101,26 +110,26 @@ class Plan:
         self.blobs: int = self._file.execute("SELECT count(*) FROM blobs WHERE goes").fetchone()[0]
 
     def ids(self, ids: Sequence[str]) -> set[str]:
-        """Those of `ids` that would go."""
+        """Return those of `ids` that would be deleted."""
         return self._choice.among(self._documents, ids)
 
     def pictures(self, keys: Iterable[str]) -> set[str]:
-        """Those of the blobs `keys` that would go with the memes."""
+        """Return those of the blobs `keys` that would be deleted with the memes."""
         found: set[str] = set()
         for key in keys:
             found.update(k for (k,) in self._file.execute("SELECT key FROM blobs WHERE key = ? AND goes", (key,)))
         return found
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the file back."""
+        """Close the file."""
         self.close()
 
     def _refer(self, keys: Iterable[str]) -> None:
@@ -133,8 +142,8 @@ class Plan:
         last = ""
         query = "SELECT key, n FROM blobs WHERE key > ? ORDER BY key LIMIT ?"
         while rows := self._file.execute(query, (last, _BATCH)).fetchall():
-            everybody = self._documents.references(key for key, _ in rows)
-            going = [(key,) for key, n in rows if everybody.get(key, 0) <= n]
+            total = self._documents.references(key for key, _ in rows)
+            going = [(key,) for key, n in rows if total.get(key, 0) <= n]
             self._file.execute("BEGIN")
             self._file.executemany("UPDATE blobs SET goes = 1 WHERE key = ?", going)
             self._file.execute("COMMIT")
@@ -143,14 +152,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """blobs: how many were deleted. templates: ids of those whose picture was made from what is gone."""
+    """Number of blobs deleted, and ids of the templates that lost the picture that was made from removed memes."""
 
     blobs: int
     templates: list[str]
 
 
 def remove(documents: DocumentStore, choice: Choice) -> int:
-    """Purge the memes; `finish` does the rest. Returns how many there were."""
+    """Purge the memes and return how many there were; `finish` must follow."""
     if choice.looks_like is None or choice.bits is None:
         return documents.purge(choice.where)
     batches = batched(choice.memes(documents), _BATCH)
@@ -158,39 +167,41 @@ def remove(documents: DocumentStore, choice: Choice) -> int:
 
 
 def finish(documents: DocumentStore, blobs: BlobStore) -> Finished:
-    """Delete what this purge and earlier ones left: pictures of templates that were made from it, and blobs.
+    """Delete what this purge and killed ones left: template pictures made from removed memes, and orphaned blobs.
 
-    A template whose made picture is dropped gets another one from the memes that are left, when templates are
-    looked for the next time.
+    The next run of the templates stage makes another picture for such a template from the memes that are left.
 
     Raises:
         StoreError: a store refused or failed; the next call goes on.
     """
     templates = []
-    for template in _made_of(documents, documents.gone):
-        _unmake(documents, template)
+    for template in _made_of(documents, documents.orphans):
+        _drop_made(documents, template)
         templates.append(template.id)
     deleted = 0
-    for keys in documents.loose():
-        deleted += _delete(blobs, documents.gone(keys))
-        documents.settle(keys)
+    for keys in documents.noted_orphans():
+        deleted += _delete(blobs, documents.orphans(keys))
+        documents.settle_orphans(keys)
     return Finished(deleted, templates)
 
 
 def sweep(
     documents: DocumentStore, blobs: BlobStore, *, dry: bool = False, young_seconds: float = YOUNG_SECONDS
 ) -> tuple[int, int]:
-    """Delete every blob that nothing refers to, whatever left it: a killed crawl, a picture that was replaced.
+    """Delete every blob that nothing refers to, such as those of killed crawls and replaced pictures.
 
-    dry: only count them.
-    young_seconds: blobs written since are left alone, for somebody may be about to refer to them.
+    Args:
+        documents: where references are looked up.
+        blobs: what is swept.
+        dry: only count.
+        young_seconds: skip blobs younger than this, because a record that refers to them may be on its way.
 
     Returns:
-        How many were deleted, and how many are too young to tell.
+        The number of deleted blobs, and of those skipped.
     """
     deleted = young = 0
     with ThreadPoolExecutor(_THREADS) as threads:
-        for batch in batched(_unreferred(blobs.keys(), documents.image_keys()), _BATCH):
+        for batch in batched(_unreferenced(blobs.keys(), documents.image_keys()), _BATCH):
             ages = zip(batch, threads.map(blobs.age, batch), strict=True)
             old = [key for key, age in ages if age is not None and age >= young_seconds]
             young += len(batch) - len(old)
@@ -199,8 +210,8 @@ def sweep(
     return deleted, young
 
 
-def _unreferred(there: Iterator[str], needed: Iterator[str]) -> Iterator[str]:
-    """What is in the first and not in the second; both in order."""
+def _unreferenced(there: Iterator[str], needed: Iterator[str]) -> Iterator[str]:
+    """Yield the keys of the first that are not in the second; both are in order."""
     wanted = next(needed, None)
     for key in there:
         while wanted is not None and wanted < key:
@@ -214,10 +225,10 @@ def _delete(blobs: BlobStore, keys: Iterable[str]) -> int:
         return sum(sum(threads.map(blobs.delete, batch)) for batch in batched(sorted(keys), _BATCH))
 
 
-def _made_of(documents: DocumentStore, gone: Gone) -> Iterator[Template]:
-    """The templates whose picture was made from memes, some picture of which is gone."""
+def _made_of(documents: DocumentStore, deleted: Deleted) -> Iterator[Template]:
+    """Yield the templates whose picture was made from a deleted one."""
     for batch in batched((template for template in documents.templates() if template.clean), _BATCH):
-        over = gone({key for template in batch for key in _sources(template)})
+        over = deleted({key for template in batch for key in _sources(template)})
         yield from (template for template in batch if over.intersection(_sources(template)))
 
 
@@ -225,14 +236,32 @@ def _sources(template: Template) -> tuple[str, ...]:
     return template.clean.made_from if template.clean else ()
 
 
-def _unmake(documents: DocumentStore, template: Template) -> None:
-    """Drop the picture that was made, and what it is recognised by; noted first, like all that goes."""
+def _drop_made(documents: DocumentStore, template: Template) -> None:
+    """Drop the made picture of a template and its sketch, after noting its blobs as possible orphans."""
     made = template.clean
     if made is None:
         return
-    documents.loosen(made.keys)
+    documents.note_orphans(made.keys)
     documents.revise_template(
         template.id, lambda now: now.model_copy(update={"clean": None}) if now.clean == made else now
     )
     if template.image is None:
         documents.drop_sketches([(template.id, "")])
+
+
+def pages_showing(folder: Path, removed: Callable[[Sequence[str]], set[str]]) -> Iterator[Path]:
+    """Yield the pages that earlier runs wrote under `folder` and that name a removed meme, in order.
+
+    Args:
+        folder: the folder of the runs.
+        removed: returns those of some ids that were removed.
+    """
+    for path in sorted(folder.rglob("*.html")):
+        try:
+            page = path.read_bytes()
+        except OSError:
+            continue
+        names = (html.unescape(found.group().decode(errors="replace")) for found in _ID.finditer(page))
+        ids = dict.fromkeys(each for name in names for each in (name, name.rstrip(",.;")))
+        if any(removed(part) for part in batched(ids, _IDS_ASKED)):
+            yield path

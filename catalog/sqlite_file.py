@@ -1,4 +1,4 @@
-"""One SQLite file shared by threads and processes: connections, transactions, and errors in our words."""
+"""One SQLite file shared by threads and processes: connections, transactions, upgrades and errors."""
 
 import contextlib
 import os
@@ -10,23 +10,47 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
-from memeloom.catalog.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
+from memeloom.catalog.errors import (
+    StoreCorrupt,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreMissing,
+    StoreUnavailable,
+)
 
 # "meme" in ASCII: tells our catalogs from other SQLite files.
 CATALOG = 0x6D656D65
-_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
-_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
-_DENIED = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
-_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+# Our error and its text for each primary result code of SQLite (https://sqlite.org/rescode.html).
+_BUSY = (StoreUnavailable, "another process held it for more than {timeout:g} s")
+_FULL = (StoreFull, "the disk is full; make room and run again")
+_DENIED = (StoreDenied, "cannot be written ({error}); check its owner and rights")
+_CORRUPT = (StoreCorrupt, "not a sound SQLite database ({error}); restore it from a backup")
+_ERRORS: Final[Mapping[int, tuple[type[StoreError], str]]] = MappingProxyType(
+    {
+        sqlite3.SQLITE_BUSY: _BUSY,
+        sqlite3.SQLITE_LOCKED: _BUSY,
+        sqlite3.SQLITE_PROTOCOL: _BUSY,
+        sqlite3.SQLITE_FULL: _FULL,
+        sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,
+        sqlite3.SQLITE_READONLY: _DENIED,
+        sqlite3.SQLITE_PERM: _DENIED,
+        sqlite3.SQLITE_AUTH: _DENIED,
+        sqlite3.SQLITE_CANTOPEN: (StoreDenied, "cannot be opened; check that it is a file, its owner and rights"),
+        sqlite3.SQLITE_CORRUPT: _CORRUPT,
+        sqlite3.SQLITE_NOTADB: _CORRUPT,
+    }
+)
 
-# Connections that a fork copied from the parent. SQLite forbids to use or even close them here.
+# Connections that a fork copied from its parent. SQLite forbids to use or even close them in the child.
 _inherited: list[sqlite3.Connection] = []
 
 
 class _Connection:
-    """Closes itself when its thread is gone, but never in a forked child."""
+    """A connection that closes when its thread is gone, but never in a forked child."""
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self.raw = raw
@@ -43,16 +67,25 @@ class _Connection:
 
 
 class SqliteFile:
-    """The file `path` with the tables of `schema`, created if it is new, upgraded if it is older.
+    """The SQLite file `path`, created with `schema` if it is new and upgraded if it is older.
 
-    timeout_seconds: how long to wait for another connection's write lock.
-    upgrades: for an older version n, the statements that make it version n + 1. A file gets the new version
-        in one transaction, so whenever that is cut off it is the old one whole.
-    kind, what: the application id that tells this kind of file from others, and its name.
-    power_safe: whether a transaction that has ended also survives the machine's power loss; without
-        it the last ones may be undone then, in their order. kill -9 undoes none either way.
+    Every thread of every process gets its own connection; instances can be pickled and survive a fork.
+
+    Args:
+        path: the file.
+        timeout_seconds: how long to wait for another connection's write lock.
+        schema: statements that create the tables.
+        version: of the schema.
+        upgrades: for an older version n, the statements that make it n + 1. All of them run in one transaction, so
+            that an interrupted upgrade leaves the old version.
+        kind: SQLite's application id, which tells this kind of file from others.
+        what: the name of this kind of file, for messages.
+        power_safe: whether a committed transaction also survives a power cut. Without it the last ones may be lost
+            then, in order; kill -9 loses none either way.
+        read_only: create, upgrade and write nothing.
 
     Raises:
+        StoreMissing: `read_only`, and there is no such file.
         StoreError: it cannot be opened, is not a database, not of this kind, or of another version.
     """
 
@@ -67,6 +100,7 @@ class SqliteFile:
         kind: int = CATALOG,
         what: str = "catalog",
         power_safe: bool = True,
+        read_only: bool = False,
     ) -> None:
         self._path = Path(path).absolute()
         self._timeout = timeout_seconds
@@ -76,32 +110,36 @@ class SqliteFile:
         self._kind = kind
         self._what = what
         self._synchronous = "FULL" if power_safe else "NORMAL"
+        self._read_only = read_only
         self._reset()
+        if read_only and not self._path.exists():
+            raise StoreMissing(f"{self._path}: no such {what}")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if not read_only:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self._path}: cannot create its folder: {error.strerror}") from error
         self._prepare()
 
     def read(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        """All rows of `query`, as of one moment."""
+        """Return all rows of `query`, as of one moment."""
         with self._mapped():
             return self._connection().execute(query, values).fetchall()
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """Several reads as of one moment."""
+        """Open a transaction whose reads are all as of one moment."""
         with self._transaction("BEGIN") as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that holds the write lock from its start; durable when it ends, undone on any error."""
+        """Open a transaction that holds the write lock; durable when the block ends, rolled back on any error."""
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
     def rewrite(self) -> bool:
-        """Write the file anew without what was deleted. Returns False if another process's reading kept the log."""
+        """Write the file anew without deleted data. Returns False if another process's read blocked it."""
         with self._mapped():
             connection = self._connection()
             connection.execute("VACUUM")
@@ -115,12 +153,11 @@ class SqliteFile:
         self._reset()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs to open the file for itself."""
-        kept = ("_path", "_timeout", "_schema", "_version", "_upgrades", "_kind", "_what", "_synchronous")
-        return {name: self.__dict__[name] for name in kept}
+        """Leave out the connections: another process opens its own."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_local", "_open")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Come up without connections."""
+        """Restore the state without connections."""
         self.__dict__.update(state)
         self._reset()
 
@@ -136,18 +173,32 @@ class SqliteFile:
         return mine.raw
 
     def _connect(self) -> sqlite3.Connection:
-        # Used by its own thread only, but closed by whoever calls close().
-        raw = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+        name = f"file:{quote(str(self._path))}{self._mode()}"
+        # Used by its own thread only, but closed by whichever thread calls close().
+        raw = sqlite3.connect(name, timeout=self._timeout, isolation_level=None, check_same_thread=False, uri=True)
         try:
-            self._switch_to_wal(raw)
-            raw.execute(f"PRAGMA synchronous = {self._synchronous}")
             raw.execute("PRAGMA cache_size = -16384")
-            raw.execute("PRAGMA wal_autocheckpoint = 8000")
-            raw.execute("PRAGMA journal_size_limit = 67108864")
+            if self._read_only:
+                raw.execute("PRAGMA query_only = ON")
+            else:
+                self._switch_to_wal(raw)
+                raw.execute(f"PRAGMA synchronous = {self._synchronous}")
+                raw.execute("PRAGMA wal_autocheckpoint = 8000")
+                raw.execute("PRAGMA journal_size_limit = 67108864")
         except BaseException:
             raw.close()
             raise
         return raw
+
+    def _mode(self) -> str:
+        """Return the URL parameters with which SQLite leaves no file behind."""
+        if not self._read_only:
+            return ""
+        if all(os.access(path, os.W_OK) for path in (self._path, self._path.parent)):
+            return "?mode=rw"  # the last connection removes the log and the shared memory that the first one creates
+        # Where neither can be created, SQLite opens a file without a log only if told that nobody writes it.
+        log = self._path.with_name(f"{self._path.name}-wal")
+        return "?mode=ro" if log.exists() else "?immutable=1"
 
     def _switch_to_wal(self, raw: sqlite3.Connection) -> None:
         # The first switch needs the file alone, and SQLite does not wait for that as it does for locks.
@@ -156,7 +207,7 @@ class SqliteFile:
             try:
                 raw.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > deadline:
+                if _ERRORS.get(error.sqlite_errorcode & 0xFF) is not _BUSY or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
             else:
@@ -167,17 +218,23 @@ class SqliteFile:
             version, owner = self._signature()
             if version == self._version and owner == self._kind:
                 return
-            with self.write() as connection:
-                version, owner = self._signature()
-                if version == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    self._define(connection, self._schema)
-                    return
-                if owner == self._kind and version in self._upgrades:
-                    for older in range(version, self._version):
-                        self._define(connection, self._upgrades[older])
-                    return
+            if not self._read_only:
+                with self.write() as connection:
+                    version, owner = self._signature()
+                    if version == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                        self._define(connection, self._schema)
+                        return
+                    if owner == self._kind and version in self._upgrades:
+                        for older in range(version, self._version):
+                            self._define(connection, self._upgrades[older])
+                        return
         if owner != self._kind:
             raise StoreError(f"{self._path}: a database, but not a memeloom {self._what}; name another file")
+        if version in self._upgrades:
+            raise StoreError(
+                f"{self._path}: a {self._what} of version {version}; a command that writes to it upgrades it to version"
+                f" {self._version}"
+            )
         if version != self._version:
             raise StoreError(
                 f"{self._path}: a {self._what} of version {version}, this memeloom reads version {self._version};"
@@ -216,19 +273,6 @@ class SqliteFile:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._error(error) from error
-
-    def _error(self, error: sqlite3.Error) -> StoreError:
-        extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-        code = extended & 0xFF
-        if extended in _FULL or code in _FULL:
-            return StoreFull(f"{self._path}: the disk is full; make room and run again")
-        if code in _BUSY:
-            return StoreUnavailable(f"{self._path}: another process held it for more than {self._timeout:g} s")
-        if code in _DENIED:
-            return StoreDenied(f"{self._path}: cannot be written ({error}); check its owner and rights")
-        if code in _CORRUPT:
-            return StoreCorrupt(f"{self._path}: not a sound SQLite database ({error}); restore it from a backup")
-        if code == sqlite3.SQLITE_CANTOPEN:
-            return StoreDenied(f"{self._path}: cannot be opened; check that it is a file, its owner and rights")
-        return StoreError(f"{self._path}: {error}")
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            kind, text = _ERRORS.get(code) or _ERRORS.get(code & 0xFF) or (StoreError, "{error}")
+            raise kind(f"{self._path}: {text.format(error=error, timeout=self._timeout)}") from error

@@ -1,6 +1,6 @@
-"""A program of its own: the first frame of the video on standard input, as a PNG on standard output.
+"""A script that reads a video on standard input and writes its first frame as a PNG to standard output.
 
-`catalog.frames` runs it as ``python -I video_frame.py MAX_PIXELS``. Its limits hold whatever the decoder does.
+`catalog.frames` runs it as ``python -I video_frame.py MAX_PIXELS``. The kernel enforces its limits.
 """
 
 import os
@@ -12,12 +12,12 @@ NO_FRAME = 4
 
 _MEMORY = 2 * 1024**3
 _SECONDS = 10
-# FFmpeg may open nothing but this file, and take it for nothing but one of these.
+# FFmpeg may open only this file, and only as one of these formats.
 _OPTIONS = "format_whitelist;mov,mp4,m4a,3gp,3g2,mj2,matroska,webm|protocol_whitelist;file"
 
 
 def main() -> int:
-    """Exit code 0, `TOO_MANY_PIXELS` or `NO_FRAME`; the kernel ends what takes too much."""
+    """Return the exit code: 0, `TOO_MANY_PIXELS` or `NO_FRAME`."""
     for limit, most in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, _SECONDS),
                         (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):  # fmt: skip
         resource.setrlimit(limit, (most, most))

@@ -56,7 +56,7 @@ def stats(context: CommandContext, as_json: bool) -> None:
     Unmatched memes are on no known template; `memeloom templates run` finds new templates among them.
     """
     config = context.config()
-    from memeloom.catalog.documents import open_documents
+    from memeloom.catalog.stores import open_documents
 
     documents = open_documents(config.store)
     try:
@@ -76,8 +76,8 @@ def _show(counts: Counts) -> None:
     if counts.sources:
         out.print(count_table("by source", ("source", "memes"), counts.sources))
     states = {name: counts.template_records.get(name, 0) for name in ("known", "found", "merged", "rejected")}
-    if sum(states.values()) > states["known"] or counts.strangers:
-        facts = {**states, "unmatched memes": counts.strangers}
+    if sum(states.values()) > states["known"] or counts.unmatched:
+        facts = {**states, "unmatched memes": counts.unmatched}
         out.print(count_table("templates", ("what", "count"), {name: n for name, n in facts.items() if n}))
     if counts.templates:
         out.print(count_table(f"by template ({len(counts.templates):,})", ("template", "memes"), counts.templates))

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import Where, open_documents
+from memeloom.catalog.documents import Where
 from memeloom.catalog.errors import StoreUnavailable
-from memeloom.catalog.removal import Choice, Plan, finish, remove, sweep
-from memeloom.catalog.traces import pages_showing
+from memeloom.catalog.removal import Choice, Plan, finish, pages_showing, remove, sweep
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.cli.progress import open_progress
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config, mask_url, masked
@@ -132,7 +131,7 @@ class Purge:
             if choice is not None:
                 folder = open_.enter_context(tempfile.TemporaryDirectory(prefix="memeloom-purge-"))
                 plan = open_.enter_context(Plan(documents, choice, Path(folder)))
-                alike = choice.alike(documents)
+                alike = choice.similar(documents)
                 counted = replace(counted, memes=plan.memes, blobs=plan.blobs, templates=plan.templates, alike=alike)
             if not look_around:
                 return counted
@@ -141,7 +140,7 @@ class Purge:
                 return documents.purged(ids) | (plan.ids(ids) if plan else set())
 
             def pictures(keys: Sequence[str]) -> set[str]:
-                return documents.gone(keys) | (plan.pictures(keys) if plan else set())
+                return documents.orphans(keys) | (plan.pictures(keys) if plan else set())
 
             datasets = [self._told(holding, None) for holding in self._holdings(memes, pictures, progress)]
             return replace(counted, datasets=datasets, pages=self._pages(memes))
@@ -154,10 +153,10 @@ class Purge:
             memes = remove(documents, choice) if choice else 0
             finished = finish(documents, self._blobs)
             swept, young = sweep(documents, self._blobs) if self._orphans else (None, None)
-            alike = choice.alike(documents) if choice else []
+            alike = choice.similar(documents) if choice else []
             counted = Purged(False, memes, finished.blobs, absent, finished.templates, swept, young, alike)
             datasets = []
-            for holding in self._holdings(documents.purged, documents.gone, progress):
+            for holding in self._holdings(documents.purged, documents.orphans, progress):
                 work = self._remove_work(holding.folder) if memes or holding.memes else None
                 datasets.append(self._told(holding, work))
             scrubbed = self._scrub()

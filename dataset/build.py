@@ -23,8 +23,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from memeloom.catalog.documents import DocumentStore, open_documents
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.documents import DocumentStore
+from memeloom.catalog.resolved import ResolvedTemplates
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import mask_url
 from memeloom.configs.outputs import atomic_file, replace_folder
@@ -98,7 +99,7 @@ class _Build:
         self._progress = progress
         self._catalog = documents.counts()
         templates = list(documents.templates())
-        self._standing = Standing(templates)
+        self._resolved = ResolvedTemplates(templates)
         self._plan: Plan = work.write_plan(config.dataset, naming_of(templates))
         self._drops = Drops()
         self._copies = Copies()
@@ -259,7 +260,7 @@ class _Build:
             self._folder,
             self._settings,
             self._catalog,
-            self._standing,
+            self._resolved,
             tally,
             common,
             self._drops,

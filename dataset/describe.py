@@ -6,7 +6,7 @@ from pathlib import Path
 
 from memeloom.catalog.documents import Counts
 from memeloom.catalog.records import Template
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.configs.load import masked
 from memeloom.configs.outputs import write_text
 from memeloom.configs.runs import commit
@@ -25,7 +25,7 @@ def describe_dataset(
     folder: Path,
     settings: Dataset,
     catalog: Counts,
-    templates: Standing,
+    templates: ResolvedTemplates,
     tally: Tally,
     words: Sequence[tuple[str, int]],
     drops: Drops,
@@ -88,7 +88,7 @@ def _file(path: Path) -> File:
     return File(name=path.name, bytes=path.stat().st_size, sha256=file_sha256(path))
 
 
-def _templates(used: Mapping[str, TemplateTally], known: Standing) -> tuple[DatasetTemplate, ...]:
+def _templates(used: Mapping[str, TemplateTally], known: ResolvedTemplates) -> tuple[DatasetTemplate, ...]:
     by_number = sorted(used.items(), key=lambda item: (-item[1].captions, item[0]))
     return tuple(_template(template, tally, known.get(template)) for template, tally in by_number)
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.errors import BadImage, StoreError
 from memeloom.catalog.images import decode_image
 from memeloom.catalog.records import Ocr, TemplateBox
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.resolved import ResolvedTemplates
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config, Store
 from memeloom.ocr.engines.contract import Engine, ReadFailed, Word
@@ -114,7 +113,7 @@ def _from_catalog(store: Store, meme_id: str, max_pixels: int) -> Subject:
         meme = documents.get(meme_id)
         if meme is None:
             raise MemeloomError(f"{meme_id}: no such file, and no such meme in the catalog")
-        template = Standing(documents.templates()).get(meme.template.id) if meme.template else None
+        template = ResolvedTemplates(documents.templates()).get(meme.template.id) if meme.template else None
     finally:
         documents.close()
     if meme.image is None:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.leased import LeasedRun, NotDone, grouped, reasons
 from memeloom.catalog.records import Meme, Ocr
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.resolved import ResolvedTemplates
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
@@ -96,7 +97,7 @@ class OcrJob:
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
-        self._templates = Standing(documents.templates())
+        self._templates = ResolvedTemplates(documents.templates())
         self.seen = Seen()
 
     def work_for(self, meme: Meme) -> Picture | None:

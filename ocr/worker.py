@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from memeloom.catalog.blobs import open_blobs
 from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
 from memeloom.catalog.images import decode_image
 from memeloom.catalog.leased import NotDone
 from memeloom.catalog.records import Ocr, TemplateBox
+from memeloom.catalog.stores import open_blobs
 from memeloom.configs import schema
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.schema import Config

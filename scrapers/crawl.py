@@ -11,8 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary

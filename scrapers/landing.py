@@ -19,11 +19,12 @@ from typing import NoReturn, ParamSpec, TypeVar
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
-from memeloom.catalog.blobs import BlobStore, open_blobs
-from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.blobs import BlobStore
+from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.errors import BadImage, StoreUnavailable
 from memeloom.catalog.frames import Received, receive
 from memeloom.catalog.records import Image, Meme
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Config
 from memeloom.scrapers.aio import Batch, in_thread
 from memeloom.scrapers.items import Mark, MemeItem, NotLanded, Picture, TemplateItem

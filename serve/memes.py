@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Final
 import PIL.Image
 from PIL import ImageDraw
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.errors import StoreError
 from memeloom.catalog.images import load_picture
 from memeloom.catalog.records import Template
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.resolved import ResolvedTemplates
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.outputs import atomic_file
 from memeloom.configs.schema import Config
@@ -111,9 +110,9 @@ def _template_pictures(config: Config, wanted: set[str]) -> tuple[dict[str, PIL.
     documents, blobs = open_documents(config.store), open_blobs(config.store)
     pictures = {}
     try:
-        standing = Standing(documents.templates())
+        resolved = ResolvedTemplates(documents.templates())
         # A template may have been merged into another since the model was trained.
-        found = {template_id: standing.get(template_id) for template_id in wanted}
+        found = {template_id: resolved.get(template_id) for template_id in wanted}
         templates = {template_id: template for template_id, template in found.items() if template is not None}
         for template_id, template in templates.items():
             if template.picture is None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
-from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.records import Template
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.templates.writes import finish_merge, merge, point_members

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import TypeAlias
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.images import decode_image
 from memeloom.catalog.leased import LeasedRun, NotDone, grouped, reasons
 from memeloom.catalog.records import Image, Made, Meme, OcrBox
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.resolved import ResolvedTemplates
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
@@ -46,14 +46,14 @@ class InpaintJob:
     def __init__(self, documents: DocumentStore, *, again: bool) -> None:
         self._documents = documents
         self._again = again
-        self._standing = Standing(documents.templates())
+        self._resolved = ResolvedTemplates(documents.templates())
 
     def work_for(self, meme: Meme) -> InpaintTask | None:
         """Return the task; None if nothing says where words are, or it was done already."""
         if meme.image is None or (meme.clean and not self._again and meme.image.key in meme.clean.made_from):
             return None
         boxes = tuple(box for box in meme.ocr.boxes if box.text.strip()) if meme.ocr else ()
-        template = self._standing.get(meme.template.id) if meme.template else None
+        template = self._resolved.get(meme.template.id) if meme.template else None
         blank = template.picture if template else None
         return InpaintTask(meme.id, meme.source, meme.image, boxes, blank) if boxes or blank else None
 

@@ -125,7 +125,7 @@ class CatalogLoader:
 
     def _read_unknown(self) -> Iterator[tuple[str, SketchRecord]]:
         """Yield the catalog's unknown memes that are not loaded, unless they have a template by now."""
-        for chunk in batched(self._documents.sketches(strangers=True), _BATCH):
+        for chunk in batched(self._documents.sketches(unmatched=True), _BATCH):
             stored = {each.meme: each for each in chunk if each.meme not in self._recogniser.unknown}
             assigned = [meme.id for meme in self._documents.scan(Where(ids=tuple(stored), template_known=True))]
             records = {meme_id: SketchRecord.read(each) for meme_id, each in stored.items() if meme_id not in assigned}

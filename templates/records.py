@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from memeloom.catalog.documents import StoredSketch
-from memeloom.catalog.images import hamming
-from memeloom.catalog.records import Image
+from memeloom.catalog.records import Image, hamming
 from memeloom.templates.sketch import Sketch
 
 _HEAD = struct.Struct(">B32s32sdH")

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from memeloom.catalog.blobs import BlobStore, open_blobs
+from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.documents import DocumentStore, Where
-from memeloom.catalog.images import decode_image, hamming
+from memeloom.catalog.images import decode_image
 from memeloom.catalog.leased import NotDone
-from memeloom.catalog.records import Image, Made, Meme, OcrBox, Template, TemplateBox
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.records import Image, Made, Meme, OcrBox, Template, TemplateBox, hamming
+from memeloom.catalog.resolved import ResolvedTemplates
+from memeloom.catalog.stores import open_blobs
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Config
 from memeloom.engine.pool import try_partitions
@@ -77,7 +78,7 @@ def recover_templates(config: Config, documents: DocumentStore, progress: Progre
         StoreError: a store refused or failed.
     """
     tally: Counter[str] = Counter()
-    lacking = [template for template in Standing(documents.templates()).standing() if _lacks(template)]
+    lacking = [template for template in ResolvedTemplates(documents.templates()).usable() if _lacks(template)]
     if not lacking:
         return tally
     progress.start(STAGE, len(lacking), "templates")

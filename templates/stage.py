@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.leased import LeasedRun, grouped, reasons
 from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary

@@ -8,11 +8,12 @@ from typing import Literal, TypeAlias, TypeVar
 import cv2
 import numpy as np
 
-from memeloom.catalog.blobs import BlobStore, open_blobs
+from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
 from memeloom.catalog.images import Pixels, inspect_image
 from memeloom.catalog.leased import NotDone
 from memeloom.catalog.records import Image, Made
+from memeloom.catalog.stores import open_blobs
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.engine.pool import try_partitions

@@ -13,7 +13,7 @@ import orjson
 
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.records import Template
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.dataset.steps.caption import Caption
 from memeloom.engine.steps import Drop
 
@@ -64,8 +64,8 @@ class Facts(NamedTuple):
 def naming_of(templates: Iterable[Template]) -> Naming:
     """How the templates of a catalog count now, after merges and rejections."""
     templates = list(templates)
-    standing = Standing(templates)
-    return {template.id: _named(standing.get(template.id)) for template in templates}
+    resolved = ResolvedTemplates(templates)
+    return {template.id: _named(resolved.get(template.id)) for template in templates}
 
 
 def told(naming: Naming, template: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memeloom.catalog.blobs import open_blobs
+from memeloom.catalog.stores import open_blobs
 from memeloom.configs.schema import Store
 from memeloom.dataset.flow.block import Array, open_block
 from memeloom.dataset.flow.caps import LIMIT

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.catalog.blobs import BlobStore, open_blobs
-from memeloom.catalog.documents import Where, open_documents
+from memeloom.catalog.blobs import BlobStore
+from memeloom.catalog.documents import Where
 from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
 from memeloom.catalog.images import decode_image
 from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import write_text
 from memeloom.configs.schema import Config

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from memeloom.catalog.documents import DocumentStore, Upserted, open_documents
+from memeloom.catalog.documents import DocumentStore, Upserted
 from memeloom.catalog.records import Meme, Template
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.outputs import atomic_file
 from memeloom.configs.progress import Progress

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 from scrapy import Request
 from scrapy.http import TextResponse
 
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Meme
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.resolved import ResolvedTemplates
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
 from memeloom.scrapers.downloads import UNFINISHED
 from memeloom.scrapers.items import MemeItem
@@ -77,14 +77,14 @@ def template_names(store: Store, limit: int) -> list[str]:
     """
     documents = open_documents(store)
     try:
-        standing = Standing(documents.templates())
+        resolved = ResolvedTemplates(documents.templates())
         used: Counter[str] = Counter()
         for template_id, memes in documents.counts().templates.items():
-            if template := standing.get(template_id):
+            if template := resolved.get(template_id):
                 used[template.id] += memes
     finally:
         documents.close()
     templates = sorted(
-        (template for template in standing.standing() if template.state == "known"), key=lambda each: -used[each.id]
+        (template for template in resolved.usable() if template.state == "known"), key=lambda each: -used[each.id]
     )
     return [template.name for template in templates[:limit]]

@@ -9,9 +9,9 @@ from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.records import Template
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import write_text
 from memeloom.configs.schema import Config
@@ -75,7 +75,7 @@ def _found(documents: DocumentStore, gatherer: Gatherer, memes: Mapping[str, int
     shown = nsmallest(MOST, survey.found(documents.templates()), key=lambda each: (-memes.get(each.id, 0), each.id))
     census = Census(
         counts=survey.counts,
-        strangers=sum(1 for _ in documents.sketches(strangers=True)),
+        strangers=sum(1 for _ in documents.sketches(unmatched=True)),
         unknown=documents.count(Where(image=True, template_known=False)),
     )
     cards = [draw_card(gatherer.gather(template, memes.get(template.id, 0))) for template in shown]

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.documents import DocumentStore
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
 
 

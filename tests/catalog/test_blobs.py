@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from obstore.store import S3Store
 
-from memeloom.catalog.blobs import BlobStore, blob_key, open_blobs
+from memeloom.catalog.blobs import BlobStore, blob_key
 from memeloom.catalog.errors import BlobMissing, StoreCorrupt, StoreError
+from memeloom.catalog.stores import open_blobs
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import S3, Store
 from tests.services import workers

@@ -18,10 +18,10 @@ from memeloom.catalog.documents import (
     StoredSketch,
     Upserted,
     Where,
-    open_documents,
 )
 from memeloom.catalog.errors import LeaseLost
 from memeloom.catalog.records import Image, Made, Meme, Ocr, Template, TemplateBox, TemplateRef
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Store
 from tests.services import workers
@@ -60,9 +60,9 @@ def made(key: str, *made_from: str, mask: str | None = None) -> Made:
 
 def left(documents: DocumentStore) -> list[str]:
     """Takes what was noted off the list; returns what of it nothing refers to."""
-    noted = [key for batch in documents.loose() for key in batch]
-    over = documents.gone(noted)
-    documents.settle(noted)
+    noted = [key for batch in documents.noted_orphans() for key in batch]
+    over = documents.orphans(noted)
+    documents.settle_orphans(noted)
     return sorted(over)
 
 
@@ -247,7 +247,7 @@ class TestCounts:
         counts = documents.counts()
         assert (counts.memes, counts.images, counts.captions, counts.read) == (0, 0, 0, 0)
         assert (counts.sources, counts.templates, counts.stages) == ({}, {}, {})
-        assert (counts.template_records, counts.strangers) == ({}, 0)
+        assert (counts.template_records, counts.unmatched) == ({}, 0)
 
     def test_templates_are_counted_by_what_became_of_them_and_strangers_with_them(
         self, documents: DocumentStore
@@ -260,7 +260,7 @@ class TestCounts:
         documents.put_sketches([StoredSketch("", "a:1", b""), StoredSketch("", "a:2", b""), StoredSketch("1", "", b"")])
         counts = documents.counts()
         assert counts.template_records == {"known": 2, "found": 1, "rejected": 1, "merged": 2}
-        assert counts.strangers == 2
+        assert counts.unmatched == 2
 
     def test_everything_is_counted_by_source_template_stage_and_reason(self, documents: DocumentStore) -> None:
         other = TemplateRef(id="other", slug="o", name="O")
@@ -359,7 +359,7 @@ class TestTemplates:
         assert list(documents.image_keys()) == ["e" * 64]
         documents.revise_template("1", lambda t: t.model_copy(update={"clean": None}))
         assert documents.purge(ALL) == 1
-        assert list(documents.loose()) == [["e" * 64]]
+        assert list(documents.noted_orphans()) == [["e" * 64]]
         assert list(documents.image_keys()) == []
 
 
@@ -608,17 +608,17 @@ class TestPurge:
         documents.purge(Where(ids=("test:1", "test:2")))
         keys = ["a" * 64, "b" * 64]
         for _ in "twice":
-            assert list(documents.loose()) == [keys]
-            assert documents.gone([*keys, "c" * 64]) == {"a" * 64}
-        documents.settle(keys)
-        assert list(documents.loose()) == []
-        assert documents.gone(keys) == {"a" * 64}, "it stays known as gone"
+            assert list(documents.noted_orphans()) == [keys]
+            assert documents.orphans([*keys, "c" * 64]) == {"a" * 64}
+        documents.settle_orphans(keys)
+        assert list(documents.noted_orphans()) == []
+        assert documents.orphans(keys) == {"a" * 64}, "it stays known as gone"
         documents.upsert([meme(4, image=picture("a"))])
-        assert documents.gone(keys) == set(), "but not while somebody needs it"
+        assert documents.orphans(keys) == set(), "but not while somebody needs it"
         documents.purge(Where(ids=("test:4",)))
-        assert list(documents.loose()) == [["a" * 64]], "and it can go again"
-        documents.loosen(["d" * 64, "a" * 64, "d" * 64])
-        assert list(documents.loose()) == [["a" * 64, "d" * 64]]
+        assert list(documents.noted_orphans()) == [["a" * 64]], "and it can go again"
+        documents.note_orphans(["d" * 64, "a" * 64, "d" * 64])
+        assert list(documents.noted_orphans()) == [["a" * 64, "d" * 64]]
 
     def test_blobs_of_a_meme_that_comes_after_its_purge_are_noted(self, documents: DocumentStore) -> None:
         documents.upsert([meme(1)])

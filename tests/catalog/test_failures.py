@@ -7,24 +7,26 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pymongo
 import pytest
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import ALL, StoredSketch, open_documents
+from memeloom.catalog.documents import ALL, StoredSketch
 from memeloom.catalog.errors import (
     BlobMissing,
     StoreCorrupt,
     StoreDenied,
     StoreError,
     StoreFull,
+    StoreMissing,
     StoreUnavailable,
 )
 from memeloom.catalog.records import Meme
 from memeloom.catalog.sqlite import SqliteDocuments
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import S3, Store
 from tests.services import workers
 from tests.services.ceph import Gateway, S3Access, set_bucket_quota
@@ -134,6 +136,64 @@ class TestSqliteFile:
         connection.close()
 
 
+class TestReadOnly:
+    @pytest.fixture
+    def catalog(self, store_config: Store, tmp_path: Path) -> Store:
+        """A closed catalog of one meme in a folder of its own."""
+        store = store_config.model_copy(update={"documents": f"sqlite:///{tmp_path}/own/catalog.db"})
+        with closing(open_documents(store)) as documents:
+            documents.upsert([_meme(1)])
+        return store
+
+    def test_a_missing_catalog_is_not_created(self, store_config: Store, tmp_path: Path) -> None:
+        store = store_config.model_copy(update={"documents": f"sqlite:///{tmp_path}/new/catalog.db"})
+        with pytest.raises(StoreMissing, match=r"new/catalog\.db: no such catalog"):
+            open_documents(store, read_only=True)
+        assert not (tmp_path / "new").exists()
+
+    def test_a_missing_catalog_in_mongodb_is_not_created(self, mongo_url: str, store_config: Store) -> None:
+        store = store_config.model_copy(update={"documents": mongo_url})
+        with pytest.raises(StoreMissing, match=r"MongoDB at .*: no catalog"):
+            open_documents(store, read_only=True)
+        with pymongo.MongoClient[dict[str, object]](mongo_url) as client:
+            assert client.get_default_database().list_collection_names() == []
+        open_documents(store).close()
+        with closing(open_documents(store, read_only=True)) as documents:
+            assert documents.counts().memes == 0
+
+    def test_it_sees_what_others_write_and_writes_nothing(self, catalog: Store, tmp_path: Path) -> None:
+        with closing(open_documents(catalog, read_only=True)) as reader:
+            assert reader.counts().memes == 1
+            with closing(open_documents(catalog)) as writer:
+                writer.upsert([_meme(2)])
+                assert reader.count() == 2
+            with pytest.raises(StoreDenied, match="cannot be written"):
+                reader.upsert([_meme(3)])
+        assert [path.name for path in (tmp_path / "own").iterdir()] == ["catalog.db"]
+
+    @pytest.mark.parametrize("in_use", [False, True])
+    def test_a_folder_without_write_permission_is_enough(
+        self, catalog: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_use: bool
+    ) -> None:
+        with ExitStack() as stack:
+            if in_use:
+                stack.enter_context(closing(open_documents(catalog))).upsert([_meme(2)])
+            before = sorted((tmp_path / "own").iterdir())
+            # Root may write everywhere, so the permission is denied where it is asked for.
+            monkeypatch.setattr(os, "access", lambda *_: False)
+            reader = stack.enter_context(closing(open_documents(catalog, read_only=True)))
+            assert reader.counts().memes == 1 + in_use
+            assert [meme.id for meme in reader.scan()] == [f"test:{n + 1}" for n in range(1 + in_use)]
+            assert sorted((tmp_path / "own").iterdir()) == before
+
+    def test_an_older_catalog_is_not_upgraded(self, catalog: Store, tmp_path: Path) -> None:
+        connection = sqlite3.connect(tmp_path / "own" / "catalog.db")
+        connection.execute("PRAGMA user_version = 2")
+        connection.close()
+        with pytest.raises(StoreError, match="a catalog of version 2; a command that writes to it upgrades it"):
+            open_documents(catalog, read_only=True)
+
+
 class TestFullDisk:
     def test_sketches_that_no_longer_fit_leave_those_before_them(self, store_config: Store) -> None:
         documents = SqliteDocuments(store_config.documents.removeprefix("sqlite:///"), 5)
@@ -210,6 +270,22 @@ class TestFullDisk:
             client.admin.command("configureFailPoint", "failCommand", mode="off")
         assert [m.id for m in documents.scan()] == ["test:1"]
         documents.close()
+
+
+def test_a_ban_that_mongodb_did_not_confirm_is_an_error(mongo_server: Mongod, store_config: Store) -> None:
+    """The purge must not go on to delete memes whose ban a failover could lose."""
+    documents = open_documents(store_config.model_copy(update={"documents": mongo_server.url("test")}))
+    documents.upsert([_meme(1)])
+    with pymongo.MongoClient[dict[str, object]](mongo_server.url("admin")) as client:
+        unconfirmed = {"code": 64, "errmsg": "waiting for replication timed out"}
+        fault = {"failCommands": ["insert"], "writeConcernError": unconfirmed, "appName": "memeloom"}
+        client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=fault)
+        with pytest.raises(StoreUnavailable, match="a write was not confirmed by enough servers; run again"):
+            documents.purge(ALL)
+        client.admin.command("configureFailPoint", "failCommand", mode="off")
+    assert documents.count() == 1
+    assert documents.purge(ALL) == 1
+    documents.close()
 
 
 class TestWrongCredentials:

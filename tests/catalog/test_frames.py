@@ -2,6 +2,7 @@
 
 import io
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,8 @@ from memeloom.catalog import frames
 from memeloom.catalog.errors import BadImage
 from memeloom.catalog.formats import is_animated, is_whole
 from memeloom.catalog.frames import Received, container_of, first_frame, receive
-from memeloom.catalog.images import hamming, inspect_image
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import hamming
 from memeloom.catalog.video_frame import NO_FRAME
 
 Moving = Literal["gif", "webp", "mp4", "webm"]
@@ -103,7 +105,7 @@ def test_a_still_keeps_its_own_bytes(form: str) -> None:
     kept = received(data)
     assert (kept.data, kept.image.frame_of, kept.image.format) == (data, None, form)
     assert kept.image == inspect_image(data, **LIMITS)
-    with pytest.raises(BadImage, match="nothing that moves"):
+    with pytest.raises(BadImage, match="not a moving picture"):
         first_frame(data, **LIMITS)
 
 
@@ -167,6 +169,18 @@ def test_a_video_that_takes_too_long_is_given_up(moving: dict[Moving, bytes], mo
     with pytest.raises(BadImage) as refused:
         received(moving["mp4"])
     assert refused.value.reason == "too slow"
+
+
+def test_the_reader_of_videos_gets_none_of_our_secrets(
+    moving: dict[Moving, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMELOOM_STORE__S3__SECRET_KEY", "open sesame")
+    show = [sys.executable, "-I", "-c", "import os; print(dict(os.environ))"]
+    monkeypatch.setattr(frames, "reader_command", lambda _: show)
+    shown, _ = first_frame(moving["mp4"], **LIMITS)
+    assert b"PATH" in shown
+    assert b"MEMELOOM" not in shown
+    assert b"open sesame" not in shown
 
 
 def test_a_playlist_is_no_video(tmp_path: Path) -> None:

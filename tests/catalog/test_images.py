@@ -15,8 +15,8 @@ from PIL import ImageDraw, ImageFont
 
 from memeloom.catalog.errors import BadImage
 from memeloom.catalog.formats import JpegHeader
-from memeloom.catalog.images import decode_image, hamming, inspect_image
-from memeloom.catalog.records import Image
+from memeloom.catalog.images import decode_image, inspect_image
+from memeloom.catalog.records import Image, hamming
 
 RED, WHITE = (255, 0, 0), (255, 255, 255)
 

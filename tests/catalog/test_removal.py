@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from memeloom.catalog.blobs import BlobStore, blob_key, open_blobs
-from memeloom.catalog.documents import ALL, DocumentStore, StoredSketch, Where, open_documents
+from memeloom.catalog.blobs import BlobStore, blob_key
+from memeloom.catalog.documents import ALL, DocumentStore, StoredSketch, Where
 from memeloom.catalog.errors import StoreUnavailable
 from memeloom.catalog.mongo_database import MongoDatabase
 from memeloom.catalog.records import Image, Made, Meme, Template, TemplateRef
-from memeloom.catalog.removal import Choice, Plan, finish, remove, sweep
-from memeloom.catalog.traces import pages_showing
+from memeloom.catalog.removal import Choice, Plan, finish, pages_showing, remove, sweep
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Store
 
 
@@ -85,7 +85,7 @@ def test_a_meme_goes_with_its_picture_and_what_was_made_of_it(documents: Documen
     ])  # fmt: skip
     assert purge(documents, blobs, Where(ids=("test:1",))) == (1, 2, [])
     assert there(blobs, b"a", b"a clean", b"mask", b"b", b"b clean") == {b"mask", b"b", b"b clean"}
-    assert list(documents.loose()) == []
+    assert list(documents.noted_orphans()) == []
 
 
 def test_a_template_loses_the_picture_that_was_made_from_a_removed_meme(
@@ -131,7 +131,7 @@ def test_a_purge_that_dies_among_the_blobs_is_finished_by_the_next(
     assert remove(documents, Choice(Where(ids=("test:nothing",)))) == 0
     assert finish(documents, blobs).blobs == 34
     assert list(blobs.keys()) == []
-    assert list(documents.loose()) == []
+    assert list(documents.noted_orphans()) == []
 
 
 def test_a_purge_of_mongodb_that_dies_at_any_call_is_finished_by_the_same_one(
@@ -162,9 +162,9 @@ def test_a_purge_of_mongodb_that_dies_at_any_call_is_finished_by_the_same_one(
                     died = True
             purge(documents, blobs, Where(source="x"))
             assert documents.purged([f"test:{name}" for name in names]) == {f"test:{name}" for name in names}
-            assert (documents.count(), list(documents.sketches(strangers=True)), list(blobs.keys())) == (0, [], [])
+            assert (documents.count(), list(documents.sketches(unmatched=True)), list(blobs.keys())) == (0, [], [])
             assert documents.counts().stages == {}
-            assert list(documents.loose()) == []
+            assert list(documents.noted_orphans()) == []
             if not died:
                 break
     assert calls > 10
@@ -231,10 +231,10 @@ def test_pictures_that_look_alike_are_found_by_bits(documents: DocumentStore, bl
     asked = f"{base:064x}"
     exact = Choice(Where(image_key=blob_key(b"0")), asked)
     assert [each.id for each in exact.memes(documents)] == ["test:0"]
-    assert exact.alike(documents) == [(0, "test:1"), (3, "test:2"), (9, "test:3"), (16, "test:4")]
+    assert exact.similar(documents) == [(0, "test:1"), (3, "test:2"), (9, "test:3"), (16, "test:4")]
     near = Choice(Where(), asked, 3)
     assert [each.id for each in near.memes(documents)] == ["test:0", "test:1", "test:2"]
-    assert near.alike(documents) == [(9, "test:3"), (16, "test:4")]
+    assert near.similar(documents) == [(9, "test:3"), (16, "test:4")]
     assert near.among(documents, ["test:1", "test:3"]) == {"test:1"}
     assert [each.id for each in Choice(Where(source="odd"), asked, 20).memes(documents)] == ["test:2"]
     assert remove(documents, near) == 3

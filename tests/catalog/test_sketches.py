@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memeloom.catalog.documents import MOST_SKETCH_BYTES, DocumentStore, StoredSketch, Upserted, Where, open_documents
+from memeloom.catalog.documents import MAX_SKETCH_BYTES, DocumentStore, StoredSketch, Upserted, Where
 from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
 from tests.services import workers
 
@@ -38,8 +39,8 @@ class TestKeeping:
         assert keys(documents.sketches()) == [("1", ""), ("1", "test:2"), ("2", "test:1")]
         assert keys(documents.sketches("1")) == [("1", ""), ("1", "test:2")]
         assert keys(documents.sketches("3")) == []
-        assert keys(documents.sketches(strangers=True)) == [("", "test:1"), ("", "test:9")]
-        assert set(documents.sketches(strangers=True)) | set(documents.sketches()) == set(put)
+        assert keys(documents.sketches(unmatched=True)) == [("", "test:1"), ("", "test:9")]
+        assert set(documents.sketches(unmatched=True)) | set(documents.sketches()) == set(put)
 
     def test_a_later_one_of_the_same_key_wins(self, documents: DocumentStore) -> None:
         documents.put_sketches([sketch("1", "", b"old"), sketch("1", "", b"new")])
@@ -53,20 +54,20 @@ class TestKeeping:
         put += [sketch("", f"test:{odd}", b"") for odd in ODD]
         documents.put_sketches(put)
         assert list(documents.sketches()) == sorted((s for s in put if s.template), key=lambda s: s.key)
-        assert list(documents.sketches(strangers=True)) == sorted(
+        assert list(documents.sketches(unmatched=True)) == sorted(
             (s for s in put if not s.template), key=lambda s: s.key
         )
         for odd in ODD:
             assert {s.template for s in documents.sketches(odd)} == {odd}
         assert documents.drop_sketches([s.key for s in put]) == len(put)
-        assert keys(documents.sketches()) == keys(documents.sketches(strangers=True)) == []
+        assert keys(documents.sketches()) == keys(documents.sketches(unmatched=True)) == []
 
     def test_the_largest_fits_and_larger_ones_are_refused(self, documents: DocumentStore) -> None:
-        large = sketch("1", "", os.urandom(MOST_SKETCH_BYTES))
+        large = sketch("1", "", os.urandom(MAX_SKETCH_BYTES))
         documents.put_sketches([large])
         assert list(documents.sketches()) == [large]
         with pytest.raises(ValueError, match="at most 1,048,576"):
-            sketch("1", "", bytes(MOST_SKETCH_BYTES + 1))
+            sketch("1", "", bytes(MAX_SKETCH_BYTES + 1))
         with pytest.raises(ValueError, match="of a template or of a meme"):
             sketch("", "")
 
@@ -75,7 +76,7 @@ class TestKeeping:
         assert documents.drop_sketches([("1", "test:1"), ("", "test:1"), ("1", "test:1"), ("9", "")]) == 2
         assert documents.drop_sketches(iter(())) == 0
         assert keys(documents.sketches()) == [("1", ""), ("2", "")]
-        assert keys(documents.sketches(strangers=True)) == []
+        assert keys(documents.sketches(unmatched=True)) == []
 
     def test_what_is_put_while_others_are_read_disturbs_nobody(self, documents: DocumentStore) -> None:
         documents.put_sketches(sketch("1", f"test:{i:04}") for i in range(600))
@@ -85,7 +86,7 @@ class TestKeeping:
             documents.drop_sketches([each.key])
             documents.put_sketches([sketch("", each.meme)])
         assert seen == [f"test:{i:04}" for i in range(600)]
-        assert len(keys(documents.sketches(strangers=True))) == 600
+        assert len(keys(documents.sketches(unmatched=True))) == 600
 
     def test_threads_that_put_the_same_ones_leave_each_once(self, documents: DocumentStore) -> None:
         with ThreadPoolExecutor(4) as threads:
@@ -125,14 +126,14 @@ class TestPurge:
         documents.put_sketches([sketch("1", ""), *(sketch(t, f"test:{i}") for t in ("", "1", "2") for i in (1, 2))])
         assert documents.purge(Where(ids=("test:1",))) == 1
         assert keys(documents.sketches()) == [("1", ""), ("1", "test:2"), ("2", "test:2")]
-        assert keys(documents.sketches(strangers=True)) == [("", "test:2")]
+        assert keys(documents.sketches(unmatched=True)) == [("", "test:2")]
 
     def test_a_run_that_comes_late_brings_none_of_them_back(self, documents: DocumentStore) -> None:
         documents.upsert([Meme(id="test:1", source="test")])
         documents.purge(Where(ids=("test:1",)))
         documents.put_sketches([sketch("", "test:1"), sketch("1", "test:1"), sketch("1", "test:2"), sketch("1", "")])
         assert keys(documents.sketches()) == [("1", ""), ("1", "test:2")]
-        assert keys(documents.sketches(strangers=True)) == []
+        assert keys(documents.sketches(unmatched=True)) == []
 
     def test_a_purge_in_the_middle_of_putting_leaves_none(self, documents: DocumentStore) -> None:
         ids = [f"test:{i:03}" for i in range(300)]
@@ -150,7 +151,7 @@ class TestPurge:
             assert documents.purge(Where(source="test")) == 300
             over.set()
             putting.result()
-        assert keys(documents.sketches()) == keys(documents.sketches(strangers=True)) == []
+        assert keys(documents.sketches()) == keys(documents.sketches(unmatched=True)) == []
         assert documents.upsert([Meme(id=ids[0], source="test")]) == Upserted(removed=1)
 
 

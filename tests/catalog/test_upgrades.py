@@ -10,10 +10,11 @@ from typing import Any
 import pymongo
 import pytest
 
-from memeloom.catalog.documents import ALL, DocumentStore, StageCounts, StoredSketch, Upserted, Where, open_documents
+from memeloom.catalog.documents import ALL, DocumentStore, StageCounts, StoredSketch, Upserted, Where
 from memeloom.catalog.errors import StoreError, StoreFull
 from memeloom.catalog.records import Image, Made, Meme, Template
-from memeloom.catalog.sqlite_schema import UPGRADES, VERSION
+from memeloom.catalog.sqlite_tables import UPGRADES, VERSION
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
 
 # As version 1 wrote it, to the letter.
@@ -104,9 +105,9 @@ def has_all_and_more(documents: DocumentStore) -> None:
     assert documents.upsert([meme.model_copy(update={"clean": clean})]) == Upserted(updated=1)
     documents.put_sketches([StoredSketch("", "imgflip:1", b"x"), StoredSketch("9", "", b"y")])
     assert documents.purge(Where(ids=("imgflip:1",))) == 1
-    assert list(documents.loose()) == [[IMAGE.key, "b" * 64]]
-    assert documents.gone([IMAGE.key, "b" * 64]) == {"b" * 64}
-    assert list(documents.sketches(strangers=True)) == []
+    assert list(documents.noted_orphans()) == [[IMAGE.key, "b" * 64]]
+    assert documents.orphans([IMAGE.key, "b" * 64]) == {"b" * 64}
+    assert list(documents.sketches(unmatched=True)) == []
     assert list(documents.sketches()) == [StoredSketch("9", "", b"y")]
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from contextlib import closing
 
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Meme, Template
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Meme, TemplateRef
+from memeloom.catalog.stores import open_documents
 from memeloom.cli.main import main
 from memeloom.configs.load import load_config
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.records import Image, Meme
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.cli.main import main
 from memeloom.configs.load import load_config
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.stores import open_documents
 from memeloom.cli.main import main
 from memeloom.configs.load import load_config
 from memeloom.serve.drawing import draw_caption

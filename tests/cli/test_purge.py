@@ -19,10 +19,10 @@ import cv2
 import numpy as np
 import pytest
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import DocumentStore, Where, open_documents
+from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Image, Made, Meme, Template, TemplateRef, author_hash
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.cli.main import main
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Store

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from memeloom.catalog.documents import StoredSketch, open_documents
+from memeloom.catalog.documents import StoredSketch
 from memeloom.catalog.records import Meme, Template, TemplateRef
+from memeloom.catalog.stores import open_documents
 from memeloom.cli.main import cli
 from memeloom.configs.schema import Store
 
@@ -46,5 +47,5 @@ def test_found_templates_and_unmatched_memes_are_shown_only_where_there_are_some
     assert "unmatched memes" in stats(shown, store_config)
     assert "merged" not in counts
     facts = json.loads(stats(shown, store_config, "--json"))
-    assert (facts["template_records"], facts["strangers"]) == ({"found": 1, "known": 1, "rejected": 1}, 3)
+    assert (facts["template_records"], facts["unmatched"]) == ({"found": 1, "known": 1, "rejected": 1}, 3)
     assert facts["templates"] == {"1": 1}

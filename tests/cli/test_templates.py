@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Meme, Template
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.cli.main import main
 from memeloom.configs.load import load_config
 from memeloom.demo import scenes

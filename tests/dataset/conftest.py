@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Meme, TemplateRef
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Dataset
 

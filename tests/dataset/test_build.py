@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Image, Made, Meme, Template, TemplateBox
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.progress import Silent
 from memeloom.configs.runs import Summary

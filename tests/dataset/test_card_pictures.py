@@ -12,9 +12,9 @@ import pytest
 from PIL import Image as Pillow
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
-from memeloom.catalog.blobs import open_blobs
 from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_blobs
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.dataset import card_pictures

@@ -10,7 +10,7 @@ import pytest
 
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.records import Image, Made, Meme, Ocr, OcrBox, Template, TemplateBox
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.dataset.flow.facts import NEVER, Facts, Pictures, naming_of, read_facts
 from memeloom.dataset.steps.caption import Caption
 from memeloom.engine.steps import Drop
@@ -59,11 +59,11 @@ def drawn(meme: MakeMeme, rng: random.Random) -> Meme:
 def said(meme: Meme, pictures: Pictures) -> tuple[str, Facts | Drop, str | None]:
     """What the checked record says."""
     name = meme.template.id if meme.template else None
-    standing = Standing(TEMPLATES)
-    now = standing.applied(meme).template
+    resolved = ResolvedTemplates(TEMPLATES)
+    now = resolved.resolve(meme).template
     if now is None:
         return meme.source, Drop("no template"), name
-    record = standing.get(now.id)
+    record = resolved.get(now.id)
     made = meme.image and meme.clean and meme.image.key in meme.clean.made_from and meme.clean.image
     picture = {"template": record and record.picture, "inpainted": made or None}.get(pictures, meme.image)
     if picture is None and pictures != "none":

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import Where, open_documents
+from memeloom.catalog.documents import Where
 from memeloom.catalog.records import Image, Meme, Template
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Silent
 from memeloom.configs.runs import Summary

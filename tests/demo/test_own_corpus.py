@@ -8,8 +8,8 @@ from itertools import combinations
 import pytest
 from PIL import Image
 
-from memeloom.catalog.images import hamming, inspect_image
-from memeloom.catalog.records import Meme, TemplateRef
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Meme, TemplateRef, hamming
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
 from memeloom.dataset.flow.facts import Facts, read_facts

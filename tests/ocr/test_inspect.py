@@ -13,9 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Image, Meme, Ocr, Template, TemplateBox
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store

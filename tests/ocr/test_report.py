@@ -9,9 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Image, Meme, Ocr, OcrBox
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.records import Image, Meme, Ocr, Template, TemplateBox, TemplateRef
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store

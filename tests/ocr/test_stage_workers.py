@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import DocumentStore, StageCounts, Where, open_documents
+from memeloom.catalog.documents import DocumentStore, StageCounts, Where
 from memeloom.catalog.errors import StoreUnavailable
 from memeloom.catalog.records import Image, Meme
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent

@@ -16,11 +16,11 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memeloom.catalog.blobs import blob_key, open_blobs
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.blobs import blob_key
 from memeloom.catalog.errors import BlobMissing, StoreCorrupt
 from memeloom.catalog.frames import receive
 from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from memeloom.demo.faults import Rule

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.blobs import blob_key, open_blobs
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.blobs import blob_key
 from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store

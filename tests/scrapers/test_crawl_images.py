@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Meme, Template, TemplateRef
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from memeloom.catalog.blobs import blob_key, open_blobs
-from memeloom.catalog.documents import Where, open_documents
+from memeloom.catalog.blobs import blob_key
+from memeloom.catalog.documents import Where
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.runs import Summary

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
 from memeloom.demo.faults import Rule
 from memeloom.demo.internet import Internet

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl

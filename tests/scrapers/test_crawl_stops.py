@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl

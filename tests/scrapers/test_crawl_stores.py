@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from memeloom.catalog.blobs import blob_key, open_blobs
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.blobs import blob_key
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store
 from memeloom.scrapers.crawl import crawl

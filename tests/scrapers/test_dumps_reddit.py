@@ -13,8 +13,8 @@ import pytest
 import zstandard
 from pydantic import SecretStr
 
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.records import Meme, author_hash
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent

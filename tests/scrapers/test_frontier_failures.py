@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from memeloom.catalog.documents import open_documents
 from memeloom.catalog.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Store
 from memeloom.scrapers.frontier.contract import Changes, Frontier, Granted, QueuedRequest, Tallies

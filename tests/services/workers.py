@@ -18,10 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memeloom.catalog.blobs import blob_key, open_blobs
-from memeloom.catalog.documents import StoredSketch, open_documents
+from memeloom.catalog.blobs import blob_key
+from memeloom.catalog.documents import StoredSketch
 from memeloom.catalog.errors import StoreError
 from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Store
 
 _WHEN = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 from PIL import Image as Pillow
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import DocumentStore, open_documents
+from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Image, Meme, Template
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Config
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -64,7 +64,7 @@ class MemeCatalog:
         return found
 
     def unknown(self) -> list[str]:
-        return [stored.meme for stored in self.documents.sketches(strangers=True)]
+        return [stored.meme for stored in self.documents.sketches(unmatched=True)]
 
     def states(self) -> list[str]:
         return [template.state for template in self.documents.templates()]

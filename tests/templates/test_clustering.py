@@ -199,7 +199,7 @@ class Elsewhere:
         from memeloom.templates.writes import PendingWrites
 
         wanted = {f"test:{name}" for name in members}
-        stored = {each.meme: SketchRecord.read(each) for each in self.catalog.documents.sketches(strangers=True)}
+        stored = {each.meme: SketchRecord.read(each) for each in self.catalog.documents.sketches(unmatched=True)}
         group = [GroupMember(meme, record, 0.8) for meme, record in stored.items() if record and meme in wanted]
         recogniser, writes = Recogniser(self.config.templates), PendingWrites()
         for member in group:
@@ -276,7 +276,7 @@ def test_unreadable_sketches_are_made_again(
         catalog.meme(f"a{number}", captioned(1, number))
     catalog.meme("b", draw(900))
     run(config)
-    keys = [each.key for each in (*catalog.documents.sketches(), *catalog.documents.sketches(strangers=True))]
+    keys = [each.key for each in (*catalog.documents.sketches(), *catalog.documents.sketches(unmatched=True))]
     catalog.documents.put_sketches(StoredSketch(*key, damage) for key in keys)
     catalog.meme("a3", captioned(1, 3))
     catalog.meme("on", captioned(5, 3))

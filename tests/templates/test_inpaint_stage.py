@@ -24,7 +24,7 @@ TEXTS = [("WHEN YOU FINALLY", 0.5, 0.1), ("FIX THE BUG", 0.5, 0.9)]
 
 SCRIPT = """
 import os, signal, sys
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.templates import inpaint_stage

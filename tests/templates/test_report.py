@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 from PIL import ImageOps
 
-from memeloom.catalog.blobs import open_blobs
-from memeloom.catalog.documents import StoredSketch, open_documents
+from memeloom.catalog.documents import StoredSketch
 from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Image, Made, Meme, Ocr, OcrBox, Template, TemplateBox, TextStyle
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 import os, signal, sys
-from memeloom.catalog.documents import open_documents
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.templates import stage

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from memeloom.catalog.records import Meme, Template, TemplateRef
-from memeloom.catalog.standing import Standing
+from memeloom.catalog.resolved import ResolvedTemplates
 
 
 def template(template_id: str, into: str | None = None, **facts: Any) -> Template:
@@ -20,51 +20,51 @@ def meme_on(template_id: str | None) -> Meme:
     return Meme(id="test:1", source="test", template=ref)
 
 
-def now(standing: Standing, template_id: str | None) -> str | None:
-    ref = standing.applied(meme_on(template_id)).template
+def now(resolved: ResolvedTemplates, template_id: str | None) -> str | None:
+    ref = resolved.resolve(meme_on(template_id)).template
     return ref.id if ref else None
 
 
 def test_a_template_that_nobody_touched_stands_for_itself_under_the_catalogs_name() -> None:
-    standing = Standing([template("1"), template("2", state="found")])
-    applied = standing.applied(meme_on("1"))
+    resolved = ResolvedTemplates([template("1"), template("2", state="found")])
+    applied = resolved.resolve(meme_on("1"))
     assert applied.template == TemplateRef(id="1", slug="slug-1", name="Name 1", known="match", distance=12)
-    assert standing.applied(applied) is applied, "nothing to change, nothing copied"
-    assert [each.id for each in standing.standing()] == ["1", "2"]
+    assert resolved.resolve(applied) is applied, "nothing to change, nothing copied"
+    assert [each.id for each in resolved.usable()] == ["1", "2"]
 
 
 def test_a_meme_without_a_template_or_on_one_that_the_catalog_lacks_stays_as_it_is() -> None:
-    standing = Standing([template("1")])
+    resolved = ResolvedTemplates([template("1")])
     for meme in (meme_on(None), meme_on("elsewhere")):
-        assert standing.applied(meme) is meme
-    assert standing.get("elsewhere") is None
-    assert "elsewhere" not in standing
-    assert "1" in standing
+        assert resolved.resolve(meme) is meme
+    assert resolved.get("elsewhere") is None
+    assert "elsewhere" not in resolved
+    assert "1" in resolved
 
 
 def test_a_merged_template_is_the_one_at_the_end_of_the_chain() -> None:
-    standing = Standing([template("a", "b"), template("b", "c"), template("c"), template("d", "c")])
-    assert {now(standing, each) for each in "abcd"} == {"c"}
-    assert [each.id for each in standing.standing()] == ["c"]
+    resolved = ResolvedTemplates([template("a", "b"), template("b", "c"), template("c"), template("d", "c")])
+    assert {now(resolved, each) for each in "abcd"} == {"c"}
+    assert [each.id for each in resolved.usable()] == ["c"]
 
 
 def test_a_rejected_template_is_none_and_so_is_what_was_merged_into_it() -> None:
-    standing = Standing([template("a", "b"), template("b", state="rejected"), template("c")])
-    assert (now(standing, "a"), now(standing, "b"), now(standing, "c")) == (None, None, "c")
-    assert (standing.get("a"), standing.get("b")) == (None, None)
-    assert "b" in standing, "the catalog knows it, as what it is"
-    assert [each.id for each in standing.standing()] == ["c"]
+    resolved = ResolvedTemplates([template("a", "b"), template("b", state="rejected"), template("c")])
+    assert (now(resolved, "a"), now(resolved, "b"), now(resolved, "c")) == (None, None, "c")
+    assert (resolved.get("a"), resolved.get("b")) == (None, None)
+    assert "b" in resolved, "the catalog knows it, as what it is"
+    assert [each.id for each in resolved.usable()] == ["c"]
 
 
 def test_what_was_rejected_and_then_merged_counts_as_merged() -> None:
-    standing = Standing([template("a", "b", state="rejected"), template("b")])
-    assert now(standing, "a") == "b"
+    resolved = ResolvedTemplates([template("a", "b", state="rejected"), template("b")])
+    assert now(resolved, "a") == "b"
 
 
 def test_a_template_merged_into_one_that_is_not_there_stands_for_itself() -> None:
-    standing = Standing([template("a", "gone")])
-    assert now(standing, "a") == "a"
-    assert [each.id for each in standing.standing()] == ["a"]
+    resolved = ResolvedTemplates([template("a", "gone")])
+    assert now(resolved, "a") == "a"
+    assert [each.id for each in resolved.usable()] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,6 @@ def test_a_template_merged_into_one_that_is_not_there_stands_for_itself() -> Non
 )
 def test_of_a_circle_one_stands_for_all_whoever_asks(records: list[Template], stands: str) -> None:
     outside = template("z", records[-1].id)
-    standing = Standing([*records, outside])
-    assert {now(standing, each.id) for each in (*records, outside)} == {stands}
-    assert [each.id for each in standing.standing()] == [stands]
+    resolved = ResolvedTemplates([*records, outside])
+    assert {now(resolved, each.id) for each in (*records, outside)} == {stands}
+    assert [each.id for each in resolved.usable()] == [stands]

@@ -5,30 +5,30 @@ from collections.abc import Iterable, Iterator
 from memeloom.catalog.records import Meme, Template
 
 
-class Standing:
-    """The templates as readers see them: a merged one is the template it turned out to be, a rejected one is none.
+class ResolvedTemplates:
+    """The templates with merges and rejections applied.
 
-    Memes keep naming the template that they were found to be made on; whoever reads them asks here. A chain of
-    merges is followed to its last record, whose state counts. Where it runs in a circle (two runs merged two
-    templates into each other) the known one stands for all of them, else the one with the lowest id.
+    Memes keep the id of the template they were matched to; readers resolve it here. A chain of merges is followed to
+    its last record, whose state counts. If it is a cycle (two runs merged two templates into each other), the known
+    template stands for all of them, else the one with the lowest id.
     """
 
     def __init__(self, templates: Iterable[Template]) -> None:
         self._records = {template.id: template for template in templates}
 
     def __contains__(self, template_id: object) -> bool:
-        """Whether the catalog has a record of it, usable or not."""
+        """Return True if the catalog has a record of it, usable or not."""
         return template_id in self._records
 
     def get(self, template_id: str) -> Template | None:
-        """The template that `template_id` stands for now; None if it is rejected, or not in the catalog."""
+        """Return the template that `template_id` counts as; None if it is rejected or unknown."""
         last = self._last(template_id)
         return None if last is None or last.state == "rejected" else last
 
-    def applied(self, meme: Meme) -> Meme:
-        """`meme` with its template as that counts now, under the catalog's own name; without it if it is rejected.
+    def resolve(self, meme: Meme) -> Meme:
+        """Return `meme` with the id and name of the template it counts under; without a template if that is rejected.
 
-        A template that the catalog has no record of is what its meme says it is.
+        A template that the catalog has no record of stays as the meme names it.
         """
         named = meme.template
         if named is None or named.id not in self._records:
@@ -41,7 +41,7 @@ class Standing:
         facts = {"id": now.id, "slug": now.slug, "name": now.name}
         return meme.model_copy(update={"template": named.model_copy(update=facts)})
 
-    def standing(self) -> Iterator[Template]:
+    def usable(self) -> Iterator[Template]:
         """Yield the templates that memes may be made on, in order of id."""
         for template_id, template in sorted(self._records.items()):
             if self.get(template_id) is template:
@@ -59,5 +59,5 @@ class Standing:
         if template is None:
             return None
         ids = list(chain)
-        circle = [chain[each] for each in ids[ids.index(template.id) :]]
-        return min(circle, key=lambda each: (each.state != "known", each.id))
+        cycle = [chain[each] for each in ids[ids.index(template.id) :]]
+        return min(cycle, key=lambda each: (each.state != "known", each.id))

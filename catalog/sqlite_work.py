@@ -1,0 +1,104 @@
+"""The work of each stage in SQLite; leases are measured by this machine's clock."""
+
+# Statements are put together from this module's own words; every value is a bound parameter.
+# ruff: noqa: S608
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+
+from memeloom.catalog.documents import Lease, Where, WorkQueue, batched
+from memeloom.catalog.errors import LeaseLost
+from memeloom.catalog.sqlite_file import SqliteFile
+from memeloom.catalog.sqlite_records import pages
+from memeloom.catalog.sqlite_tables import CHUNK, DONE, FAILED, LEASED, PENDING, Parameters
+
+_ENQUEUE_CHUNK = 50_000
+_ENQUEUE = "INSERT INTO work (stage, meme_id) SELECT ?, id FROM memes WHERE id = ? ON CONFLICT (stage, meme_id) "
+_AGAIN = f"DO UPDATE SET state = {PENDING}, ready_at = 0, attempt = 0, reason = NULL WHERE state = {DONE}"
+_CLAIM = f"UPDATE work SET state = {LEASED}, ready_at = ?, token = ?, attempt = ? WHERE stage = ? AND meme_id = ?"
+_ABANDON = (
+    f"UPDATE work SET state = {FAILED}, ready_at = NULL, token = NULL, reason = 'abandoned'"
+    " WHERE stage = ? AND meme_id = ?"
+)
+_HELD = f"WHERE stage = ? AND meme_id = ? AND token = ? AND state = {LEASED} AND ready_at > ?"
+
+
+class SqliteWork(WorkQueue):
+    """The work queue. Failed attempts are queued behind what was never tried."""
+
+    _file: SqliteFile
+
+    def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
+        pending, chunk = 0, CHUNK if where.ids is not None else _ENQUEUE_CHUNK
+        statement = _ENQUEUE + (_AGAIN if again else "DO NOTHING")
+        for ids in batched(pages(self._file, "id", where, "", chunk), chunk):
+            with self._file.write() as connection:
+                pending += connection.executemany(statement, [(stage, meme_id) for (meme_id,) in ids]).rowcount
+        return pending
+
+    def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
+        token = secrets.token_hex(8)
+        leases: list[Lease] = []
+        with self._file.write() as connection:
+            while len(leases) < n:
+                now = time.time()
+                rows = connection.execute(
+                    "SELECT meme_id, attempt, state FROM work WHERE stage = ? AND ready_at <= ?"
+                    " ORDER BY ready_at LIMIT ?", (stage, now, min(n - len(leases), CHUNK)),
+                ).fetchall()  # fmt: skip
+                if not rows:
+                    break
+                spent = {i for i, attempt, state in rows if state == LEASED and attempt >= attempts}
+                connection.executemany(_ABANDON, [(stage, meme_id) for meme_id in spent])
+                new = [Lease(stage, i, token, attempt + 1) for i, attempt, _ in rows if i not in spent]
+                connection.executemany(_CLAIM, [(now + ttl, token, x.attempt, stage, x.meme_id) for x in new])
+                leases += new
+        return leases
+
+    def extend(self, lease: Lease, ttl: float) -> None:
+        self._update_held(lease, "ready_at = ?", (time.time() + ttl,))
+
+    def ack(self, leases: Sequence[Lease]) -> int:
+        return self._update_all(leases, f"state = {DONE}, ready_at = NULL, token = NULL, reason = NULL", ())
+
+    def release(self, leases: Sequence[Lease]) -> int:
+        changes = (
+            f"state = {PENDING}, token = NULL, attempt = attempt - 1, ready_at = CASE attempt WHEN 1 THEN 0 ELSE ? END"
+        )
+        return self._update_all(leases, changes, (time.time(),))
+
+    def fail(self, lease: Lease, reason: str, attempts: int) -> None:
+        if lease.attempt >= attempts:
+            self._update_held(lease, f"state = {FAILED}, ready_at = NULL, token = NULL, reason = ?", (reason,))
+        else:
+            changes = f"state = {PENDING}, ready_at = ?, token = NULL, reason = ?"
+            self._update_held(lease, changes, (time.time(), reason))
+
+    def failed(self, stage: str) -> Iterator[tuple[str, str]]:
+        query = f"SELECT meme_id, reason FROM work WHERE stage = ? AND state = {FAILED} AND meme_id > ?" \
+                " ORDER BY meme_id LIMIT ?"  # fmt: skip
+        last = ""
+        while rows := self._file.read(query, (stage, last, CHUNK)):
+            yield from ((meme_id, reason) for meme_id, reason in rows)
+            last = rows[-1][0]
+
+    def retry(self, stage: str, reason: str | None = None) -> int:
+        with self._file.write() as connection:
+            return connection.execute(
+                f"UPDATE work SET state = {PENDING}, ready_at = 0, attempt = 0, reason = NULL"
+                f" WHERE stage = ?1 AND state = {FAILED} AND (?2 IS NULL OR reason = ?2)", (stage, reason),
+            ).rowcount  # fmt: skip
+
+    def _update_all(self, leases: Sequence[Lease], changes: str, values: Parameters) -> int:
+        """Update the work of those leases that are still held. Returns how many."""
+        if not leases:
+            return 0
+        with self._file.write() as connection:
+            now = time.time()
+            rows = [(*values, lease.stage, lease.meme_id, lease.token, now) for lease in leases]
+            return connection.executemany(f"UPDATE work SET {changes} {_HELD}", rows).rowcount
+
+    def _update_held(self, lease: Lease, changes: str, values: Parameters) -> None:
+        if not self._update_all([lease], changes, values):
+            raise LeaseLost(f"{lease.stage}: the lease of {lease.meme_id} expired; another worker may hold it")
