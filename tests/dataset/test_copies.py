@@ -1,7 +1,6 @@
 """Copies go: equal and nearly equal captions, the same picture; one stays, and never one on each side of a split."""
 
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -240,23 +239,29 @@ def spam(meme: MakeMeme, count: int) -> list[Meme]:
     return [meme(f"{n}", f"subscribe to my channel for free coins now {end}") for n, end in enumerate(ends)]
 
 
-def test_a_cluster_of_spam_takes_linear_time(config: MakeConfig, fill: Fill, meme: MakeMeme) -> None:
-    seconds = []
-    for count in (1000, 4000):
+def test_a_cluster_of_spam_takes_linear_time(
+    config: MakeConfig, fill: Fill, meme: MakeMeme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(near, "_ROUNDS", (4, 16))
+    compared = Counter[int]()
+    for count in (200, 800):
+
+        def counted(one: str, other: str, count: int = count) -> float:
+            compared[count] += 1
+            return alike(one, other)
+
+        monkeypatch.setattr(near, "alike", counted)
         settings = config(languages=[], output=f"{config().dataset.output}{count}")
         fill(settings, spam(meme, count))
-        began = time.process_time()
-        manifest, _ = build(settings)
-        seconds.append(time.process_time() - began)
-        assert manifest.dropped["near duplicate"] > count / 2
-    assert seconds[1] < 10 * seconds[0] + 2, seconds
+        assert build(settings)[0].dropped["near duplicate"] > count / 2
+    assert 200 < compared[200] < compared[800] < 5 * compared[200]
 
 
 def test_the_words_of_few_candidates_are_in_memory_at_once(
     config: MakeConfig, fill: Fill, meme: MakeMeme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = config(languages=[])
-    fill(settings, spam(meme, 700))
+    fill(settings, spam(meme, 300))
     whole = build(settings)
     held = []
     read = near._Texts.of
