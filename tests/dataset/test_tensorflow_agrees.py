@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from memeloom.dataset.examples import Values, decode_example, encode_example
 from memeloom.dataset.schema import FEATURES, SPLITS, DatasetRecord, decode_record, encode_record
 from memeloom.dataset.tfrecord import RecordWriter, read_records
 
@@ -98,25 +97,3 @@ def test_we_read_what_tensorflow_writes_and_write_the_same_bytes(tf: Any, tmp_pa
             ours.write(payload)
     if not COMPRESSION[name]:
         assert (tmp_path / f"ours-{name}").read_bytes() == (tmp_path / name).read_bytes()
-
-
-def test_our_examples_are_tensorflows_deterministic_bytes(tf: Any) -> None:
-    train = tf.train
-    rng = random.Random(5)
-    for _ in range(100):
-        features: dict[str, Values] = {
-            "bytes": tuple(rng.randbytes(rng.randrange(400)) for _ in range(rng.randrange(1, 5))),
-            "floats": tuple(rng.randrange(-999, 999) / 4 for _ in range(rng.randrange(1, 50))),
-            "integers": tuple(rng.randrange(-(2**63), 2**63) for _ in range(rng.randrange(1, 50))),
-        }
-        theirs = train.Example(
-            features=train.Features(
-                feature={
-                    "integers": train.Feature(int64_list=train.Int64List(value=features["integers"])),
-                    "floats": train.Feature(float_list=train.FloatList(value=features["floats"])),
-                    "bytes": train.Feature(bytes_list=train.BytesList(value=features["bytes"])),
-                }
-            )
-        )
-        assert encode_example(features) == theirs.SerializeToString(deterministic=True)
-        assert decode_example(theirs.SerializeToString()) == features
