@@ -10,7 +10,7 @@ from memeloom.dataset.examples import NotAnExample, _example, parse_example
 from memeloom.dataset.schema import FEATURES, DatasetRecord, decode_record, encode_record
 
 
-def example(**features: tuple[bytes, ...] | tuple[int, ...]) -> bytes:
+def example(**features: tuple[bytes | int, ...]) -> bytes:
     """Return an Example as another program may write it."""
     message = _example()[0]()
     for name, values in features.items():
