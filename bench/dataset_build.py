@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.plot import Line, plot
 from bench.rows import Row
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
+from memeloom.report.plot import Plot, Series, picture
 from memeloom.scrapers.dumps.transfer import import_dumps
 
 ROOT = Path(__file__).parents[1]
@@ -62,12 +62,12 @@ def build_rows(data: Path, scales: Sequence[int], drawing: Path | None) -> Itera
                 _add_memes(catalog)
                 yield _again(f"again, {_NEW_MEMES:,} new memes", build(catalog, Path(folder) / "dataset"))
     if drawing is not None and len(done) > 1:
-        millions = [built.memes / 1e6 for built in done]
-        plot(
-            drawing, "million captions",
-            [Line("seconds", millions, [built.wall for built in done]),
-             Line("MB in all processes", millions, [built.memory for built in done])],
-        )  # fmt: skip
+        drawing.write_text(picture([_plot("seconds", done, "wall"), _plot("MB in all processes", done, "memory")]))
+
+
+def _plot(title: str, done: Sequence[Built], fact: str) -> Plot:
+    line = Series(title, [(built.memes / 1e6, getattr(built, fact)) for built in done])
+    return Plot(title=title, series=[line], x_label="million captions", dots=True)
 
 
 def real_catalog(data: Path, folder: Path) -> Path:

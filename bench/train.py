@@ -22,11 +22,12 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from bench.plot import Line, plot_together
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Train
 from memeloom.dataset.texts import texts_of
+from memeloom.report.format import percent
+from memeloom.report.plot import Plot, Series, picture
 from memeloom.train.backend import ACCELERATED, BACKEND
 from memeloom.train.contract import Captioner, KindName, open_kind
 from memeloom.train.corpus import Captions, Dataset, open_dataset, read_captions
@@ -97,10 +98,7 @@ def main() -> None:
         with options.csv.open("w", newline="") as stream:
             csv.writer(stream).writerows([Mark._fields, *marks])
     if options.plot:
-        lines = [(kind, [mark for mark in marks if mark.kind == kind]) for kind in options.only]
-        labels = "minutes of training", "next characters of unseen captions foretold, %"
-        goals = [100 * goal for goal in _GOALS.values()]
-        plot_together(options.plot, labels, [_line(kind, rows) for kind, rows in lines], (3, 10), goals)
+        options.plot.write_text(picture([_plot(marks, options.only)]))
 
 
 def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, captions: int) -> Iterator[Mark]:
@@ -167,8 +165,17 @@ def _row(mark: Mark) -> Sequence[str]:
     )  # fmt: skip
 
 
-def _line(kind: str, marks: Sequence[Mark]) -> Line:
-    return Line(kind, [m.seconds / 60 for m in marks], [100 * m.accuracy for m in marks])
+def _plot(marks: Sequence[Mark], kinds: Sequence[str]) -> Plot:
+    return Plot(
+        title="Accuracy on held-out captions",
+        series=[
+            Series(kind, [(mark.seconds / 60, mark.accuracy) for mark in marks if mark.kind == kind]) for kind in kinds
+        ],
+        x_label="minutes of training",
+        y_format=percent,
+        levels={f"goal {percent(goal)}": goal for goal in _GOALS.values()},
+        dots=True,
+    )
 
 
 if __name__ == "__main__":
