@@ -1,4 +1,4 @@
-"""The dataset card in Markdown: `README.md`, which a hub shows as the dataset's first page."""
+"""The dataset card in Markdown: `README.md`, which hubs show as the dataset's first page."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -7,7 +7,6 @@ from typing import Any, Final
 import yaml
 
 from memeloom.dataset.card_bins import cluster_bins, length_bins
-from memeloom.dataset.card_markdown import code, prose, table, told
 from memeloom.dataset.card_text import (
     FORMATS,
     LICENCE,
@@ -21,7 +20,6 @@ from memeloom.dataset.card_text import (
     profanity_line,
     ranked,
     share,
-    shown,
     sources_of,
     unsafe_pictures,
     visible,
@@ -30,6 +28,8 @@ from memeloom.dataset.card_text import (
 from memeloom.dataset.counts import Copies
 from memeloom.dataset.manifest import Manifest
 from memeloom.dataset.tally import Tally
+from memeloom.report.format import one_line
+from memeloom.report.markdown import code, escaped, foreign, table
 
 README: Final = "README.md"
 _BAR = 40
@@ -38,7 +38,7 @@ _TOP_TEMPLATES = 20
 _TOP_ENTRIES = 8
 _TOP_CHARACTERS = 30
 _PAIRS = 6
-# As hubs name them: fewer records than that.
+# The names of hubs, by the least number of records that is too many for them.
 _SIZES: Final = MappingProxyType({
     10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M", 10**8: "10M<n<100M",
     10**9: "100M<n<1B", 10**10: "1B<n<10B", 10**11: "10B<n<100B", 10**12: "100B<n<1T",
@@ -46,31 +46,31 @@ _SIZES: Final = MappingProxyType({
 
 
 def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
-    """The card in Markdown. tally: of the records. copies: what was left out as such."""
+    """Return the card in Markdown. tally: of the records. copies: captions left out as copies."""
     settings = manifest.lineage.settings
     parts = [
         _front_matter(manifest),
         "# Meme captions",
         "\n".join(about(manifest)) + " `card.html` shows this page with plots.",
-        f"## Splits\n\n{prose(how_split(settings))}\n\n"
+        f"## Splits\n\n{escaped(how_split(settings))}\n\n"
         + table(
             ("split", "captions", "share"),
             ((split, count, share(count, manifest.records)) for split, count in manifest.splits.items()),
         ),
         "## Kept and dropped\n\n" + _fates(manifest),
-        f"## Language and profanity\n\n{prose(language_line(manifest))}\n{prose(profanity_line(manifest))}"
+        f"## Language and profanity\n\n{escaped(language_line(manifest))}\n{escaped(profanity_line(manifest))}"
         + _found(manifest),
-        f"## Copies\n\n{prose(what_is_a_copy(settings))} {copies_line(manifest)}" + _copies(manifest, copies),
+        f"## Copies\n\n{escaped(what_is_a_copy(settings))} {copies_line(manifest)}" + _copies(manifest, copies),
         "## Length in characters\n\n" + _histogram(tally.lengths),
         "## Characters\n\n" + _characters(tally.characters),
         "## Templates\n\n" + _templates(manifest),
         "## Samples\n\n"
-        + "\n".join(f"    {shown(s.template_name)}: {shown(' / '.join(s.boxes))}" for s in tally.samples),
+        + "\n".join(f"    {one_line(s.template_name)}: {one_line(' / '.join(s.boxes))}" for s in tally.samples),
         "## Features\n\n"
-        + table(("feature", "values", "what"), ((f.name, f.values, f.about) for f in manifest.features)),
-        f"Texts hold {manifest.characters:,} characters, listed by frequency in `{manifest.vocabulary.name}`; "
-        f"{code(manifest.separator)} ends each box. The {manifest.words:,} most frequent words stand in "
-        f"`{manifest.word_list.name}`. {FORMATS[manifest.format]} (compression: {manifest.compression}).",
+        + table(("feature", "values", "description"), ((f.name, f.values, f.about) for f in manifest.features)),
+        f"`{manifest.vocabulary.name}` lists the {manifest.characters:,} characters of the texts by frequency; "
+        f"{code(manifest.separator)} ends each box. `{manifest.word_list.name}` lists the {manifest.words:,} most "
+        f"frequent words. {FORMATS[manifest.format]} (compression: {manifest.compression}).",
         "## Lineage\n\n" + _lineage(manifest),
         "## Licence and removal\n\n" + "\n".join(LICENCE),
     ]
@@ -78,7 +78,7 @@ def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
 
 
 def _front_matter(manifest: Manifest) -> str:
-    """What a hub sorts datasets by, as far as the manifest knows it."""
+    """Return the facts that hubs sort datasets by, as far as the manifest knows them."""
     settings = manifest.lineage.settings
     facts: dict[str, Any] = {"pretty_name": "Meme captions"}
     if "language" in settings["steps"] and settings["languages"]:
@@ -95,7 +95,7 @@ def _fates(manifest: Manifest) -> str:
     rows = (
         (name, count, *by_source, share(count, manifest.lineage.memes)) for name, count, by_source in fates(manifest)
     )
-    return table(("reason", "memes", *map(told, sources), "share"), rows)
+    return table(("reason", "memes", *map(foreign, sources), "share"), rows)
 
 
 def _found(manifest: Manifest) -> str:
@@ -107,7 +107,7 @@ def _found(manifest: Manifest) -> str:
         for reason, found in entries.items()
         if found
     )
-    return "\n\n" + table(("reason", "found most"), rows)
+    return "\n\n" + table(("reason", "most frequent entries"), rows)
 
 
 def _copies(manifest: Manifest, copies: Copies) -> str:
@@ -115,8 +115,8 @@ def _copies(manifest: Manifest, copies: Copies) -> str:
     if manifest.clusters:
         parts.append(table(("equal captions", "groups"), ((b.name, b.number) for b in cluster_bins(manifest.clusters))))
     if pairs := near_pairs(copies, _PAIRS):
-        lines = (f"    {likeness:.2f}  {shown(one)}\n          {shown(other)}" for likeness, one, other in pairs)
-        parts.append("Some that were nearly equal, without punctuation, and how much alike:\n\n" + "\n".join(lines))
+        lines = (f"    {likeness:.2f}  {one_line(one)}\n          {one_line(other)}" for likeness, one, other in pairs)
+        parts.append("Examples of near-duplicates, without punctuation, and their similarity:\n\n" + "\n".join(lines))
     return "\n\n".join(parts)
 
 
@@ -132,8 +132,8 @@ def _histogram(lengths: Mapping[int, int]) -> str:
 def _characters(counts: Mapping[str, int]) -> str:
     characters = ranked(counts)
     whole = sum(counts.values())
-    told = " ".join(f"{visible(each)} {share(count, whole)};" for each, count in characters[:_TOP_CHARACTERS])
-    return "    " + told.rstrip(";")
+    listed = " ".join(f"{visible(each)} {share(count, whole)};" for each, count in characters[:_TOP_CHARACTERS])
+    return "    " + listed.rstrip(";")
 
 
 def _templates(manifest: Manifest) -> str:
@@ -145,7 +145,7 @@ def _templates(manifest: Manifest) -> str:
 
 def _lineage(manifest: Manifest) -> str:
     lineage = manifest.lineage
-    sources = ", ".join(f"{told(name)} {count:,}" for name, count in lineage.sources.items())
+    sources = ", ".join(f"{foreign(name)} {count:,}" for name, count in lineage.sources.items())
     settings = yaml.safe_dump(dict(lineage.settings), sort_keys=False, allow_unicode=False, width=1000).rstrip()
     indented = "\n".join(f"    {line}" for line in settings.splitlines())
     return (

@@ -1,16 +1,16 @@
-"""Counts by number put into few bins, so that a table or a plot of any dataset fits a page."""
+"""Bins: counts by number, grouped so that a table or a plot of any dataset fits a page."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-# Sizes of groups that are told together: from each up to the next.
+# Group sizes: each bin reaches from one up to the next.
 _GROUPS = (2, 3, 4, 5, 10, 20, 50, 100)
-# A tail of so much is told as one.
+# The share of the longest captions that goes into one bin.
 _TAIL = 0.005
 
 
 class Bin(NamedTuple):
-    """How many values there are from `low` to `high`, or of `low` and more."""
+    """The number of values from `low` to `high`, or from `low` on if `high` is None."""
 
     low: int
     high: int | None
@@ -18,14 +18,14 @@ class Bin(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As ``10-19``."""
+        """Return a label such as ``10-19``."""
         if self.high is None:
             return f"{self.low:,} and more"
         return f"{self.low:,}" if self.low == self.high else f"{self.low:,}-{self.high:,}"
 
 
 def cluster_bins(clusters: Mapping[int, int]) -> list[Bin]:
-    """Groups of equal captions by their size, sizes that are rare together."""
+    """Return the number of groups of equal captions by size; rare sizes share a bin."""
     ends = [*(size - 1 for size in _GROUPS[1:]), None]
     bins = [
         Bin(low, high, sum(n for size, n in clusters.items() if low <= size and (high is None or size <= high)))
@@ -35,7 +35,7 @@ def cluster_bins(clusters: Mapping[int, int]) -> list[Bin]:
 
 
 def length_bins(lengths: Mapping[int, int], most: int) -> list[Bin]:
-    """At most `most` bins of equal width; a long thin tail is in the last one."""
+    """Return at most `most` bins of equal width; a long thin tail is in the last one."""
     if not lengths:
         return []
     first, top, longest = min(lengths), _quantile(lengths, 1 - _TAIL), max(lengths)
@@ -60,7 +60,7 @@ def _widths() -> Iterable[int]:
 
 
 def _quantile(counts: Mapping[int, int], share: float) -> int:
-    """The least value at or below which `share` of all lie."""
+    """Return the least value at or below which `share` of all lie."""
     left = share * sum(counts.values())
     for value in sorted(counts):
         left -= counts[value]

@@ -1,37 +1,37 @@
-"""Some pictures of a dataset, small enough to stand in its card."""
+"""Thumbnails of a dataset for its card."""
 
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from memeloom.catalog.embed import embed
 from memeloom.catalog.errors import BadImage
 from memeloom.catalog.images import decode_image
 from memeloom.dataset.card_text import unsafe_pictures
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import Manifest
 from memeloom.dataset.schema import DatasetRecord
+from memeloom.report.pictures import embed
 
 MOST: Final = 12
-# Of templates there are few pictures and many records: so many are looked through for others.
+# Records looked through for different pictures: templates have few pictures and many records.
 _LOOKED_AT = 300
 _SIDE, _QUALITY = 240, 70
-# Larger ones are left out: a card is no reason to hold hundreds of megabytes of pixels.
+# Larger pictures are left out: a card is not worth hundreds of megabytes of pixels.
 _MOST_PIXELS = 20_000_000
 
 
 class Thumbnail(NamedTuple):
-    """The picture of a record as an address that holds it, and the record without it."""
+    """A record without its picture, and the picture as a ``data:`` address."""
 
     record: DatasetRecord
     address: str
 
 
 def sample_pictures(folder: Path, manifest: Manifest) -> list[Thumbnail]:
-    """The first different pictures for training, which stand in random order.
+    """Return the first different pictures of the training split, which is in random order.
 
-    None of a dataset without pictures, and of one in which some may not be safe for work.
+    Returns none of a dataset without pictures, or with pictures that may not be safe for work.
 
     Raises:
         DamagedRecords: a shard in `folder` cannot be read.

@@ -53,7 +53,8 @@ def _environment() -> Environment:
     )
     for written in (formats.number, formats.compact, formats.size, formats.percent, formats.duration, formats.clock):
         environment.filters[written.__name__] = written
-    environment.filters |= {"day": formats.day, "moment": formats.moment, "foreign": foreign}
+    environment.filters |= {"day": formats.day, "moment": formats.moment, "one_line": formats.one_line}
+    environment.filters |= {"foreign": foreign, "marked": marked}
     environment.filters["figure"] = plot.figure
     environment.tests["web"] = is_web
     environment.globals["style"] = plot.style() + (_FOLDER / "page.css").read_text(encoding="utf-8")
@@ -64,6 +65,12 @@ def _environment() -> Environment:
 def foreign(text: str, most: int = 300) -> Markup:
     """Return a foreign text as HTML: escaped, on one line of at most `most` characters, kept apart from its sides."""
     return Markup("<bdi>{}</bdi>").format(escape(formats.one_line(text, most)))
+
+
+def marked(text: str) -> Markup:
+    """Return our own words, in which backticks stand around code, as HTML."""
+    parts = text.split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def is_web(address: object) -> bool:

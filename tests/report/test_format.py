@@ -38,4 +38,8 @@ def test_dates_are_written_out() -> None:
 
 def test_foreign_text_stays_on_one_short_line_without_control_characters() -> None:
     assert one_line("a\n b\x1b[31m\u202ec") == "a b\\u001b[31m\\u202ec"
+    assert one_line(" a\t\nb \x00 \ud800") == "a b \\u0000 \\ud800"
+    assert one_line("a" * 5, 5) == "aaaaa"
+    assert one_line("a" * 6, 5) == "aaaa…"
     assert one_line("word " * 100_000, 10) == "word word…"
+    assert len(one_line("\u202e" * 100_000, 50)) == 50

@@ -12,7 +12,7 @@ from typing import IO, Final
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import write_text
-from memeloom.dataset.card_markdown import table, told
+from memeloom.report.markdown import foreign, table
 from memeloom.train.evaluation.results import Results
 
 _HEAD: Final = (
@@ -91,7 +91,7 @@ def _rows(results: Results) -> Iterator[tuple[str, ...]]:
         found, trained = model.likelihood, model.trained
         yield tuple(
             map(
-                told,
+                foreign,
                 (
                     model.name,
                     model.kind,

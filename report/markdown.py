@@ -1,11 +1,11 @@
-"""Pieces of Markdown that show what strangers wrote: whatever it says, it stays text."""
+"""Markdown that shows foreign texts: whatever they say, they stay text."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from memeloom.dataset.card_text import shown
+from memeloom.report.format import number, one_line
 
-# What has a meaning somewhere in Markdown, its tables, or the HTML that it becomes.
+# Everything with a meaning in Markdown, its tables, or the HTML that it becomes.
 _ESCAPES: Final = str.maketrans({
     "&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "&#96;", "\\": "&#92;", "@": "&#64;", "$": "&#36;", "|": "\\|",
     "*": "\\*", "_": "\\_", "[": "\\[", "]": "\\]", "~": "\\~", "#": "\\#",
@@ -13,26 +13,26 @@ _ESCAPES: Final = str.maketrans({
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table. head: Markdown. rows: texts of whomever, and whole numbers."""
+    """Return a table. head: Markdown. rows: whole numbers, and texts, which are escaped."""
     lines = [head, ["---"] * len(head), *([_cell(value) for value in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def prose(text: str) -> str:
-    """A text that Markdown takes for nothing but text; addresses in it do not become links."""
+def escaped(text: str) -> str:
+    """Escape a text; addresses in it do not become links."""
     return text.translate(_ESCAPES).replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
-def told(text: str) -> str:
-    """A text of a stranger on one line."""
-    return prose(shown(text))
+def foreign(text: str) -> str:
+    """Escape a foreign text and put it on one line."""
+    return escaped(one_line(text))
 
 
 def code(text: str) -> str:
-    """A short text as code, backticks and all."""
-    line = shown(text, 80)
+    """Return a short text as code, including its backticks."""
+    line = one_line(text, 80)
     return f"`` {line} ``" if "`" in line else f"`{line}`"
 
 
 def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else told(str(value))
+    return number(value) if isinstance(value, int) else foreign(str(value))
