@@ -9,7 +9,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOCK := $(if $(GPU),requirements-gpu.lock,requirements.lock)
 INSTALLED := $(VENV)/.installed-$(LOCK)
-# What benches compare us with, apart from what we run on.
+# The environment of the benchmarks' peers.
 PEERS := .venv-bench/.installed
 
 CONFIG ?=
@@ -26,11 +26,11 @@ PACKAGES := deploy/system-packages.sh
 help:  ## Print this help
 	@echo "memeloom: the meme web into training data, the data into a model that captions images"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s%s\n", $$1, $$2} /^##@ /{printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s%s\n", $$1, $$2} /^##@ /{printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 	@echo
 	@echo "Options: CONFIG=my.yaml or a preset (imgflip-48x20000, memefly)  ARGS='--max-memes 500'  GPU=1 (with CUDA)  PYTHON=python3.12"
 
-##@ The way of the data
+##@ Stages
 .PHONY: crawl import ocr templates build-dataset train generate evaluate stats demo
 crawl: setup browser  ## Crawl the sites of CONFIG into the catalog
 	$(MEMELOOM) crawl $(ARGS)
@@ -38,7 +38,7 @@ crawl: setup browser  ## Crawl the sites of CONFIG into the catalog
 import: setup  ## Import caption dumps: make import FILES='a.jsonl.gz folder/'
 	$(MEMELOOM) import $(ARGS) $(FILES)
 
-templates: setup  ## Recognise the templates of memes whose page does not name one, find new ones
+templates: setup  ## Recognise templates, find new ones
 	$(MEMELOOM) templates run $(ARGS)
 
 ocr: setup  ## Read memes whose caption is only in the picture
@@ -53,18 +53,18 @@ train: setup  ## Train the captioning model (GPU=1 for CUDA)
 generate: setup  ## Write captions with the trained model: make generate ARGS='--picture memes.png'
 	$(MEMELOOM) generate $(ARGS)
 
-evaluate: setup  ## Judge trained models, side by side: make evaluate MODELS='data/model other/model'
+evaluate: setup  ## Compare trained models: make evaluate MODELS='data/model other/model'
 	$(MEMELOOM) evaluate $(ARGS) $(MODELS)
 
 stats: setup  ## Show what the catalog holds
 	$(MEMELOOM) stats $(ARGS)
 
-demo: setup browser  ## Walk the whole way against a miniature internet, in under 5 minutes
+demo: setup browser  ## Run every stage against a miniature internet, in under 3 minutes
 	$(MEMELOOM) demo $(ARGS)
 
 ##@ Development
 .PHONY: test soak lint types check format lock setup clean
-setup: $(INSTALLED)  ## Make the virtual environment from the lock
+setup: $(INSTALLED)  ## Create the virtual environment from the lock
 
 test: setup tesseract browser package-lists  ## Run the whole suite, in parallel, against real servers that it starts
 	$(BIN)/pytest $(ARGS)
@@ -72,7 +72,7 @@ test: setup tesseract browser package-lists  ## Run the whole suite, in parallel
 soak: setup tesseract browser package-lists  ## Run what is too long for the suite: kills by the dozen, full matrices
 	$(BIN)/pytest -m soak --timeout=1800 $(ARGS)
 
-lint: setup  ## Check style, format and the floors of the house
+lint: setup  ## Check style, format and imports between rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
@@ -102,40 +102,34 @@ lock: setup  ## Pin every dependency by version and hash again
 clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
-##@ Benchmarks (they need real data: DATA=folder)
-.PHONY: bench-import bench-crawl bench-truth bench-kill bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train bench-resume bench-gpu
-bench-import: setup  ## Import of 260,417 captions: rate, memory, resume
-	$(BIN)/python -m bench.import_dump --data $(DATA) $(ARGS)
-
-bench-crawl: setup package-lists $(PEERS)  ## The crawl beside Scrapy, scrapy-redis and img2dataset: rates, memory
+##@ Benchmarks (most need real data: DATA=folder)
+.PHONY: bench-crawl bench-truth bench-kill bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train bench-gpu
+bench-crawl: setup package-lists $(PEERS)  ## Crawl rates and memory beside Scrapy, scrapy-redis and img2dataset
 	$(BIN)/python -m bench.crawl --data $(DATA) $(ARGS)
 
-bench-truth: setup  ## Crawl of real memes, each checked against what was served
+bench-truth: setup  ## A crawl, each meme compared with what was served
 	$(BIN)/python -m bench.crawl_truth --data $(DATA) $(ARGS)
 
-bench-kill: setup package-lists  ## Crawls killed again and again, on SQLite and on servers: what is missing in the end
+bench-kill: setup package-lists  ## Crawls killed repeatedly, on SQLite and on servers: memes lost or doubled
 	$(BIN)/python -m bench.kill $(ARGS)
 
-bench-ocr: setup tesseract  ## OCR engines on real memes, side by side
+bench-ocr: setup tesseract  ## OCR engines on real memes: accuracy and speed
 	$(BIN)/python -m bench.ocr --data $(DATA) $(ARGS)
 
-bench-templates: setup $(PEERS)  ## Templates recognised, discovered and recovered, beside perceptual hashes
+bench-templates: setup $(PEERS)  ## Template recognition beside perceptual hashes
 	$(BIN)/python -m bench.templates --data $(DATA) $(ARGS)
 
-bench-dataset: setup  ## Filters, the whole build up to 40 times the captions, copies, and the same bytes after kills and on Ray
+bench-dataset: setup  ## Filters, builds of up to 40 times the captions, duplicates found
 	$(BIN)/python -m bench.dataset --data $(DATA) $(ARGS)
 
 bench-dataset-io: setup $(PEERS)  ## Records written and read, beside tf.io, datasets, TFDS and webdataset
 	$(BIN)/python -m bench.dataset_io --data $(DATA) $(ARGS)
 
-bench-decode: setup  ## Captions written: token by token side by side, and searched for
+bench-decode: setup  ## Generation: captions per second, one, many, and by beam search
 	$(BIN)/python -m bench.decode $(ARGS)
 
-bench-train: setup  ## causal beside the conv net, 15 minutes each: make bench-train ARGS='--dataset data/dataset'
+bench-train: setup  ## causal and the conv net, 15 minutes each: make bench-train ARGS='--dataset data/dataset'
 	$(BIN)/python -m bench.train $(ARGS)
-
-bench-resume: setup  ## Trainings killed at random moments: how far from one that was not
-	$(BIN)/python -m bench.resume $(ARGS)
 
 bench-gpu: setup  ## The conv net and causal on one GPU, on JAX (ARGS=--small for any machine)
 	PYTHON_BIN=$(BIN)/python bench/gpu.sh $(ARGS)

@@ -1,8 +1,8 @@
 """The dataset builder, measured: `python -m bench.dataset --data DATA`, one table.
 
 Parts: `filters` (language and profanity beside the loop of the seeds' time: speed, and errors on captions labelled by
-hand), `build` (the whole build of the real captions, and of 10 and 40 times as many: rate, memory), `copies` (planted
-copies, of words and of pictures) and `same` (the same bytes on Ray, with one process, and after kills). Rates of
+hand), `build` (the whole build of the real captions, and of 10 and 40 times as many: rate, memory) and `copies`
+(planted duplicates of captions and pictures). Rates of
 reading and writing records have a bench of their own, `bench.dataset_io`, whose peers need their own environment.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.rows import Row, print_parts
 
-_PARTS = ("filters", "build", "copies", "same")
+_PARTS = ("filters", "build", "copies")
 
 
 def main() -> None:
@@ -37,14 +37,10 @@ def _rows(part: str, options: argparse.Namespace) -> Iterator[Row]:
             from bench.dataset_build import build_rows
 
             return build_rows(options.data, options.scales, options.plot)
-        case "copies":
+        case _:
             from bench.dataset_copies import copy_rows
 
             return copy_rows(options.data)
-        case _:
-            from bench.dataset_same import same_rows
-
-            return same_rows(options.data)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ a picture and its caption, in that process and those that it starts.
 
 Parts: `english` (real memes, against the transcripts as they came and, with a star, as `ocr_corrections.yaml` corrects
 them), `drawn` (captions on templates), `mixed` (Hindi and English in Latin letters), `devanagari` (drawn; it needs
-Tesseract's pack `hin`), `processes` (two beside one) and `curve` (accuracy over speed on the tuning halves, drawn to
-`--plot FILE`).
+Tesseract's pack `hin`) and `processes` (two beside one).
 """
 
 import argparse
@@ -27,7 +26,6 @@ from rich.table import Table
 from bench import ocr_cases
 from bench.crawl_worker import memory_mb
 from bench.ocr_cases import Case
-from bench.ocr_curve import draw_curve, points
 from bench.ocr_readers import OURS, open_reader, readers
 from bench.ocr_score import score
 from memeloom.catalog.images import decode_image
@@ -35,7 +33,7 @@ from memeloom.ocr.engines.contract import EngineMissing
 from memeloom.ocr.engines.tesseract_page import check_program
 from memeloom.ocr.words import WordModel
 
-_PARTS = ("english", "drawn", "mixed", "devanagari", "processes", "curve")
+_PARTS = ("english", "drawn", "mixed", "devanagari", "processes")
 _DRAWN, _DEVANAGARI, _SHARED = 400, 60, 120
 _GOALS = {
     "english": "recall >= 0.98, precision >= 0.95, >= 25 images/cpu-s, <= 300 MB",
@@ -52,19 +50,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
     parser.add_argument("--readers", nargs="+", help="only those whose name contains one of these")
     parser.add_argument("--limit", type=int, help="pictures of each kind: quick, and proves little")
-    parser.add_argument("--plot", type=Path, default=Path("ocr-curve.svg"), help="where the curve is drawn")
     options = parser.parse_args()
     console = Console(width=150)
     for part in options.only:
         console.print(f"{part} … (load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} processors)")
-        match part:
-            case "processes":
-                _processes(options, console)
-            case "curve":
-                draw_curve(points(options.data, options.limit, console), options.plot)
-                console.print(f"the curve is in {options.plot}")
-            case _:
-                _part(part, options, console)
+        if part == "processes":
+            _processes(options, console)
+        else:
+            _part(part, options, console)
 
 
 def _part(part: str, options: argparse.Namespace, console: Console) -> None:

@@ -1,46 +1,312 @@
-"""How well templates are recognised, discovered and recovered: `python -m bench.templates --data DATA`.
+"""Precision, recall and speed of template recognition: `python -m bench.templates --data DATA`.
 
-DATA is a folder with templates, their captions and real memes. Templates are split in half by the hash of their name:
-one half to choose settings on, the other to report. Parts: `recognition` (memes drawn, then cropped, framed, mirrored,
-scaled and recompressed, against 10,000 templates; beside perceptual hashes), `real` (real memes, how many match),
-`discovery` (memes on templates that nobody named) and `pictures` (the picture without its words).
-Speeds are images a second of one processor's time.
+Memes of one half of the templates are drawn and harmed (`bench.templates_drawn`). The index holds the templates of both
+halves but for a fifth of that one, and is filled up with parts of real memes and of scenes, in any order. Every way
+gets the same bytes, on one processor, without threads. Memes on templates that were left out must stay unknown.
+Templates with the same picture count as one.
 """
 
 import argparse
-from collections.abc import Iterator
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
+from random import Random
+from typing import Protocol
 
-from bench.rows import Row, print_parts
-from bench.templates_discover import discover
-from bench.templates_picture import pictures
-from bench.templates_real import real_memes
-from bench.templates_recognise import recognise
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
 
-_PARTS = ("recognition", "real", "discovery", "pictures")
-_MEMES, _INDEX, _DISCOVERED, _RECOVERED = 2000, 10_000, 5000, 12
+from bench.crawl_measure import PEERS, ROOT
+from bench.rows import Row
+from bench.templates_drawn import Blank, Drawn, Half, drawn, load_blanks, stacked, strangers
+from memeloom.catalog.images import decode_grey, perceptual_hashes
+from memeloom.configs.load import load_config
+from memeloom.templates.index import SketchIndex
+from memeloom.templates.sketch import sketch_image
+
+GOAL = "precision >= 0.995, recall >= 0.95, >= 200 images/cpu-s, look-up << 1 ms"
+_STACKED = 5  # for so many memes of the usual kind, one that has a template as a panel or under a strip
+_HASH_SIDE = 128  # pixels of a decoded picture's shorter side: twice of what is hashed
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The key of a template, None for unknown; and the processor seconds that it took to describe and to look up."""
+
+    key: str | None
+    describing: float
+    looking_up: float
+
+
+class Way(Protocol):
+    """A way to recognise templates: bytes in, key out."""
+
+    def prepare(self, pictures: Sequence[bytes]) -> None:
+        """Look at all pictures beforehand, if another process does that."""
+
+    def add(self, key: str, data: bytes) -> None:
+        """Make a template known."""
+
+    def ask(self, data: bytes) -> Answer:
+        """What a meme is made on."""
+
+    @property
+    def megabytes(self) -> float:
+        """What the index takes."""
+        ...
+
+
+class Ours:
+    """As the stage does it."""
+
+    def __init__(self) -> None:
+        self._index = SketchIndex(load_config(environment={}).templates.min_agreement)
+        self._bytes = 0
+
+    def prepare(self, pictures: Sequence[bytes]) -> None:
+        """Nothing."""
+
+    def add(self, key: str, data: bytes) -> None:
+        """Sketch and add."""
+        made = sketch_image(data)
+        if self._index.add(key, made):
+            self._bytes += made.thumb.nbytes + made.points.nbytes + made.bits.nbytes
+
+    def ask(self, data: bytes) -> Answer:
+        """Sketch and find."""
+        start = time.process_time()
+        made = sketch_image(data)
+        described = time.process_time()
+        found = self._index.find(made)
+        return Answer(found[0].key if found else None, described - start, time.process_time() - described)
+
+    @property
+    def megabytes(self) -> float:
+        """Tables and sketches."""
+        return (self._index.nbytes + self._bytes) / 1e6
+
+
+class Hashes:
+    """The nearest of all 64-bit hashes, if it is near enough; or, with `most_256`, of those the nearest by 256 bits."""
+
+    def __init__(self, most: int, most_256: int | None = None) -> None:
+        self._most, self._most_256 = most, most_256
+        self._keys: list[str] = []
+        self._short: list[int] = []
+        self._long: list[NDArray[np.uint64]] = []
+
+    def prepare(self, pictures: Sequence[bytes]) -> None:
+        """Nothing."""
+
+    def add(self, key: str, data: bytes) -> None:
+        """Hash and keep."""
+        short, long, _ = self.hashed(data)
+        self._keys.append(key)
+        self._short.append(int(short, 16))
+        self._long.append(_words(long))
+
+    def ask(self, data: bytes) -> Answer:
+        """Hash and compare with all."""
+        short, long, seconds = self.hashed(data)
+        table, table_256 = self._tables
+        start = time.process_time()
+        apart, most = np.bitwise_count(table ^ np.uint64(int(short, 16))), self._most
+        best = int(apart.argmin())
+        key = self._keys[best] if apart[best] <= most else None
+        if key and self._most_256 is not None:
+            near = np.flatnonzero(apart <= most)
+            apart_256 = np.bitwise_count(table_256[near] ^ _words(long)).sum(axis=1)
+            best = int(apart_256.argmin())
+            key = self._keys[int(near[best])] if apart_256[best] <= self._most_256 else None
+        return Answer(key, seconds, time.process_time() - start)
+
+    def hashed(self, data: bytes) -> tuple[str, str, float]:
+        """64 and 256 bits in hex, and the seconds that it took."""
+        start = time.process_time()
+        short, long = perceptual_hashes(decode_grey(data, _HASH_SIDE))
+        return short, long, time.process_time() - start
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        return np.array(self._short, np.uint64), np.array(self._long, np.uint64)
+
+    @property
+    def megabytes(self) -> float:
+        """The hashes alone."""
+        return len(self._keys) * (8 if self._most_256 is None else 40) / 1e6
+
+
+class ImageHash(Hashes):
+    """The same by a hash of the package imagehash, which runs in an environment of its own."""
+
+    def __init__(self, how: str, most: int) -> None:
+        super().__init__(most)
+        self._how = how
+        self._made: dict[bytes, tuple[str, float]] = {}
+
+    def prepare(self, pictures: Sequence[bytes]) -> None:
+        """Have all pictures hashed."""
+        with tempfile.TemporaryDirectory() as folder:
+            for number, data in enumerate(pictures):
+                (Path(folder) / str(number)).write_bytes(data)
+            done = subprocess.run(
+                [PEERS, "-m", "bench.templates_peer", self._how, folder], cwd=ROOT, check=True, text=True,
+                input="\n".join(str(number) for number in range(len(pictures))), capture_output=True, timeout=1800,
+            )  # fmt: skip
+        for data, line in zip(pictures, done.stdout.splitlines(), strict=True):
+            digest, seconds = line.split()
+            self._made[data] = digest, float(seconds)
+
+    def hashed(self, data: bytes) -> tuple[str, str, float]:
+        """As it was prepared; there are no 256 bits."""
+        digest, seconds = self._made[data]
+        return digest, "0" * 64, seconds
+
+
+@dataclass
+class Score:
+    """What became of the memes that were asked about."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    by_tag: dict[str, Counter[str]] = field(default_factory=dict)
+    describing: float = 0.0
+    looking_up: float = 0.0
+    asked: int = 0
+
+    @property
+    def recall(self) -> float:
+        """Of memes whose template is in the index, those that found it."""
+        return self.verdicts["right"] / max(1, sum(self.verdicts[each] for each in ("right", "wrong", "unknown")))
+
+    @property
+    def precision_inside(self) -> float:
+        """Likewise of memes whose template is in the index."""
+        return self.verdicts["right"] / max(1, self.verdicts["right"] + self.verdicts["wrong"])
+
+    @property
+    def precision(self) -> float:
+        """Of all memes that found one, those that found theirs."""
+        found = sum(self.verdicts[each] for each in ("right", "wrong", "false"))
+        return self.verdicts["right"] / max(1, found)
+
+
+def recognise(data: Path, count: int, index: int, half: Half = "report") -> Iterator[Row]:
+    """Rows for the table: each way on `count` memes, against an index of `index` pictures."""
+    cv2.setNumThreads(1)
+    blanks = load_blanks(data)
+    memes = list(drawn(data, half, count))
+    panels = list(stacked(data, half, count // _STACKED))
+    known = [(blank.name, blank.path.read_bytes()) for blank in blanks if not (blank.half == half and blank.left_out)]
+    filling = _encoded(strangers(data, half, index - len(known)))
+    pictures = [*known, *((f"stranger {number}", picture) for number, picture in enumerate(filling))]
+    Random(7).shuffle(pictures)
+    groups = {blank.name: blank.group for blank in blanks}
+    ways: list[tuple[str, Callable[[], Way]]] = [
+        ("ours", Ours),
+        ("pHash-64 within 10", partial(Hashes, 10)),
+        ("pHash-64 within 22 and pHash-256 within 84", partial(Hashes, 22, 84)),
+    ]
+    if PEERS.exists():
+        ways += [(f"imagehash {how} within 8", partial(ImageHash, how, 8)) for how in ("phash", "dhash")]
+    for who, make in ways:
+        way = make()
+        way.prepare([*(picture for _, picture in pictures), *(meme.data for meme in (*memes, *panels))])
+        for name, picture in pictures:
+            way.add(name, picture)
+        yield from _rows(who, _ask(way, memes, groups), _ask(way, panels, groups), way.megabytes)
+
+
+def _ask(way: Way, memes: Iterable[Drawn], groups: dict[str, str]) -> Score:
+    score = Score()
+    for meme in memes:
+        answer = way.ask(meme.data)
+        score.looking_up += answer.looking_up
+        score.describing += answer.describing
+        score.asked += 1
+        verdict = _verdict(answer.key, meme, groups)
+        score.verdicts[verdict] += 1
+        if verdict not in {"false", "true unknown"}:
+            for tag in meme.tags:
+                score.by_tag.setdefault(tag, Counter())[verdict] += 1
+    return score
+
+
+def _verdict(key: str | None, meme: Drawn, groups: dict[str, str]) -> str:
+    shown: list[Blank] = [meme.blank, *([meme.other] if meme.other else [])]
+    there = [blank for blank in shown if not blank.left_out]
+    if key is None:
+        return "unknown" if there else "true unknown"
+    if groups.get(key) in {blank.group for blank in there}:
+        return "right"
+    return "wrong" if there else "false"
+
+
+def _rows(who: str, usual: Score, panels: Score, megabytes: float) -> Iterator[Row]:
+    rate = usual.asked / (usual.describing + usual.looking_up)
+    look_up = 1e6 * usual.looking_up / usual.asked
+    yield Row(
+        "recognition", who,
+        {
+            "precision": f"{usual.precision:.4f}, those left out counted; else {usual.precision_inside:.4f}",
+            "recall": f"{usual.recall:.4f}",
+            "wrong": f"{usual.verdicts['wrong']} of {usual.asked}",
+            "false, of memes on templates left out": (
+                f"{usual.verdicts['false']} of {usual.verdicts['false'] + usual.verdicts['true unknown']}"
+            ),
+            "images/cpu-s": f"{rate:.0f}",
+            "us a look-up": f"{look_up:.0f}",
+            "MB": f"{megabytes:.1f}",
+            "recall by harm": ", ".join(f"{tag} {_share(seen):.3f}" for tag, seen in sorted(usual.by_tag.items())),
+        },
+        goal=GOAL if who == "ours" else "",
+        met=usual.precision >= 0.995 and usual.recall >= 0.95 and rate >= 200 if who == "ours" else None,
+    )  # fmt: skip
+    yield Row(
+        "recognition of parts", who,
+        {
+            "precision": f"{panels.precision:.4f}",
+            "recall": ", ".join(f"{tag} {_share(seen):.3f}" for tag, seen in sorted(panels.by_tag.items())),
+        },
+    )  # fmt: skip
+
+
+def _share(seen: Counter[str]) -> float:
+    return seen["right"] / seen.total()
+
+
+def _encoded(pictures: Iterable[NDArray[np.uint8]]) -> list[bytes]:
+    return [cv2.imencode(".jpg", each, [cv2.IMWRITE_JPEG_QUALITY, 85])[1].tobytes() for each in pictures]
+
+
+def _words(digest: str) -> NDArray[np.uint64]:
+    return np.frombuffer(bytes.fromhex(digest), np.uint64)
 
 
 def main() -> None:
-    """Measure part by part, and print one table."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds templates/ and real_memes/")
-    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
-    parser.add_argument("--share", type=float, default=1.0, help="of the work: less is quick, and proves little")
+    parser.add_argument("--half", choices=("tune", "report"), default="report")
+    parser.add_argument("--count", type=int, default=2000, help="memes")
+    parser.add_argument("--index", type=int, default=10_500, help="pictures in the index")
     options = parser.parse_args()
-    print_parts("templates, reporting half", options.only, lambda part: _rows(part, options.data, options.share))
-
-
-def _rows(part: str, data: Path, share: float) -> Iterator[Row]:
-    match part:
-        case "recognition":
-            yield from recognise(data, round(_MEMES * share), round(_INDEX * share))
-        case "real":
-            yield from real_memes(data)
-        case "discovery":
-            yield from discover(data, round(_DISCOVERED * share))
-        case _:
-            yield from pictures(data, round(_RECOVERED * share))
+    console = Console(width=150)
+    table = Table(title=f"recognition, {options.half} half", box=SIMPLE)
+    for column in ("part", "who", "measured", "goal"):
+        table.add_column(column)
+    for row in recognise(options.data, options.count, options.index, options.half):
+        console.print(f"{row.part}: {row.who}: {row.figures}")
+        table.add_row(*row.cells)
+    console.print(table)
 
 
 if __name__ == "__main__":
