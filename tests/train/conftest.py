@@ -181,9 +181,9 @@ def xla(plain_tensorflow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(tf, "function", plain_tensorflow)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def small_encoder() -> Iterator[None]:
-    """Stand a few pixels in for InceptionV3, which takes seconds to build, save and load."""
+    """Replace InceptionV3, which takes seconds to build, save and load, by a pooling of 75 pixels."""
     from memeloom.train.backend import keras
 
     def shrink(input_shape: tuple[int, int, int], **_: Any) -> Any:
@@ -242,6 +242,18 @@ def trained_convnet(
         convnet__filters=32, convnet__batch=64, convnet__learning_rate=0.005, convnet__dropout=0,
         steps=150, steps_per_epoch=50,
     )  # fmt: skip
+    train_model(config, SILENT)
+    return config
+
+
+@pytest.fixture(scope="session")
+def trained_causal(
+    tmp_path_factory: pytest.TempPathFactory, toy: Callable[..., Config], plain_tensorflow: Any,
+) -> Config:  # fmt: skip
+    """Settings of a `causal` that has learned the toy language; never change its folder."""
+    from memeloom.train.fit import train_model
+
+    config = toy(tmp_path_factory.mktemp("causal"), model="causal", steps=120, steps_per_epoch=60)
     train_model(config, SILENT)
     return config
 

@@ -1,5 +1,6 @@
-"""`causal`: the same contexts in training and in writing, no look ahead, no character lost, and it learns."""
+"""The `causal` kind: contexts are equal in training and decoding, never look ahead, and the model learns."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import keras
@@ -53,7 +54,7 @@ def rows_at_once(made: Captions) -> NDArray[np.int32]:
     return context_rows(reading, LETTERS.bits, len(LETTERS.alphabet))
 
 
-def test_contexts_of_whole_captions_are_those_of_captions_that_grow() -> None:
+def test_contexts_of_whole_captions_equal_those_read_character_by_character() -> None:
     made = captions()
     expected = rows_at_once(made)
     for number, (first, last) in enumerate(zip(made.starts[:-1], made.starts[1:], strict=True)):
@@ -66,7 +67,7 @@ def test_contexts_of_whole_captions_are_those_of_captions_that_grow() -> None:
     assert expected.max() < table_rows(LETTERS.bits, len(LETTERS.alphabet))
 
 
-def test_no_context_knows_the_character_to_come_or_another_caption() -> None:
+def test_contexts_depend_only_on_earlier_characters_of_the_same_caption() -> None:
     made = captions()
     before = rows_at_once(made)
     for number, at in ((0, 0), (3, int(made.starts[3])), (7, int(made.starts[8]) - 1)):
@@ -95,20 +96,22 @@ def texts(batch: Any) -> Counter[tuple[int, ...]]:
     return found
 
 
-def test_a_pass_holds_every_caption_once_and_the_next_in_another_order() -> None:
+def test_each_pass_holds_every_caption_once_in_a_new_order() -> None:
     made = captions()
     whole = Counter(
         tuple(made.characters[first:last].tolist())
         for first, last in zip(made.starts[:-1], made.starts[1:], strict=True)
     )
     packed = packing(made)
-    passes = [[texts(packed.batch(step)) for step in range(n * packed.steps, (n + 1) * packed.steps)] for n in (0,)]
-    assert sum(passes[0], Counter()) == whole
+    first, second = (
+        [packed.batch(step) for step in range(number * packed.steps, (number + 1) * packed.steps)] for number in (0, 1)
+    )
+    assert sum(map(texts, first), Counter()) == sum(map(texts, second), Counter()) == whole
     assert packed.steps * packed.characters <= made.examples
-    assert packed.batch(packed.steps)[1].tolist() != packed.batch(0)[1].tolist()
+    assert second[0][1].tolist() != first[0][1].tolist()
 
 
-def test_any_step_can_be_the_first_and_a_seed_is_an_order() -> None:
+def test_batches_depend_only_on_seed_and_step() -> None:
     made = captions()
     packed, again = packing(made, unknown=0.5), packing(made, unknown=0.5)
     steps = [keras.tree.flatten(packed.batch(step)) for step in range(3 * packed.steps)]
@@ -118,7 +121,7 @@ def test_any_step_can_be_the_first_and_a_seed_is_an_order() -> None:
     assert packing(made, seed=6).batch(0)[1].tolist() != packed.batch(0)[1].tolist()
 
 
-def test_of_a_caption_longer_than_a_row_the_beginning_is_learned() -> None:
+def test_captions_longer_than_a_row_are_truncated() -> None:
     made = captions()
     packed = packing(made, length=32)
     found = sum((texts(packed.batch(step)) for step in range(packed.steps)), Counter())
@@ -126,7 +129,7 @@ def test_of_a_caption_longer_than_a_row_the_beginning_is_learned() -> None:
     assert max(map(len, found)) == 32
 
 
-def test_from_the_second_pass_on_seldom_contexts_are_left_out() -> None:
+def test_rare_contexts_are_left_out_from_the_second_pass_on() -> None:
     made = captions()
     packed = packing(made)
     counts = np.bincount(rows_at_once(made).ravel())
@@ -145,10 +148,10 @@ def test_from_the_second_pass_on_seldom_contexts_are_left_out() -> None:
     assert share == pytest.approx(1 - 8 * len(often) / counts[often].sum(), abs=0.02)
 
 
-def test_what_is_told_of_unknown_templates_counts_as_often_as_it_was_read() -> None:
+def test_contexts_of_unknown_templates_are_counted_as_often_as_read() -> None:
     made = captions(200)
-    packed, strangers = packing(made, unknown=0.5), packing(made, known=())
-    read = [strangers.batch(step)[0][0] for step in range(strangers.steps)]
+    packed, nameless = packing(made, unknown=0.5), packing(made, known=())
+    read = [nameless.batch(step)[0][0] for step in range(nameless.steps)]
     unknown = np.setdiff1d(np.concatenate([rows.ravel() for rows in read]), rows_at_once(made))
     kept = Counter[int]()
     for step in range(packed.steps, 2 * packed.steps):
@@ -156,8 +159,8 @@ def test_what_is_told_of_unknown_templates_counts_as_often_as_it_was_read() -> N
     assert sum(kept[int(row)] for row in unknown) > 100
 
 
-@pytest.mark.parametrize(("layers", "length"), [(0, 96), (2, 96), (2, 272)])
-def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int, length: int) -> None:
+@pytest.mark.parametrize(("layers", "length"), [(0, 96), (2, 96), (1, 272)])
+def test_stepwise_output_equals_the_output_for_whole_captions(layers: int, length: int) -> None:
     characters = len(LETTERS.alphabet)
     core = Core(characters, units=8, layers=layers, hidden=12, dropout=0, blank=0, seed=1, name="core")
     networks = join(Table(table_rows(12, characters), 4, living=characters + 1, rate=1, seed=1, name="table"), core)
@@ -174,41 +177,49 @@ def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int, le
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, toy: Toy) -> Config:
-    """Settings of a training that has learned the toy language; never change its folder."""
-    config = toy(tmp_path_factory.mktemp("causal"), model="causal", steps=120, steps_per_epoch=60)
-    train_model(config, Silent())
-    return config
+def model(trained_causal: Config) -> Captioner:
+    """The trained model, loaded from its folder."""
+    return load_model(Path(trained_causal.train.output))
 
 
-@pytest.fixture(scope="module")
-def model(trained: Config) -> Captioner:
-    """It, from its folder."""
-    return load_model(Path(trained.train.output))
+def test_training_and_decoding_with_xla_give_what_they_give_without(
+    toy: Toy, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sizes = {"model": "causal", "steps": 2, "steps_per_epoch": 2, "validation_batches": 1, "causal__blank": 0}
+    plain, compiled = (toy(tmp_path, output=str(tmp_path / name), **sizes) for name in ("plain", "compiled"))
+    train_model(plain)
+    request.getfixturevalue("xla")
+    train_model(compiled)
+    (row, other) = (
+        json.loads((Path(config.train.output) / "history.jsonl").read_text()) for config in (plain, compiled)
+    )
+    for name in ("loss", "validation_loss"):
+        assert row[name] == pytest.approx(other[name], rel=1e-4)
+    assert row["samples"] == other["samples"]
 
 
-def test_it_learns_the_toy_language(model: Captioner, trained: Config) -> None:
-    check = open_dataset(Path(trained.train.dataset)).validation
+def test_it_learns_the_toy_language(model: Captioner, trained_causal: Config) -> None:
+    check = open_dataset(Path(trained_causal.train.dataset)).validation
     judged = model.score(check, 0, len(check))
     # Three letters in four have no choice.
     assert judged.right.sum() / judged.tokens.sum() > 0.75
     assert -judged.log_likelihood.sum() / judged.characters.sum() / np.log(2) < 1
 
 
-def test_a_template_that_there_was_nothing_to_learn_of_is_unknown(
+def test_a_template_without_training_captions_counts_as_unknown(
     tmp_path: Path, toy: Toy, write_dataset: Callable[..., Any]
 ) -> None:
     learned = [("61533", ("cats", "all the")), ("61533", ("bugs", "so many"))] * 8
     held_out = [("one-does-not-simply", ("one does not simply", "walk"))]
     write_dataset(tmp_path / "dataset", {"train": learned, "validation": held_out, "test": held_out})
     config = toy(tmp_path, model="causal", steps=4, steps_per_epoch=4)
-    train_model(config, Silent())
+    train_model(config, SILENT)
     model = load_model(Path(config.train.output))
     held = model.templates[1]
     assert held.id == "one-does-not-simply"
-    stranger = held.model_copy(update={"id": "never"})
+    unknown = held.model_copy(update={"id": "never"})
     known, unseen, strange = model.start_decoding(
-        [Prompt(each) for each in (model.templates[0], held, stranger)]
+        [Prompt(each) for each in (model.templates[0], held, unknown)]
     ).log_probs()
     np.testing.assert_array_equal(unseen, strange)
     assert not np.array_equal(known, unseen)
@@ -217,14 +228,14 @@ def test_a_template_that_there_was_nothing_to_learn_of_is_unknown(
     np.testing.assert_allclose(model.score(check, 0, 1).log_likelihood, model.score(far, 0, 1).log_likelihood)
 
 
-def test_what_is_left_out_stays_nought(model: Captioner) -> None:
+def test_the_null_row_of_the_table_stays_zero(model: Captioner) -> None:
     vectors = np.asarray(model.networks["causal"].get_layer("table").vectors)
     assert not vectors[NULL_ROW].any()
     assert vectors[NULL_ROW + 1 :].any()
 
 
-def test_what_it_judges_is_what_it_would_write(model: Captioner, trained: Config) -> None:
-    check = open_dataset(Path(trained.train.dataset)).validation
+def test_scores_equal_those_of_step_by_step_decoding(model: Captioner, trained_causal: Config) -> None:
+    check = open_dataset(Path(trained_causal.train.dataset)).validation
     judged = model.score(check, 3, 7)
     for number in range(3, 7):
         state = model.start_decoding([Prompt(model.templates[check.templates[number]])])
@@ -238,7 +249,7 @@ def test_what_it_judges_is_what_it_would_write(model: Captioner, trained: Config
         assert right == judged.right[number - 3]
 
 
-def test_rows_that_are_kept_go_on_as_they_were(model: Captioner) -> None:
+def test_selected_rows_keep_their_state(model: Captioner) -> None:
     prompts = [Prompt(template, start) for template in model.templates[:2] for start in ("", "so ma", "c")]
     state = model.start_decoding(prompts)
     alone = [model.start_decoding([prompt]).log_probs()[0] for prompt in prompts]
@@ -248,17 +259,17 @@ def test_rows_that_are_kept_go_on_as_they_were(model: Captioner) -> None:
     np.testing.assert_allclose(state.log_probs(), np.stack(alone)[rows], atol=1e-5)
 
 
-def test_it_writes_for_templates_it_knows_and_for_one_it_never_saw(model: Captioner, trained: Config) -> None:
+def test_it_writes_for_known_and_unknown_templates(model: Captioner, trained_causal: Config) -> None:
     made = generate_captions(
-        trained.model_copy(update={"generate": trained.generate.model_copy(update={"seed": 1})}), Silent()
+        trained_causal.model_copy(update={"generate": trained_causal.generate.model_copy(update={"seed": 1})}), SILENT
     )
     simply = [caption.boxes[0] for caption in made if caption.template_id == "one-does-not-simply"]
     assert "one does not simply" in simply
-    stranger = DatasetTemplate(
+    unknown = DatasetTemplate(
         id="never", name="Never", slug="never", captions=0, boxes=2, box_count=2, geometry=(), image_key=None
     )
     written = write_captions(
-        model, [Prompt(stranger)] * 4, by_threshold(0.8), max_characters=80, rng=np.random.default_rng(1)
+        model, [Prompt(unknown)] * 4, by_threshold(0.8), max_characters=80, rng=np.random.default_rng(1)
     )
     known = {
         "memes", "cats", "bugs", "tests", "all the", "so many", "why these", "one does not simply", "walk", "sleep",

@@ -1,4 +1,4 @@
-"""The causal captioner that looks at pictures, too: what it packs, and what it learns from them alone."""
+"""The `causal` kind with pictures: captions are packed with their pictures, and words learned from pictures alone."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
 from memeloom.train.backend import keras
 from memeloom.train.causal.contexts import ContextSpec, table_rows
@@ -37,8 +37,8 @@ LETTERS = ContextSpec(Alphabet.of("|abc def"), "|", 12)
 SIZE = 6
 
 
-def some(count: int = 40) -> tuple[Captions, CaptionPictures]:
-    """Captions at random, some of two characters, and the picture of each."""
+def random_captions(count: int = 40) -> tuple[Captions, CaptionPictures]:
+    """Random captions, some of two characters, and the picture of each."""
     rng = np.random.default_rng(1)
     lengths = np.where(np.arange(count) < 30, 2, rng.integers(2, 30, count))
     starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -57,8 +57,8 @@ def packing(made: Captions, shown: CaptionPictures) -> PackedBatches:
     return PackedBatches(made, LETTERS, rows=2, length=64, seed=5, known=range(5), unknown=0.0, shown=shown)
 
 
-def test_each_caption_lies_beside_its_own_picture() -> None:
-    made, shown = some()
+def test_each_packed_caption_has_its_own_picture() -> None:
+    made, shown = random_captions()
     packed, found = packing(made, shown), 0
     by_text: dict[bytes, list[NDArray[np.float16]]] = {}
     for number, (first, last) in enumerate(zip(made.starts[:-1], made.starts[1:], strict=True)):
@@ -79,14 +79,14 @@ def test_each_caption_lies_beside_its_own_picture() -> None:
 
 
 @pytest.mark.parametrize("layers", [0, 1])
-def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int) -> None:
+def test_stepwise_output_equals_the_output_for_whole_captions(layers: int) -> None:
     characters = len(LETTERS.alphabet)
     core = Core(characters, units=8, layers=layers, hidden=12, dropout=0, blank=0, seed=1, name="core")
     table = Table(table_rows(12, characters), 4, living=characters + 1, rate=1, seed=1, name="table")
     sight = PictureInput(8, 1, name="sight")
     networks = join(table, core, sight, SIZE)
     networks.table.vectors.assign(np.random.default_rng(1).normal(size=networks.table.vectors.shape))
-    made, shown = some()
+    made, shown = random_captions()
     sight.fit_statistics(shown.vectors)
     (contexts, begins, pictures), _, weights = packing(made, shown).batch(1)
     whole = np.asarray(keras.ops.log_softmax(networks.network([contexts, begins, pictures])))
@@ -102,8 +102,10 @@ def test_writing_step_by_step_gives_what_the_whole_caption_gives(layers: int) ->
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, write_dataset: Callable[..., Any]) -> Config:
-    """Settings of a training that was told of no template, only shown pictures; never change its folder."""
+def trained(
+    tmp_path_factory: pytest.TempPathFactory, write_dataset: Callable[..., Any], small_encoder: None,
+) -> Config:  # fmt: skip
+    """Settings of a training that saw pictures and no template names; never change its folder."""
     folder = tmp_path_factory.mktemp("seen")
     rows = {"train": captions(300, 1), "validation": captions(60, 2)}
     with_pictures(folder / "dataset", write_dataset(folder / "dataset", rows))
@@ -118,11 +120,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory, write_dataset: Callable[..
         **{f"causal.{key}": value for key, value in own.items()},
     }  # fmt: skip
     config = load_config(None, [f"train.{key}={value}" for key, value in small.items()], {})
-    train_model(config, Silent())
+    train_model(config, SILENT)
     return config
 
 
-def test_after_each_epoch_it_writes_for_held_out_memes(tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
+@pytest.mark.usefixtures("small_encoder")
+def test_samples_are_written_for_held_out_memes(tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
     rows = {"train": captions(60, 1), "validation": captions(30, 2)}
     with_pictures(tmp_path / "dataset", write_dataset(tmp_path / "dataset", rows), images="meme")
     small = {
@@ -131,7 +134,7 @@ def test_after_each_epoch_it_writes_for_held_out_memes(tmp_path: Path, write_dat
         "steps_per_epoch": 1, "validation_batches": 1, "pictures.weights": "none", "pictures.side": 75,
         "pictures.vectors": tmp_path / "vectors", "samples_per_epoch": 2,
     }  # fmt: skip
-    train_model(load_config(None, [f"train.{key}={value}" for key, value in small.items()], {}), Silent())
+    train_model(load_config(None, [f"train.{key}={value}" for key, value in small.items()], {}), SILENT)
     (row,) = map(json.loads, (tmp_path / "model" / "history.jsonl").read_text().splitlines())
     assert row["unseen_by"] == "picture"
     # Two pictures, and so the memes of two templates.

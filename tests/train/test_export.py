@@ -1,4 +1,4 @@
-"""What is exported says the same as the model, in programs that know nothing of memeloom."""
+"""An exported model answers as the model does, in programs without memeloom, and exports replace each other safely."""
 
 import json
 import shutil
@@ -14,125 +14,212 @@ import pytest
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
-from memeloom.dataset.manifest import file_sha256
-from memeloom.train.contract import Prompt
-from memeloom.train.convnet.model import ConvnetCaptioner
-from memeloom.train.export import MANIFEST, ExportFormat, export_model
+from memeloom.dataset.manifest import DatasetTemplate, file_sha256
+from memeloom.train.causal.model import CausalCaptioner
+from memeloom.train.causal.packing import PackedBatches
+from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.corpus import open_dataset
+from memeloom.train.export import EXPORT_FORMATS, MANIFEST, ExportFormat, export_model, lookup, template_names
 from memeloom.train.fit import train_model
 from memeloom.train.model_folder import CARD, load_model
+from tests.train.picture_dataset import captions, with_pictures
+from tests.train.writing_table import template
 
+tensorflow = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
-Toy: TypeAlias = Callable[..., Config]
-# TensorFlow alone answers: argv names the SavedModel and a file of questions, the answers go beside it.
+Exports: TypeAlias = dict[ExportFormat, Path]
+# Answers with TensorFlow alone. argv names a file that holds, for each SavedModel, its folder, arrays for the network
+# with their types, and texts and templates; the answers are written into the second file.
 SERVER = """
 import json, sys
-import numpy as np
 import tensorflow as tf
-served = tf.saved_model.load(sys.argv[1]).signatures
-asked = json.load(open(sys.argv[2]))
-plain, words = served["serving_default"], served["next_character"]
-assert plain.structured_input_signature[1]["characters"].shape.as_list() == [None, 48]
-answers = {"plain": plain(characters=tf.constant(asked["numbers"], tf.int32))["output_0"].numpy().tolist()}
-said = words(text=tf.constant(asked["texts"]), template=tf.constant(asked["templates"]))
-answers["words"] = said["probabilities"].numpy().tolist()
-answers["likeliest"] = [letter.decode() for letter in said["likeliest"].numpy()]
-try:
-    words(text=tf.constant(["x"]), template=tf.constant(["no such template"]))
-except tf.errors.InvalidArgumentError as error:
-    answers["refused"] = str(error)
+answers = []
+for asked in json.load(open(sys.argv[1])):
+    served = tf.saved_model.load(asked["folder"]).signatures
+    plain, following = served["serving_default"], served["next_character"]
+    inputs = {name: tf.constant(values, kind) for name, (values, kind) in asked["inputs"].items()}
+    found = following(text=tf.constant(asked["texts"]), template=tf.constant(asked["templates"]))
+    answer = {"plain": plain(**inputs)["output_0"].numpy().tolist()}
+    answer["shapes"] = {name: spec.shape.as_list() for name, spec in plain.structured_input_signature[1].items()}
+    answer["probabilities"] = found["probabilities"].numpy().tolist()
+    answer["likeliest"] = [letter.decode() for letter in found["likeliest"].numpy()]
+    try:
+        following(text=tf.constant(["x"]), template=tf.constant(["no such template"]))
+    except tf.errors.InvalidArgumentError as error:
+        answer["refused"] = str(error)
+    answers.append(answer)
 assert "memeloom" not in sys.modules
-json.dump(answers, open(sys.argv[3], "w"))
+json.dump(answers, open(sys.argv[2], "w"))
 """
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, toy: Toy) -> Path:
-    """A model; never change it."""
-    config = toy(tmp_path_factory.mktemp("trained"))
-    train_model(config, Silent())
-    return Path(config.train.output)
+def folder(trained_convnet: Config) -> Path:
+    """The folder of a `convnet`; never change it."""
+    return Path(trained_convnet.train.output)
 
 
-def load(folder: Path) -> ConvnetCaptioner:
-    model = load_model(folder)
-    assert isinstance(model, ConvnetCaptioner)
-    return model
+@pytest.fixture(scope="module")
+def exports(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Exports:
+    """Exports of a `convnet` in all formats; never change them."""
+    parent = tmp_path_factory.mktemp("exports")
+    for name in EXPORT_FORMATS:
+        export_model(folder, parent / name, name)
+    return {name: parent / name for name in EXPORT_FORMATS}
+
+
+@pytest.fixture(scope="module")
+def with_sight(
+    tmp_path_factory: pytest.TempPathFactory,
+    toy: Callable[..., Config],
+    write_dataset: Callable[..., Any],
+    small_encoder: None,
+) -> Config:
+    """Settings of a `causal` that looks at pictures, and learned no captions of one of its templates."""
+    parent = tmp_path_factory.mktemp("pictures")
+    rows = {"train": captions(60, 1), "validation": [*captions(30, 2), ("424242", ("such", "sky"))]}
+    with_pictures(parent / "dataset", write_dataset(parent / "dataset", rows))
+    config = toy(
+        parent, model="causal", steps=20, steps_per_epoch=20, samples_per_epoch=0, causal__units=8,
+        causal__pictures="true", pictures__weights="none", pictures__side=75, pictures__vectors=parent / "vectors",
+    )  # fmt: skip
+    train_model(config)
+    return config
+
+
+def arrays_for(config: Config, model: Captioner, rows: int, length: int) -> dict[str, Any]:
+    """Inputs of the network of a `causal`, made of captions."""
+    assert isinstance(model, CausalCaptioner)
+    dataset = open_dataset(Path(config.train.dataset))
+    packed = PackedBatches(dataset.train, model.letters, rows=rows, length=length, seed=1, known=range(3), unknown=0)
+    (contexts, begins), _, _ = packed.batch(0)
+    inputs = {"contexts": contexts, "begins": begins}
+    if model.uses_pictures:
+        size = model.networks["encoder"].output_shape[-1]
+        inputs["pictures"] = np.random.default_rng(1).random((rows, 9, size), np.float32)
+    return inputs
 
 
 def numbers() -> Any:
     return np.random.default_rng(1).integers(0, 20, (5, 48), np.int32)
 
 
-def test_tensorflow_alone_gets_the_same_probabilities_from_numbers_and_from_texts(folder: Path, tmp_path: Path) -> None:
-    export_model(folder, tmp_path / "served", "saved-model", Silent())
-    model = load(folder)
-    # By id, name and slug; an id that it never learned; no text, unknown letters, and more text than it sees.
-    known = {template.id: template for template in model.templates}
-    asked = {"61533": "", "One Does Not SIMPLY": "ONE does ☃not", "Doge": "wow|such " * 9, "424242": "a|b|" * 6}
-    ids = ["61533", "one-does-not-simply", "8072285", "424242"]
-    prompts = [
-        Prompt(known.get(key, known["61533"]).model_copy(update={"id": key, "boxes": 99}), model.normalize(text))
-        for key, text in zip(ids, asked.values(), strict=True)
-    ]
-    questions, answers = tmp_path / "asked.json", tmp_path / "answers.json"
-    questions.write_text(json.dumps({"numbers": numbers().tolist(), "texts": [*asked.values()], "templates": [*asked]}))
-    served = tmp_path / "served" / "convnet" / "1"
-    command = [sys.executable, "-I", "-c", SERVER, str(served), str(questions), str(answers)]
+def names_of(templates: tuple[DatasetTemplate, ...]) -> list[str]:
+    """A template by id, one by name, and one by slug."""
+    return [templates[0].id, templates[1].name.upper(), templates[2].slug]
+
+
+def test_tensorflow_alone_gives_the_probabilities_of_the_model(
+    folder: Path, exports: Exports, trained_causal: Config, with_sight: Config, tmp_path: Path
+) -> None:
+    models, questions, expected = [load_model(folder)], [], []
+    # Nothing, unknown letters, more than the network sees, and no template that it learned.
+    texts = ["", "ONE does ☃not", "wow|such wow " * 9, "a|b |c"]
+    served = {"convnet": exports["saved-model"] / "convnet"}
+    inputs = [{"characters": numbers()}]
+    for config in (trained_causal, with_sight):
+        model_folder = Path(config.train.output)
+        output = tmp_path / model_folder.parent.name
+        export_model(model_folder, output, "saved-model")
+        written = sum(path.stat().st_size for path in (output / "causal" / "1" / "variables").iterdir())
+        assert written < 1.2 * (model_folder / "causal.keras").stat().st_size, "each variable is written once"
+        models.append(load_model(model_folder))
+        served[str(output)] = output / "causal"
+        inputs.append(arrays_for(config, models[-1], rows=2, length=60))
+    for model, path, arrays in zip(models, served.values(), inputs, strict=True):
+        # `convnet` reads ids that it never learned; to `causal` all unknown templates are one.
+        fourth = "424242"
+        named = [*names_of(model.templates), fourth]
+        known = [*model.templates[:3], model.templates[0].model_copy(update={"id": fourth})]
+        prompts = [
+            Prompt(each.model_copy(update={"boxes": 99}), model.normalize(text))
+            for each, text in zip(known, texts, strict=True)
+        ]
+        expected.append(np.exp(model.start_decoding(prompts).log_probs()))
+        questions.append({
+            "folder": str(path / "1"), "texts": texts, "templates": named,
+            "inputs": {name: (values.tolist(), values.dtype.name) for name, values in arrays.items()},
+        })  # fmt: skip
+    asked, answers = tmp_path / "asked.json", tmp_path / "answers.json"
+    asked.write_text(json.dumps(questions))
+    command = [sys.executable, "-I", "-c", SERVER, str(asked), str(answers)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     said = json.loads(answers.read_text())
-    np.testing.assert_allclose(said["plain"], model.network(numbers(), training=False), atol=1e-5)
-    expected = np.exp(model.start_decoding(prompts).log_probs())
-    np.testing.assert_allclose(said["words"], expected, atol=1e-5)
-    assert said["likeliest"] == [model.alphabet.characters[row] for row in expected.argmax(axis=1)]
-    assert "that the model learned" in said["refused"]
+    for answer, model, arrays, probabilities in zip(said, models, inputs, expected, strict=True):
+        given = list(arrays.values())
+        plain = model.networks[model.kind](given if len(given) > 1 else given[0], training=False)
+        np.testing.assert_allclose(answer["plain"], plain, atol=1e-4)
+        np.testing.assert_allclose(answer["probabilities"], probabilities, atol=1e-5)
+        assert answer["likeliest"] == [model.alphabet.characters[row] for row in probabilities.argmax(axis=1)]
+    assert said[0]["shapes"] == {"characters": [None, 48]}
+    assert "that the model learned" in said[0]["refused"]
 
 
-def test_onnx_runtime_gets_the_same_probabilities_for_any_number_of_rows(folder: Path, tmp_path: Path) -> None:
+def test_onnx_runtime_gives_the_probabilities_of_a_convnet(folder: Path, exports: Exports) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    export_model(folder, tmp_path / "served", "onnx", Silent())
-    session = onnxruntime.InferenceSession(tmp_path / "served" / "convnet.onnx", providers=["CPUExecutionProvider"])
-    model = load(folder)
+    session = onnxruntime.InferenceSession(exports["onnx"] / "convnet.onnx", providers=["CPUExecutionProvider"])
+    network = load_model(folder).networks["convnet"]
     for rows in (1, 5):
         (found,) = session.run(None, {"characters": numbers()[:rows]})
-        np.testing.assert_allclose(found, model.network(numbers()[:rows], training=False), atol=1e-5)
+        np.testing.assert_allclose(found, network(numbers()[:rows], training=False), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["saved-model", "onnx", "keras"])
-def test_an_export_tells_what_it_is_and_the_sha256_of_every_file(
-    folder: Path, tmp_path: Path, name: ExportFormat
+@pytest.mark.parametrize("trained", ["trained_causal", pytest.param("with_sight", marks=pytest.mark.soak)])
+def test_onnx_runtime_gives_the_probabilities_of_a_causal(
+    request: pytest.FixtureRequest, tmp_path: Path, trained: str
 ) -> None:
-    output = tmp_path / "served"
-    summary = export_model(folder, output, name, Silent())
+    onnxruntime = pytest.importorskip("onnxruntime")
+    config = request.getfixturevalue(trained)
+    model = load_model(Path(config.train.output))
+    export_model(Path(config.train.output), tmp_path / "served", "onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "served" / "causal.onnx", providers=["CPUExecutionProvider"])
+    for rows, length in ((1, 37), (3, 64)):
+        inputs = arrays_for(config, model, rows, length)
+        (found,) = session.run(None, inputs)
+        plain = model.networks["causal"](list(inputs.values()), training=False)
+        np.testing.assert_allclose(_softmax(found), _softmax(plain), atol=1e-4)
+
+
+def _softmax(logits: Any) -> Any:
+    raised = np.exp(np.asarray(logits, np.float64))
+    return raised / raised.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", EXPORT_FORMATS)
+def test_the_manifest_lists_inputs_and_the_sha256_of_every_file(
+    folder: Path, exports: Exports, name: ExportFormat
+) -> None:
+    output = exports[name]
     about = json.loads((output / MANIFEST).read_text())
     files = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
     assert files == {MANIFEST, *about["files"]}
-    assert summary.counts["files"] == len(files)
     assert all(file_sha256(output / path) == sha256 for path, sha256 in about["files"].items())
     assert about["networks"]["convnet"]["inputs"] == [{"name": "characters", "shape": [None, 48], "dtype": "int32"}]
     for beside in ("vocabulary.json", "templates.json", "metrics.json", "config.yaml"):
         assert (output / beside).read_bytes() == (folder / beside).read_bytes()
 
 
-def test_an_export_replaces_another_as_a_whole(folder: Path, tmp_path: Path) -> None:
-    export_model(folder, tmp_path / "served", "onnx", Silent())
-    export_model(folder, tmp_path / "served", "keras", Silent())
+def test_an_export_replaces_another_completely(folder: Path, exports: Exports, tmp_path: Path) -> None:
+    shutil.copytree(exports["onnx"], tmp_path / "served")
+    summary = export_model(folder, tmp_path / "served", "keras")
+    assert summary.counts["files"] == len(list((tmp_path / "served").iterdir()))
     assert not (tmp_path / "served" / "convnet.onnx").exists()
     assert (tmp_path / "served" / "convnet.keras").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".served.lock", "served"]
 
 
-def test_what_is_no_export_is_never_replaced(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_an_export_is_never_replaced(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(MemeloomError, match="holds something that is no export; choose another folder"):
-        export_model(folder, tmp_path, "keras", Silent())
+        export_model(folder, tmp_path, "keras")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_an_export_killed_between_its_renames_leaves_the_former_one_to_the_next(
+def test_after_a_kill_between_the_renames_the_previous_export_is_restored(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export_model(folder, tmp_path / "served", "keras", Silent())
+    export_model(folder, tmp_path / "served", "keras")
     (tmp_path / "served").rename(tmp_path / ".served.former")
 
     def full(*_: Any) -> None:
@@ -140,15 +227,15 @@ def test_an_export_killed_between_its_renames_leaves_the_former_one_to_the_next(
 
     monkeypatch.setattr(shutil, "copyfile", full)
     with pytest.raises(MemeloomError, match=r"cannot write .*served: No space left"):
-        export_model(folder, tmp_path / "served", "keras", Silent())
+        export_model(folder, tmp_path / "served", "keras")
     assert (tmp_path / "served" / "convnet.keras").exists()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "Input/output error")])
-def test_an_export_that_stops_between_its_renames_leaves_the_former_one(
+def test_a_failure_between_the_renames_leaves_the_previous_export(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    export_model(folder, tmp_path / "served", "keras", Silent())
+    export_model(folder, tmp_path / "served", "keras")
     before = (tmp_path / "served" / MANIFEST).read_bytes()
     rename = Path.rename
 
@@ -159,13 +246,13 @@ def test_an_export_that_stops_between_its_renames_leaves_the_former_one(
 
     monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else MemeloomError):
-        export_model(folder, tmp_path / "served", "keras", Silent())
+        export_model(folder, tmp_path / "served", "keras")
     assert (tmp_path / "served" / MANIFEST).read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == [".served.lock", "served"]
 
 
 def epoch(model: Path) -> None:
-    """Write the model of the next epoch, as far as a reader can tell."""
+    """Change metrics and card as the next epoch does."""
     (model / "metrics.json").write_text("{}")
     card = json.loads((model / CARD).read_text())
     card["files"]["metrics.json"] = file_sha256(model / "metrics.json")
@@ -173,13 +260,13 @@ def epoch(model: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [epoch, lambda model: (model / CARD).unlink(), shutil.rmtree])
-def test_a_model_that_is_trained_further_meanwhile_is_not_mixed(
+def test_a_model_that_changes_meanwhile_is_not_exported(
     folder: Path, tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
     model = Path(shutil.copytree(folder, tmp_path / "model"))
 
     class Training(Silent):
-        """Changes the model when its network is written."""
+        """Changes the model when its network has been written."""
 
         def advance(self, n: int = 1, **counts: int) -> None:
             change(model)
@@ -191,4 +278,31 @@ def test_a_model_that_is_trained_further_meanwhile_is_not_mixed(
 
 def test_the_root_is_never_replaced(folder: Path) -> None:
     with pytest.raises(MemeloomError, match="/ holds something that is no export; choose another folder"):
-        export_model(folder, Path("/"), "keras", Silent())
+        export_model(folder, Path("/"), "keras")
+
+
+def named(template_id: str, name: str) -> DatasetTemplate:
+    return template(1, template_id).model_copy(update={"name": name})
+
+
+def looked_up(templates: list[DatasetTemplate], *names: str) -> list[str]:
+    """The ids that a graph finds under these names."""
+    table = lookup(template_names(templates), "")
+    ids: list[bytes] = table.lookup(tensorflow.strings.lower(list(names), encoding="utf-8")).numpy().tolist()
+    return [each.decode() for each in ids]
+
+
+def test_a_graph_finds_templates_by_name_in_any_case() -> None:
+    templates = [named("1", "Straße"), named("2", "İstanbul ΣΑΣ"), named("3", "Doge")]
+    names = ("Straße", "STRASSE", "straße", "İstanbul ΣΑΣ", "DOGE", "3", "Doge?")
+    assert looked_up(templates, *names) == ["1", "1", "1", "2", "3", "3", ""]
+
+
+def test_names_that_differ_only_in_sharp_s_stay_distinct() -> None:
+    templates = [named("1", "Straße"), named("2", "Strasse")]
+    assert looked_up(templates, "Straße", "Strasse") == ["1", "2"]
+
+
+def test_an_id_wins_over_a_name_and_then_the_most_frequent_template() -> None:
+    templates = [named("1", "Doge"), named("2", "DOGE"), named("doge-3", "1")]
+    assert looked_up(templates, "doge", "1", "doge-3") == ["1", "1", "doge-3"]

@@ -1,4 +1,4 @@
-"""The captioner that looks at pictures: its words, its decoder, and what it learns."""
+"""The `show-and-tell` kind: its words, its decoder, and what it learns from pictures."""
 
 import json
 import math
@@ -56,7 +56,9 @@ def decoder(words: Words) -> Decoder:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, write_dataset: Callable[..., Any]) -> Config:
+def trained(
+    tmp_path_factory: pytest.TempPathFactory, write_dataset: Callable[..., Any], small_encoder: None,
+) -> Config:  # fmt: skip
     """Settings of a training that has learned which words go with which picture; never change its folder."""
     folder = tmp_path_factory.mktemp("pictures")
     rows = {"train": captions(240, 1), "validation": captions(60, 2)}
@@ -103,36 +105,36 @@ def log_probabilities(logits: Any) -> NDArray[np.float32]:
         '"open|"again"|',
     ],
 )
-def test_words_become_the_same_text_again(text: str) -> None:
+def test_words_are_decoded_to_the_same_text(text: str) -> None:
     words = Words.of_texts([text], 100, "|")
     assert UNKNOWN not in words.encode(text)
     assert words.decode(words.encode(text)).strip() == text
     assert unusual_spaces(text, "|")[0] == 0
 
 
-def test_a_text_goes_on_behind_its_start() -> None:
+def test_decoded_words_continue_a_start_text() -> None:
     words = Words.of_texts(["one does not , simply|walk|"], 100, "|")
     rest = words.encode(" simply|walk|")
     assert "one does not" + words.decode(rest) == "one does not simply|walk|"
     assert "one does not" + words.decode(words.encode(", simply")) == "one does not, simply"
 
 
-def test_spaces_that_are_not_as_usual_are_counted_and_cost_what_they_tell() -> None:
+def test_unusual_spaces_are_counted_and_coded() -> None:
     assert unusual_spaces("so , this|is it ...|", "|") == (2, 9)
     # A code: all ways to space three places have probability 1 together.
     ways = [spacing_nats(unusual, 3, 0.2) for unusual in (0, 1, 1, 1, 2, 2, 2, 3)]
     assert math.fsum(math.exp(-nats) for nats in ways) == pytest.approx(1)
 
 
-def test_the_most_frequent_words_are_known_and_the_separator_always() -> None:
+def test_the_most_frequent_words_and_the_separator_are_known() -> None:
     words = Words.of([("the", 9), ("a", 8), ("|", 1), ("dog", 1)], 3, "|")
     assert words.words == ("|", "the", "a")
     assert words.encode("the dog|") == [3, UNKNOWN, 2]
     assert words.unknown_letters("the dog|") == [3]
 
 
-def test_a_sheet_says_what_the_network_says_of_whole_captions(decoder: Decoder, words: Words) -> None:
-    """Word by word with a state, among rows that move, as with all words at once."""
+def test_stepwise_decoding_equals_the_output_for_whole_captions(decoder: Decoder, words: Words) -> None:
+    """Also when rows are reordered between steps."""
     shown = vectors(3)
     state = PictureState(decoder_steps(decoder.network), shown, words.start, [[], [], []])
     written = np.array([[3, 4, 2], [5, 5, 5], [UNKNOWN, 2, 3]])
@@ -147,7 +149,7 @@ def test_a_sheet_says_what_the_network_says_of_whole_captions(decoder: Decoder, 
         order = order[moved]
 
 
-def test_start_texts_of_different_lengths_are_read(decoder: Decoder, words: Words) -> None:
+def test_start_texts_may_differ_in_length(decoder: Decoder, words: Words) -> None:
     begun = [[3, 4, 2], [], [5]]
     state = PictureState(decoder_steps(decoder.network), vectors(3), words.start, begun)
     for row, read in enumerate(begun):
@@ -158,8 +160,8 @@ def test_start_texts_of_different_lengths_are_read(decoder: Decoder, words: Word
     assert (state.log_probs()[:, UNKNOWN] == -np.inf).all()
 
 
-def test_the_decoder_goes_on_from_a_state(decoder: Decoder, words: Words) -> None:
-    """What a serving system does with the exported network."""
+def test_the_exported_decoder_continues_from_a_state(decoder: Decoder, words: Words) -> None:
+    """As a server calls it."""
     shown, read = vectors(2), np.array([[words.start, 3, 4], [words.start, 5, 2]], np.int32)
     whole = keras.ops.convert_to_numpy(decoder.training_model([shown, read]))
     state = np.zeros((2, 16), np.float32)
@@ -168,7 +170,7 @@ def test_the_decoder_goes_on_from_a_state(decoder: Decoder, words: Words) -> Non
         np.testing.assert_allclose(logits[:, 0], whole[:, place], atol=1e-5)
 
 
-def test_batches_are_whole_captions_of_all_in_turn(words: Words) -> None:
+def test_batches_hold_whole_captions_in_turn(words: Words) -> None:
     texts = Texts.of(["one|", "does not simply walk|into|", "wow|"], words)
     rows = Rows(texts, vectors(2).astype(np.float16), np.array([0, 1, 1], np.int32), words.start, 3, 4, 7)
     (shown, read), following, there = rows.batch(0, 0.0)
@@ -183,7 +185,7 @@ def test_batches_are_whole_captions_of_all_in_turn(words: Words) -> None:
     np.testing.assert_array_equal(shown, same)
 
 
-def test_noise_is_a_share_of_the_spread_of_each_vector(words: Words) -> None:
+def test_noise_is_a_share_of_the_standard_deviation_of_each_vector(words: Words) -> None:
     texts = Texts.of(["wow|"] * 64, words)
     loud = np.random.default_rng(1).standard_normal((64, 2048)) * np.arange(1, 65)[:, None] + 3
     rows = Rows(texts, loud.astype(np.float16), np.arange(64, dtype=np.int32), words.start, 64, 4, 7)
@@ -208,8 +210,8 @@ def test_the_right_picture_makes_captions_likelier(model: ShowAndTellCaptioner, 
     assert bits < 0.35
 
 
-def test_words_that_are_not_known_cost_their_letters(model: ShowAndTellCaptioner) -> None:
-    """So no caption is free, and longer unknown words cost more."""
+def test_unknown_words_cost_bits_for_each_letter(model: ShowAndTellCaptioner) -> None:
+    """So every caption has a cost, and longer unknown words cost more."""
     alphabet = model.alphabet
 
     def nats(text: str) -> float:
@@ -232,13 +234,13 @@ def captions_of(alphabet: Alphabet, text: str) -> Captions:
     )
 
 
-def test_tokens_close_boxes(model: ShowAndTellCaptioner) -> None:
+def test_separator_and_end_close_boxes(model: ShowAndTellCaptioner) -> None:
     assert model.boxes_closed[END] == ALL_BOXES
     assert model.boxes_closed[model.words.encode("|")[0]] == 1
     assert model.boxes_closed.sum() == ALL_BOXES + 1
 
 
-def test_encoder_and_decoder_stand_apart_in_the_folder(model: ShowAndTellCaptioner, trained: Config) -> None:
+def test_the_model_folder_holds_encoder_and_decoder(model: ShowAndTellCaptioner, trained: Config) -> None:
     folder = Path(trained.train.output)
     decoder = keras.saving.load_model(folder / "decoder.keras", compile=False)
     vectors = np.load(folder / "pictures.npy", allow_pickle=False)
@@ -250,7 +252,7 @@ def test_encoder_and_decoder_stand_apart_in_the_folder(model: ShowAndTellCaption
     assert logits.shape == (3, 1, len(model.words))
 
 
-def test_encoder_and_decoder_are_exported_apart(model: ShowAndTellCaptioner, trained: Config, tmp_path: Path) -> None:
+def test_both_networks_are_exported(model: ShowAndTellCaptioner, trained: Config, tmp_path: Path) -> None:
     tensorflow = pytest.importorskip("tensorflow")
     export_model(Path(trained.train.output), tmp_path / "served", "saved-model", Silent())
     encoder, decoder = (
@@ -272,7 +274,11 @@ def test_onnx_runtime_runs_the_decoder(model: ShowAndTellCaptioner, trained: Con
     onnxruntime = pytest.importorskip("onnxruntime")
     export_model(Path(trained.train.output), tmp_path / "served", "onnx", Silent())
     session = onnxruntime.InferenceSession(tmp_path / "served" / "decoder.onnx", providers=["CPUExecutionProvider"])
-    given = [vectors(2, size=2048), np.full((2, 1), model.words.start, np.int32), np.zeros((2, 32), np.float32)]
+    given = [
+        vectors(2, size=model.decoder.inputs[0].shape[-1]),
+        np.full((2, 1), model.words.start, np.int32),
+        np.zeros((2, 32), np.float32),
+    ]
     names = [each.name for each in session.get_inputs()]
     found = session.run(None, dict(zip(names, given, strict=True)))
     for one, expected in zip(found, model.decoder(given, training=False), strict=True):
