@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """tags: with their attributes, in order. text: all of it that is not style."""
+    """tags: with their attributes, in order. text: every piece that is not blank or style, each on a line."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -16,7 +16,7 @@ class Page(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
     def handle_data(self, data: str) -> None:
-        if self.tags[-1:] != [("style", {})]:
+        if data.strip() and self.tags[-1:] != [("style", {})]:
             self.text += f"{data}\n"
 
     def of(self, tag: str) -> list[dict[str, str | None]]:

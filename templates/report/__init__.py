@@ -1,1 +1,1 @@
-"""What is seen of templates: a page of the clusters that were found, to look at and decide about."""
+"""The page of templates: found ones to decide about, or single ones in detail."""

@@ -1,4 +1,4 @@
-"""Fetches what the page shows of a template from the stores: its pictures, and a few of the memes made on it."""
+"""Fetch what the page shows of a template from the stores: its pictures, and some of its memes."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,40 +9,40 @@ from itertools import islice
 
 from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.documents import DocumentStore, Where
-from memeloom.catalog.embed import embed
 from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
 from memeloom.catalog.images import Pixels, decode_image
 from memeloom.catalog.records import Image, Meme, OcrBox, Template
+from memeloom.report.pictures import embed
 from memeloom.templates.report.heat import Counts, count_texts
 
-# Members that a card shows and those that it chooses them from; and when one asks for a template, those whose texts
-# are placed, and those that are counted.
+# Members shown on a card, and those they are chosen from; on the page about one template also members whose texts are
+# placed, and members counted.
 SHOWN, LOOKED_AT, PLACED, COUNTED = 12, 200, 50, 20_000
 _SIDE, _QUALITY = 160, 60
 _AT_ONCE = 6
-# Distances are per cent; counted by tens.
+# Per cent of distance that are counted together.
 STEP = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A meme made on the template. picture: an address that holds a small copy of it; None if it cannot be shown."""
+    """A meme of the template. picture: a ``data:`` address of a small copy; None if it cannot be shown."""
 
     meme: Meme
     picture: str | None
 
     @property
     def distance(self) -> int | None:
-        """Per cent of the template that it does not show; None if a page named the template."""
+        """Return the per cent of the template that it does not show; None if a page named the template."""
         return self.meme.template.distance if self.meme.template else None
 
 
 @dataclass
 class Tally:
-    """What is known of a template's members, in sums.
+    """Counts of a template's members.
 
-    looked_at: members that were counted here; at most `COUNTED`. distances: of matches, by tens of per cent.
-    first, last: when the earliest and the latest of them were posted, of those whose page says so.
+    looked_at: members counted; at most `COUNTED`. distances: of matches, by tens of per cent.
+    first, last: times of the earliest and the latest post, as far as known.
     """
 
     looked_at: int = 0
@@ -68,12 +68,12 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A template as the page shows it.
+    """A template with its pictures and some of its memes.
 
-    memes: how many are made on it. shown: some of them, those that look least like it first.
-    site: its picture as a site gives it. recovered: the one made from memes. Either may be missing.
-    stand_in: the picture of the meme that is most like it, if both are.
-    tally, texts: of its members, and where their texts stand (`count_texts`), if it was asked for closely.
+    memes: their number. shown: some of them, the least similar first.
+    site: its picture from a site. recovered: its picture made from memes. Either may be missing.
+    stand_in: the picture of the most similar meme, if both are missing.
+    tally, texts: counts of its members, and where they have text (`count_texts`), in a detailed look.
     """
 
     template: Template
@@ -87,12 +87,12 @@ class Cluster:
 
     @property
     def best(self) -> Pixels | None:
-        """The picture without words, if there is one, else the site's."""
+        """Return the recovered picture if there is one, else the site's."""
         return self.site if self.recovered is None else self.recovered
 
 
 class Gatherer:
-    """Fetches from one catalog. max_pixels: pictures with more are not shown."""
+    """Fetches from one catalog. max_pixels: larger pictures are not shown."""
 
     def __init__(self, documents: DocumentStore, blobs: BlobStore, max_pixels: int) -> None:
         self._documents = documents
@@ -100,7 +100,7 @@ class Gatherer:
         self._max_pixels = max_pixels
 
     def gather(self, template: Template, memes: int, *, closely: bool = False) -> Cluster:
-        """What is to be seen of `template`; `closely` counts its members, too. Raises StoreError."""
+        """Return what is shown of `template`; `closely`: with the counts of its members. Raises StoreError."""
         members = self._documents.scan(Where(template=template.id), batch=LOOKED_AT)
         tally = Tally() if closely else None
         looked_at: list[Meme] = []
@@ -123,7 +123,7 @@ class Gatherer:
         return replace(cluster, texts=count_texts(cluster.best, self._read(looked_at[:PLACED]))) if closely else cluster
 
     def picture(self, image: Image | None) -> Pixels | None:
-        """The picture itself; None if there is none that can be shown."""
+        """Return the decoded picture; None if there is none that can be shown."""
         return self._decoded(self._fetch(image.key)) if image else None
 
     def _read(self, memes: list[Meme]) -> Iterator[tuple[Pixels, Sequence[OcrBox]]]:
@@ -132,13 +132,13 @@ class Gatherer:
                 yield picture, meme.ocr.boxes
 
     def _members(self, memes: Iterable[Meme]) -> tuple[Member, ...]:
-        """Each picture once, however often it was posted."""
+        """Choose members with different pictures."""
         by_picture: dict[str, Meme] = {}
         for meme in memes:
             if meme.image:
                 by_picture.setdefault(meme.image.key, meme)
         chosen = dict(islice(by_picture.items(), SHOWN))
-        # A store far away is asked for several at once; but only one is decoded, which may be large.
+        # Fetch several at once, for stores far away; decode one at a time, for they may be large.
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             fetched = pool.map(self._fetch, chosen)
             return tuple(Member(meme, self._small(data)) for meme, data in zip(chosen.values(), fetched, strict=True))

@@ -1,7 +1,7 @@
-"""Where the texts of a template's memes stand, as a layer to lay over its picture.
+"""Where a template's memes have text, as a layer over its picture.
 
-A meme may be a crop of its template, have borders or be mirrored, so its boxes are taken to where they stand in the
-template (`templates.placing`) before they are counted.
+A meme may be cropped, framed or mirrored, so its boxes are mapped to the template's coordinates (`templates.placing`)
+before they are counted.
 """
 
 import base64
@@ -25,7 +25,7 @@ _FAINTEST, _STRONGEST = 40, 190
 
 
 def count_texts(template: Pixels, memes: Iterable[tuple[Pixels, Sequence[OcrBox]]]) -> tuple[Counts, int]:
-    """In each cell of the template, (height, width), how many memes have a text there; and how many memes were placed.
+    """Count, for each cell of the template (height, width), the memes with text there; also return the memes placed.
 
     template, and each meme's picture: BGR.
     """
@@ -42,7 +42,7 @@ def count_texts(template: Pixels, memes: Iterable[tuple[Pixels, Sequence[OcrBox]
 
 
 def draw_heat(counts: Counts, placed: int) -> str:
-    """A layer that is the stronger the more of the `placed` memes have a text there: the address of a PNG."""
+    """Return the counts as the ``data:`` address of a PNG, more opaque where more of the `placed` memes have text."""
     share = counts / max(placed, 1)
     layer = np.empty((*counts.shape, 4), np.uint8)
     layer[:, :, :3] = _COLOUR
@@ -52,9 +52,9 @@ def draw_heat(counts: Counts, placed: int) -> str:
 
 
 def _placed(meme: Sketch, template: Sketch) -> Affine | None:
-    """From places in the meme to those in the template, both in fractions; None if it does not show the template."""
+    """Return the map from the meme to the template, in fractions; None if it does not show the template."""
     straight, mirrored = place(meme, template), place(meme.mirrored, template)
-    # Half of a picture may agree with its own mirror image better than all of it does with itself.
+    # Half of a picture may match its own mirror image better than all of it matches itself.
     best = max(
         (found for found in (straight, mirrored) if found),
         key=lambda found: found.agreement * found.seen,
@@ -69,7 +69,7 @@ def _placed(meme: Sketch, template: Sketch) -> Affine | None:
 
 
 def _covered(boxes: Sequence[OcrBox], where: Affine, shape: tuple[int, ...]) -> Counts:
-    """1 in each cell that a box touches."""
+    """Return 1 for each cell that a box touches, else 0."""
     cells = np.zeros(shape, np.float32)
     for box in boxes:
         ends = np.array([[box.x, box.y, 1], [box.x + box.width, box.y + box.height, 1]]) @ where.T * shape[::-1]

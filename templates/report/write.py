@@ -1,4 +1,4 @@
-"""Writes the page of templates: looks through the catalog's, and fetches what is shown of them."""
+"""Write the page of templates from the stores."""
 
 import time
 from collections import Counter
@@ -15,19 +15,18 @@ from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import write_text
 from memeloom.configs.schema import Config
-from memeloom.templates.report.card import draw_card, draw_closely
 from memeloom.templates.report.gather import Gatherer
-from memeloom.templates.report.page import Census, Run, draw, draw_these
+from memeloom.templates.report.page import Census, Run, draw, draw_closely, make_card
 
-# Templates on one page, and those that are offered to merge into.
+# Templates on one page, and templates offered to merge into.
 MOST, SUGGESTED = 60, 400
 
 
 @contextmanager
 def reporting(config: Config, outcomes: Mapping[str, int]) -> Iterator[Path]:
-    """When the block ends, however it does, write the page of found templates, if there are any `outcomes` by then.
+    """Write the page of found templates when the block ends, however it does, unless `outcomes` is empty.
 
-    Yields where it will be. What goes wrong with the page of a run that failed is not raised over its error.
+    Yields the page's path. After an error of the block, errors of the page are suppressed.
 
     outcomes: of the run's memes, by name; failures as ``failed/REASON``.
     """
@@ -48,9 +47,9 @@ def reporting(config: Config, outcomes: Mapping[str, int]) -> Iterator[Path]:
 
 
 def write_page(config: Config, path: Path, ids: Sequence[str] | None = None, *, run: Run | None = None) -> None:
-    """Write the page of found templates to `path`, atomically; or one that looks closely at the templates in `ids`.
+    """Write the page of found templates to `path`, atomically; or the page about the templates in `ids`, in detail.
 
-    At most `MOST` templates are shown, those with the most memes first, or the first of `ids`.
+    It shows at most `MOST` templates: those with the most memes, or the first of `ids`.
 
     Raises:
         StoreError: a store refused or failed.
@@ -75,10 +74,10 @@ def _found(documents: DocumentStore, gatherer: Gatherer, memes: Mapping[str, int
     shown = nsmallest(MOST, survey.found(documents.templates()), key=lambda each: (-memes.get(each.id, 0), each.id))
     census = Census(
         counts=survey.counts,
-        strangers=sum(1 for _ in documents.sketches(unmatched=True)),
+        unmatched=sum(1 for _ in documents.sketches(unmatched=True)),
         unknown=documents.count(Where(image=True, template_known=False)),
     )
-    cards = [draw_card(gatherer.gather(template, memes.get(template.id, 0))) for template in shown]
+    cards = [make_card(gatherer.gather(template, memes.get(template.id, 0))) for template in shown]
     names = {**survey.popular, **{template.id: template.name for template in shown}}
     return draw(census, cards, names, run)
 
@@ -90,14 +89,14 @@ def _asked(documents: DocumentStore, gatherer: Gatherer, memes: Mapping[str, int
     if missing:
         raise MemeloomError(f"no template {missing[0]!r} in the catalog; memeloom templates list names all")
     templates = [found[template_id] for template_id in asked]
-    cards = [draw_closely(gatherer.gather(each, memes.get(each.id, 0), closely=True)) for each in templates]
-    return draw_these([template.id for template in templates], cards, survey.popular)
+    cards = [make_card(gatherer.gather(each, memes.get(each.id, 0), closely=True), closely=True) for each in templates]
+    return draw_closely(cards, survey.popular)
 
 
 class _Survey:
-    """What is seen of the catalog's templates while they pass by.
+    """Counts the catalog's templates while they are read.
 
-    counts: by kind. popular: names of the usable ones with the most memes, by id.
+    counts: by kind. popular: names of the usable templates with the most memes, by id.
     """
 
     def __init__(self, memes: Mapping[str, int]) -> None:
@@ -106,7 +105,7 @@ class _Survey:
         self._most = set(islice(memes, SUGGESTED))
 
     def all(self, templates: Iterable[Template]) -> Iterator[Template]:
-        """Every template."""
+        """Yield every template."""
         for template in templates:
             kind = "merged" if template.merged_into is not None else template.state
             self.counts[kind] += 1
@@ -116,7 +115,7 @@ class _Survey:
             yield template
 
     def found(self, templates: Iterable[Template]) -> Iterator[Template]:
-        """Those that a person is still to decide about."""
+        """Yield the templates that a person has yet to decide about."""
         return (template for template in self.all(templates) if template.usable and template.state == "found")
 
 

@@ -105,8 +105,8 @@ def test_found_templates_have_a_card_and_all_kinds_are_counted(catalog: Catalog,
     page = written()
     assert cards(page) == ["found:many", "found:few"], "those with the most memes first"
     facts = page.text.split("\n")
-    tiles = {name: facts[facts.index(name) + 1] for name in ("Known", "Found", "Rejected", "Merged", "Unknown")}
-    assert tiles == {"Known": "2", "Found": "2", "Rejected": "1", "Merged": "1", "Unknown": "1"}
+    tiles = {name: facts[facts.index(name) + 1] for name in ("Known", "Found", "Rejected", "Merged", "Unmatched")}
+    assert tiles == {"Known": "2", "Found": "2", "Rejected": "1", "Merged": "1", "Unmatched": "1"}
     assert "1 of them found here" in page.text
     assert "1 meme · first seen 2 October 2026" in page.text
     assert [each.get("class") for each in page.of("rect")].count("halo") == 2
@@ -125,7 +125,7 @@ def test_the_recovered_picture_is_shown_else_the_meme_that_is_most_like_it(
     catalog.meme("far", bare, 55, image=catalog.image(SCENES["cactus_hug"]()))
     page = written()
     assert "recovered from 2 memes" in page.text
-    assert "one of its memes; its own picture is not known yet" in page.text
+    assert "one of its memes; the template's own picture is not known yet" in page.text
     alts = [each["alt"] for each in page.of("img")]
     assert alts == ["test:far", "test:near"], "the least alike first"
     first, second = (each["href"] for each in page.of("image"))
@@ -203,7 +203,7 @@ def test_only_addresses_of_the_web_are_links(
 
 
 def test_an_empty_catalog_has_a_page_and_an_unknown_template_is_one_clear_error(written: Callable[..., Page]) -> None:
-    assert "Nothing is to be decided." in written().text
+    assert "There is nothing to decide." in written().text
     with pytest.raises(MemeloomError, match="no template 'found:x' in the catalog"):
         written("found:x")
 
@@ -219,9 +219,9 @@ def test_one_template_is_told_closely(catalog: Catalog, written: Callable[..., P
         when = datetime(2026, 11, 1 + number, tzinfo=UTC)
         catalog.meme(f"{number}", template, source=source, image=image, ocr=read(f"TEXT {number}"), posted_at=when)
     page = written(template.id)
-    assert "as its site gives it" in page.text
+    assert "from its site" in page.text
     assert "recovered from 1 meme" in page.text
-    assert "where the texts of 3 memes stand" in page.text
+    assert "where 3 memes have text" in page.text
     assert "3 recognised, 0 named by their pages; posted 1 November 2026 to 3 November 2026." in page.text
     assert "reddit\n2\nimgflip\n1\n" in page.text
     assert "60 to 70 %\n3\n" in page.text

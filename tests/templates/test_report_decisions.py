@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from html import escape
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,9 @@ from PIL import Image as Pillow
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 
-from memeloom.templates.report.decide import controls
-from memeloom.templates.report.page import Census, draw, draw_these
+from memeloom.catalog.records import Template
+from memeloom.templates.report.gather import Cluster
+from memeloom.templates.report.page import Card, Census, draw, draw_closely, make_card
 from tests.html_page import Page
 
 
@@ -61,16 +61,17 @@ def arguments(commands: str) -> list[list[str]]:
     return calls
 
 
-def card(key: str) -> str:
-    """A card with nothing on it but what can be decided."""
-    shown = controls(f"Name of {key}", ("name", "keep", "merge", "reject"))
-    return f'<article data-id="{escape(key)}">{shown}</article>'
+def card(key: str) -> Card:
+    """A card without pictures."""
+    template = Template(id=key, slug="slug", name=f"Name of {key}", state="found", source="found")
+    return make_card(Cluster(template, 0, (), None, None))
 
 
 def opened(browser: Chrome, path: Path, ids: Sequence[str]) -> None:
-    """A page with an empty card for each of `ids`."""
-    path.write_text(draw_these(["x"], [card(key) for key in ids], {}), encoding="utf-8")
+    """Open a page with a card for each of `ids`, all unfolded."""
+    path.write_text(draw_closely([card(key) for key in ids], {}), encoding="utf-8")
     browser.get(path.as_uri())
+    browser.execute_script("for (const each of document.querySelectorAll('details')) each.open = true;")
 
 
 def type_into(browser: Chrome, place: int, name: str, value: str) -> None:
@@ -139,8 +140,9 @@ def test_a_card_has_one_decision_and_the_last_one_counts(browser: Chrome, tmp_pa
 def test_the_script_is_the_only_thing_that_runs(browser: Chrome, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     Pillow.new("RGB", (9, 9)).save(tmp_path / "x.png")
-    sneaked = '<img src="x.png"><script>document.title = "run"</script>'
-    path.write_text(draw(Census({"found": 1}, 0, 0), [card("a"), sneaked], {"1": "One"}), encoding="utf-8")
+    sneaked = '<img src="x.png"><script>document.title = "run"</script></main>'
+    html = draw(Census({"found": 1}, 0, 0), [card("a")], {"1": "One"})
+    path.write_text(html.replace("</main>", sneaked), encoding="utf-8")
     browser.get(path.as_uri())
     assert browser.find_element(By.TAG_NAME, "fieldset").is_displayed(), "the script has run"
     assert browser.title == "1 template found", "what got into the page has not"
@@ -148,7 +150,7 @@ def test_the_script_is_the_only_thing_that_runs(browser: Chrome, tmp_path: Path)
 
 
 def test_without_the_script_nothing_dead_is_shown() -> None:
-    page = Page(draw_these(["x"], [card("a")], {}))
+    page = Page(draw_closely([card("a")], {}))
     (fieldset,) = page.of("fieldset")
     assert {"hidden", "disabled"} <= set(fieldset)
     assert "memeloom templates reject ID" in page.text
