@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from memeloom.cli.terminal import add_row, console, count_table, echo_json, new_
 from memeloom.report.format import number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memeloom.catalog.documents import Counts
 
 
@@ -44,6 +47,12 @@ def export(context: CommandContext, path: Path) -> None:
     config = context.config()
     from memeloom.scrapers.dumps.transfer import export_memes
 
+    if path == Path("-"):  # no table among the records
+        from memeloom.cli.progress import open_progress
+
+        with open_progress() as progress:
+            export_memes(config, path, progress)
+        return
     context.run("export", config, lambda config, progress: export_memes(config, path, progress))
 
 
@@ -58,18 +67,16 @@ def stats(context: CommandContext, as_json: bool) -> None:
     config = context.config()
     from memeloom.catalog.stores import open_documents
 
-    documents = open_documents(config.store)
-    try:
+    with closing(open_documents(config.store, read_only=True)) as documents:
         counts = documents.counts()
-    finally:
-        documents.close()
+        names = {template.id: template.name for template in documents.templates()}
     if as_json:
-        echo_json(asdict(counts))
+        echo_json({**asdict(counts), "template_names": {key: names[key] for key in counts.templates if key in names}})
     else:
-        _show(counts)
+        _show(counts, names)
 
 
-def _show(counts: Counts) -> None:
+def _show(counts: Counts, names: Mapping[str, str]) -> None:
     out = console()
     facts = {"memes": counts.memes, "with an image": counts.images, "with a caption": counts.captions}
     out.print(count_table("catalog", ("what", "memes"), {**facts, "read by OCR": counts.read}))
@@ -80,7 +87,8 @@ def _show(counts: Counts) -> None:
         facts = {**states, "unmatched memes": counts.unmatched}
         out.print(count_table("templates", ("what", "count"), {name: n for name, n in facts.items() if n}))
     if counts.templates:
-        out.print(count_table(f"by template ({len(counts.templates):,})", ("template", "memes"), counts.templates))
+        named = {f"{names[key]} ({key})" if key in names else key: n for key, n in counts.templates.items()}
+        out.print(count_table(f"by template ({len(named):,})", ("template", "memes"), named))
     if not counts.stages:
         return
     work = new_table(

@@ -4,10 +4,11 @@ Records become durable in batches, and importing is idempotent: running it again
 A record that cannot be read is skipped, counted by reason and reported; with `strict` the first one ends the import.
 """
 
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from memeloom.configs.outputs import atomic_file
 from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
+from memeloom.report.format import escape_controls
 from memeloom.scrapers.dumps.files import STDIN, DumpFile, find_files, packed_writer, read_chunks
 from memeloom.scrapers.dumps.json_stream import DumpEntry, Problem, read_entries
 from memeloom.scrapers.dumps.layouts import (
@@ -82,7 +84,8 @@ def import_dumps(
 def export_memes(config: Config, path: Path, progress: Progress) -> Summary:
     """Write every meme of the catalog to `path` as JSON lines ordered by id, packed if it ends in ``.gz`` or ``.zst``.
 
-    The file is written completely or not at all. `import_dumps` restores it exactly; pictures are not included.
+    A file is written completely or not at all; ``-`` is standard output. `import_dumps` restores the memes exactly;
+    pictures are not included.
 
     Raises:
         MemeloomError: the catalog has no memes, or the file cannot be written.
@@ -90,25 +93,39 @@ def export_memes(config: Config, path: Path, progress: Progress) -> Summary:
     begun = time.monotonic()
     if path.is_dir():
         raise MemeloomError(f"cannot export to {path}: it is a folder; name a file, for example memes.jsonl.zst")
-    written = 0
-    with closing(open_documents(config.store)) as documents:
+    written = size = 0
+    with closing(open_documents(config.store, read_only=True)) as documents:
         total = documents.count()
         if not total:
             raise MemeloomError(f"nothing to export: {config.store.documents} holds no memes")
         progress.start("export", total, "memes")
         memes = documents.scan()
-        with atomic_file(path) as stream, packed_writer(path, stream) as write:
+        with _writer(path) as write:
             while batch := [meme.model_dump_json(exclude_none=True) for meme in islice(memes, 1000)]:
-                write("\n".join([*batch, ""]).encode())
+                data = "\n".join([*batch, ""]).encode()
+                write(data)
+                size += len(data)
                 written += len(batch)
                 progress.advance(len(batch))
     progress.finish()
     return Summary(
         stage="export",
-        counts={"memes": written, "bytes": path.stat().st_size},
+        counts={"memes": written, "bytes": size if path == STDIN else path.stat().st_size},
         outputs={"dump": str(path)},
         seconds={"total": time.monotonic() - begun},
     )
+
+
+@contextmanager
+def _writer(path: Path) -> Iterator[Callable[[bytes], object]]:
+    if path != STDIN:
+        with atomic_file(path) as stream, packed_writer(path, stream) as write:
+            yield write
+        return
+    # A terminal must not see control characters; escaped, they are the same JSON.
+    out = sys.stdout.buffer
+    yield lambda data: out.write("\n".join(map(escape_controls, data.decode().split("\n"))).encode())
+    out.flush()
 
 
 class _Unusable(MemeloomError):

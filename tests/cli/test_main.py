@@ -1,4 +1,4 @@
-"""The command line: fast help, clear one-line errors, the right exit codes."""
+"""The command line: quick help, errors in one clear line before anything heavy is imported, the right exit codes."""
 
 import json
 import subprocess
@@ -7,120 +7,141 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
+from memeloom.cli.context import new_run_folder
 from memeloom.cli.main import cli
+from memeloom.configs.errors import MemeloomError
+from tests.cli.conftest import Memeloom
+
+COMMANDS = cli.list_commands(click.Context(cli))
+HEAVY = {"tensorflow", "keras", "jax", "scrapy", "cv2", "selenium", "ray"}
 
 
-def _memeloom(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "memeloom.cli.main", *arguments],
-        cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
-
-
-def test_help_names_every_command_with_a_line_of_help() -> None:
-    shown = CliRunner().invoke(cli, ["--help"])
-    assert shown.exit_code == 0
-    for name, command in ((n, cli.get_command(click.Context(cli), n)) for n in cli.list_commands(click.Context(cli))):
-        assert command is not None
-        assert command.short_help
-        assert name in shown.output
-    assert {"crawl", "import", "ocr", "build-dataset", "train", "generate", "stats", "purge", "demo"} <= set(
-        cli.list_commands(click.Context(cli))
-    )
-
-
-def test_every_command_explains_itself() -> None:
-    for name in cli.list_commands(click.Context(cli)):
-        shown = CliRunner().invoke(cli, [name, "--help"])
-        assert shown.exit_code == 0, name
-        assert "Usage:" in shown.output
-
-
-def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+def _loaded(*arguments: str, cwd: Path) -> tuple[int, set[str], str]:
+    """Exit code, imported packages and standard error of a command in a process of its own."""
     code = (
-        "import sys, memeloom.cli.main as cli_main\n"
-        "try: cli_main.main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "print(*sorted({m.split('.')[0] for m in sys.modules}))"
+        "import sys, memeloom.cli.main as command\n"
+        "try: command.main(sys.argv[1:])\n"
+        "except SystemExit as end: code = end.code\n"
+        "print(code, *sorted({m.split('.')[0] for m in sys.modules}))"
     )
     asked = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+        [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120, check=True
     )
-    loaded = set(asked.stdout.splitlines()[-1].split())
-    assert not loaded & {"tensorflow", "keras", "scrapy", "pydantic", "rich", "numpy", "cv2", "PIL", "ray", "selenium"}
+    code, *names = asked.stdout.splitlines()[-1].split()
+    return int(code), set(names), asked.stderr
 
 
-def test_stats_of_a_new_catalog_is_empty_and_json_is_json(tmp_path: Path) -> None:
-    asked = _memeloom("stats", "--json", cwd=tmp_path)
-    assert asked.returncode == 0, asked.stderr
-    assert json.loads(asked.stdout)["memes"] == 0
+def test_help_names_every_command_and_loads_nothing_heavy(memeloom: Memeloom, tmp_path: Path) -> None:
+    shown = memeloom("--help").out
+    assert all(f"  {name} " in shown for name in COMMANDS)
+    assert not _loaded("--help", cwd=tmp_path)[1] & (HEAVY | {"pydantic", "rich", "numpy", "PIL", "yaml"})
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(memeloom: Memeloom, name: str) -> None:
+    result = memeloom(name, "--help")
+    assert result.code == 0
+    assert "Usage:" in result.out
+    assert "--set KEY=VALUE" in result.out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
-        (["fly"], 2, "no such command: 'fly'"),
+        (["trian"], 2, "no such command: 'trian' (did you mean 'train'?)"),
+        (["fly"], 2, "no such command: 'fly' (commands are crawl, import"),
+        (["templates", "lst"], 2, "no such command: 'lst' (did you mean 'list'?)"),
+        (["train", "--stepps", "5"], 2, "Did you mean one of: '--set', '--steps'?"),
+        (["train", "--layers", "5"], 2, "Did you mean -s train.causal.layers=VALUE?"),
+        (["crawl", "--subreddits", "memes"], 2, "Did you mean -s crawl.reddit.subreddits=VALUE?"),
+        (["train", "--batch", "5"], 2, "-s train.causal.batch=VALUE or -s train.convnet.batch=VALUE"),
+        (["crawl", "imgflop"], 2, "'imgflop' is not one of 'imgflip', 'reddit', 'images'"),
+        (["train", "--steps", "0"], 2, "'--steps': 0 is not in the range x>=1"),
         (["-s", "crawl.max_memez=1", "stats"], 2, "did you mean crawl.max_memes?"),
-        (["-c", "nothing.yaml", "stats"], 2, "nothing.yaml: No such file"),
+        (["train", "-s", "train.steps=many"], 2, "train.steps: Input should be a valid integer"),
+        (["stats", "-c", "nothing.yaml"], 2, "nothing.yaml: No such file"),
+        (["demo", "-c", "memefly"], 2, "the demo has a settings file of its own"),
         (["-s", "store.documents=ftp://x/y", "stats"], 2, "store.documents: cannot use 'ftp://x/y'"),
         (["-s", "store.blobs=ftp://x/y", "purge", "--yes", "imgflip:1"], 2, "store.blobs: cannot use 'ftp://x/y'"),
         (["import", "nothing.jsonl"], 1, "nothing.jsonl"),
         (["build-dataset"], 1, "holds no memes"),
-        (["generate"], 1, "data/model"),
-        (["train"], 1, "data/dataset"),
         (["purge"], 2, "name ids"),
+        (["generate", "--method", "greedy", "--top-k", "3"], 2, "--top-k has no effect with --method greedy"),
+        (["generate", "--picture", "memes.pdf"], 2, "memes.pdf: the name must end in .png, .jpg, .jpeg"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_the_right_exit_code(
-    tmp_path: Path, arguments: list[str], code: int, said: str
+    memeloom: Memeloom, arguments: list[str], code: int, message: str
 ) -> None:
-    asked = _memeloom(*arguments, cwd=tmp_path)
-    assert said in asked.stderr
-    assert asked.returncode == code
-    assert "Traceback" not in asked.stderr
+    result = memeloom(*arguments)
+    assert message in " ".join(result.err.split())
+    assert result.code == code
+    assert "Traceback" not in result.err
 
 
-def test_debug_shows_the_traceback(tmp_path: Path) -> None:
-    asked = _memeloom("--debug", "-s", "nope.nope=1", "stats", cwd=tmp_path)
-    assert "Traceback" in asked.stderr
-    assert asked.returncode == 1
+@pytest.mark.parametrize(
+    ("arguments", "missing", "extra"),
+    [
+        (["crawl"], "scrapy", "crawl"),
+        (["build-dataset"], "ahocorasick", "dataset"),
+        (["templates"], "cv2", "templates"),
+        (["templates", "run"], "cv2", "templates"),
+        (["ocr"], "cv2", "pictures"),
+        (["demo"], "keras", "train"),
+    ],
+)
+def test_a_missing_extra_is_named_at_once(
+    memeloom: Memeloom, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str], missing: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = memeloom(*arguments)
+    assert result.code == 1
+    assert result.err.count("\n") <= 1
+    assert f'{missing}: pip install "memeloom[{extra}]"' in result.err
 
 
-def test_a_failed_run_leaves_its_record(tmp_path: Path) -> None:
-    _memeloom("build-dataset", cwd=tmp_path)
-    records = list((tmp_path / "data" / "runs").glob("*-build-dataset/run.json"))
-    assert len(records) == 1
-    assert "holds no memes" in json.loads(records[0].read_text())["outputs"]["error"]
-    assert records[0].with_name("config.yaml").exists()
+def test_global_options_work_before_and_after_the_command(memeloom: Memeloom, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("dataset:\n  output: from-file\n")
+    for arguments in (
+        ("-c", "x.yaml", "dataset", "inspect"),
+        ("dataset", "-c", "x.yaml", "inspect"),
+        ("dataset", "inspect", "-c", "x.yaml"),
+    ):
+        assert "from-file" in memeloom(*arguments).err
+        assert "from-option" in memeloom(*arguments, "-s", "dataset.output=from-option").err
+
+
+def test_overrides_before_and_after_the_command_add_up(memeloom: Memeloom) -> None:
+    error = memeloom("-s", "dataset.output=first", "dataset", "-s", "dataset.output=second", "inspect").err
+    assert "second" in error
+
+
+@pytest.mark.parametrize("arguments", [("--debug", "build-dataset"), ("build-dataset", "--debug")])
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    from memeloom.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MemeloomError, match="holds no memes"):
+        main(list(arguments))
+
+
+def test_a_failed_run_leaves_its_record(memeloom: Memeloom, tmp_path: Path) -> None:
+    memeloom("build-dataset")
+    (record,) = (tmp_path / "data" / "runs").glob("*-build-dataset/run.json")
+    assert "holds no memes" in json.loads(record.read_text())["outputs"]["error"]
+    assert record.with_name("config.yaml").exists()
+
+
+def test_runs_of_one_second_have_folders_of_their_own(tmp_path: Path) -> None:
+    folders = [new_run_folder(tmp_path / "runs", "crawl") for _ in range(12)]
+    assert len(set(folders)) == 12
+    assert all(folder.is_dir() and "-crawl" in folder.name for folder in folders)
+    (tmp_path / "file").touch()
+    with pytest.raises(MemeloomError, match=r"cannot write .*/file/"):
+        new_run_folder(tmp_path / "file", "crawl")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script_names_the_command(shell: str) -> None:
-    shown = CliRunner().invoke(cli, ["completion", shell])
-    assert shown.exit_code == 0
-    assert "_MEMELOOM_COMPLETE" in shown.output
-
-
-def test_json_lines_tell_start_and_end_of_a_stage(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from memeloom.cli.progress import JsonLines
-
-    clock = iter([0.0, 0.0, 1.0, 8.0])
-    monkeypatch.setattr("memeloom.cli.progress.time.monotonic", lambda: next(clock))
-    progress = JsonLines()
-    progress.start("ocr", 10, "memes")
-    progress.advance(4, kept=3, dropped=1)
-    progress.finish()
-    first, last = (json.loads(line) for line in capsys.readouterr().err.splitlines())
-    assert (first["stage"], first["done"], first["total"]) == ("ocr", 0, 10)
-    assert (last["done"], last["kept"], last["dropped"]) == (4, 3, 1)
-    assert (first["remaining_seconds"], last["per_second"], last["remaining_seconds"]) == (None, 0.5, 12)
+def test_completion_script_names_the_command(memeloom: Memeloom, shell: str) -> None:
+    assert "_MEMELOOM_COMPLETE" in memeloom("completion", shell).out

@@ -9,8 +9,7 @@ from rich.console import Console
 
 from memeloom.catalog.records import Meme, TemplateRef
 from memeloom.cli.terminal import add_row, count_table, echo_json, facts_table, new_table
-from tests.cli.catalogs import fill
-from tests.cli.conftest import Memeloom
+from tests.cli.conftest import Memeloom, fill
 
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e[bold]é"
 DEAD = SimpleNamespace(reason=EVIL, url=EVIL)
