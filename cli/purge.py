@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import sys
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +17,19 @@ from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Command
 from memeloom.cli.terminal import echo_json
 from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.report.format import escape_controls
 
 if TYPE_CHECKING:  # `memeloom --help` must not wait for them
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from memeloom.catalog.removal import Choice
     from memeloom.configs.schema import Config
+    from memeloom.dataset.purge import PurgeResult
+    from memeloom.dataset.removal import Holding
 
 _FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 _MOST_BITS = 32
+_MOST_NAMED = 10
 
 
 def _hex(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -78,27 +84,27 @@ def purge(
             "name ids, or one of --source, --author, --author-hash, --page, --image, --picture, --orphans"
         )
     config = context.config()
-    from memeloom.cli.purging import Purge, show_purge
+    from memeloom.cli.progress import open_progress
+    from memeloom.dataset.purge import Purge
 
-    with closing(Purge(context, config, _choice(config, asked), folders, orphans)) as work:
+    with closing(Purge(config, _choice(config, asked), folders, orphans=orphans)) as work:
         if dry_run or not yes:
-            planned = work.plan(look_around=dry_run)
+            with open_progress() as progress:
+                result = work.plan(progress, search=dry_run)
             if not as_json:
-                show_purge(planned)
-            if dry_run:
-                if as_json:
-                    echo_json(planned.as_json())
-                return
-            if not planned.anything:
-                return
-            if not _confirmed():
-                click.echo("nothing was removed")
-                return
-        done = work.run()
+                _show(context, result)
+            if not dry_run and not result.is_empty:
+                if not _confirmed():
+                    click.echo("nothing was removed")
+                    return
+                yes = True
+        if yes and not dry_run:
+            with open_progress() as progress:
+                result = work.run(progress)
+            if not as_json:
+                _show(context, result)
     if as_json:
-        echo_json(done.as_json())
-    else:
-        show_purge(done)
+        echo_json(_as_json(context, result))
 
 
 def _confirmed() -> bool:
@@ -150,3 +156,89 @@ def _picture(config: Config, path: Path) -> tuple[str, str]:
     except BadImage as error:
         raise MemeloomError(f"{path}: no picture that a crawl would have kept: {error}") from error
     return image.key, image.phash256
+
+
+def _as_json(context: CommandContext, result: PurgeResult) -> dict[str, Any]:
+    facts = asdict(result)
+    for name in ("similar", "work", "datasets"):
+        del facts[name]
+    datasets = []
+    for holding in result.datasets:
+        counts = {name: value for name, value in asdict(holding).items() if name != "settings"}
+        rebuild = _rebuild(context, holding) if holding.concerned else None
+        datasets.append(
+            {**counts, "folder": str(holding.folder), "rebuild": rebuild, "work": result.work.get(holding.folder)}
+        )
+    alike = [{"id": meme_id, "bits": bits} for bits, meme_id in result.similar]
+    return {**facts, "alike": alike, "datasets": datasets, "pages": list(map(str, result.pages))}
+
+
+def _show(context: CommandContext, result: PurgeResult) -> None:
+    """Print what was or would be removed, and what is left to do."""
+    would = "would remove" if result.planned else "removed"
+    if result.is_empty:
+        click.echo("no meme matches; nothing to remove" if result.orphans is None else "nothing to remove")
+    else:
+        click.echo(f"{would}: memes {result.memes:,}, pictures and masks {result.blobs + (result.orphans or 0):,}")
+    if result.absent:
+        click.echo(f"not in the catalog: {_first(result.absent)}")
+    if result.orphans is not None:
+        click.echo(f"unused pictures: {result.orphans:,}; unused, but too new to remove: {result.young or 0:,}")
+    if result.templates:
+        click.echo(
+            f"templates that lose their picture (`memeloom templates run` makes another): {_first(result.templates)}"
+        )
+    for bits, meme_id in result.similar:
+        shown = escape_controls(meme_id)
+        click.echo(f"similar, but kept: {shown}, {bits} of 256 bits differ (--near {bits} removes it, too)")
+    for holding in result.datasets:
+        _show_dataset(holding, _rebuild(context, holding), result.planned)
+    for folder, fault in result.work.items():
+        verdict = "removed" if fault == "removed" else f"not removed: {fault}"
+        click.echo(f"dataset {folder}: its work folder, which contains captions, is {verdict}")
+    if result.scrubbed is False:
+        click.echo("the catalog is in use, so its file may still contain removed data; run this again when it is not")
+    for page in result.pages:
+        removed = "would be" if result.planned else "was"
+        click.echo(f"a page of an earlier run shows a meme that {removed} removed; delete it: {page}")
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    shown = ", ".join(map(escape_controls, names[:_MOST_NAMED]))
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def _show_dataset(holding: Holding, rebuild: str, planned: bool) -> None:
+    if not holding.concerned:
+        if holding.records:
+            click.echo(f"dataset {holding.folder}: contains none of them in {holding.records:,} records")
+        return
+    parts = []
+    if holding.fault:
+        parts.append(f"cannot be read ({escape_controls(holding.fault)})")
+    if holding.memes or holding.pictures:
+        parts.append(f"{holding.memes + holding.pictures:,} of {holding.records:,} records must go")
+    if holding.templates:
+        parts.append(f"{holding.templates:,} pictures of templates must go")
+    click.echo(f"dataset {holding.folder}: {'; '.join(parts)}; build it again{' then' if planned else ''}: {rebuild}")
+
+
+def _rebuild(context: CommandContext, holding: Holding) -> str:
+    """Return the command that builds a dataset again with the settings that it was built with."""
+    from memeloom.configs.describe import flattened
+    from memeloom.configs.load import load_config, mask_url, masked
+
+    settings = flattened({"dataset": masked(load_config(context.path).dataset)})
+    words = ["memeloom", *(["-c", str(context.path)] if context.path else [])]
+    for override in context.overrides:
+        key, _, value = override.partition("=")
+        if key in ("store.documents", "store.blobs") and mask_url(value) == value:
+            words += ["-s", override]
+    built = flattened({"dataset": dict(holding.settings)})
+    if holding.folder.resolve() != Path(settings.pop("dataset.output")).resolve():
+        words += ["-s", f"dataset.output={holding.folder}"]
+    for key, value in settings.items():
+        if built.get(key, value) != value:
+            words += ["-s", f"{key}={built[key] if isinstance(built[key], str) else json.dumps(built[key])}"]
+    return shlex.join([*words, "build-dataset"])

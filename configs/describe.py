@@ -29,15 +29,16 @@ def descriptions() -> Mapping[str, str]:
 @cache
 def defaults() -> Mapping[str, Any]:
     """Return the default of each setting by ``section.key``."""
-    return dict(_leaves(read_yaml(DEFAULTS), ""))
+    return flattened(read_yaml(DEFAULTS))
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
-    return [
-        leaf
-        for name, value in tree.items()
-        for leaf in (_leaves(value, f"{prefix}{name}.") if isinstance(value, Mapping) else [(f"{prefix}{name}", value)])
-    ]
+def flattened(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings by their full name: ``dataset.split.salt``."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        key = f"{prefix}{name}"
+        flat |= flattened(value, f"{key}.") if isinstance(value, Mapping) else {key: value}
+    return flat
 
 
 def _key(path: list[tuple[int, str]]) -> str:

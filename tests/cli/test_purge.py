@@ -1,4 +1,4 @@
-"""`memeloom purge`, as a person uses it: what it says, what is gone, and that kill -9 at any moment costs nothing."""
+"""`memeloom purge`: what it prints, what is removed, and that kill -9 at any moment loses nothing."""
 
 import io
 import json
@@ -23,11 +23,11 @@ from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Image, Made, Meme, Template, TemplateRef, author_hash
 from memeloom.catalog.stores import open_blobs, open_documents
-from memeloom.cli.main import main
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Store
 from memeloom.dataset.flow.work import work_folder
 from memeloom.dataset.manifest import read_manifest
+from tests.cli.conftest import Memeloom
 
 Run = Callable[..., str]
 SALT = "pepper"
@@ -52,7 +52,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 @pytest.fixture
-def run(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(store: Store, tmp_path: Path, memeloom: Memeloom) -> Run:
     """Runs a command; returns what it printed, of a failed one the error."""
     sections: dict[str, str] = {}
     for key, value in PLACES.items():
@@ -62,12 +62,9 @@ def run(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run
     (tmp_path / "my.yaml").write_text("".join(sections.values()), encoding="utf-8")
 
     def call(*arguments: object, code: int = 0, settings: tuple[str, ...] = ()) -> str:
-        options = [option for each in settings for option in ("-s", each)]
-        with pytest.raises(SystemExit) as left:
-            main(["-c", "my.yaml", *options, *map(str, arguments)])
-        shown = capsys.readouterr()
-        assert int(left.value.code or 0) == code, shown.err
-        return shown.err if code else shown.out
+        result = memeloom("-c", "my.yaml", *(option for each in settings for option in ("-s", each)), *arguments)
+        assert result.code == code, result.err
+        return result.err if code else result.out
 
     return call
 
@@ -133,10 +130,10 @@ def test_all_of_a_meme_goes_and_the_dataset_that_held_it_is_named(
     said = run("purge", "imgflip:0", "imgflip:nowhere", "--yes")
     assert "removed: memes 1, pictures and masks 4" in said
     assert "not in the catalog: imgflip:nowhere" in said
-    assert "has to be made again (`memeloom templates run`): found:1" in said
+    assert "templates that lose their picture (`memeloom templates run` makes another): found:1" in said
     assert "1 of 60 records must go; build it again: memeloom -c my.yaml build-dataset" in said
-    assert "its work folder, which holds captions, is removed" in said
-    assert "names a meme that was removed; delete it: runs/ocr-1.html" in said
+    assert "its work folder, which contains captions, is removed" in said
+    assert "shows a meme that was removed; delete it: runs/ocr-1.html" in said
     assert blobs_of(store) == {key(number) for number in range(1, 6)}
     assert documents.purged(["imgflip:0"]) == {"imgflip:0"}
     (template,) = documents.templates()
@@ -144,7 +141,7 @@ def test_all_of_a_meme_goes_and_the_dataset_that_held_it_is_named(
     assert not work.exists()
     run("build-dataset")
     assert b"when caption 0" not in b"".join(p.read_bytes() for p in work.rglob("*") if p.is_file())
-    assert "none of 59 records is concerned" in run("purge", "imgflip:0", "--yes")
+    assert "contains none of them in 59 records" in run("purge", "imgflip:0", "--yes")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +180,7 @@ def test_pictures_that_look_the_same_are_shown_first_and_go_when_it_is_said(
     (tmp_path / "asked.jpg").write_bytes(cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, 50])[1].tobytes())
     said = run("purge", "--picture", "asked.jpg", "--dry-run")
     assert "no meme matches" in said
-    found = re.search(r"looks much the same and stays: imgflip:4, (\d+) of 256 bits differ", said)
+    found = re.search(r"similar, but kept: imgflip:4, (\d+) of 256 bits differ", said)
     assert found
     assert "imgflip:5" not in said
     assert "removed: memes 1," in run("purge", "--picture", "asked.jpg", "--near", found[1], "--yes")
@@ -270,7 +267,7 @@ def test_stored_pictures_that_nothing_refers_to_are_swept(
     os.utime(tmp_path / "blobs" / old[:2] / old[2:4] / old, (time.time() - 7200,) * 2)
     assert "would remove: memes 0, pictures and masks 1" in run("purge", "--orphans", "--dry-run")
     said = run("purge", "--orphans", "--yes")
-    assert "of them, what nothing referred to: 1; too young to tell: 1" in said
+    assert "unused pictures: 1; unused, but too new to remove: 1" in said
     assert (old in blobs_of(store), young in blobs_of(store)) == (False, True)
     assert documents.count() == 60
 
@@ -279,7 +276,7 @@ def test_a_catalog_in_use_is_named_for_what_can_still_stand_in_its_file(
     run: Run, documents: DocumentStore, tmp_path: Path
 ) -> None:
     assert documents.count() == 60
-    said = "the catalog is in use: what was removed can stand in its file"
+    said = "the catalog is in use, so its file may still contain removed data"
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as other:
         other.execute("BEGIN")
         other.execute("SELECT count(*) FROM memes").fetchone()
@@ -325,6 +322,7 @@ def test_the_engine_and_the_processes_of_a_build_can_be_chosen(
     assert asked == [("local", 1), ("ray", 3), ("local", 2)]
 
 
+@pytest.mark.soak
 def test_kill_9_at_any_moment_and_the_same_command_again_leaves_nothing(store: Store, run: Run, tmp_path: Path) -> None:
     with closing(open_documents(store)) as documents, closing(open_blobs(store)) as blobs:
         numbers = range(3_000)

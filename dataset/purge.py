@@ -1,0 +1,155 @@
+"""Remove memes for good: from the catalog and the blob store, and find the datasets and pages that still show them."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from memeloom.catalog.documents import Where
+from memeloom.catalog.errors import StoreUnavailable
+from memeloom.catalog.removal import Choice, Plan, finish, pages_showing, remove, sweep
+from memeloom.catalog.stores import open_blobs, open_documents
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import SILENT, Progress
+from memeloom.configs.schema import Config
+from memeloom.dataset.flow.work import remove_work, work_folder
+from memeloom.dataset.manifest import MANIFEST, NotADataset
+from memeloom.dataset.removal import Holding, find_removed
+
+_Removed: TypeAlias = Callable[[Sequence[str]], set[str]]
+
+
+@dataclass
+class PurgeResult:
+    """What a purge removed or, if `planned`, would remove.
+
+    Attributes:
+        memes: number of memes.
+        blobs: number of stored pictures and masks.
+        absent: ids asked for that are not in the catalog.
+        templates: ids of templates that lose the picture made from removed memes.
+        orphans: number of stored pictures that nothing uses; None unless they were asked for.
+        young: number of those that are too new to be removed.
+        similar: memes that stay although their picture is similar: differing bits and id.
+        datasets: the datasets that were searched; None of them are changed.
+        work: by dataset folder, "removed" or why its work folder could not be removed.
+        pages: pages of earlier runs that name a removed meme.
+        scrubbed: whether the catalog's file was rewritten without the removed data; None for a plan.
+    """
+
+    planned: bool
+    absent: list[str]
+    memes: int = 0
+    blobs: int = 0
+    templates: Sequence[str] = ()
+    orphans: int | None = None
+    young: int | None = None
+    similar: Sequence[tuple[int, str]] = ()
+    datasets: list[Holding] = field(default_factory=list)
+    work: dict[Path, str] = field(default_factory=dict)
+    pages: list[Path] = field(default_factory=list)
+    scrubbed: bool | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to remove."""
+        return not (self.memes or self.blobs or self.templates or self.orphans)
+
+
+class Purge:
+    """A removal of memes; `close` it.
+
+    Args:
+        config: the settings.
+        choice: the memes to remove; None removes none.
+        folders: datasets to search besides `dataset.output`.
+        orphans: whether stored pictures that nothing uses are removed, too.
+
+    Raises:
+        NotADataset: one of `folders` is not a dataset.
+        StoreError: a store cannot be opened, or fails.
+    """
+
+    def __init__(self, config: Config, choice: Choice | None, folders: Sequence[Path], *, orphans: bool) -> None:
+        for folder in folders:
+            if not (folder / MANIFEST).is_file():
+                raise NotADataset(f"{folder}: no dataset here (no {MANIFEST}); nothing was removed")
+        output = Path(config.dataset.output)
+        default = [output] if (output / MANIFEST).is_file() or work_folder(output).exists() else []
+        self._folders = {folder.resolve(): folder for folder in (*folders, *default)}.values()
+        self._runs = Path(config.runs)
+        self._choice = choice
+        self._orphans = orphans
+        with ExitStack() as stack:
+            self._documents = open_documents(config.store)
+            stack.callback(self._documents.close)
+            self._blobs = open_blobs(config.store)
+            stack.callback(self._blobs.close)
+            self._stores = stack.pop_all()
+
+    def close(self) -> None:
+        """Close the stores."""
+        self._stores.close()
+
+    def plan(self, progress: Progress = SILENT, *, search: bool = True) -> PurgeResult:
+        """Return what would be removed, and with `search` the datasets and pages that show it; change nothing."""
+        documents = self._documents
+        result = PurgeResult(True, self._absent())
+        with ExitStack() as stack:
+            if self._orphans:
+                result.orphans, result.young = sweep(documents, self._blobs, dry=True)
+            plan = None
+            if self._choice is not None:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="memeloom-purge-"))
+                plan = stack.enter_context(Plan(documents, self._choice, Path(folder)))
+                result.memes, result.blobs, result.templates = plan.memes, plan.blobs, plan.templates
+                result.similar = self._choice.similar(documents)
+
+            def memes(ids: Sequence[str]) -> set[str]:
+                return documents.purged(ids) | (plan.ids(ids) if plan else set())
+
+            def pictures(keys: Sequence[str]) -> set[str]:
+                return documents.orphans(keys) | (plan.pictures(keys) if plan else set())
+
+            if search:
+                result.datasets = list(self._holdings(memes, pictures, progress))
+                result.pages = list(pages_showing(self._runs, memes))
+        return result
+
+    def run(self, progress: Progress = SILENT) -> PurgeResult:
+        """Remove the memes, finish what killed purges left, and return what is left to do."""
+        documents = self._documents
+        result = PurgeResult(False, self._absent())
+        if self._choice is not None:
+            result.memes = remove(documents, self._choice)
+        finished = finish(documents, self._blobs)
+        result.blobs, result.templates = finished.blobs, finished.templates
+        if self._orphans:
+            result.orphans, result.young = sweep(documents, self._blobs)
+        if self._choice is not None:
+            result.similar = self._choice.similar(documents)
+        for holding in self._holdings(documents.purged, documents.orphans, progress):
+            result.datasets.append(holding)
+            if result.memes or holding.memes:
+                try:
+                    if remove_work(holding.folder):
+                        result.work[holding.folder] = "removed"
+                except MemeloomError as error:
+                    result.work[holding.folder] = str(error)
+        try:
+            result.scrubbed = documents.scrub()
+        except StoreUnavailable:
+            result.scrubbed = False
+        result.pages = list(pages_showing(self._runs, documents.purged))
+        return result
+
+    def _absent(self) -> list[str]:
+        ids = (self._choice.where.ids if self._choice else None) or ()
+        return sorted({*ids} - {meme.id for meme in self._documents.scan(Where(ids=ids))}) if ids else []
+
+    def _holdings(self, memes: _Removed, pictures: _Removed, progress: Progress) -> Iterator[Holding]:
+        for folder in self._folders:
+            there = (folder / MANIFEST).is_file()
+            yield find_removed(folder, memes, pictures, progress) if there else Holding(folder)
