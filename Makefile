@@ -63,7 +63,7 @@ demo: setup browser  ## Run every stage against a miniature internet, in under 3
 	$(MEMELOOM) demo $(ARGS)
 
 ##@ Development
-.PHONY: test soak lint types check format lock setup clean
+.PHONY: test soak lint types check format lock versions setup clean
 setup: $(INSTALLED)  ## Create the virtual environment from the lock
 
 test: setup tesseract browser package-lists  ## Run the whole suite, in parallel, against real servers that it starts
@@ -98,6 +98,9 @@ lock: setup  ## Pin every dependency by version and hash again
 	  | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	    -c requirements.lock.tmp $(ARGS) - -o requirements-bench.lock
 	rm requirements.lock.tmp
+
+versions: setup  ## Resolve the lowest and newest versions allowed (ARGS=--demo also runs them)
+	UV=$(BIN)/uv deploy/versions.sh $(ARGS)
 
 clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
