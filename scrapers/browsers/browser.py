@@ -1,4 +1,4 @@
-"""One browser: Chromium behind a gate, driven by Selenium, with a keeper that ends it whatever happens to us."""
+"""One browser: Chromium behind a gate, driven by Selenium, with a keeper process that ends it if this one dies."""
 
 import json
 import logging
@@ -22,25 +22,25 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from memeloom.configs.schema import ImageSearch
 from memeloom.scrapers.browsers import keeper
 from memeloom.scrapers.browsers.gate import MARK, REFUSED, Gate
-from memeloom.scrapers.browsers.launch import Programs, browser_environment, folders
+from memeloom.scrapers.browsers.launch import Programs, browser_environment, bypass_proxy_for_loopback, folders
 from memeloom.scrapers.browsers.scroll import Scroll
 from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
 from memeloom.scrapers.pages.search import Engine
 
-# Before any script of a page: nobody is there to be asked.
-_NOBODY_HERE = "for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => null;"
+# Runs before any script of a page: there is nobody to answer a dialog.
+_NO_DIALOGS = "for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => null;"
 _START_SECONDS = 60.0
 _END_SECONDS = 15.0
-# Selenium's own limit on one command, behind the ones that count.
+# Added to our deadlines for Selenium's own limit on one command.
 _GRACE_SECONDS = 30.0
-# What pages come to that a working browser shows.
-_VERDICTS = (AddressRefused, LayoutChanged, DownloadFailedError, DownloadTimeoutError)
+# Errors of a page, as opposed to errors of the browser.
+_ERRORS_OF_PAGES = (AddressRefused, LayoutChanged, DownloadFailedError, DownloadTimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page as a browser shows it. `finished` is False if it was not scrolled to its end because we stop."""
+    """A page as a browser shows it. `finished` is False if the crawl stopped before the end of its scrolling."""
 
     url: str
     status: int
@@ -50,9 +50,10 @@ class Page:
 
 
 class Browser:
-    """A running browser. Calls block and are made from one thread at a time, but `kill`, which never blocks.
+    """A running browser. Calls block and come from one thread at a time, except `kill`, which never blocks.
 
-    pages: how many it has shown.
+    Attributes:
+        pages: number of pages shown.
     """
 
     def __init__(self, programs: Programs, user_agent: str, settings: ImageSearch, gate: Gate, gate_port: int) -> None:
@@ -69,7 +70,8 @@ class Browser:
 
     def start(self) -> None:
         """Start it. Raises DownloadFailedError: it does not start."""
-        # That a browser which we end is lost is no news; what matters of it is in our own errors.
+        bypass_proxy_for_loopback()
+        # Killing a browser closes its connection; our own errors tell what matters of that.
         logging.getLogger("websocket").setLevel(logging.CRITICAL)
         command = [sys.executable, "-I", "-S", keeper.__file__, str(folders()), self._programs.driver]
         try:
@@ -92,12 +94,12 @@ class Browser:
             raise DownloadFailedError(f"the browser does not start: {_line(error)}") from error
 
     def show(self, url: str, engine: Engine, results: int, stopped: Callable[[], bool]) -> Page:
-        """The page at `url`, scrolled until it shows `results` results, as if nobody had ever used this browser.
+        """Return the page at `url`, scrolled until it shows `results` results, in a browser context of its own.
 
         Raises:
-            AddressRefused: it lies on, or leads to, a host that is not public.
-            LayoutChanged: a consent screen that stays.
-            DownloadTimeoutError, DownloadFailedError: it took too long, or the browser broke down: end it.
+            AddressRefused: it is on, or leads to, a host that is not public.
+            LayoutChanged: a consent screen that does not close.
+            DownloadTimeoutError, DownloadFailedError: it took too long, or the browser failed and must be ended.
         """
         self.pages += 1
         end = time.monotonic() + self._settings.page_seconds
@@ -105,16 +107,18 @@ class Browser:
             with self._fresh_tab() as tab:
                 return self._show(tab, url, Scroll(tab.driver, engine, results, end, stopped))
         except TimeoutException as error:
-            raise DownloadTimeoutError(f"{url} was not there after {self._settings.page_seconds:g} s") from error
-        except _VERDICTS:
+            raise DownloadTimeoutError(f"{url} did not load within {self._settings.page_seconds:g} s") from error
+        except _ERRORS_OF_PAGES:
             raise
-        except Exception as error:  # Selenium, urllib3, websocket and json each have their own for a browser that dies
+        except (
+            Exception
+        ) as error:  # Selenium, urllib3, websocket and json each raise their own for a browser that crashes
             if "net::ERR_" in str(error):
                 raise self._not_shown(url) from error
-            raise DownloadFailedError(f"the browser broke down: {_line(error)}") from error
+            raise DownloadFailedError(f"the browser failed: {_line(error)}") from error
 
     def memory_mb(self) -> float:
-        """What its processes hold, what they share counted once (PSS)."""
+        """Return the memory of its processes, with shared pages counted once (PSS)."""
         total = 0
         for number in keeper.descendants(self._keeper.pid) if self._keeper else ():
             with suppress(OSError, ValueError, IndexError):
@@ -123,13 +127,13 @@ class Browser:
         return total / 1024
 
     def kill(self) -> None:
-        """Have it ended: whoever waits for it gets an error soon."""
+        """Let the keeper end it; calls in progress fail soon."""
         self._killed = True
         if self._keeper is not None and self._keeper.stdin is not None:
             self._keeper.stdin.close()
 
     def close(self) -> None:
-        """End it, and return when nothing of it is left."""
+        """End it, and return when none of its processes and files are left."""
         self.kill()
         if self._keeper is None:
             return
@@ -141,12 +145,12 @@ class Browser:
         if self._folder is not None:
             keeper.clear(self._folder)
         if self._driver is not None:
-            # Nobody hears it any more; it is for our own ends of the connections, and at once this way round.
+            # The browser has ended; this closes our own ends of the connections.
             with suppress(Exception):
                 self._driver.quit()
 
     def _port(self) -> int:
-        """Where chromedriver listens, as the keeper passes it on."""
+        """Return the port of chromedriver, from the output that the keeper forwards."""
         assert self._keeper is not None
         assert self._keeper.stdout is not None
         if self._killed:
@@ -155,13 +159,13 @@ class Browser:
             if line.startswith(b"{"):
                 self._folder = Path(json.loads(line)["folder"])
             elif found := re.search(rb"successfully on port (\d+)", line):
-                self._keeper.stdout.close()  # whatever else it says must not fill a pipe that nobody reads
+                self._keeper.stdout.close()  # further output must not fill a pipe that nobody reads
                 return int(found[1])
-        raise OSError("chromedriver ended at once")
+        raise OSError("chromedriver exited at once")
 
     @contextmanager
     def _fresh_tab(self) -> Iterator["_Tab"]:
-        """A tab in a context of its own: no cookie, storage, cache or permission of an earlier page, nor of a later."""
+        """Open a tab in its own context, which shares no cookies, storage, cache or permissions."""
         driver = self._driver
         assert driver is not None
         context = driver.browser.create_user_context()
@@ -170,11 +174,11 @@ class Browser:
         driver.set_page_load_timeout(self._settings.page_seconds)
         driver.set_script_timeout(self._settings.page_seconds)
         try:
-            quiet = {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": _NOBODY_HERE}}
+            quiet = {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": _NO_DIALOGS}}
             driver.execute("executeCdpCommand", quiet)
             yield _Tab(driver, handle)
         finally:
-            # With the context go its tabs, pop-ups included. A browser that cannot do that is at its end anyway.
+            # This closes the tabs of the context, pop-ups included. A browser that fails here is ended anyway.
             with suppress(Exception):
                 driver.switch_to.window(self._home)
                 driver.browser.remove_user_context(context)
@@ -187,21 +191,21 @@ class Browser:
         return tab.page(finished=finished)
 
     def _listen(self, tab: "_Tab") -> None:
-        """Learn what the tab shows by now; raises if that is no page of a site."""
+        """Update what the tab shows. Raises if that is not a page of a site."""
         tab.listen()
         said = tab.headers.get(MARK)
         if said is not None or tab.status == 0:
             raise self._not_shown(tab.url, refused=said == REFUSED)
 
     def _not_shown(self, url: str, *, refused: bool = False) -> Exception:
-        """Why there is no page: one of the hosts on its way is refused, as the gate remembers, or not there."""
+        """Return the error for a page that is not shown: the gate refused a host, or a host is unreachable."""
         if refused or self._gate.refused:
             return AddressRefused(f"{url} leads to {', '.join(sorted(self._gate.refused))}, which is not public")
         return DownloadFailedError(f"{url} cannot be reached")
 
 
 class _Tab:
-    """The tab that shows the page, and what the network said of its document last; status 0 is no answer."""
+    """The tab that shows the page, and the last response for its document; status 0 means none."""
 
     def __init__(self, driver: WebDriver, handle: str) -> None:
         self.driver = driver
@@ -212,7 +216,7 @@ class _Tab:
         self._request = ""
 
     def listen(self) -> None:
-        """Read what the network has said since the last time."""
+        """Read the network events since the last call."""
         for entry in self.driver.execute("getLog", {"type": "performance"})["value"]:
             event: dict[str, Any] = json.loads(entry["message"])["message"]
             self._hear(event["method"], event["params"])
@@ -228,7 +232,7 @@ class _Tab:
             self.status, self.headers = 0, {}
 
     def page(self, *, finished: bool) -> Page:
-        """The page as it is now."""
+        """Return the page as it is now."""
         return Page(self.driver.current_url, self.status, self.headers, self.driver.page_source, finished)
 
 

@@ -1,9 +1,9 @@
-"""The only way out for a browser: a proxy on loopback that reaches nothing but the public web.
+"""The proxy of a browser, on loopback, which connects to the public web only.
 
-A page in a browser fetches what its scripts tell it to. The browser is started so that every connection goes
-through here, also to loopback, and that it resolves no name itself. The gate resolves each name, refuses it unless
-all its addresses are public (or the host is allowed), and connects to the very address that it has looked at: a name
-that answers differently the second time gains nothing. Behind another proxy it is that one who resolves names.
+The scripts of a page may request anything. The browser is started so that every connection goes through this proxy,
+also to loopback, and that it resolves no names. The gate resolves each name, refuses it unless all its addresses are
+public (or the host is allowed), and connects to the very address that it checked, so a name that resolves differently
+the second time gains nothing. Behind another proxy, that proxy resolves the names.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from memeloom.scrapers.guard import is_public
 
-# In answers that come from the gate and not from a site.
+# A header of responses made by the gate itself.
 MARK = "X-Memeloom-Gate"
 REFUSED = "refused"
 UNREACHABLE = "unreachable"
@@ -29,7 +29,7 @@ _HOP_HEADERS = {"connection", "proxy-connection", "proxy-authorization", "keep-a
 
 
 class _Closed(Exception):
-    """The browser has to hear that this host is not to be had; `why` goes into `MARK`."""
+    """The host is refused or unreachable; `why` is sent to the browser in the header `MARK`."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -38,7 +38,7 @@ class _Closed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A proxy that stands between us and the web; `credentials` as a Proxy-Authorization header has them."""
+    """A proxy between the gate and the web; `credentials` as in a Proxy-Authorization header."""
 
     host: str
     port: int
@@ -46,55 +46,56 @@ class Upstream:
 
     @classmethod
     def at(cls, url: str, credentials: str | None) -> "Upstream":
-        """The proxy at ``http://host:port``."""
+        """Return the proxy at ``http://host:port``."""
         parts = urlsplit(url if "//" in url else f"//{url}")
         return cls(parts.hostname or "", parts.port or 80, credentials)
 
 
 class Gate:
-    """A proxy on the event loop, one a browser.
+    """The proxy of one browser, on the event loop.
 
-    allow_hosts: may be reached although they are not public.
-    upstream: the proxy behind this one, if any. refused: hosts that a page asked for in vain since `forget`.
+    Attributes:
+        upstream: the proxy behind this one, if any.
+        refused: hosts that were refused since the last `forget`.
     """
 
     def __init__(self, allow_hosts: Iterable[str]) -> None:
         self.upstream: Upstream | None = None
         self.refused: set[str] = set()
         self._allow_hosts = frozenset(allow_hosts)
-        self._at_work: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def open(self) -> int:
-        """Listen on loopback; returns the port."""
+        """Listen on loopback. Returns the port."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_HEAD_BYTES)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     def forget(self) -> None:
-        """Cut every connection of the last page, and forget what it was refused."""
+        """Close every connection of the last page, and clear `refused`."""
         self.refused.clear()
-        for task in self._at_work:
+        for task in self._serving:
             task.cancel()
 
     async def close(self) -> None:
-        """Stop listening and cut what is open."""
+        """Stop listening and close every connection."""
         if self._server is not None:
             self._server.close()
             self._server = None
         self.forget()
-        await asyncio.gather(*self._at_work)
+        await asyncio.gather(*self._serving)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._at_work.add(task)
+        self._serving.add(task)
         try:
             await self._answer(reader, writer)
         except (OSError, ValueError, IndexError, EOFError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            writer.transport.abort()  # one side went away or spoke no HTTP, or the page is over
+            writer.transport.abort()  # one side disconnected or did not speak HTTP, or the page has ended
         finally:
-            self._at_work.discard(task)
+            self._serving.discard(task)
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -108,7 +109,7 @@ class Gate:
             await writer.drain()
 
     async def _tunnel(self, head: "_Head", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """``CONNECT host:port``: bytes to and fro, which are nobody's business."""
+        """Serve ``CONNECT host:port``: bytes are forwarded unchanged."""
         host, port = _host_and_port(f"//{head.target}", 443)
         there, back = await self._connect(host, port)
         try:
@@ -123,7 +124,7 @@ class Gate:
             back.close()
 
     async def _pass(self, head: "_Head", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """``GET http://host/path``: one request and its answer, then the connection ends."""
+        """Serve ``GET http://host/path``: one request and its response, then the connection ends."""
         parts = urlsplit(head.target)
         if parts.scheme != "http" or "transfer-encoding" in head.headers:
             raise _Closed(REFUSED)
@@ -139,7 +140,7 @@ class Gate:
             if length := int(head.headers.get("content-length", "0")):
                 back.write(await reader.readexactly(length))
             await back.drain()
-            # The answer's head is written anew: the browser must not send another host's request on this connection.
+            # The response's head is rewritten, so the browser does not reuse the connection for another host.
             answer = _Head.read(await there.readuntil(b"\r\n\r\n"))
             writer.write(answer.again(answer.first))
             await _exchange(reader, None, there, writer)
@@ -178,7 +179,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The head of a request or an answer; names of `headers` are in small letters, `lines` are as they came."""
+    """The head of a request or response; names in `headers` are in lower case, `lines` are unchanged."""
 
     first: str
     lines: tuple[str, ...]
@@ -202,7 +203,7 @@ class _Head:
         return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
     def again(self, first: str, extra: Iterable[str] = ()) -> bytes:
-        """The head for the other side: with another first line, without what concerns this connection only."""
+        """Return the head for the other side, with a new first line and without hop-by-hop headers."""
         kept = [line for line in self.lines if line.partition(":")[0].strip().lower() not in _HOP_HEADERS]
         return "\r\n".join([first, *kept, *extra, "Connection: close", "", ""]).encode("latin-1")
 
@@ -228,7 +229,7 @@ async def _exchange(
     there: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
-    """Bytes in both directions until either side ends; with no `back`, what the browser still says is dropped."""
+    """Forward bytes in both directions until either side ends; without `back`, the browser's bytes are discarded."""
     pumps = {asyncio.ensure_future(_pump(reader, back)), asyncio.ensure_future(_pump(there, writer))}
     try:
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)

@@ -1,12 +1,12 @@
-"""The process that stands between us and a browser, so that none of it outlives us.
+"""The parent process of a browser, which makes sure that no browser outlives the crawl.
 
-It starts chromedriver, whose browser gets a folder for all that it writes, and waits. When its input ends
-(whoever held the other end is gone, kill -9 included), when chromedriver ends, or on SIGTERM, it kills every
-process that came of it and removes the folder. Should it be killed itself, chromedriver dies with it, the browser
-with the pipe between the two, and `sweep` finds the folder by the lock that nobody holds any more.
+It starts chromedriver, whose browser writes to one folder only, and waits. When its standard input ends (the crawling
+process has ended, kill -9 included), when chromedriver exits, or on SIGTERM, it kills all its descendants and removes
+the folder. If it is killed itself, the kernel kills chromedriver, the browser exits with the pipe between the two, and
+`sweep` later finds the folder by its released lock.
 
 Run as a script, with the standard library only: ``python -I -S keeper.py FOLDER DRIVER [ARGUMENT …]``.
-It says what chromedriver says, one line of JSON before that: {"folder": PATH}.
+It prints one line of JSON, {"folder": PATH}, and then the output of chromedriver.
 """
 
 import ctypes
@@ -30,12 +30,12 @@ _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
 _LOOK_SECONDS = 0.5
 _REAP_SECONDS = 10.0
-# A folder this young may belong to a keeper that is about to lock it.
+# A younger folder may belong to a keeper that has not locked it yet.
 _YOUNG_SECONDS = 10.0
 
 
 def keep(parent: Path, command: list[str]) -> None:
-    """Run `command` until it, or our input, ends; then end all that came of it."""
+    """Run `command` until it or our standard input ends, then kill all descendants."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(_SET_CHILD_SUBREAPER, 1)
     me = os.getpid()
@@ -49,7 +49,7 @@ def keep(parent: Path, command: list[str]) -> None:
     with _locked(folder):
         try:
             (folder / "tmp").mkdir()
-            _say(json.dumps({"folder": str(folder)}).encode() + b"\n")
+            _print(json.dumps({"folder": str(folder)}).encode() + b"\n")
             home = {"HOME": str(folder), "TMPDIR": str(folder / "tmp")}
             driver = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -62,11 +62,11 @@ def keep(parent: Path, command: list[str]) -> None:
 
 
 def descendants(process: int) -> list[int]:
-    """Every process that came of `process` and is a child of it or of one of these."""
+    """Return the children of `process`, their children, and so on."""
     children: dict[int, list[int]] = {}
     for number in _processes():
         with suppress(OSError, ValueError, IndexError):
-            # The name of the program, in brackets, may itself hold spaces and brackets.
+            # The name of the program, in brackets, may contain spaces and brackets.
             parent = int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(number)
     found, left = [], [process]
@@ -78,12 +78,12 @@ def descendants(process: int) -> list[int]:
 
 
 def sweep(parent: Path) -> list[Path]:
-    """Remove what keepers left that were killed, and the browsers that still use it. Returns the folders."""
+    """Remove the folders of killed keepers, and the browsers that still use them. Returns the folders."""
     return [folder for folder in parent.glob(f"{PREFIX}*") if clear(folder, young_seconds=_YOUNG_SECONDS)]
 
 
 def clear(folder: Path, *, young_seconds: float = 0.0) -> bool:
-    """Remove a keeper's folder and every process of ours that uses it, unless a keeper lives in it."""
+    """Remove a keeper's folder and kill our processes that use it. Returns False if the keeper is alive."""
     with suppress(OSError):
         facts = folder.stat()
         if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < young_seconds:
@@ -100,7 +100,7 @@ def clear(folder: Path, *, young_seconds: float = 0.0) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder; the lock goes with the process. Raises BlockingIOError if somebody else does."""
+    """Lock the folder for the lifetime of this process. Raises BlockingIOError if it is locked."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,7 +110,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _watch(driver: "subprocess.Popen[bytes]") -> None:
-    """Pass on what chromedriver says until it, or whoever wants it, is gone."""
+    """Forward the output of chromedriver until it exits or our standard input ends."""
     assert driver.stdout is not None
     said = driver.stdout.fileno()
     open_ends = [0, said]
@@ -122,18 +122,18 @@ def _watch(driver: "subprocess.Popen[bytes]") -> None:
             data = os.read(said, 65536)
             if not data:
                 open_ends.remove(said)
-            _say(data)
+            _print(data)
         if _reap(driver.pid):
             return
 
 
-def _say(data: bytes) -> None:
+def _print(data: bytes) -> None:
     with suppress(OSError):
         os.write(1, data)
 
 
 def _reap(wanted: int) -> bool:
-    """Bury the dead; whether `wanted` is one of them."""
+    """Reap ended children. Returns whether `wanted` was among them."""
     with suppress(ChildProcessError):
         while number := os.waitpid(-1, os.WNOHANG)[0]:
             if number == wanted:
@@ -142,7 +142,7 @@ def _reap(wanted: int) -> bool:
 
 
 def _end_all() -> None:
-    """Kill what came of us, also what appears meanwhile, and bury it."""
+    """Kill all descendants, including new ones, and reap them."""
     end = time.monotonic() + _REAP_SECONDS
     while (left := descendants(os.getpid())) and time.monotonic() < end:
         for number in left:
@@ -156,11 +156,11 @@ def _processes() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
 
 
-def _leave(_number: int, _frame: object) -> None:
+def _exit(_number: int, _frame: object) -> None:
     raise SystemExit(0)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, _exit)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep(Path(sys.argv[1]), sys.argv[2:])

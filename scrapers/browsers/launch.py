@@ -58,6 +58,11 @@ _PREFERENCES = {
 _LONGEST_FOLDER = 40
 
 
+# Debian's place of the browser's setuid sandbox, and a command that needs user namespaces, as the other sandbox does.
+_HELPER_FOLDER = Path("/usr/lib/chromium")
+_PROBE = ["unshare", "--user", "--map-root-user", "true"]
+
+
 @dataclass(frozen=True, slots=True)
 class Programs:
     """The browser and its driver."""
@@ -116,18 +121,24 @@ def browser_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if _PASSED_ON.fullmatch(name)}
 
 
+def bypass_proxy_for_loopback() -> None:
+    """Let this process reach its own browsers directly: their WebSocket client obeys `http_proxy` even for loopback."""
+    direct = [host for host in os.environ.get("no_proxy", "").split(",") if host]
+    if "127.0.0.1" not in direct:
+        os.environ["no_proxy"] = ",".join([*direct, "127.0.0.1", "localhost"])
+
+
 @cache
 def why_no_sandbox(browser: str) -> str | None:
     """Return why `browser` cannot use its sandbox on this machine; None if it can."""
     if os.geteuid() == 0:
         return "it runs as root"
-    places = (Path(browser).resolve().parent, Path("/usr/lib/chromium"))
+    places = (Path(browser).resolve().parent, _HELPER_FOLDER)
     helpers = [place / "chrome-sandbox" for place in places]
     if any(helper.is_file() and helper.stat().st_mode & stat.S_ISUID for helper in helpers):
         return None
-    probe = ["unshare", "--user", "--map-root-user", "true"]
     try:
-        failed = subprocess.run(probe, capture_output=True, timeout=10, check=False).returncode
+        failed = subprocess.run(_PROBE, capture_output=True, timeout=10, check=False).returncode
     except (OSError, subprocess.TimeoutExpired):
         return None
     return "this system has no user namespaces" if failed else None

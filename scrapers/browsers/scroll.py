@@ -1,4 +1,4 @@
-"""What one does on a result page: close the consent screen, scroll, ask for more, until nothing new comes."""
+"""Operate a result page: close the consent screen, scroll and load more until there are no new results."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from memeloom.scrapers.pages.search import CONSENT_WORDS, MORE_WORDS, Engine
 
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 5.0
-# A second screen may follow the first; a third means that our clicks do nothing.
+# A second screen may follow the first; a third means that clicks have no effect.
 _CONSENTS = 2
 
 _LOOK = """
@@ -34,7 +34,7 @@ return [document.querySelectorAll(result).length, find(consent, consentWords), f
 """
 _COUNT = "return document.querySelectorAll(arguments[0]).length"
 _PRESS = "arguments[0].click()"
-# A page that fits into the window does not scroll, and one that is at its end already says nothing of it.
+# A page that fits into the window, or is at its end, fires no scroll event by itself.
 _TO_THE_END = """
 window.scrollTo(0, document.documentElement.scrollHeight);
 window.dispatchEvent(new Event("scroll"));
@@ -56,7 +56,12 @@ class _Seen:
 class Scroll:
     """One result page in a browser.
 
-    results: how many are wanted. end: when the page's time is over (monotonic). stopped: whether to end at once.
+    Args:
+        driver: the browser.
+        engine: the image search.
+        results: how many results are wanted.
+        end: deadline of the page on the monotonic clock.
+        stopped: whether to end at once.
     """
 
     def __init__(
@@ -69,11 +74,13 @@ class Scroll:
         self._stopped = stopped
 
     def to_the_end(self) -> bool:
-        """Gather until there are enough results, nothing new comes, or time is over; False if it was stopped.
+        """Load results until there are enough, no new ones appear, or the deadline has passed.
+
+        Returns False if stopped.
 
         Raises:
-            LayoutChanged: a consent screen that does not go away.
-            DownloadTimeoutError: time is over and there is no result yet.
+            LayoutChanged: a consent screen that does not close.
+            DownloadTimeoutError: no result before the deadline.
         """
         consents = 0
         while not self._over():
@@ -86,26 +93,26 @@ class Scroll:
         if self._stopped():
             return False
         if time.monotonic() >= self._end and self._count() == 0:
-            raise DownloadTimeoutError(f"{self._engine.name}: no result in the time that a page has")
+            raise DownloadTimeoutError(f"{self._engine.name}: no result within crawl.images.page_seconds")
         if self._engine.hover:
             self._driver.execute_script(_HOVER, self._engine.hover)
         return True
 
     def _fetch_more(self, seen: _Seen) -> bool:
-        """Go to the end of the page and press what loads more; whether anything came."""
+        """Scroll to the end of the page and press the button that loads more. Returns whether there are new results."""
         if seen.results == 0:
             return self._wait(lambda: self._count() > 0 or self._look().consent is not None)
         self._driver.execute_script(_TO_THE_END)
         if seen.more is not None:
             self._driver.execute_script(_PRESS, seen.more)
-        # The button may appear only now that the end is in sight.
+        # The button may appear only at the end of the page.
         return self._wait(lambda: self._count() > seen.results or (seen.more is None and self._has_more()))
 
     def _has_more(self) -> bool:
         return self._look().more is not None
 
     def _press_away(self, button: WebElement, screen: int) -> None:
-        """Press a button of the n-th consent screen and wait for it to go. Raises LayoutChanged."""
+        """Press a button of the n-th consent screen and wait until it disappears. Raises LayoutChanged."""
         if screen <= _CONSENTS:
             self._driver.execute_script(_PRESS, button)
             if self._wait(lambda: self._look().consent != button) or self._over():
@@ -125,7 +132,7 @@ class Scroll:
         return int(found)
 
     def _wait(self, condition: Callable[[], bool]) -> bool:
-        """Wait for a condition for five seconds at most; a page that is on its way to another meets none."""
+        """Wait up to five seconds for a condition, which is False while the page navigates. Returns whether it held."""
         end = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < end and not self._over():
             try:

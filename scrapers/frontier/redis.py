@@ -93,9 +93,11 @@ class RedisFrontier:
         )
         self._number = 0
         self._looked_at = 0.0
+        self._is_owner = False
 
     def open(self) -> int:
         """See `Frontier.open`."""
+        self._is_owner = True
         (left,), _ = self._step(b"open", {"gone": self._gone()})
         self._looked_at = time.monotonic()
         self._warn()
@@ -118,6 +120,7 @@ class RedisFrontier:
         if time.monotonic() - self._looked_at > min(self._lease_seconds / 4, 5.0):
             ask["gone"] = self._gone(patience=2.0)
             self._looked_at = time.monotonic()
+        self._is_owner = True
         records = [_record(request) for request in changes.added]
         (known, died, unfinished, wait, lost, others), leases = self._step(b"exchange", ask, records, patience=2.0)
         if lost == b"2":
@@ -154,8 +157,10 @@ class RedisFrontier:
     def close(self) -> None:
         """See `Frontier.close`."""
         try:
-            self._step(b"close", patience=2.0)
+            if self._is_owner:
+                self._step(b"close", patience=2.0)
         finally:
+            self._is_owner = False
             self._link.close()
 
     def _gone(self, patience: float = 1.0) -> list[str]:

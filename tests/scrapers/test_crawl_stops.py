@@ -19,7 +19,7 @@ from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
 from tests.services.website import Answer, Asked, Website
 
-POSTS = 60
+POSTS = 24
 RUN = """
 import pickle, sys
 from memeloom.configs.errors import MemeloomError
@@ -36,7 +36,7 @@ except KeyboardInterrupt:
 
 @pytest.fixture
 def slow_subreddit(website: Website, crawl_config: Callable[..., Config], picture: Callable[[int], bytes]) -> Config:
-    """One page of 60 posts whose pictures take a tenth of a second each, one after the other."""
+    """One page of 24 posts whose pictures take a tenth of a second each, one after the other."""
     website.json("/api/v1/access_token", {"access_token": "t"})
     children = [
         {"kind": "t3", "data": {
