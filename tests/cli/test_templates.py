@@ -1,6 +1,8 @@
-"""`memeloom templates`: what it prints, its exit codes, and that the plain command still runs the stage."""
+"""`memeloom templates`: what it prints, its exit codes, and the decisions about templates."""
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import cv2
@@ -8,23 +10,24 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Meme, Template
 from memeloom.catalog.stores import open_blobs, open_documents
-from memeloom.cli.main import main
 from memeloom.configs.load import load_config
 from memeloom.demo import scenes
 from memeloom.serve.drawing import draw_caption
+from memeloom.templates.stage import match_memes
+from tests.cli.conftest import Memeloom, catalog
 
 TEXTS = (("when it works", "the first time"), ("nobody", "asked for this"), ("one more", "cup of coffee"))
 
 
-@pytest.fixture
-def documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DocumentStore:
-    """The catalog of this folder: three captions on one scene, and a template that has no picture."""
-    monkeypatch.chdir(tmp_path)
-    store = load_config(environment={}).store
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two catalogs: three captions on one scene and a template without a picture, before and after."""
+    folder = tmp_path_factory.mktemp("templates")
+    settings = [f"store.documents=sqlite:///{folder}/before/catalog.db", f"store.blobs={folder}/before/blobs"]
+    store = load_config(overrides=settings, environment={}).store
     documents, blobs = open_documents(store), open_blobs(store)
     scene = next(
         function for name, function in sorted(vars(scenes).items())
@@ -37,83 +40,75 @@ def documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DocumentStore:
         image = inspect_image(data, max_bytes=10**8, max_pixels=10**8)
         documents.upsert([Meme(id=f"test:{number}", source="test", image=image)])
     documents.upsert_templates([Template(id="other", slug="other", name="Other [bold]\x1b[2J", source="test")])
-    return documents
+    documents.close()
+    shutil.copytree(folder / "before", folder / "after")
+    settings = [each.replace("/before/", "/after/") for each in settings]
+    match_memes(load_config(overrides=[*settings, f"runs={folder}/runs", "engine.workers=1"], environment={}))
+    return folder
 
 
-def templates(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["-s", "engine.workers=1", "templates", *arguments])
-    return int(ended.value.code or 0)
+@pytest.fixture
+def unmatched(prepared: Path, memeloom: Memeloom) -> None:
+    """The catalog before `memeloom templates run`."""
+    shutil.copytree(prepared / "before", "data")
 
 
-def found(documents: DocumentStore) -> Template:
-    (template,) = (each for each in documents.templates() if each.source == "found")
-    return template
+@pytest.fixture
+def found(prepared: Path, memeloom: Memeloom) -> str:
+    """The catalog after it: the id of the template that was found."""
+    shutil.copytree(prepared / "after", "data")
+    (template,) = _found()
+    return template.id
 
 
-@pytest.mark.parametrize("command", [(), ("run",)])
-def test_a_run_tells_what_it_found_and_how_to_go_on(
-    documents: DocumentStore, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
-) -> None:
-    assert templates(*command) == 0
-    said = capsys.readouterr().out
-    assert "templates found" in said
-    assert "`memeloom templates list --state found` lists them" in said
-    assert "report: data/runs/templates-" in said
-    assert templates(*command) == 0
-    assert "templates found" not in capsys.readouterr().out
+def _found() -> Iterator[Template]:
+    with catalog() as documents:
+        yield from [each for each in documents.templates() if each.source == "found"]
 
 
-@pytest.mark.parametrize(("arguments", "inpaints"), [((), False), (("--inpaint",), True)])
-def test_words_are_taken_off_if_that_is_wanted(
-    documents: DocumentStore, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], inpaints: bool
-) -> None:
-    assert templates("run", *arguments) == 0
-    assert ("inpaint: done" in capsys.readouterr().out) == inpaints
-    assert [meme.clean is not None for meme in documents.scan()] == [inpaints] * len(TEXTS)
+@pytest.mark.usefixtures("unmatched")
+def test_a_run_prints_what_it_found_and_what_to_do_next(memeloom: Memeloom) -> None:
+    shown = memeloom("-s", "engine.workers=1", "templates").out
+    assert "templates found" in shown
+    assert "`memeloom templates list --state found` lists them" in shown
+    assert "report: data/runs/templates-" in shown
+    assert "inpaint: done" not in shown
+    inpainted = memeloom("-s", "engine.workers=1", "templates", "run", "--inpaint").out
+    assert "templates found" not in inpainted
+    assert "inpaint: done" in inpainted
+    with catalog() as documents:
+        assert all(meme.clean is not None for meme in documents.scan())
 
 
-def test_decisions_are_taken_by_command(documents: DocumentStore, capsys: pytest.CaptureFixture[str]) -> None:
-    templates()
-    template_id = found(documents).id
-    capsys.readouterr()
-    assert templates("list") == 0
-    listed = capsys.readouterr().out
-    assert template_id in listed
+def test_templates_are_named_merged_and_rejected(memeloom: Memeloom, found: str) -> None:
+    listed = memeloom("templates", "list").out
+    assert found in listed
     assert "Other [bold]" in listed
-    assert "\x1b[2J" not in listed
-    assert templates("reject", template_id) == 0
-    assert capsys.readouterr().out == (
-        f"{template_id} is rejected; memeloom templates name {template_id} NAME brings it back\n"
-    )
-    assert templates("name", template_id, "It's $HOME") == 0
-    assert found(documents).name == "It's $HOME"
-    assert templates("merge", template_id, "other") == 0
-    assert {meme.template.id for meme in documents.scan() if meme.template} == {"other"}
-    capsys.readouterr()
-    assert templates("list", "--json", "--state", "merged") == 0
-    (line,) = capsys.readouterr().out.splitlines()
+    assert "\x1b" not in listed
+    rejected = memeloom("templates", "reject", found).out
+    assert rejected == f"{found} is rejected; memeloom templates name {found} NAME brings it back\n"
+    assert memeloom("templates", "name", found, "It's $HOME").code == 0
+    assert [each.name for each in _found()] == ["It's $HOME"]
+    assert memeloom("templates", "merge", found, "other").code == 0
+    with catalog() as documents:
+        assert {meme.template.id for meme in documents.scan() if meme.template} == {"other"}
+    (line,) = memeloom("templates", "list", "--json", "--state", "merged").out.splitlines()
     record = json.loads(line)
-    assert (record["id"], record["merged_into"], record["members"]) == (template_id, "other", 0)
+    assert (record["id"], record["merged_into"], record["members"]) == (found, "other", 0)
 
 
-def test_a_template_is_shown_with_its_page(
-    documents: DocumentStore, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    templates()
-    capsys.readouterr()
-    assert templates("show", found(documents).id, "--out", "page.html") == 0
-    said = capsys.readouterr().out
-    assert found(documents).id in said
-    assert "page: page.html" in said
-    assert "<html" in (tmp_path / "page.html").read_text(encoding="utf-8")
+def test_a_template_is_shown_with_its_page(memeloom: Memeloom, found: str) -> None:
+    shown = memeloom("templates", "show", found, "--out", "page.html").out
+    assert found in shown
+    assert "page: page.html" in shown
+    assert "<html" in Path("page.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("documents")
+@pytest.mark.usefixtures("found")
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (("show", "othr"), "did you mean other?"),
+        (("show", "othr"), "did you mean"),
         (("reject", "zzzzz"), "memeloom templates list shows them"),
         (("merge", "other", "other"), "cannot be merged into itself"),
         (("name", "other", " "), "a name that is not empty"),
@@ -121,17 +116,18 @@ def test_a_template_is_shown_with_its_page(
         (("run", "--failed", "--again"), "--failed goes with neither"),
     ],
 )
-def test_bad_usage_is_one_clear_line(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert templates(*arguments) == 2
-    assert said in capsys.readouterr().err
+def test_bad_usage_is_one_clear_line(memeloom: Memeloom, arguments: tuple[str, ...], message: str) -> None:
+    result = memeloom("templates", *arguments)
+    assert result.code == 2
+    assert message in result.err
 
 
-def test_what_failed_is_listed(documents: DocumentStore, capsys: pytest.CaptureFixture[str]) -> None:
-    meme = documents.get("test:0")
+@pytest.mark.usefixtures("unmatched")
+def test_failures_are_listed(memeloom: Memeloom) -> None:
+    with catalog() as documents:
+        meme = documents.get("test:0")
     assert meme is not None
     assert meme.image is not None
     open_blobs(load_config(environment={}).store).delete(meme.image.key)
-    templates("run")
-    assert "`memeloom templates run --failed` lists" in capsys.readouterr().out
-    assert templates("run", "--failed") == 0
-    assert capsys.readouterr().out == "test:0\timage missing\n"
+    assert "`memeloom templates run --failed` lists" in memeloom("-s", "engine.workers=1", "templates", "run").out
+    assert memeloom("templates", "run", "--failed").out == "test:0\timage missing\n"
