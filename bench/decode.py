@@ -28,7 +28,7 @@ from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, Prompt, open_kind
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.corpus import Captions, Dataset
-from memeloom.train.decoding.beam import Search, search_captions
+from memeloom.train.decoding.beam import BeamSettings, search_captions
 from memeloom.train.decoding.sampling import by_sampling, by_threshold, write_captions
 from memeloom.train.pictures.encoder import Encoder
 from memeloom.train.pictures.vectors import TemplatePictures
@@ -123,7 +123,7 @@ def _pictures(settings: Train, seconds: float) -> Row:
 
     def search() -> None:
         (found,) = search_captions(
-            model, [Prompt(templates[0])], Search(5, 0.7), captions=5, max_characters=_LONG, rng=rng
+            model, [Prompt(templates[0])], BeamSettings(5, 0.7), captions=5, max_characters=_LONG, rng=rng
         )
         lengths.extend(len(made.texts[0].split()) for made in found)
 

@@ -104,17 +104,17 @@ def main() -> None:
 def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, captions: int) -> Iterator[Mark]:
     devices = open_devices("one", settings.seed)
     kind = open_kind(settings.model)
-    course = kind.course(settings)
+    course = kind.hyperparameters(settings)
     steps = _steps_in(settings, dataset, budget)
     settings = settings.model_copy(update={"steps": steps})
     task = kind.prepare(settings, dataset, Silent())
-    optimizer = task.optimizer(learning_rate(course, steps))
+    optimizer = task.make_optimizer(learning_rate(course, steps))
     optimizer.build(task.training_model.trainable_variables)
     made = devices.steps(task, optimizer, course.clip_norm)
     done, seconds, waited = 0, 0.0, 0.0
     pace = budget / steps
     with Feed(task.batch, 0, steps) as feed:
-        loop = TrainingLoop(made, feed, devices, lambda _: None, may_overflow=False)
+        loop = TrainingLoop(made, feed, devices, lambda *_: None, may_overflow=False)
         loop.run(range(1))  # compiles
         done = 1
         for moment in [*(moment for moment in _MARKS if moment < budget), budget]:
@@ -127,20 +127,20 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
                 if moment == budget and seconds >= 1.05 * budget:
                     break
             accuracy, bits = _judge(task.captioner, dataset.validation, min(captions, len(dataset.validation)))
-            yield Mark(settings.model, seconds, done, done * task.units, accuracy, bits, waited / seconds)
+            yield Mark(settings.model, seconds, done, done * task.units_per_step, accuracy, bits, waited / seconds)
     accuracy, bits = _judge(task.captioner, test, len(test))
-    yield Mark(f"{settings.model}, test", seconds, done, done * task.units, accuracy, bits, waited / seconds)
+    yield Mark(f"{settings.model}, test", seconds, done, done * task.units_per_step, accuracy, bits, waited / seconds)
 
 
 def _steps_in(settings: Train, dataset: Dataset, budget: float) -> int:
     """How many steps fit into `budget` seconds, by a few that are thrown away."""
     kind, devices = open_kind(settings.model), open_devices("one", settings.seed)
     task = kind.prepare(settings, dataset, Silent())
-    optimizer = task.optimizer(0.0)
+    optimizer = task.make_optimizer(0.0)
     optimizer.build(task.training_model.trainable_variables)
     made = devices.steps(task, optimizer, None)
     with Feed(task.batch, 0, 10**9) as feed:
-        loop = TrainingLoop(made, feed, devices, lambda _: None, may_overflow=False)
+        loop = TrainingLoop(made, feed, devices, lambda *_: None, may_overflow=False)
         loop.run(range(3))
         began, done = time.perf_counter(), 3
         while time.perf_counter() - began < _PROBE_SECONDS:

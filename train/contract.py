@@ -1,9 +1,9 @@
-"""What the trainer, the decoder, the evaluation and the export ask of a kind of model, and what it gets from them.
+"""What the trainer, the decoder, the evaluation and the export ask of a kind of model.
 
-A kind is a folder of this room with one module `model` that has a `Kind` named `KIND`; `train/kinds.py` knows them all.
+A kind is a folder of this room whose module `model` has a `Kind` named `KIND`; `open_kind` finds them all.
 
-    dataset ─► Kind.task ─► TrainingTask ─► fit ─► Captioner ─► write, evaluate, export
-                                model folder ─► Kind.load ─┘
+    dataset ─► Kind.prepare ─► TrainingTask ─► fit ─► Captioner ─► write, evaluate, export
+                                        model folder ─► Kind.load ─┘
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +22,22 @@ from memeloom.train.characters import Alphabet
 from memeloom.train.corpus import Captions, Dataset
 
 KindName: TypeAlias = Literal["convnet", "show-and-tell", "gpt2", "causal"]
+_MODULES: Final[Mapping[KindName, str]] = MappingProxyType({
+    "causal": "memeloom.train.causal.model",
+    "convnet": "memeloom.train.convnet.model",
+    "show-and-tell": "memeloom.train.show_and_tell.model",
+    "gpt2": "memeloom.train.gpt2.model",
+})  # fmt: skip
+# What a token that ends the whole caption closes.
+ALL_BOXES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a caption is to be written for.
+    """What a caption is written for.
 
-    template: need not be one that the model learned. start: the caption begins with it; separators close boxes.
-    picture: RGB, uint8 (height, width, 3), for models that look at it; None where there is none.
+    template: may be one that the model never learned. start: text that the caption begins with; separators close boxes.
+    picture: RGB, uint8 (height, width, 3), for models that use pictures.
     """
 
     template: DatasetTemplate
@@ -38,28 +46,28 @@ class Prompt:
 
 
 class DecodingState(Protocol):
-    """Captions being written side by side, one a row, token by token."""
+    """A batch of captions that are decoded side by side, token by token: one per row."""
 
     def log_probs(self) -> NDArray[np.float32]:
-        """The log-probability of every token as each row's next one, (rows, tokens)."""
+        """Return the log-probability of every token as each row's next one, (rows, tokens)."""
         ...
 
     def append(self, tokens: NDArray[np.int64]) -> None:
-        """Write a token to every row, (rows,). Rows that are complete get any; what they say no longer matters."""
+        """Append a token to every row, (rows,). Complete rows get any token; theirs are ignored."""
         ...
 
     def select(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these rows in this order; a row may be named often (beam search), or not at all."""
+        """Continue with these rows in this order; a row may occur several times (beam search) or not at all."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CaptionScores:
-    """How likely a model finds captions, in the order they were given in; all arrays are (captions,).
+    """The likelihood of captions, in the order in which they were given; all arrays are (captions,).
 
-    log_likelihood: natural, of the whole caption, every separator and the end counted, float64.
-    tokens: how many the model needed for it. right: how many of them were its first choice.
-    characters: how long the caption is, separators counted: for bits per character, which are the same for all models.
+    log_likelihood: natural, of the whole caption with every separator and its end, float64.
+    tokens: number of the model's tokens. right: how many of them were its first choice.
+    characters: length of the caption with separators, for bits per character, which compare all models.
     """
 
     log_likelihood: NDArray[np.float64]
@@ -69,17 +77,15 @@ class CaptionScores:
 
 
 class Captioner(Protocol):
-    """A model that writes captions and says how likely others are.
+    """A model that writes captions and scores the likelihood of others.
 
+    unit: one of its tokens in a word, such as ``character``.
+    alphabet: meaning of the numbers in the captions that it scores, whatever its own tokens are.
     templates: those it learned, most captions first. separator: ends a text box.
-    alphabet: what the numbers of the captions that it judges stand for, whatever its own tokens are.
-    unit: what one of its tokens is, in a word, such as ``character``.
-    looks: whether it looks at the pictures of prompts.
-    closes: how many boxes each token closes, (tokens,); a token that ends the whole caption closes `ALL_BOXES`.
-    networks: Keras models by name; together with `settings` and `files` all that is needed to load it.
-    settings: plain numbers and words. files: what is written beside, by the file's name: an array if that ends in
-        ``.npy``, else what JSON can say.
-    network: the one whose `parameters` are told, and that a serving system wants.
+    uses_pictures: True if it looks at the pictures of prompts.
+    boxes_closed: number of boxes that each token closes, (tokens,).
+    networks: Keras models by name; `settings` (plain numbers and words) and `files` complete them.
+    files: written beside the networks, by file name: an array if that ends in ``.npy``, else JSON.
     """
 
     kind: ClassVar[KindName]
@@ -94,92 +100,90 @@ class Captioner(Protocol):
     files: Mapping[str, Any]
 
     def normalize(self, start: str) -> str:
-        """`start` in the letters that the model knows: lower case if it knows no others."""
+        """Return `start` in the letters that the model knows: in lower case if it knows no others."""
         ...
 
     def start_decoding(self, prompts: Sequence[Prompt]) -> DecodingState:
-        """A state whose rows are those of `prompts`, each with its start text read already."""
+        """Return a decoding state with a row per prompt, each with its start text read."""
         ...
 
     def text(self, tokens: Sequence[int]) -> str:
-        """What tokens say, behind a start text; separators included."""
+        """Return the text of tokens that follow a start text, with separators."""
         ...
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        """Of the captions `first` up to `last`, not included. Any number of them fits into memory.
+        """Score the captions `first` up to `last`, exclusive; any number of them fits into memory.
 
-        They are numbers of `alphabet`; their templates are rows of `templates`, and those from its length on are
-        templates that it never learned.
+        Their characters are numbers of `alphabet`. Their templates are rows of `templates`; rows beyond it are
+        templates that the model never learned.
         """
         ...
 
 
-ALL_BOXES = 1 << 20
-
+# Inputs and labels, or inputs, labels and weights of the labels.
 Batch: TypeAlias = tuple[Any, Any] | tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingTask:
-    """A model, and how it is fitted to a dataset.
+    """A new model, and how it is fitted to a dataset.
 
-    training_model: the Keras model that is fitted. It shares the weights of the captioner's networks, and may have more
-        around them (such as what makes examples on the device); only the networks' weights are kept.
-    checked: the same with the validation captions inside, for models that hold their captions; else the training_model.
-    batch: what is learned from at a step, (inputs, labels) or (inputs, labels, weights of the labels), NumPy arrays of
-        the same shapes each time. It is a function of the seed and the step alone.
-    check: the same for the validation captions; batches 0 … `checks` - 1.
-    unit, units: what is counted as progress, and how many a step has.
-    logits: whether the training_model gives logits; else probabilities. Labels are integers in any case.
-    optimizer: given a learning rate or a schedule of it.
-    compiled: whether the step is worth compiling with XLA on this device.
-    table: a large table of vectors of which a batch needs few, or None. Rows of it are the first of the inputs; the
-        training_model takes their vectors in place of them, and `checked` the rows.
+    training_model: the Keras model that is fitted. It shares the weights of the captioner's networks and may have more
+        around them (such as a layer that makes examples on the device); only the networks are saved.
+    validation_model: the same for validation, where it holds other captions; else the training model.
+    batch: the batch of a step, NumPy arrays of constant shapes, a function of the seed and the step alone.
+    validation_batch: the same for validation; batches 0 … `validation_batches` - 1.
+    unit, units_per_step: what progress counts, and how many of it a step has.
+    from_logits: True if the models give logits, else probabilities. Labels are integers in any case.
+    make_optimizer: takes a learning rate or a schedule.
+    jit_compile: True if the step is worth compiling with XLA on this device.
+    table: a large embedding table of which a batch needs few rows, or None. Its rows are the first input; the training
+        model takes their vectors in place of them, the validation model the rows.
     """
 
     captioner: Captioner
     training_model: Any
-    checked: Any
+    validation_model: Any
     batch: Callable[[int], Batch]
-    check: Callable[[int], Batch]
-    checks: int
+    validation_batch: Callable[[int], Batch]
+    validation_batches: int
     unit: str
-    units: int
-    logits: bool
-    optimizer: Callable[[Any], Any]
-    compiled: bool
-    table: "Table | None" = None
+    units_per_step: int
+    from_logits: bool
+    make_optimizer: Callable[[Any], Any]
+    jit_compile: bool
+    table: "EmbeddingTable | None" = None
 
 
-class Table(Protocol):
-    """A Keras layer, rows int32 (…) to their vectors side by side, learned by Adagrad with one sum of squares a row.
+class EmbeddingTable(Protocol):
+    """A Keras layer from rows int32 (…) to their vectors side by side, learned by Adagrad with one sum per row.
 
     vectors, squares: its variables, float32 (rows, width) and (rows,). width: of a vector.
-    rate: what its learning rate is in units of the optimizer's. small: what is added to the sums of squares.
-    nothing: the row whose vector is never learned.
+    rate: its learning rate in units of the optimizer's. epsilon: is added to the sums of squares.
+    null_row: the row whose vector stays zero.
     """
 
     vectors: Any
     squares: Any
     width: int
     rate: float
-    small: float
-    nothing: int
+    epsilon: float
+    null_row: int
 
     def __call__(self, rows: Any) -> Any:
-        """The vectors."""
+        """Return the vectors."""
         ...
 
 
 class Kind(Protocol):
     """A kind of model."""
 
-    def course(self, settings: Train) -> Training:
-        """The section of its settings: what shapes it and how it is fitted."""
+    def hyperparameters(self, settings: Train) -> Training:
+        """Return the section of this kind in the settings."""
         ...
 
     def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
-        """A new model and what it learns from `dataset`. progress: of what takes long. Raises MemeloomError."""
+        """Build a new model and its training on `dataset`. Raises MemeloomError."""
         ...
 
     def load(
@@ -189,19 +193,11 @@ class Kind(Protocol):
         files: Mapping[str, Any],
         templates: tuple[DatasetTemplate, ...],
     ) -> Captioner:
-        """The model of a folder. Raises KeyError, TypeError or ValueError if something is missing or off."""
+        """Restore the model of a folder. Raises KeyError, TypeError or ValueError if a part is missing or wrong."""
         ...
 
 
-_MODULES: Final[Mapping[KindName, str]] = MappingProxyType({
-    "causal": "memeloom.train.causal.model",
-    "convnet": "memeloom.train.convnet.model",
-    "show-and-tell": "memeloom.train.show_and_tell.model",
-    "gpt2": "memeloom.train.gpt2.model",
-})  # fmt: skip
-
-
 def open_kind(name: KindName) -> Kind:
-    """The kind called `name`. Raises KeyError."""
+    """Import and return the kind called `name`. Raises KeyError."""
     kind: Kind = import_module(_MODULES[name]).KIND
     return kind

@@ -2,35 +2,34 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Config, Generate
 from memeloom.dataset.manifest import DatasetTemplate
-from memeloom.dataset.pixels import rgb_pixels
+from memeloom.train.checks import check_backend
 from memeloom.train.contract import Captioner, Prompt
-from memeloom.train.decoding.beam import Search, search_captions
+from memeloom.train.decoding.beam import BeamSettings, search_captions
 from memeloom.train.decoding.draft import WordFilter, WrittenCaption
 from memeloom.train.decoding.sampling import Chooser, by_sampling, by_threshold, greedily, write_captions
-from memeloom.train.model_folder import load_model
+from memeloom.train.model_folder import NotAModel, load_model, read_card, read_templates
 
 MOST_FREQUENT = 3
 # The template's id of captions for a picture that is not a known template's.
 IMAGE = "image"
+# These methods write the same captions every time.
+DETERMINISTIC: Final = ("greedy", "beam")
 _ROUNDS = 4
+_ENCODER = "encoder"
 
-
-# Asked again, these write the same.
-CERTAIN: Final = ("greedy", "beam")
-
-# Prompts, and how many captions are wanted for each of them, to those written for each: the searched ones different and
-# best first, the drawn ones as chance has it.
+# Prompts, and the number of captions for each, to the captions of each: those of a search are different and best first.
 Write: TypeAlias = Callable[[Sequence[Prompt], int], list[list[WrittenCaption]]]
 
 
@@ -38,9 +37,9 @@ Write: TypeAlias = Callable[[Sequence[Prompt], int], list[list[WrittenCaption]]]
 class GeneratedCaption:
     """A caption for a template.
 
-    boxes: one text a box of the template; some may be empty, never all.
-    score: geometric mean of the probabilities that the model gave the tokens (characters, words) it wrote, 0 to 1;
-        0.5 is a model that was torn between two each time. Scores of models with other tokens do not compare.
+    boxes: one text per box of the template; some may be empty, never all.
+    score: geometric mean of the probabilities of the tokens (characters, words) that were written, 0 to 1; 0.5 is a
+        model that was torn between two each time. Scores of models with different tokens do not compare.
     """
 
     template_id: str
@@ -54,38 +53,44 @@ def generate_captions(
 ) -> list[GeneratedCaption]:
     """Write `generate.captions` different captions for each of `generate.templates`; greedy writes one.
 
-    With `generate.image` they are for that picture instead, whatever it shows. With `generate.boxes` a template may be
-    one that the model never learned; kinds that read its name make something of that, others write for any.
+    Model, templates and picture are checked before the backend is loaded. With `generate.boxes` a template may be one
+    that the model never learned; kinds that read its name use that, others write for any template. Searched captions
+    come best first. Captions that are empty, or equal to another of their template, are drawn again, a few times; the
+    progress counts those left out as ``empty`` and ``repeated``, and with `generate.safe` the refused tokens as
+    ``refused``.
 
-    Searched ones come best first. Captions that are empty, or that say what another on their template says, are drawn
-    anew, a few times; the progress counts those left out as ``empty`` and ``repeated``, and with `generate.safe` as
-    ``refused`` how often a word was.
-
-    model: a loaded model; None loads `generate.model`.
+    Args:
+        config: `generate`, and of `dataset` the word lists that `generate.safe` refuses.
+        progress: counts captions.
+        model: a loaded model; None loads `generate.model`.
 
     Raises:
         NotAModel: no model in `generate.model`, or a damaged one.
-        ConfigError: `generate.image` cannot be read, or is for a model that looks at no pictures.
-        MemeloomError: an unknown template, a start text that leaves no box to fill or says what is refused, or only
-            empty captions.
+        ConfigError: an unknown backend, or `generate.image` cannot be read, or the model uses no pictures.
+        MemeloomError: an unknown template, a start text that leaves no box to fill or that the word filter refuses, or
+            only empty captions.
     """
     settings = config.generate
-    model = model or load_model(Path(settings.model))
-    looked_at = None if settings.image is None else _looked_at(model, settings)
-    templates = _chosen(model.templates, settings) if looked_at is None else [looked_at.template]
-    start = _fitting_start(model, templates, settings.start, settings.max_characters)
+    if model is None:
+        _check_model(settings)
+        model = load_model(Path(settings.model), progress)
+    if settings.image is None:
+        picture, templates = None, choose_templates(model.templates, settings)
+    else:
+        if not model.uses_pictures:
+            raise _uses_no_pictures(settings, model.kind)
+        picture, templates = _read_picture(settings), [_picture_template(model.templates, settings)]
+    start = _normalized_start(model, templates, settings)
     word_filter = WordFilter.of(config.dataset, model) if settings.safe else None
-    if word_filter is not None and not word_filter.passes(start):
+    if word_filter is not None and not word_filter.allows_text(start):
         raise MemeloomError(
             "generate.start says a word that generate.safe refuses; change it, or dataset.profanity_allow"
         )
-    rounds = 1 if settings.method in CERTAIN else _ROUNDS
     most = 1 if settings.method == "greedy" else settings.captions
     progress.start("generate", len(templates) * most, "captions")
-    prompts = [Prompt(template, start, looked_at.picture if looked_at else None) for template in templates]
-    found, empty = _different(
-        open_method(model, settings, np.random.default_rng(settings.seed), word_filter), prompts, most, rounds
-    )
+    prompts = [Prompt(template, start, picture) for template in templates]
+    write = open_method(model, settings, np.random.default_rng(settings.seed), word_filter)
+    found, empty = _different(write, prompts, most, rounds=1 if settings.method in DETERMINISTIC else _ROUNDS)
     written = [caption for captions in found for caption in captions]
     missing = len(prompts) * most - len(written)
     refused = {} if word_filter is None else {"refused": word_filter.refused}
@@ -102,10 +107,31 @@ def generate_captions(
     return [GeneratedCaption(made.template.id, made.template.name, made.texts, made.score) for made in written]
 
 
+def _check_model(settings: Generate) -> None:
+    """Check the model and what is asked of it, as far as that shows without loading the backend."""
+    folder = Path(settings.model)
+    card = read_card(folder)
+    check_backend()
+    try:
+        known = read_templates(folder)
+    except (ValueError, OSError) as error:
+        raise NotAModel(f"{folder}: the model cannot be read ({error}); train again") from error
+    if settings.image is None:
+        choose_templates(known, settings)
+    elif _ENCODER not in card["networks"]:
+        raise _uses_no_pictures(settings, card["model"])
+    else:
+        _read_picture(settings)
+
+
+def _uses_no_pictures(settings: Generate, kind: str) -> ConfigError:
+    return ConfigError(f"generate.image: {settings.model} is a {kind} that looks at no pictures")
+
+
 def _different(
     write: Write, prompts: Sequence[Prompt], most: int, rounds: int
 ) -> tuple[list[list[WrittenCaption]], int]:
-    """Up to `most` captions for each prompt, none empty, none twice; and how many were empty in the last round."""
+    """Return up to `most` different captions per prompt, none empty; and how many were empty in the last round."""
     found: list[dict[tuple[str, ...], WrittenCaption]] = [{} for _ in prompts]
     empty = 0
     for _ in range(rounds):
@@ -129,35 +155,44 @@ def _why_empty(settings: Generate, word_filter: WordFilter | None) -> str:
     return f"every caption came out empty; train longer{bolder}"
 
 
-def _looked_at(model: Captioner, settings: Generate) -> Prompt:
-    """The picture that is wished for, as a template of its own with as many boxes as most captions have."""
+def _read_picture(settings: Generate) -> NDArray[np.uint8]:
+    """Read `generate.image`. Raises ConfigError."""
+    from memeloom.dataset.pixels import rgb_pixels
+
     path = Path(settings.image or "")
-    if not model.uses_pictures:
-        raise ConfigError(f"generate.image: {settings.model} is a {model.kind} that looks at no pictures")
     if settings.templates:
         raise ConfigError("generate.image: a picture is captioned in place of templates; name one or the other")
     try:
-        picture = rgb_pixels(path.read_bytes())
+        return rgb_pixels(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"generate.image: {path}: {error.strerror or error}") from error
     except MemeloomError as error:
         raise ConfigError(f"generate.image: {path}: {error}") from error
+
+
+def _picture_template(known: Sequence[DatasetTemplate], settings: Generate) -> DatasetTemplate:
+    """Return a template for the picture, with as many boxes as most captions have."""
     boxes: Counter[int] = Counter()
-    for template in model.templates:
+    for template in known:
         boxes[template.boxes] += template.captions
-    return Prompt(_stranger(IMAGE, path.name, settings.boxes or boxes.most_common(1)[0][0]), picture=picture)
+    name = Path(settings.image or "").name
+    return _new_template(IMAGE, name, settings.boxes or boxes.most_common(1)[0][0])
 
 
-def _stranger(template_id: str, name: str, boxes: int) -> DatasetTemplate:
-    """A template that no model knows."""
+def _new_template(template_id: str, name: str, boxes: int) -> DatasetTemplate:
+    """Return a template that no model learned."""
     return DatasetTemplate(
         id=template_id, name=name, slug=template_id, captions=0, boxes=boxes, box_count=None, geometry=(),
         image_key=None,
     )  # fmt: skip
 
 
-def _chosen(known: Sequence[DatasetTemplate], settings: Generate) -> list[DatasetTemplate]:
-    """The templates that are wished for by id, slug or name, each once; the most frequent ones if none is."""
+def choose_templates(known: Sequence[DatasetTemplate], settings: Generate) -> list[DatasetTemplate]:
+    """Return the templates that `settings` name by id, slug or name, each once; the most frequent ones by default.
+
+    Raises:
+        MemeloomError: a template is unknown, and `generate.boxes` does not say how many boxes a new one has.
+    """
     chosen = _named(known, settings) if settings.templates else list(known[:MOST_FREQUENT])
     if settings.boxes is not None:
         chosen = [template.model_copy(update={"boxes": settings.boxes}) for template in chosen]
@@ -165,13 +200,10 @@ def _chosen(known: Sequence[DatasetTemplate], settings: Generate) -> list[Datase
 
 
 def _named(known: Sequence[DatasetTemplate], settings: Generate) -> list[DatasetTemplate]:
-    by_text: dict[str, DatasetTemplate] = {}
-    for kind in ("name", "slug", "id"):
-        for template in reversed(known):  # the most frequent one wins a name that several have
-            by_text[getattr(template, kind).casefold()] = template
+    by_text = templates_by_text(known, str.casefold)
     unknown = [name for name in settings.templates if name.casefold() not in by_text]
     if settings.boxes is not None:
-        by_text |= {name.casefold(): _stranger(name, name, settings.boxes) for name in unknown}
+        by_text |= {name.casefold(): _new_template(name, name, settings.boxes) for name in unknown}
     elif unknown:
         near = difflib.get_close_matches(unknown[0].casefold(), by_text, n=9, cutoff=0.4) or list(by_text)
         names = list(dict.fromkeys(by_text[text].name for text in near))[:3]
@@ -182,9 +214,19 @@ def _named(known: Sequence[DatasetTemplate], settings: Generate) -> list[Dataset
     return [by_text[name.casefold()] for name in settings.templates]
 
 
-def _fitting_start(model: Captioner, templates: Sequence[DatasetTemplate], start: str, most: int) -> str:
-    """`start` in the letters that the model learned."""
-    start = model.normalize(start)
+def templates_by_text(templates: Sequence[DatasetTemplate], *folds: Callable[[str], str]) -> dict[str, DatasetTemplate]:
+    """Return templates by folded name, slug and id; ids win over slugs over names, and the most frequent template."""
+    return {
+        fold(getattr(template, key)): template
+        for key in ("name", "slug", "id")
+        for fold in folds
+        for template in reversed(templates)
+    }
+
+
+def _normalized_start(model: Captioner, templates: Sequence[DatasetTemplate], settings: Generate) -> str:
+    """Return the start text in the letters that the model learned; it leaves a box to fill in every template."""
+    start, most = model.normalize(settings.start), settings.max_characters
     if len(start) >= most:
         raise MemeloomError(f"generate.start has {len(start)} characters, generate.max_characters allows {most}")
     for template in templates:
@@ -196,26 +238,27 @@ def _fitting_start(model: Captioner, templates: Sequence[DatasetTemplate], start
 def open_method(
     model: Captioner, settings: Generate, rng: np.random.Generator, word_filter: WordFilter | None = None
 ) -> Write:
-    """Writes with `model` as `settings` say: method, its numbers, and how long a caption may be.
+    """Return a function that writes with `model` by the method that `settings` name.
 
-    A search is never narrower than the captions that are wanted.
+    A beam search is never narrower than the number of captions asked for.
     """
-    passed: dict[str, Any] = {"max_characters": settings.max_characters, "rng": rng, "word_filter": word_filter}
+    shared: Mapping[str, Any] = {"max_characters": settings.max_characters, "rng": rng, "word_filter": word_filter}
+    if settings.method in ("beam", "sampled-beam"):
+        min_score = settings.min_score if settings.method == "sampled-beam" else None
 
-    def drawn(prompts: Sequence[Prompt], captions: int) -> list[list[WrittenCaption]]:
+        def search(prompts: Sequence[Prompt], captions: int) -> list[list[WrittenCaption]]:
+            beams = BeamSettings(max(settings.beam_width, captions), settings.length_penalty, min_score)
+            return search_captions(model, prompts, beams, captions=captions, **shared)
+
+        return search
+    choose = _chooser(settings)
+
+    def draw(prompts: Sequence[Prompt], captions: int) -> list[list[WrittenCaption]]:
         repeated = [prompt for prompt in prompts for _ in range(captions)]
-        made = write_captions(model, repeated, choose, **passed)
+        made = write_captions(model, repeated, choose, **shared)
         return [made[first : first + captions] for first in range(0, len(made), captions)]
 
-    def searched(prompts: Sequence[Prompt], captions: int) -> list[list[WrittenCaption]]:
-        wanted = Search(max(settings.beam_width, captions), settings.length_penalty, bar)
-        return search_captions(model, prompts, wanted, captions=captions, **passed)
-
-    if settings.method in ("beam", "sampled-beam"):
-        bar = settings.min_score if settings.method == "sampled-beam" else None
-        return searched
-    choose = _chooser(settings)
-    return drawn
+    return draw
 
 
 def _chooser(settings: Generate) -> Chooser:

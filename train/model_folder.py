@@ -25,9 +25,10 @@ import numpy as np
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import write_config
 from memeloom.configs.outputs import atomic_file, fsync_folder, write_json
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import DatasetTemplate, file_sha256
-from memeloom.train.backend import is_out_of_memory, keras
+from memeloom.train.checks import load_backend
 from memeloom.train.contract import Captioner, KindName, open_kind
 
 CARD = "model.json"
@@ -41,13 +42,13 @@ _NEW = ".new"
 
 
 class NotAModel(MemeloomError):
-    """A folder that holds no model, a damaged one, or one of another version."""
+    """A folder without a model, or with a damaged one or one of another version."""
 
 
 def write_model(folder: Path, model: Captioner, metrics: Mapping[str, Any], config: Config) -> None:
     """Write `model` into `folder`. A reader sees the old model, none, or the new one, never a mixture.
 
-    Everything is written before the old model goes, so that a full disk costs nothing.
+    Everything is written before the old model is removed, so that a full disk costs nothing.
 
     Raises:
         MemeloomError: the disk is full, or the folder cannot be written.
@@ -59,8 +60,8 @@ def write_model(folder: Path, model: Captioner, metrics: Mapping[str, Any], conf
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
-    # The old model goes with its card, and then `new` is the only one: ctrl-C waits until that is in its place, and
-    # where a file cannot be renamed all that is left of it stays where it is.
+    # The old model's card goes first, and from then on `new` is the only model: Ctrl-C waits until it is in place, and
+    # if a file cannot be renamed, the rest of it stays in `new`.
     try:
         _put_in_place(new, folder)
     except KeyboardInterrupt:
@@ -71,7 +72,7 @@ def write_model(folder: Path, model: Captioner, metrics: Mapping[str, Any], conf
 
 
 def _put_in_place(new: Path, folder: Path) -> None:
-    """Let the model in `new` take the place of the one in `folder`; goes on where it was interrupted."""
+    """Move the model in `new` over the one in `folder`; continues where it was interrupted."""
     if (new / CARD).exists():
         (folder / CARD).unlink(missing_ok=True)
         for path in sorted(new.iterdir(), key=lambda path: path.name == CARD):
@@ -81,7 +82,6 @@ def _put_in_place(new: Path, folder: Path) -> None:
 
 
 def _write_files(folder: Path, model: Captioner, metrics: Mapping[str, Any], config: Config) -> None:
-    """All files of a model, durably."""
     for name, network in model.networks.items():
         with atomic_file(folder / f"{name}.keras") as stream:
             stream.write(_network_bytes(network))
@@ -104,33 +104,42 @@ def _write_files(folder: Path, model: Captioner, metrics: Mapping[str, Any], con
     write_json(folder / CARD, card)
 
 
-def load_model(folder: Path) -> Captioner:
-    """Load the model in `folder` after checking every byte of it.
+def load_model(folder: Path, progress: Progress = SILENT) -> Captioner:
+    """Load the model in `folder` after checking every byte of it, and Keras's backend if it is not loaded yet.
 
     Raises:
         NotAModel: there is none, it is of another version, or a file is missing or altered.
+        ConfigError, MissingExtra: Keras's backend is unknown or not installed.
     """
     card = read_card(folder)
+    load_backend(progress)
+    from memeloom.train.backend import is_out_of_memory, keras
+
     kind = open_kind(card["model"])
     try:
-        templates = json.loads((folder / _TEMPLATES).read_text(encoding="utf-8"))
         return kind.load(
             {name: keras.saving.load_model(folder / f"{name}.keras", compile=False) for name in card["networks"]},
             card["settings"],
             {name: _read_content(folder / name) for name in card["content"]},
-            tuple(DatasetTemplate.model_validate(template) for template in templates),
+            read_templates(folder),
         )
     except Exception as error:
-        # That the device is full says nothing against the model.
+        # A full device says nothing about the model.
         if is_out_of_memory(error) and not isinstance(error, MemoryError):
             raise
-        # A folder may be made by anyone, and what Keras, NumPy and the kinds raise over its files knows no bounds.
-        said = str(error) or type(error).__name__
-        raise NotAModel(f"{folder}: the model cannot be read ({said}); train again") from error
+        # Anyone can make such a folder, and Keras, NumPy and the kinds raise anything over its files.
+        reason = str(error) or type(error).__name__
+        raise NotAModel(f"{folder}: the model cannot be read ({reason}); train again") from error
+
+
+def read_templates(folder: Path) -> tuple[DatasetTemplate, ...]:
+    """Read the templates that the model in `folder` learned, most captions first."""
+    templates = json.loads((folder / _TEMPLATES).read_text(encoding="utf-8"))
+    return tuple(DatasetTemplate.model_validate(template) for template in templates)
 
 
 def read_card(folder: Path) -> Mapping[str, Any]:
-    """The card of the model in `folder`, whose files are those that it lists, whole.
+    """Read the card of the model in `folder` and check the sha256 of every file that it lists.
 
     Raises:
         NotAModel: there is none, it is of another version, a file is missing or altered, or the card lists too few
@@ -155,7 +164,7 @@ def read_card(folder: Path) -> Mapping[str, Any]:
 
 
 def _fault(card: Mapping[str, Any]) -> str:
-    """What is wrong with what a card says; "" if nothing. It may come from anywhere."""
+    """Return what is wrong with a card, which may come from anywhere; "" if nothing is."""
     if card.get("model") not in get_args(KindName):
         return f"unknown kind of model {card.get('model')!r}"
     networks, content, files = (card.get(key) for key in ("networks", "content", "files"))
@@ -199,13 +208,15 @@ def _write_content(path: Path, content: Any) -> None:
 def _read_content(path: Path) -> Any:
     if path.suffix != _ARRAY:
         return json.loads(path.read_text(encoding="utf-8"))
-    # Not `np.load`, to which an archive of arrays is as good as an array.
+    # `np.load` would accept an archive of arrays, too.
     with path.open("rb") as stream:
         return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _network_bytes(network: Any) -> bytes:
-    """The bytes of a `.keras` file."""
+    """Return the bytes of a `.keras` file."""
+    from memeloom.train.backend import keras
+
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "network.keras"
         keras.saving.save_model(network, path, include_optimizer=False)

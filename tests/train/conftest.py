@@ -203,15 +203,15 @@ class _ScriptedSteps:
         (network, *_) = task.captioner.networks.values()
         self._weight, self._optimizer, self._loss = network.trainable_variables[0], optimizer, loss
 
-    def learn(self, _batch: Any) -> tuple[Any, Any]:
+    def train(self, _batch: Any) -> tuple[Any, Any]:
         self._optimizer.iterations.assign_add(1)
         self._weight.assign_add(self._weight * 0 + 1)
-        return self.check(None)
+        return self.validate(None)
 
-    def check(self, _batch: Any) -> tuple[Any, Any]:
+    def validate(self, _batch: Any) -> tuple[Any, Any]:
         return self._loss(int(self._optimizer.iterations)), 0.5
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         pass
 
 
@@ -224,8 +224,8 @@ def script_steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], f
         def scripted(task: Any, optimizer: Any, _clip: Any) -> Any:
             return _ScriptedSteps(task, optimizer, loss)
 
-        devices = Devices(1, chief=True, kind="none", scope=nullcontext, steps=scripted)
-        monkeypatch.setattr("memeloom.train.fit.open_devices", lambda *_: devices)
+        devices = Devices(1, is_chief=True, kind="none", scope=nullcontext, steps=scripted)
+        monkeypatch.setattr("memeloom.train.fitting.devices.open_devices", lambda *_: devices)
 
     return script
 

@@ -10,7 +10,7 @@ import pytest
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
-from memeloom.train.decoding.beam import Search, search_captions
+from memeloom.train.decoding.beam import BeamSettings, search_captions
 from memeloom.train.decoding.draft import WrittenCaption
 from memeloom.train.decoding.sampling import by_threshold, greedily, write_captions
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
@@ -26,7 +26,7 @@ def table(words: Sequence[str], *places: Sequence[Sequence[float]]) -> TableCapt
 
 
 def search(
-    model: Captioner, prompts: Sequence[Prompt], wanted: Search, captions: int = 1, most: int = 6, seed: int = 1
+    model: Captioner, prompts: Sequence[Prompt], wanted: BeamSettings, captions: int = 1, most: int = 6, seed: int = 1
 ) -> list[list[WrittenCaption]]:
     rng = np.random.default_rng(seed)
     return search_captions(model, prompts, wanted, captions=captions, max_characters=most, rng=rng)
@@ -54,7 +54,7 @@ def test_a_beam_as_wide_as_everything_finds_the_best_of_all_captions(
     model = TableCaptioner.drawn(WORDS, seed)
     prompt = Prompt(template(boxes), start)
     expected = ranked(model, prompt, 6, penalty)[:12]
-    (found,) = search(model, [prompt], Search(EVERYTHING, penalty), captions=len(expected))
+    (found,) = search(model, [prompt], BeamSettings(EVERYTHING, penalty), captions=len(expected))
     assert len(expected) >= 7
     assert [made.texts for made in found] == [texts for texts, _, _ in expected]
     assert [made.score for made in found] == pytest.approx([score for _, _, score in expected], rel=1e-5)
@@ -78,7 +78,7 @@ def test_the_conv_net_is_searched_as_the_table_is() -> None:
         texts = [text + letter for text in texts for letter in "ab"]
     closed = [text for text in likely if text.endswith(SEPARATOR) and text != SEPARATOR]
     best = sorted(closed, key=lambda text: -likely[text] / len(text) ** 0.7)[:5]
-    (found,) = search(model, [prompt], Search(3**4, 0.7), captions=5, most=4)
+    (found,) = search(model, [prompt], BeamSettings(3**4, 0.7), captions=5, most=4)
     assert [made.texts[0] for made in found] == [text.rstrip(SEPARATOR) for text in best]
 
 
@@ -87,13 +87,13 @@ def test_one_beam_without_a_length_penalty_is_greedy(seed: int) -> None:
     model = TableCaptioner.drawn(WORDS, seed)
     prompt = Prompt(template(2), "a")
     greedy = write_captions(model, [prompt], greedily, max_characters=20, rng=np.random.default_rng(1))
-    assert search(model, [prompt], Search(1, 0.0), most=20) == [greedy]
+    assert search(model, [prompt], BeamSettings(1, 0.0), most=20) == [greedy]
 
 
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_a_search_ends_when_the_boxes_are_closed_at_every_width(width: int) -> None:
     model = table(("a", SEPARATOR), [[0.1, 0.9], [0.5, 0.5], [0.95, 0.05]])
-    (found,) = search(model, [Prompt(template(1))], Search(width, 0.7), most=100)
+    (found,) = search(model, [Prompt(template(1))], BeamSettings(width, 0.7), most=100)
     assert [made.texts for made in found] == [("a",)]
     # 0.95 * 0.9 over two tokens; the rest of 0.095 would need more than 100 tokens to be better.
     assert len(model.steps) < 6
@@ -108,7 +108,7 @@ def test_a_search_goes_on_while_a_longer_caption_can_still_win() -> None:
         [after_a, [0.0, 0.0, 1.0], any_after, any_after],
     )
     prompt = Prompt(template(1))
-    by_mean, by_sum = (search(model, [prompt], Search(3, penalty), most=8)[0][0] for penalty in (1.0, 0.0))
+    by_mean, by_sum = (search(model, [prompt], BeamSettings(3, penalty), most=8)[0][0] for penalty in (1.0, 0.0))
     assert (by_mean.texts, by_sum.texts) == (("bbbbbbb",), ("a",))
     assert by_mean.texts == ranked(model, prompt, 8, 1.0)[0][0]
     assert by_sum.texts == ranked(model, prompt, 8, 0.0)[0][0]
@@ -120,7 +120,7 @@ def test_many_prompts_side_by_side_are_searched_as_each_alone() -> None:
     prompts = [
         Prompt(template(boxes, name), start) for name in names for boxes in (1, 2) for start in ("", "a", "b a")
     ] * 8
-    wanted = Search(3, 0.7)
+    wanted = BeamSettings(3, 0.7)
     together = search(model, prompts, wanted, captions=3, most=20)
     assert max(model.steps) > 100
     assert len(set(model.steps)) > 2  # what is over leaves the state
@@ -130,7 +130,7 @@ def test_many_prompts_side_by_side_are_searched_as_each_alone() -> None:
 
 def test_the_captions_of_a_search_are_distinct_and_say_something() -> None:
     model = TableCaptioner.drawn((" ", "a", SEPARATOR), 7)
-    (found,) = search(model, [Prompt(template(2))], Search(40, 0.7), captions=8, most=8)
+    (found,) = search(model, [Prompt(template(2))], BeamSettings(40, 0.7), captions=8, most=8)
     texts = [made.texts for made in found]
     assert len(set(texts)) == len(texts) == 8
     assert not any(made.empty for made in found)
@@ -138,7 +138,7 @@ def test_the_captions_of_a_search_are_distinct_and_say_something() -> None:
 
 def test_what_is_cut_off_comes_behind_what_is_complete() -> None:
     model = table(("a", SEPARATOR), [[0.98, 0.02], [0.5, 0.5], [0.9, 0.1]])
-    (found,) = search(model, [Prompt(template(1))], Search(4, 0.0), captions=4, most=3)
+    (found,) = search(model, [Prompt(template(1))], BeamSettings(4, 0.0), captions=4, most=3)
     assert [(made.texts, made.cut, made.empty) for made in found] == [
         (("a",), False, False),
         (("aa",), False, False),
@@ -158,7 +158,7 @@ def assert_alike(first: dict[tuple[str, ...], float], second: dict[tuple[str, ..
 def test_method_three_with_one_beam_is_method_two() -> None:
     model = TableCaptioner.drawn(WORDS, 5)
     prompts = [Prompt(template(1))] * 4000
-    found = [made for (made,) in search(model, prompts, Search(1, 0.7, 0.2), most=3)]
+    found = [made for (made,) in search(model, prompts, BeamSettings(1, 0.7, 0.2), most=3)]
     rng = np.random.default_rng(2)
     written = write_captions(model, prompts, by_threshold(0.2), max_characters=3, rng=rng)
     assert 5 < len(shares(written)) < 30
@@ -191,7 +191,7 @@ def test_method_three_picks_as_the_article_does(width: int) -> None:
     model.tables["61533"][0, -1, -1] = -50  # nor for those that say nothing
     chance = random.Random(3)
     expected = [slowly(model, width, 0.05, 4, chance) for _ in range(4000)]
-    found = search(model, [Prompt(template(1))] * 4000, Search(width, 0.0, 0.05), most=4)
+    found = search(model, [Prompt(template(1))] * 4000, BeamSettings(width, 0.0, 0.05), most=4)
     reference: dict[tuple[str, ...], float] = {
         (text.rstrip(SEPARATOR),): count / 4000 for text, count in Counter(expected).items()
     }
@@ -203,4 +203,4 @@ def test_method_three_at_its_shyest_is_greedy() -> None:
     model = TableCaptioner.drawn(WORDS, 6)
     prompt = Prompt(template(2), "a")
     greedy = write_captions(model, [prompt], greedily, max_characters=20, rng=np.random.default_rng(1))
-    assert search(model, [prompt], Search(4, 0.7, 1.0), most=20) == [greedy]
+    assert search(model, [prompt], BeamSettings(4, 0.7, 1.0), most=20) == [greedy]

@@ -19,19 +19,19 @@ from memeloom.cli.main import cli
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.outputs import write_text
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress, Silent
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, KindName, open_kind
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.corpus import open_dataset
-from memeloom.train.evaluation.held_out import Seen, read_held_out, rows_of
+from memeloom.train.evaluation.held_out import ModelView, read_held_out, rows_of
 from memeloom.train.evaluation.leaderboard import add_to_leaderboard
-from memeloom.train.evaluation.likelihood import UNICODE_CHARACTERS, Likelihood, Scores, figures
-from memeloom.train.evaluation.results import ModelResult, Results, Trained
+from memeloom.train.evaluation.likelihood import UNICODE_CHARACTERS, Likelihood, ModelScores, summarize
+from memeloom.train.evaluation.results import ModelResult, Results, TrainingRecord
 from memeloom.train.evaluation.stage import evaluate_models
-from memeloom.train.evaluation.sweep import measured, real_captions, written_captions
+from memeloom.train.evaluation.sweep import measure_sets, real_captions, sampled_captions
 from memeloom.train.model_folder import NotAModel, load_model, write_model
 from tests.html_page import Page
 
@@ -129,7 +129,7 @@ class Meanwhile(Silent):
 
 def findings_of(name: str, found: Likelihood) -> Results:
     """What an evaluation of one model says that wrote nothing."""
-    trained = Trained(seconds=60, device="CPU", backend="jax", dataset=None, commit=None)
+    trained = TrainingRecord(seconds=60, device="CPU", backend="jax", dataset=None, commit=None)
     model = ModelResult(name, name, "causal", "character", 1000, trained, found, {})
     return Results("dataset", "0123456789ab", "test", 8, 100, 2, 1, "unknown", None, (model,))
 
@@ -174,18 +174,18 @@ def test_how_far_a_model_is_behind_is_judged_by_the_same_captions(compared: Path
     assert 0 < behind["low"] < behind["value"] < behind["high"]
 
 
-def coins(count: int, seed: int = 1) -> Scores:
+def coins(count: int, seed: int = 1) -> ModelScores:
     """A caption of one token each, of which three in ten are right, and whose nats vary."""
     rng = np.random.default_rng(seed)
     one = np.ones(count, np.int64)
     right = (np.arange(count) % 10 < 3).astype(np.int64)
-    return Scores(rng.exponential(2.0, count), one, right, one, np.zeros(count, np.int32), 0, 1.0)
+    return ModelScores(rng.exponential(2.0, count), one, right, one, np.zeros(count, np.int32), 0, 1.0)
 
 
 @pytest.mark.parametrize("count", [500, 8000])
 def test_the_interval_is_as_wide_as_the_law_of_large_numbers_says(tmp_path: Path, data: Manifest, count: int) -> None:
     scores, held = coins(count), read_held_out(tmp_path / "dataset", "test", None, 1)
-    found = figures(scores, scores, held, seed=1)
+    found = summarize(scores, scores, held, seed=1)
     for interval, deviation in (
         (found.accuracy, math.sqrt(0.3 * 0.7)),
         (found.bits_per_character, float(scores.nats.std()) / math.log(2)),
@@ -197,7 +197,7 @@ def test_the_interval_is_as_wide_as_the_law_of_large_numbers_says(tmp_path: Path
 
 def test_a_model_that_is_always_a_little_worse_is_surely_behind(tmp_path: Path, data: Manifest) -> None:
     best, held = coins(500), read_held_out(tmp_path / "dataset", "test", None, 1)
-    behind = figures(replace(best, nats=best.nats + 0.01), best, held, seed=1).behind_best
+    behind = summarize(replace(best, nats=best.nats + 0.01), best, held, seed=1).behind_best
     assert behind is not None
     bits = 0.01 / math.log(2)
     assert (behind.low, behind.value, behind.high) == pytest.approx((bits, bits, bits))
@@ -206,7 +206,7 @@ def test_a_model_that_is_always_a_little_worse_is_surely_behind(tmp_path: Path, 
 def test_a_perplexity_beyond_all_floats_is_infinite_and_null_in_json(tmp_path: Path, data: Manifest) -> None:
     scores, held = coins(500), read_held_out(tmp_path / "dataset", "test", None, 1)
     scores = replace(scores, nats=scores.nats + 710)
-    found = figures(scores, scores, held, seed=1)
+    found = summarize(scores, scores, held, seed=1)
     assert found.perplexity_per_token == found.perplexity_per_character == math.inf
     assert found.bits_per_character.value > 1000
     told = json.loads(json.dumps(findings_of("hopeless", found).as_json(), allow_nan=False))
@@ -239,7 +239,7 @@ def test_what_a_model_does_not_know_is_spelled_and_costs_more_than_knowing_it(tm
 def test_a_model_with_another_separator_sees_its_own(tmp_path: Path, data: Manifest) -> None:
     model = blind_model(data, {"/" if each == "|" else each: 1.0 for each in shares(TEXTS)}, "/")
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
-    seen, unknown = Seen(model, held).some(np.arange(len(TEXTS)))
+    seen, unknown = ModelView(model, held).captions(np.arange(len(TEXTS)))
     assert list(seen.texts(model.alphabet)) == [text.replace("|", "/") for text in TEXTS]
     assert unknown.tolist() == [0] * len(TEXTS)
 
@@ -247,7 +247,7 @@ def test_a_model_with_another_separator_sees_its_own(tmp_path: Path, data: Manif
 def test_what_ends_a_box_for_the_model_is_no_character_of_a_text(tmp_path: Path, data: Manifest) -> None:
     model = blind_model(data, dict.fromkeys(shares(TEXTS), 1.0), "e")
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
-    seen, unknown = Seen(model, held).some(np.arange(len(TEXTS)))
+    seen, unknown = ModelView(model, held).captions(np.arange(len(TEXTS)))
     assert list(seen.texts(model.alphabet)) == [text.replace("e", "").replace("|", "e") for text in TEXTS]
     assert unknown.tolist() == [text.count("e") for text in TEXTS]
 
@@ -259,7 +259,7 @@ def test_templates_are_those_of_the_model_and_strangers_stand_behind(
     write_dataset(
         tmp_path / "other", {"train": TRAIN, "test": [("new", ("a", "b")), ("2", ("c", "d")), ("new", ("", "e"))]}
     )
-    seen, _ = Seen(model, read_held_out(tmp_path / "other", "test", None, 1)).some(np.arange(3))
+    seen, _ = ModelView(model, read_held_out(tmp_path / "other", "test", None, 1)).captions(np.arange(3))
     ids = [*(template.id for template in model.templates), "new"]
     assert [ids[row] for row in seen.templates] == ["new", "2", "new"]
     assert (seen.prefixes == model.alphabet.prefixes(ids, seen.prefixes.shape[1])).all()
@@ -314,9 +314,9 @@ def test_empty_cut_and_repeated_captions_are_counted(
     model = blind_model(data, weights)
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
     real = real_captions(held, 6, seed=1)
-    caption_set = written_captions(model, held.templates, real, 0.5, 100, 1)
+    caption_set = sampled_captions(model, held.templates, real, 0.5, 100, 1)
     passed: list[int] = []
-    _, found = measured(held, [real, caption_set], passed.append)
+    _, found = measure_sets(held, [real, caption_set], passed.append)
     assert {name: getattr(found, name) for name in expected} == pytest.approx(expected)
     assert sum(passed) == len(TRAIN)
 
@@ -370,7 +370,7 @@ def test_a_training_that_goes_on_changes_nothing_of_what_is_told(tmp_path: Path,
     told = {"device": "a card", "backend": "jax", "commit": "abc1234", "dataset": data.digest}
     keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)), train_seconds=60, **told)
     goes_on = Meanwhile(
-        "judge model",
+        "score model",
         lambda: keep_model(tmp_path / "model", blind_model(data, dict.fromkeys(shares(TEXTS), 1.0)), train_seconds=120),
     )
     evaluate_models(settings(tmp_path, ["model"], written=0), goes_on)
@@ -383,8 +383,8 @@ def test_a_model_that_is_replaced_while_it_is_read_is_refused(
 ) -> None:
     keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)), train_seconds=60)
 
-    def slowly(folder: Path) -> Any:
-        model = load_model(folder)
+    def slowly(folder: Path, progress: Progress) -> Any:
+        model = load_model(folder, progress)
         keep_model(folder, model, train_seconds=120)
         return model
 
@@ -509,7 +509,7 @@ def test_a_page_that_is_no_leaderboard_is_left_alone_and_told_before_any_work(
         evaluate_models(config, Silent())
     held = read_held_out(compared / "dataset", "test", None, 1)
     with pytest.raises(MemeloomError, match=said):
-        add_to_leaderboard(path, findings_of("late", figures(coins(8), coins(8), held, seed=1)))
+        add_to_leaderboard(path, findings_of("late", summarize(coins(8), coins(8), held, seed=1)))
     assert path.read_text() == text
 
 
@@ -521,7 +521,7 @@ def test_evaluations_that_end_together_lose_no_row(
         write_text(path, text)
 
     monkeypatch.setattr("memeloom.train.evaluation.leaderboard.write_text", slowly)
-    found = figures(coins(8), coins(8), read_held_out(compared / "dataset", "test", None, 1), seed=1)
+    found = summarize(coins(8), coins(8), read_held_out(compared / "dataset", "test", None, 1), seed=1)
     names = [f"model-{n}" for n in range(4)]
     with ThreadPoolExecutor(len(names)) as evaluations:
         list(evaluations.map(lambda name: add_to_leaderboard(tmp_path / "board.md", findings_of(name, found)), names))
@@ -531,7 +531,7 @@ def test_evaluations_that_end_together_lose_no_row(
 def test_a_leaderboard_that_somebody_keeps_is_not_waited_for_forever(
     compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memeloom.train.evaluation.leaderboard._PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("memeloom.train.evaluation.leaderboard._WAIT_SECONDS", 0.1)
     config = settings(compared, ["flat"], leaderboard=tmp_path / "board.md")
     with (tmp_path / ".board.md.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

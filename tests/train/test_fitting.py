@@ -20,20 +20,20 @@ from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.outputs import atomic_file
 from memeloom.configs.schema import Config, Training
 from memeloom.dataset.tfrecord import read_records
-from memeloom.train.checkpoint import CHECKPOINT, Position, restore_checkpoint, save_checkpoint
+from memeloom.train.fitting.checkpoint import CHECKPOINT, TrainingState, restore_checkpoint, save_checkpoint
 from memeloom.train.contract import Batch
 from memeloom.train.corpus import open_dataset
-from memeloom.train.fitting.batches import Feed, PaddedBatch, whole
+from memeloom.train.fitting.batches import Feed, PaddedBatch, pad_batch
 from memeloom.train.fitting.devices import Devices
 from memeloom.train.fitting.history import PLOT, TABLE, write_history
-from memeloom.train.fitting.lock import locked
+from memeloom.train.fit import locked
 from memeloom.train.fitting.loop import NonFinite, TrainingLoop
 from memeloom.train.fitting.optimizer import learning_rate, rate_at
-from memeloom.train.fitting.tensorboard import FOLDER, EventWriter
+from memeloom.train.fitting.history import EVENTS, EventWriter
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
-DEVICE: Any = SimpleNamespace(count=1, chief=True, kind="none")
+DEVICE: Any = SimpleNamespace(count=1, is_chief=True, kind="none")
 
 
 def numbered(step: int) -> Batch:
@@ -115,7 +115,7 @@ def test_the_learning_rate_warms_up_and_stays_constant() -> None:
 
 def test_a_batch_is_padded_with_rows_of_weight_zero() -> None:
     inputs = {"a": np.arange(10).reshape(5, 2), "b": np.arange(5)}
-    filled = whole((inputs, np.arange(5), np.array([1, 1, 1, 1, 0.5])), 0, 3)
+    filled = pad_batch((inputs, np.arange(5), np.array([1, 1, 1, 1, 0.5])), 0, 3)
     assert filled.labels.tolist() == [0, 1, 2, 3, 4, 4]
     assert filled.inputs["a"].shape == (6, 2)
     assert filled.inputs["b"].tolist() == [0, 1, 2, 3, 4, 4]
@@ -124,7 +124,7 @@ def test_a_batch_is_padded_with_rows_of_weight_zero() -> None:
 
 
 def test_the_last_batch_is_padded_to_the_size_of_the_others() -> None:
-    filled = whole(numbered(1), 5, 2)
+    filled = pad_batch(numbered(1), 5, 2)
     assert len(filled.labels) == 6
     assert filled.weight == pytest.approx(2)
 
@@ -135,10 +135,10 @@ class Scripted:
     def __init__(self, losses: list[float]) -> None:
         self.losses = iter(losses)
 
-    def learn(self, batch: PaddedBatch) -> tuple[Any, Any]:
+    def train(self, batch: PaddedBatch) -> tuple[Any, Any]:
         return np.float32(next(self.losses)), np.float32(0.5)
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         pass
 
 
@@ -146,7 +146,7 @@ def learned(losses: list[float], *, may_overflow: bool) -> float:
     devices: Devices = DEVICE
     steps: Any = Scripted(losses)
     with Feed(numbered, 0, len(losses)) as feed:
-        loop = TrainingLoop(steps, feed, devices, lambda _: None, may_overflow=may_overflow)
+        loop = TrainingLoop(steps, feed, devices, lambda *_: None, may_overflow=may_overflow)
         return loop.run(range(len(losses))).loss
 
 
@@ -225,7 +225,7 @@ def test_a_folder_and_a_link_to_it_share_one_lock(tmp_path: Path, monkeypatch: p
 
 def test_the_root_folder_is_refused(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match=r"cannot have / for its folder; choose another train\.output"),
+        pytest.raises(ConfigError, match=r"/ cannot be an output folder; choose another train\.output"),
         locked(Path("/")),
     ):
         pass
@@ -236,7 +236,7 @@ def test_a_file_system_without_locks_is_reported(tmp_path: Path, monkeypatch: py
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", lockless)
-    with pytest.raises(MemeloomError, match=r"cannot lock .*\.model\.lock: No locks"), locked(tmp_path / "model"):
+    with pytest.raises(MemeloomError, match=r"cannot lock .*model: No locks"), locked(tmp_path / "model"):
         pass
 
 
@@ -262,7 +262,7 @@ def test_a_read_only_folder_is_refused(unwritable: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize(("place", "said"), [("file", "it is no folder"), ("file/model", "Not a directory")])
+@pytest.mark.parametrize(("place", "said"), [("file", "not a directory"), ("file/model", "Not a directory")])
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path, place: str, said: str) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(MemeloomError, match=rf"cannot write .*{place}: {said}; choose"), locked(tmp_path / place):
@@ -278,7 +278,7 @@ def test_a_link_loop_is_refused(tmp_path: Path) -> None:
 
 def test_half_written_files_of_a_killed_training_are_removed(tmp_path: Path) -> None:
     folder = tmp_path / "model"
-    lefts = [folder / f".{CHECKPOINT}.k3_x9q2a.tmp", folder / FOLDER / ".events.out.tfevents.memeloom.abcdefgh.tmp"]
+    lefts = [folder / f".{CHECKPOINT}.k3_x9q2a.tmp", folder / EVENTS / ".events.out.tfevents.memeloom.abcdefgh.tmp"]
     for left in lefts:
         left.parent.mkdir(parents=True, exist_ok=True)
         left.write_bytes(b"half")
@@ -301,7 +301,7 @@ def test_an_invalid_checkpoint_is_reported_as_damage(tmp_path: Path, content: by
 
 def test_any_flipped_bit_leaves_the_checkpoint_readable_or_is_reported_as_damage(tmp_path: Path) -> None:
     # Longer than what zipfile reads at once, so that NumPy parses the header before the checksum is compared.
-    save_checkpoint(tmp_path, [np.zeros(5000)], Position({"a": 1}))
+    save_checkpoint(tmp_path, [np.zeros(5000)], TrainingState({"a": 1}))
     content = (tmp_path / CHECKPOINT).read_bytes()
     header, listing = content.index(b"arr_1.npy"), content.index(b"PK\x01\x02")
     variable = SimpleNamespace(assign=lambda _: None)

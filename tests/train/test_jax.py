@@ -13,7 +13,7 @@ import pytest
 
 from memeloom.configs.load import write_config
 from memeloom.configs.schema import Config
-from memeloom.train.checkpoint import CHECKPOINT
+from memeloom.train.fitting.checkpoint import CHECKPOINT
 
 pytest.importorskip("jax")
 Toy: TypeAlias = Callable[..., Config]

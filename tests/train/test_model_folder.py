@@ -167,7 +167,7 @@ def test_a_full_device_is_not_reported_as_a_damaged_model(folder: Path, monkeypa
     def full(*_: Any, **__: Any) -> None:
         raise errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr("memeloom.train.model_folder.keras.saving.load_model", full)
+    monkeypatch.setattr("memeloom.train.backend.keras.saving.load_model", full)
     with pytest.raises(errors.ResourceExhaustedError):
         load_model(folder)
 

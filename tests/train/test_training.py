@@ -20,9 +20,9 @@ from memeloom.configs.load import write_config
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import file_sha256
 from memeloom.train.backend import keras
-from memeloom.train.checkpoint import CHECKPOINT, save_checkpoint
 from memeloom.train.convnet.model import build_convnet
 from memeloom.train.fit import train_model
+from memeloom.train.fitting.checkpoint import CHECKPOINT, save_checkpoint
 from memeloom.train.generate import generate_captions
 from memeloom.train.model_folder import CARD, load_model
 from tests.train.progress import Counts
@@ -151,7 +151,7 @@ def test_training_with_16_bits_learns_and_resumes_exactly(
         "causal__schedule": "constant", "samples_per_epoch": 0, "validation_batches": 1,
     }  # fmt: skip
     config, again = toy(tmp_path, **sizes), toy(tmp_path, output=str(copy), **sizes)
-    monkeypatch.setattr("memeloom.train.fit.save_checkpoint", save)
+    monkeypatch.setattr("memeloom.train.fitting.training.save_checkpoint", save)
     train_model(config)
     assert keras.config.dtype_policy().name == "float32"
     losses = [row["loss"] for row in history(config)]

@@ -13,9 +13,8 @@ import pytest
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import NotADataset
-from memeloom.train.checkpoint import CHECKPOINT
-from memeloom.train.fit import Interrupted, train_model
-from memeloom.train.fitting.lock import locked
+from memeloom.train.fit import Interrupted, locked, train_model
+from memeloom.train.fitting.checkpoint import CHECKPOINT
 from memeloom.train.model_folder import load_model
 from tests.train.progress import Counts
 

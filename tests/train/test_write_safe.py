@@ -9,7 +9,7 @@ import pytest
 from memeloom.configs.load import load_config
 from memeloom.dataset.steps.profanity import WordList
 from memeloom.train.contract import Captioner, Prompt
-from memeloom.train.decoding.beam import Search, search_captions
+from memeloom.train.decoding.beam import BeamSettings, search_captions
 from memeloom.train.decoding.draft import WordFilter, WrittenCaption
 from memeloom.train.decoding.sampling import Chooser, by_sampling, by_threshold, greedily, write_captions
 from memeloom.train.generate import open_method
@@ -107,7 +107,7 @@ def test_a_wide_beam_finds_the_best_of_what_is_allowed(boxes: int) -> None:
     (found,) = search_captions(
         model,
         [prompt],
-        Search(10_000, 0.7),
+        BeamSettings(10_000, 0.7),
         captions=8,
         max_characters=6,
         rng=np.random.default_rng(1),

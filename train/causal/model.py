@@ -122,7 +122,7 @@ class CausalCaptioner:
 class CausalKind:
     """See `train.contract.Kind`."""
 
-    def course(self, settings: Train) -> Training:
+    def hyperparameters(self, settings: Train) -> Training:
         """As `Kind`."""
         return settings.causal
 
@@ -167,15 +167,15 @@ class CausalKind:
         return TrainingTask(
             captioner=CausalCaptioner(networks, letters, templates, gallery, known.tolist()),
             training_model=networks.training_model,
-            checked=networks.network,
+            validation_model=networks.network,
             batch=learn.batch,
-            check=check.one_pass,
-            checks=min(settings.validation_batches, check.steps),
+            validation_batch=check.one_pass,
+            validation_batches=min(settings.validation_batches, check.steps),
             unit="characters",
-            units=learn.characters,
-            logits=True,
-            optimizer=lambda rate: keras.optimizers.Adam(rate, beta_2=0.99),
-            compiled=True,
+            units_per_step=learn.characters,
+            from_logits=True,
+            make_optimizer=lambda rate: keras.optimizers.Adam(rate, beta_2=0.99),
+            jit_compile=True,
             table=table,
         )
 

@@ -30,8 +30,8 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     See `train.contract.Table`; the method is Duchi et al., "Adaptive Subgradient Methods", 2011, with one sum a row.
     """
 
-    small = 1e-4
-    nothing = NULL_ROW
+    epsilon = 1e-4
+    null_row = NULL_ROW
 
     def __init__(self, rows: int, width: int, living: int, rate: float, seed: int, **options: Any) -> None:
         super().__init__(**{**options, "trainable": False, "dtype": "float32"})

@@ -128,7 +128,7 @@ class ConvnetState:
 class ConvnetKind:
     """See `train.contract.Kind`."""
 
-    def course(self, settings: Train) -> Training:
+    def hyperparameters(self, settings: Train) -> Training:
         """As `Kind`."""
         return settings.convnet
 
@@ -153,15 +153,15 @@ class ConvnetKind:
         return TrainingTask(
             captioner=captioner,
             training_model=training_model(dataset.train),
-            checked=training_model(dataset.validation),
+            validation_model=training_model(dataset.validation),
             batch=lambda step: examples_of(dataset.train, step, **passed),
-            check=lambda step: one_pass_of(dataset.validation, step, **passed),
-            checks=min(settings.validation_batches, -(-dataset.validation.examples // own.batch)),
+            validation_batch=lambda step: one_pass_of(dataset.validation, step, **passed),
+            validation_batches=min(settings.validation_batches, -(-dataset.validation.examples // own.batch)),
             unit="examples",
-            units=own.batch,
-            logits=False,
-            optimizer=keras.optimizers.RMSprop,
-            compiled=ACCELERATED,
+            units_per_step=own.batch,
+            from_logits=False,
+            make_optimizer=keras.optimizers.RMSprop,
+            jit_compile=ACCELERATED,
         )
 
     def load(

@@ -1,4 +1,4 @@
-"""A caption while it is being written, and when it is."""
+"""A caption while it is written, the finished one, and the filter that refuses words on the way."""
 
 from dataclasses import dataclass, replace
 
@@ -10,16 +10,18 @@ from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.dataset.steps.profanity import WordList
 from memeloom.train.contract import Captioner, Prompt
 
-# A state of so few rows is not worth making smaller: each size may be compiled anew.
-_FEW_ROWS = 8
+# A batch of so few rows is not worth shrinking: each size may be compiled anew.
+_MIN_ROWS = 8
+# Tokens that may be refused at one place of a caption before it is given up.
+MAX_REFUSALS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenCaption:
-    """One caption as the model wrote it.
+    """A finished caption.
 
-    texts: one a text box. score: geometric mean of the probabilities of the tokens drawn, 0 to 1.
-    cut: whether it had to end before all boxes were closed, for it grew too long or could not go on.
+    texts: one per text box. score: geometric mean of the probabilities of its tokens, 0 to 1.
+    cut: True if it ended before all boxes were closed, because it grew too long or could not continue.
     """
 
     template: DatasetTemplate
@@ -29,7 +31,7 @@ class WrittenCaption:
 
     @property
     def empty(self) -> bool:
-        """Whether no box says anything."""
+        """True if no box has text."""
         return not any(text.strip() for text in self.texts)
 
 
@@ -37,8 +39,8 @@ class WrittenCaption:
 class Draft:
     """A caption so far.
 
-    most: characters that it may have, start text and separators counted. text: with the start text.
-    left: boxes still to be closed. likelihood: natural logarithm, of the tokens. stopped: nothing more fits.
+    most: maximum number of characters, start text and separators included. text: with the start text.
+    left: boxes still to be closed. likelihood: natural logarithm, of the tokens. stopped: no more text fits.
     """
 
     model: Captioner
@@ -51,42 +53,42 @@ class Draft:
     stopped: bool = False
 
     @classmethod
-    def begun(cls, model: Captioner, prompt: Prompt, most: int) -> "Draft":
-        """What stands on the state before the first token."""
+    def begin(cls, model: Captioner, prompt: Prompt, most: int) -> "Draft":
+        """Return the draft before the first token."""
         left = prompt.template.boxes - prompt.start.count(model.separator)
         return cls(model, prompt, most, prompt.start, left, stopped=len(prompt.start) >= most)
 
     @property
     def complete(self) -> bool:
-        """Whether all boxes are closed."""
+        """True if all boxes are closed."""
         return self.left <= 0
 
     @property
     def done(self) -> bool:
-        """Whether nothing is to be written any more."""
+        """True if no token is to follow."""
         return self.complete or self.stopped
 
     def extended(self, token: int, log_probability: float) -> "Draft":
-        """The draft with one token more; without it, but stopped, if it says more than fits."""
+        """Return the draft with `token`; if that does not fit, without it and stopped."""
         tokens = (*self.tokens, token)
-        if self.model.unit == "character":  # spares reading the whole text again at every step
+        if self.model.unit == "character":  # spares decoding the whole text at every step
             text = self.text + self.model.text((token,))
         else:
             text = self.prompt.start + self.model.text(tokens)
         if len(text) > self.most:
             return replace(self, stopped=True)
-        # Some tokens say nothing by themselves, so they are counted too.
+        # Some tokens have no text by themselves, so tokens are counted, too.
         stopped = max(len(text), len(self.prompt.start) + len(tokens)) >= self.most
         left = self.left - int(self.model.boxes_closed[token])
         likelihood = self.likelihood + log_probability
         return Draft(self.model, self.prompt, self.most, text, left, tokens, likelihood, stopped)
 
     def abandoned(self) -> "Draft":
-        """A draft that says nothing, in place of this one."""
+        """Return an empty, stopped draft in place of this one."""
         return replace(self, text="", stopped=True)
 
     def written(self) -> WrittenCaption:
-        """What is open is closed, and the boxes left are empty."""
+        """Return the caption; an open box is closed and the boxes left are empty."""
         boxes = self.prompt.template.boxes
         texts = (*self.text.split(self.model.separator), *[""] * boxes)[:boxes]
         score = float(np.exp(self.likelihood / max(len(self.tokens), 1)))
@@ -94,53 +96,49 @@ class Draft:
 
 
 def rows_to_keep(wanted: NDArray[np.bool_], rows: int = 1) -> NDArray[np.int64] | None:
-    """Which captions of a state to go on with, those `wanted` first; None if it is not worth the change.
+    """Return the captions of a batch to continue with, those `wanted` first; None if shrinking is not worth it.
 
-    rows: how many each has on the state. A state is halved when half of it will do, so that it has few sizes.
+    A batch is halved when half of it is enough, so that it has few sizes. rows: of each caption in the batch.
     """
     size = len(wanted)
-    while (half := -(-size // 2)) * rows >= _FEW_ROWS and half < size and wanted.sum() <= half:
+    while (half := -(-size // 2)) * rows >= _MIN_ROWS and half < size and wanted.sum() <= half:
         size = half
     return None if size == len(wanted) else np.argsort(~wanted, kind="stable")[:size]
 
 
-# Tokens that may be refused in one place of a caption; it is given up then.
-TRIES = 16
-
-
 class WordFilter:
-    """Refuses to let a caption say a word of a list, as soon as the word is complete.
+    """Refuses drafts that contain a word of a list, as soon as the word is complete.
 
-    A word is complete when something that is no letter stands behind it, or when nothing more comes: until then it
-    may become another ("ass", "assume"). refused: how many times a token was, so far.
+    A word is complete when a character other than a letter follows, or at the end of the caption; before that it may
+    become another one ("ass", "assume"). refused: number of tokens refused so far.
     """
 
     def __init__(self, words: WordList, model: Captioner) -> None:
         self.refused = 0
         self._words, self._separator = words, model.separator
-        self._grows = _words_grow(model)
+        self._words_grow = _words_grow(model)
 
     @classmethod
     def of(cls, settings: Dataset, model: Captioner) -> "WordFilter":
-        """A filter with the word lists of the dataset's settings, whatever they do with such captions."""
+        """Return a filter with the word lists of the dataset's settings, whatever those do with such captions."""
         words = WordList(settings.profanity_tiers, settings.profanity_allow, settings.profanity_deny)
         return cls(words, model)
 
     def allows(self, draft: Draft) -> bool:
-        """Whether `draft` may stand like this; counted if not."""
-        whole = "\n".join(draft.written().texts) if draft.done else None
-        allowed = self.passes(draft.text) if whole is None else not self._words.find(whole)
+        """Return True if `draft` may stand; counts a refusal if not."""
+        text = "\n".join(draft.written().texts) if draft.done else ""
+        allowed = not self._words.find(text) if draft.done else self.allows_text(draft.text)
         self.refused += not allowed
         return allowed
 
-    def passes(self, text: str) -> bool:
-        """Whether a caption may begin with `text`, in which the separator ends boxes."""
+    def allows_text(self, text: str) -> bool:
+        """Return True if a caption may begin with `text`, in which the separator ends boxes."""
         found = self._words.find(text.replace(self._separator, "\n"))
-        return not any(each.end < len(text) or not self._grows for each in found)
+        return not any(each.end < len(text) or not self._words_grow for each in found)
 
 
 def _words_grow(model: Captioner) -> bool:
-    """Whether a token may go on with the word that the one before began, as characters and pieces of words do."""
+    """Return True if a token may continue the word of the one before, as characters and pieces of words do."""
     tokens = range(len(model.boxes_closed))
     first = next((token for token in tokens if model.text([token])[-1:].isalnum()), None)
     if first is None:

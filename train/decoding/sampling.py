@@ -1,4 +1,4 @@
-"""How the next token is drawn from the probabilities of all of them."""
+"""Writing captions token by token, many at once, with a choice of how the next token is drawn."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -7,47 +7,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.train.contract import Captioner, Prompt
-from memeloom.train.decoding.draft import TRIES, Draft, WordFilter, WrittenCaption, rows_to_keep
+from memeloom.train.decoding.draft import MAX_REFUSALS, Draft, WordFilter, WrittenCaption, rows_to_keep
 
-# Log-probabilities (rows, tokens) to a token a row (rows,). One of -inf is never chosen while there is another.
+# Rows of one batch.
+MAX_ROWS = 256
+# Log-probabilities (rows, tokens) to a token per row (rows,). One of -inf is never chosen while there is another.
 Chooser: TypeAlias = Callable[[NDArray[np.float32], np.random.Generator], NDArray[np.int64]]
 
 
-def greedily(scores: NDArray[np.float32], _: np.random.Generator) -> NDArray[np.int64]:
-    """The likeliest token of every row; of several the first. Nothing is drawn."""
-    chosen: NDArray[np.int64] = scores.argmax(axis=1)
+def greedily(log_probs: NDArray[np.float32], _: np.random.Generator) -> NDArray[np.int64]:
+    """Return the likeliest token of every row, the first of several. Nothing is drawn."""
+    chosen: NDArray[np.int64] = log_probs.argmax(axis=1)
     return chosen
 
 
 def by_threshold(min_score: float) -> Chooser:
-    """Method 2 of the Imgflip article.
+    """Return method 2 of the Imgflip article.
 
     For every row r is drawn uniformly from [min_score, 1], and one of the tokens whose probability is at least
     r times the highest is picked, each with equal chance.
     """
 
-    def choose(scores: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.int64]:
-        return _drawn(passing(scores, min_score, rng), rng)
+    def choose(log_probs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.int64]:
+        return _drawn(passing(log_probs, min_score, rng), rng)
 
     return choose
 
 
 def by_sampling(temperature: float = 1.0, *, top_k: int | None = None, top_p: float | None = None) -> Chooser:
-    """A token as often as its probability says, after these changes, in this order.
+    """Return a chooser that draws by probability, after these changes in this order.
 
-    temperature: the log-probabilities are divided by it; below 1 the likely become likelier.
-    top_k: only among so many of the likeliest. top_p: only among the likeliest that have this probability together,
-    the one that completes it included (nucleus sampling, Holtzman et al. 2019, https://arxiv.org/abs/1904.09751).
+    Args:
+        temperature: divides the log-probabilities; below 1 likely tokens become likelier.
+        top_k: number of the likeliest tokens to draw from.
+        top_p: the likeliest tokens that together have this probability, including the one that reaches it (nucleus
+            sampling, Holtzman et al. 2019, https://arxiv.org/abs/1904.09751).
     """
 
-    def choose(scores: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.int64]:
-        below = scores.astype(np.float64)
+    def choose(log_probs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.int64]:
+        below = log_probs.astype(np.float64)
         below -= below.max(axis=1, keepdims=True)
-        # A temperature of nearly nought divides all but the best to -inf, which is what it asks for.
+        # A temperature near zero divides all but the best to -inf, as it should.
         with np.errstate(over="ignore"):
             weights = np.exp(below / temperature)
         if top_k is not None and top_k < weights.shape[1]:
-            # By rank, not by weight: of tokens that are equally likely no more than `top_k` are left.
+            # By rank, not by weight: of equally likely tokens no more than `top_k` are left.
             unlikely = np.argpartition(-weights, top_k - 1, axis=1)[:, top_k:]
             np.put_along_axis(weights, unlikely, 0.0, axis=1)
         if top_p is not None:
@@ -57,21 +61,21 @@ def by_sampling(temperature: float = 1.0, *, top_k: int | None = None, top_p: fl
     return choose
 
 
-def passing(scores: NDArray[Any], min_score: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Which of the log-probabilities (rows, n) stand at least at r times the highest of their row, (rows, n).
+def passing(log_probs: NDArray[Any], min_score: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Return which of the log-probabilities (rows, n) reach r times the highest probability of their row, (rows, n).
 
     r is drawn for every row uniformly from [min_score, 1]. The highest always passes, -inf never does.
     """
-    highest = scores.max(axis=1, keepdims=True)
-    ratio = np.exp(scores - highest)
-    bar = rng.uniform(min_score, 1.0, (len(scores), 1))
-    # The bar of r = 1 may round above the highest probability.
-    passed: NDArray[np.bool_] = ((ratio >= bar) | (scores == highest)) & (ratio > 0)
+    highest = log_probs.max(axis=1, keepdims=True)
+    ratio = np.exp(log_probs - highest)
+    threshold = rng.uniform(min_score, 1.0, (len(log_probs), 1))
+    # With r = 1 the threshold may round above the highest probability.
+    passed: NDArray[np.bool_] = ((ratio >= threshold) | (log_probs == highest)) & (ratio > 0)
     return passed
 
 
 def _nucleus(weights: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    """The highest weights of each row until they hold `share` of its sum; the others are nought."""
+    """Keep the highest weights of each row until they hold `share` of its sum; set the others to zero."""
     order = np.argsort(-weights, axis=1, kind="stable")
     ranked = np.take_along_axis(weights, order, axis=1)
     before = np.cumsum(ranked, axis=1) - ranked
@@ -82,17 +86,13 @@ def _nucleus(weights: NDArray[np.float64], share: float) -> NDArray[np.float64]:
 
 
 def _drawn(weights: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
-    """One of each row (rows, n), as often as its weight says; one of no weight never."""
+    """Draw one column of each row (rows, n) by weight; never one of weight zero."""
     reached = np.cumsum(weights, axis=1, dtype=np.float64)
     at = rng.random((len(weights), 1)) * reached[:, -1:]
     # Rounding may lift `at` to the whole sum.
     at = np.minimum(at, np.nextafter(reached[:, -1:], 0))
     chosen: NDArray[np.int64] = np.argmax(reached > at, axis=1)
     return chosen
-
-
-# Rows of one state.
-MOST_ROWS = 256
 
 
 def write_captions(
@@ -104,59 +104,59 @@ def write_captions(
     rng: np.random.Generator,
     word_filter: WordFilter | None = None,
 ) -> list[WrittenCaption]:
-    """One caption for each of `prompts`, which may repeat.
+    """Write one caption for each of `prompts`, which may repeat.
 
-    A caption ends when all boxes of its template are closed, or at `max_characters` (separators counted); what is
-    open then is closed there, and the boxes left are empty. A token that the filter refuses is chosen anew without it;
-    a caption that cannot go on so comes out empty.
+    A caption ends when all boxes of its template are closed, or at `max_characters` (separators counted); an open box
+    is closed there, and the boxes left are empty. In place of a refused token another is chosen; a caption that cannot
+    continue comes out empty.
     """
-    done: list[WrittenCaption] = []
-    for first in range(0, len(prompts), MOST_ROWS):
-        drafts = [Draft.begun(model, prompt, max_characters) for prompt in prompts[first : first + MOST_ROWS]]
-        _write_sheet(model, drafts, choose, rng, word_filter)
-        done += [draft.written() for draft in drafts]
-    return done
+    written: list[WrittenCaption] = []
+    for first in range(0, len(prompts), MAX_ROWS):
+        drafts = [Draft.begin(model, prompt, max_characters) for prompt in prompts[first : first + MAX_ROWS]]
+        _write_batch(model, drafts, choose, rng, word_filter)
+        written += [draft.written() for draft in drafts]
+    return written
 
 
-def _write_sheet(
+def _write_batch(
     model: Captioner, drafts: list[Draft], choose: Chooser, rng: np.random.Generator, word_filter: WordFilter | None
 ) -> None:
-    """Go on with all `drafts`, in place, until they are done."""
+    """Extend all `drafts`, in place, until they are done."""
     state = model.start_decoding([draft.prompt for draft in drafts])
-    # The draft that stands in each row of the state.
+    # The draft of each row.
     at = np.arange(len(drafts))
-    going = np.array([not draft.done for draft in drafts])
-    while going.any():
-        scores = state.log_probs()
-        tokens = choose(scores, rng)
-        for row in np.flatnonzero(going):
-            drafts[at[row]], tokens[row] = _longer(
-                drafts[at[row]], scores[row], int(tokens[row]), choose, rng, word_filter
+    open_rows = np.array([not draft.done for draft in drafts])
+    while open_rows.any():
+        log_probs = state.log_probs()
+        tokens = choose(log_probs, rng)
+        for row in np.flatnonzero(open_rows):
+            drafts[at[row]], tokens[row] = _extended(
+                drafts[at[row]], log_probs[row], int(tokens[row]), choose, rng, word_filter
             )
-        going = np.array([not drafts[number].done for number in at])
-        if not going.any():
+        open_rows = np.array([not drafts[number].done for number in at])
+        if not open_rows.any():
             break
-        if (kept := rows_to_keep(going)) is not None:
+        if (kept := rows_to_keep(open_rows)) is not None:
             state.select(kept)
-            at, going, tokens = at[kept], going[kept], tokens[kept]
+            at, open_rows, tokens = at[kept], open_rows[kept], tokens[kept]
         state.append(tokens)
 
 
-def _longer(
+def _extended(
     draft: Draft,
-    scores: NDArray[np.float32],
+    log_probs: NDArray[np.float32],
     token: int,
     choose: Chooser,
     rng: np.random.Generator,
     word_filter: WordFilter | None,
 ) -> tuple[Draft, int]:
-    """`draft` with `token`, or another if that is refused, and which it was; abandoned if too many are.
+    """Return `draft` with `token`, or with another if that is refused, and the token.
 
-    scores: log-probabilities, (tokens,).
+    After too many refusals the draft is abandoned. log_probs: (tokens,).
     """
-    left = scores
-    for _ in range(TRIES):
-        longer = draft.extended(token, float(scores[token]))
+    left = log_probs
+    for _ in range(MAX_REFUSALS):
+        longer = draft.extended(token, float(log_probs[token]))
         if word_filter is None or word_filter.allows(longer):
             return longer, token
         left = np.where(np.arange(len(left)) == token, np.float32(-np.inf), left)

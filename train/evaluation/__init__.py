@@ -1,1 +1,1 @@
-"""How good a model is: likelihood of captions that it never saw, and what it writes, boldly and timidly."""
+"""How good a model is: the likelihood of held-out captions, and what it writes at several temperatures."""

@@ -1,4 +1,4 @@
-"""The captions that models are judged by, read once, and the same captions as each model sees them."""
+"""The held-out captions that models are evaluated on, read once, and the same captions as each model sees them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from memeloom.train.corpus import Captions, read_captions
 class HeldOut:
     """Captions that no model of the dataset learned from.
 
-    captions: numbers of `alphabet`, which lacks no character of them; templates are rows of `manifest.templates`.
+    captions: numbers of `alphabet`, which has every character of them; templates are rows of `manifest.templates`.
     """
 
     folder: Path
@@ -34,32 +34,43 @@ class HeldOut:
         return self.manifest.templates
 
     def texts(self, rows: NDArray[np.int64]) -> list[str]:
-        """What the captions of these rows say, every box followed by the separator."""
+        """Return the texts of the captions `rows`, every box followed by the separator."""
         return list(rows_of(self.captions, rows).texts(self.alphabet))
 
     def check_unchanged(self) -> None:
-        """See that the folder still holds this dataset, for what else is read there.
+        """Check that the folder still holds this dataset, before more is read there.
 
         Raises:
-            NotADataset: it holds none any more.
-            MemeloomError: it holds another one.
+            NotADataset: there is no dataset any more.
+            MemeloomError: there is another one.
         """
         if read_manifest(self.folder) != self.manifest:
             raise MemeloomError(f"{self.folder}: another dataset was written there while it was read; evaluate again")
 
 
-def read_held_out(folder: Path, split: Split, most: int | None, seed: int) -> HeldOut:
-    """The captions of `split`, or `most` of them drawn by `seed`, in the order of the dataset.
+def check_held_out(folder: Path, split: Split) -> Manifest:
+    """Read the manifest of the dataset in `folder` and check that `split` holds captions.
 
     Raises:
-        NotADataset, DamagedRecords: no dataset, or a damaged one.
-        MemeloomError: the split is empty, or the folder changed meanwhile.
+        NotADataset: there is no dataset.
+        MemeloomError: the split is empty.
     """
     manifest = read_manifest(folder)
     if not manifest.splits[split]:
         there = [name for name in ("test", "validation") if manifest.splits[name]]
         remedy = f"set evaluate.split={there[0]}" if there else "raise dataset.split.test and build it again"
         raise MemeloomError(f"{folder}: the dataset holds no captions for {split}; {remedy}")
+    return manifest
+
+
+def read_held_out(folder: Path, split: Split, most: int | None, seed: int) -> HeldOut:
+    """Read the captions of `split`, or `most` of them drawn by `seed`, in the order of the dataset.
+
+    Raises:
+        NotADataset, DamagedRecords: no dataset, or a damaged one.
+        MemeloomError: the split is empty, or the folder changed meanwhile.
+    """
+    manifest = check_held_out(folder, split)
     alphabet = Alphabet.of(read_vocabulary(folder).characters)
     captions = read_captions(folder, manifest, split, alphabet)
     if most is not None and most < len(captions):
@@ -71,7 +82,7 @@ def read_held_out(folder: Path, split: Split, most: int | None, seed: int) -> He
 
 
 def rows_of(captions: Captions, rows: NDArray[np.int64]) -> Captions:
-    """The captions of these rows, in this order."""
+    """Return the captions `rows`, in this order."""
     lengths = captions.lengths[rows]
     starts = np.concatenate([[0], np.cumsum(lengths)])
     places = np.repeat(captions.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
@@ -80,26 +91,26 @@ def rows_of(captions: Captions, rows: NDArray[np.int64]) -> Captions:
     )
 
 
-class Seen:
+class ModelView:
     """The held-out captions in the characters and templates of a model.
 
-    The separator of the dataset becomes that of the model. Templates that the model never learned are rows behind
-    those that it learned.
+    The separator of the dataset becomes that of the model. Templates that the model never learned are rows behind those
+    that it learned.
     """
 
     def __init__(self, model: Captioner, held: HeldOut) -> None:
         self._captions = held.captions
         known, separator = "".join(held.alphabet.characters), held.manifest.separator
         self._numbers = np.concatenate([[0], model.alphabet.encode(known, unknown=0)]).astype(np.uint16)
-        # What the model takes for the end of a box is no character of a text.
+        # The model's separator ends a box; as a character of a text it is unknown.
         if model.separator in known:
             self._numbers[known.index(model.separator) + 1] = 0
         self._numbers[known.index(separator) + 1] = model.alphabet.encode(model.separator)[0]
         self._rows, ids = _template_rows(model, held)
         self._prefixes = model.alphabet.prefixes(ids, held.captions.prefixes.shape[1])
 
-    def some(self, rows: NDArray[np.int64]) -> tuple[Captions, NDArray[np.int64]]:
-        """The captions of these rows, and how many characters of each the model does not know: they are left out."""
+    def captions(self, rows: NDArray[np.int64]) -> tuple[Captions, NDArray[np.int64]]:
+        """Return the captions `rows` without unknown characters, and how many each of them lost."""
         captions = rows_of(self._captions, rows)
         numbers = self._numbers[captions.characters]
         kept = numbers > 0
@@ -107,12 +118,12 @@ class Seen:
         lengths = np.bincount(caption[kept], minlength=len(captions))
         starts = np.concatenate([[0], np.cumsum(lengths)])
         templates = self._rows[captions.templates]
-        seen = Captions(numbers[kept], captions.boxes[kept], starts, templates, self._prefixes)
-        return seen, captions.lengths - lengths
+        viewed = Captions(numbers[kept], captions.boxes[kept], starts, templates, self._prefixes)
+        return viewed, captions.lengths - lengths
 
 
 def _template_rows(model: Captioner, held: HeldOut) -> tuple[NDArray[np.int32], list[str]]:
-    """The row in the model of each template of the dataset, and the ids of all rows."""
+    """Return the row in the model of each template of the dataset, and the ids of all rows."""
     ids = [template.id for template in model.templates]
     row_of = {id_: row for row, id_ in enumerate(ids)}
     for template in held.templates:

@@ -1,9 +1,9 @@
-"""How likely a model finds captions that it never saw, in measures that models of any tokens share.
+"""The likelihood of held-out captions, in measures that compare models with different tokens.
 
 Bits per character are the length of the code that a model gives a text, by arithmetic coding, over the text's
-characters: it is the same question to a model of characters, of words and of pieces of words. A character that the
-model does not know has to be spelled: a flag before each character says whether one follows, and the character is one
-of all of Unicode that are left. So no model gains by knowing less.
+characters: the same question to a model of characters, of words and of pieces of words. A character that the model
+does not know has to be spelled: a flag before each character says whether one follows, and the character is one of all
+others in Unicode. So no model gains by knowing less.
 """
 
 import math
@@ -16,23 +16,24 @@ from numpy.typing import NDArray
 
 from memeloom.train.contract import Captioner
 from memeloom.train.corpus import Captions
-from memeloom.train.evaluation.held_out import HeldOut, Seen
+from memeloom.train.evaluation.held_out import HeldOut, ModelView
 
 UNICODE_CHARACTERS = 0x110000 - 0x800  # code points without the halves of surrogate pairs
-_AT_ONCE = 1024
+_BATCH = 1024
 _RESAMPLES = 1000
 _CONFIDENCE = 0.95
-_LEAST_OF_A_TEMPLATE = 20
+_MIN_CAPTIONS = 20
+_SHOWN_TEMPLATES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """What a model says of each caption; all arrays are (captions,).
+class ModelScores:
+    """The scores of a model for each caption; all arrays are (captions,).
 
     nats: minus the natural logarithm of the likelihood, unknown characters spelled.
-    tokens: how many there are to get right, unknown characters counted. right: its first choices that were.
-    characters: the length, separators and unknown characters counted. templates: row in the dataset.
-    unknown: characters that it does not know, in all captions. seconds: how long it took.
+    tokens: number of tokens to predict, unknown characters included. right: first choices that were right.
+    characters: the length, separators and unknown characters included. templates: row in the dataset.
+    unknown: unknown characters in all captions. seconds: how long scoring took.
     """
 
     nats: NDArray[np.float64]
@@ -46,7 +47,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure, and the interval that it stays in with 95 of 100 samples of captions as large as this one."""
+    """A figure and its 95 % confidence interval over samples of captions."""
 
     value: float
     low: float
@@ -67,10 +68,10 @@ class TemplateMetrics:
 class Likelihood:
     """The figures of a model.
 
-    accuracy: share of tokens that were its first choice. loss_per_token: natural. worst, best: templates by bits per
-    character, the most telling first. behind_best: by how many bits per character it is behind the best model of the
-    report, both judged by the same samples of captions; None for that one. perplexity_…: infinite where no float is as
-    large.
+    accuracy: share of tokens that were its first choice. loss_per_token: natural. best, worst: templates with the
+    fewest and the most bits per character, most extreme first. behind_best: difference in bits per character to the
+    best model of the report, over the same samples of captions; None for that one. perplexity_…: infinite where a float
+    overflows.
     """
 
     captions: int
@@ -88,26 +89,26 @@ class Likelihood:
     seconds: float
 
 
-def judged(model: Captioner, held: HeldOut, done: Callable[[int], None]) -> Scores:
-    """Let `model` judge the captions, some at a time; `done` is told how many."""
-    began = time.perf_counter()
-    seen, count = Seen(model, held), len(held.captions)
+def score_held_out(model: Captioner, held: HeldOut, done: Callable[[int], None]) -> ModelScores:
+    """Score the held-out captions with `model`, batch by batch; `done` is called with the size of each."""
+    started = time.perf_counter()
+    view, count = ModelView(model, held), len(held.captions)
     nats = np.zeros(count)
     tokens, right, unknown = (np.zeros(count, np.int64) for _ in range(3))
-    for first in range(0, count, _AT_ONCE):
-        rows = np.arange(first, min(first + _AT_ONCE, count))
-        captions, unknown[rows] = seen.some(rows)
+    for first in range(0, count, _BATCH):
+        rows = np.arange(first, min(first + _BATCH, count))
+        captions, unknown[rows] = view.captions(rows)
         found = model.score(captions, 0, len(rows))
         nats[rows], tokens[rows], right[rows] = -found.log_likelihood, found.tokens, found.right
         done(len(rows))
-    nats += _spelled(held.captions, unknown, len(model.alphabet))
-    seconds = time.perf_counter() - began
+    nats += _spelling_nats(held.captions, unknown, len(model.alphabet))
+    seconds = time.perf_counter() - started
     lengths = held.captions.lengths
-    return Scores(nats, tokens + unknown, right, lengths, held.captions.templates, int(unknown.sum()), seconds)
+    return ModelScores(nats, tokens + unknown, right, lengths, held.captions.templates, int(unknown.sum()), seconds)
 
 
-def figures(scores: Scores, best: Scores, held: HeldOut, seed: int) -> Likelihood:
-    """The figures of a model. best: the scores of the best model of the report, perhaps the same."""
+def summarize(scores: ModelScores, best: ModelScores, held: HeldOut, seed: int) -> Likelihood:
+    """Return the figures of a model. best: the scores of the best model of the report, perhaps the same object."""
     nats, tokens, characters = scores.nats.sum(), scores.tokens.sum(), scores.characters.sum()
     sums = _resampled(scores, seed)
     bits = sums[:, 0] / sums[:, 3] / math.log(2)
@@ -127,18 +128,18 @@ def figures(scores: Scores, best: Scores, held: HeldOut, seed: int) -> Likelihoo
         loss_per_token=float(nats / tokens),
         perplexity_per_token=_perplexity(nats / tokens),
         perplexity_per_character=_perplexity(nats / characters),
-        best=by_template[: len(by_template) // 2][:5],
-        worst=by_template[::-1][: len(by_template) // 2][:5],
+        best=by_template[: len(by_template) // 2][:_SHOWN_TEMPLATES],
+        worst=by_template[::-1][: len(by_template) // 2][:_SHOWN_TEMPLATES],
         seconds=scores.seconds,
     )
 
 
-def best_of(scores: list[Scores]) -> Scores:
-    """The scores with the fewest bits per character."""
+def best_of(scores: list[ModelScores]) -> ModelScores:
+    """Return the scores with the fewest bits per character."""
     return min(scores, key=_bits)
 
 
-def _bits(scores: Scores) -> float:
+def _bits(scores: ModelScores) -> float:
     return float(scores.nats.sum() / scores.characters.sum() / math.log(2))
 
 
@@ -149,23 +150,23 @@ def _perplexity(nats: float) -> float:
         return math.inf
 
 
-def _spelled(captions: Captions, unknown: NDArray[np.int64], known: int) -> NDArray[np.float64]:
-    """What spelling unknown characters costs each caption, in nats; nothing at all if there is none.
+def _spelling_nats(captions: Captions, unknown: NDArray[np.int64], known: int) -> NDArray[np.float64]:
+    """Return what spelling unknown characters costs each caption, in nats; zero if there is none.
 
-    How often the flag is up is told once for all captions, which is too little to be counted.
+    The probability of the flag is sent once for all captions, which is too little to count.
     """
     count, total = int(unknown.sum()), captions.examples
     if not count:
         return np.zeros(len(captions))
-    often = (count + 0.5) / (total + 1)
-    one = math.log(UNICODE_CHARACTERS - known) - math.log(often)
-    return unknown * one - (captions.lengths - unknown) * math.log1p(-often)
+    share = (count + 0.5) / (total + 1)
+    one = math.log(UNICODE_CHARACTERS - known) - math.log(share)
+    return unknown * one - (captions.lengths - unknown) * math.log1p(-share)
 
 
-def _resampled(scores: Scores, seed: int) -> NDArray[np.float64]:
-    """Sums over captions drawn with replacement (Efron, 1979): nats, tokens, right, characters, (resamples, 4).
+def _resampled(scores: ModelScores, seed: int) -> NDArray[np.float64]:
+    """Return sums over captions drawn with replacement (Efron, 1979): nats, tokens, right, characters, (resamples, 4).
 
-    The same draws for the same seed and number of captions, so that two models can be compared draw by draw.
+    Equal seeds draw equal captions, so that two models can be compared draw by draw.
     """
     columns = np.stack([scores.nats, scores.tokens, scores.right, scores.characters], axis=1)
     rng = np.random.default_rng(seed)
@@ -179,21 +180,18 @@ def _interval(value: float, resampled: NDArray[np.float64]) -> Interval:
     return Interval(value, float(low), float(high))
 
 
-def _by_template(scores: Scores, held: HeldOut) -> tuple[TemplateMetrics, ...]:
-    """The templates with captions enough to tell, fewest bits per character first."""
+def _by_template(scores: ModelScores, held: HeldOut) -> tuple[TemplateMetrics, ...]:
+    """Return the templates that have enough captions, fewest bits per character first."""
     count = len(held.templates)
-
     captions = np.bincount(scores.templates, minlength=count)
     nats, characters, tokens, right = (
         np.bincount(scores.templates, values.astype(np.float64), minlength=count)
         for values in (scores.nats, scores.characters, scores.tokens, scores.right)
     )
-    rows = np.flatnonzero(captions >= min(_LEAST_OF_A_TEMPLATE, captions.max()))
+    rows = np.flatnonzero(captions >= min(_MIN_CAPTIONS, captions.max()))
     bits = nats[rows] / characters[rows] / math.log(2)
+    order = np.argsort(bits, kind="stable")
     return tuple(
-        TemplateMetrics(
-            held.templates[row].name, int(captions[row]), float(right[row] / tokens[row]), float(bits[place])
-        )
-        for place in np.argsort(bits, kind="stable")
-        for row in [rows[place]]
+        TemplateMetrics(held.templates[row].name, int(captions[row]), float(right[row] / tokens[row]), float(each))
+        for row, each in zip(rows[order], bits[order], strict=True)
     )

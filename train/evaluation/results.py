@@ -1,4 +1,4 @@
-"""All that an evaluation found, as it stands in `metrics.json` and as the reports show it."""
+"""The results of an evaluation, as `metrics.json` holds them and the reports show them."""
 
 import math
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ _PERPLEXITIES = ("perplexity_per_token", "perplexity_per_character")
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """How a model came to be, as its folder tells it; None where it does not.
+class TrainingRecord:
+    """How a model was trained, as its folder records it; None where it does not.
 
-    seconds: of training until the weights that were kept. device, backend: what it was trained on, and with.
-    dataset: digest of what it learned from. commit: of the code that trained it.
+    seconds: of training until the weights that were kept. dataset: digest of the one it learned from.
+    commit: of the code that trained it.
     """
 
     seconds: float | None
@@ -35,9 +35,9 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class ModelResult:
-    """What was found about a model.
+    """The results of a model.
 
-    name: the one of its folder. unit: what its tokens are. sweep: figures of what it writes, by temperature.
+    name: of its folder. unit: what its tokens are. sweep: figures of what it writes, by temperature.
     """
 
     name: str
@@ -45,17 +45,17 @@ class ModelResult:
     kind: str
     unit: str
     parameters: int
-    trained: Trained
+    trained: TrainingRecord
     likelihood: Likelihood
     sweep: Mapping[float, CaptionSetMetrics]
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What was found about all models.
+    """The results of all models.
 
-    digest: of the dataset. templates: that the captions stand on. real: figures of held-out captions, through the
-    measures of what models write; None if nothing was written. models: fewest bits per character first.
+    digest: of the dataset. templates: number of templates with held-out captions. real: figures of held-out captions,
+    through the measures of written ones; None if nothing was written. models: fewest bits per character first.
     """
 
     dataset: str
@@ -70,10 +70,9 @@ class Results:
     models: tuple[ModelResult, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """For `metrics.json`.
+        """Return the content of `metrics.json`.
 
-        Temperatures are numbers in a list, for JSON has no numbers as keys; infinite perplexities are null, for it has
-        none of those.
+        JSON has no numbers as keys and no infinity: temperatures are in a list, and infinite perplexities are null.
         """
         found = asdict(self)
         for model in found["models"]:

@@ -1,1 +1,1 @@
-"""How any task is fitted: batches, compiled steps on one or many devices, and what is told about it."""
+"""Fitting any training task: batches, compiled steps on one or many devices, checkpoints and history."""

@@ -1,4 +1,4 @@
-"""A batch made ready for devices: with a weight for every label, and in a size that can be divided among them."""
+"""Batches for devices: prepared ahead in a thread, with a weight per label, padded to a size that can be divided."""
 
 import time
 from collections import deque
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from memeloom.train.backend import keras
 from memeloom.train.contract import Batch, TrainingTask
 
+_AHEAD = 3
+
 
 class PaddedBatch(NamedTuple):
-    """The batch of all devices together.
+    """A padded, weighted batch for all devices together.
 
     inputs: arrays (rows, …), one or nested. labels: int (rows,) or (rows, length).
-    weights: of the labels, float32, in their shape. share: 1 / their sum, float32 ().
+    weights: of the labels, float32, in their shape. share: 1 / sum of the weights, float32 ().
     """
 
     inputs: Any
@@ -32,10 +34,10 @@ class PaddedBatch(NamedTuple):
         return 1 / float(self.share)
 
 
-def whole(batch: Batch, rows: int, devices: int) -> PaddedBatch:
-    """`batch` filled up to `rows` rows, and on to a multiple of `devices`, with copies of its last that weigh nothing.
+def pad_batch(batch: Batch, rows: int, devices: int) -> PaddedBatch:
+    """Pad `batch` to `rows` rows, and on to a multiple of `devices`, with copies of its last row of weight zero.
 
-    So the devices get parts of one size, and a last batch that is smaller needs no compiled step of its own.
+    Every device then gets a part of one size, and a smaller last batch needs no compiled step of its own.
     """
     inputs, labels, *given = batch
     weights = np.asarray(given[0] if given else np.ones(labels.shape), np.float32)
@@ -44,62 +46,57 @@ def whole(batch: Batch, rows: int, devices: int) -> PaddedBatch:
     if not missing:
         return PaddedBatch(inputs, labels, weights, share)
 
-    def filled(values: NDArray[Any]) -> NDArray[Any]:
+    def padded(values: NDArray[Any]) -> NDArray[Any]:
         return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)])
 
-    nothing = np.zeros((missing, *weights.shape[1:]), np.float32)
-    return PaddedBatch(
-        keras.tree.map_structure(filled, inputs), filled(labels), np.concatenate([weights, nothing]), share
-    )
+    weights = np.concatenate([weights, np.zeros((missing, *weights.shape[1:]), np.float32)])
+    return PaddedBatch(keras.tree.map_structure(padded, inputs), padded(labels), weights, share)
 
 
-def judged(task: TrainingTask, predicted: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
-    """What these rows add to the mean cross-entropy, in nats, and to the share of right first choices; float32 ()."""
+def loss_and_accuracy(task: TrainingTask, predicted: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
+    """Return what these rows add to the mean cross-entropy, in nats, and to the accuracy; both float32 ()."""
     ops = keras.ops
     predicted = ops.cast(predicted, "float32")
-    losses = keras.losses.sparse_categorical_crossentropy(labels, predicted, from_logits=task.logits)
+    losses = keras.losses.sparse_categorical_crossentropy(labels, predicted, from_logits=task.from_logits)
     right = ops.cast(ops.equal(ops.cast(ops.argmax(predicted, axis=-1), "int32"), ops.cast(labels, "int32")), "float32")
     return ops.sum(losses * weights) * share, ops.sum(right * weights) * share
 
 
-_AHEAD = 3
-
-
 class Feed:
-    """The batches of steps `first`, `first` + 1, … `stop` - 1, in this order. Use it as a context manager.
+    """The batches of steps `first` … `stop` - 1, in this order, prepared ahead in a thread. A context manager.
 
-    waited: seconds that `take` has spent waiting for a batch. A device works on while the host waits, if steps were
-    sent to it before; so it stood still for at most that long.
+    waited: seconds that `take` spent waiting for a batch. The device works through queued steps meanwhile, so it was
+    idle for at most that long.
     """
 
     def __init__(self, batch: Callable[[int], Batch], first: int, stop: int) -> None:
         self._batch, self._next, self._stop = batch, first, stop
-        self._maker = ThreadPoolExecutor(1, "batches")
+        self._thread = ThreadPoolExecutor(1, "batches")
         self._ready: deque[Future[Batch]] = deque()
         self.waited = 0.0
 
     def take(self) -> Batch:
-        """The next batch. Raises what making it raised, and IndexError behind the last."""
-        self._order()
+        """Return the next batch. Raises what preparing it raised, and IndexError behind the last."""
+        self._submit()
         ready = self._ready.popleft()
-        began = time.perf_counter()
+        started = time.perf_counter()
         batch = ready.result()
-        self.waited += time.perf_counter() - began
-        self._order()
+        self.waited += time.perf_counter() - started
+        self._submit()
         return batch
 
-    def _order(self) -> None:
+    def _submit(self) -> None:
         while len(self._ready) < _AHEAD and self._next < self._stop:
-            self._ready.append(self._maker.submit(self._batch, self._next))
+            self._ready.append(self._thread.submit(self._batch, self._next))
             self._next += 1
 
     def __enter__(self) -> Self:
-        """Begin to make batches."""
-        self._order()
+        """Start preparing batches."""
+        self._submit()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Make no more."""
-        self._maker.shutdown(cancel_futures=True)
+        """Stop preparing batches."""
+        self._thread.shutdown(cancel_futures=True)

@@ -1,20 +1,38 @@
-"""What is told about a training after each epoch: a line of JSON, a row of CSV, a plot, and TensorBoard's scalars."""
+"""What is recorded after each epoch: a line of JSON, a row of CSV, a plot, and TensorBoard's scalars.
+
+TensorBoard's event file is a TFRecord file of `Event` messages, written without TensorFlow (Keras's callback needs it
+on every backend):
+
+    Event   { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; }
+    Summary { repeated Value value = 1; }      Value { string tag = 1; float simple_value = 2; }
+"""
 
 import csv
 import io
 import json
+import struct
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memeloom.configs.outputs import write_text
-from memeloom.train.fitting.plot import plotted
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import atomic_file, write_text
+from memeloom.dataset.tfrecord import frame
+from memeloom.report.format import percent
+from memeloom.report.plot import Plot, Series, picture
 
 LINES, TABLE, PLOT = "history.jsonl", "history.csv", "history.svg"
+EVENTS = "tensorboard"
+_EVENTS_FILE = "events.out.tfevents.memeloom"
+_EVENTS_VERSION = b"brain.Event:2"
+# Tags of protobuf fields: number and wire type.
+_WALL_TIME, _STEP, _FILE_VERSION, _SUMMARY = b"\x09", b"\x10", b"\x1a", b"\x2a"
+_VALUE, _TAG, _SIMPLE_VALUE = b"\x0a", b"\x0a", b"\x15"
 
 
 def write_history(folder: Path, history: Sequence[Mapping[str, Any]], unit: str) -> None:
-    """Write `history`, one row an epoch, into `folder` in three forms. Files that say it already are left alone.
+    """Write `history`, one row per epoch, into `folder` in three formats; files that are up to date stay untouched.
 
     unit: what progress is counted in; rows have `<unit>_per_second`.
     """
@@ -23,7 +41,7 @@ def write_history(folder: Path, history: Sequence[Mapping[str, Any]], unit: str)
     texts = {
         LINES: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in history),
         TABLE: _table(history),
-        PLOT: plotted(history, unit),
+        PLOT: _plot(history, unit),
     }
     for name, text in texts.items():
         path = folder / name
@@ -32,10 +50,78 @@ def write_history(folder: Path, history: Sequence[Mapping[str, Any]], unit: str)
 
 
 def _table(history: Sequence[Mapping[str, Any]]) -> str:
-    """The rows without their samples, which are lists."""
+    """Return the rows as CSV, without their samples."""
     table = io.StringIO()
     columns = [name for name, value in history[-1].items() if not isinstance(value, list)]
     writer = csv.DictWriter(table, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(history)
     return table.getvalue()
+
+
+def _plot(history: Sequence[Mapping[str, Any]], unit: str) -> str:
+    """Return loss, accuracy, learning rate and speed over the steps, as the text of an SVG file."""
+
+    def series(name: str, column: str) -> Series:
+        return Series(name, [(float(row["step"]), float(row[column])) for row in history])
+
+    def both(column: str) -> list[Series]:
+        return [series("training", column), series("validation", f"validation_{column}")]
+
+    return picture([
+        Plot(title="Loss", series=both("loss"), y_min=None, x_label="step"),
+        Plot(title="Accuracy", series=both("accuracy"), y_min=None, y_format=percent, x_label="step"),
+        Plot(title="Learning rate", series=[series("", "learning_rate")], x_label="step"),
+        Plot(title=f"{unit.capitalize()} per second", series=[series("", f"{unit}_per_second")], x_label="step"),
+    ])  # fmt: skip
+
+
+class EventWriter:
+    """Writes the event file of a training in its output folder."""
+
+    def __init__(self, folder: Path, history: Sequence[Mapping[str, Any]]) -> None:
+        """Rewrite the file with the epochs of `history`: nothing is missing or doubled after kill -9."""
+        self._path = folder / EVENTS / _EVENTS_FILE
+        with atomic_file(self._path) as stream:
+            stream.write(frame(_now() + _FILE_VERSION + _sized(_EVENTS_VERSION)))
+            for row in history:
+                stream.write(frame(_event(row)))
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Append an epoch; TensorBoard follows a file that grows, not one that is replaced."""
+        try:
+            with self._path.open("ab") as stream:
+                stream.write(frame(_event(row)))
+        except OSError as error:
+            raise MemeloomError(f"cannot write {self._path}: {error.strerror or error}") from error
+
+
+def _event(row: Mapping[str, Any]) -> bytes:
+    """Encode the numbers of a history row by name, those of training and validation side by side."""
+    values = b""
+    for name, value in row.items():
+        if isinstance(value, int | float) and name != "step":
+            split, _, rest = name.partition("_")
+            paired = f"{name}/training" if f"validation_{name}" in row else name
+            tag = f"{rest}/validation" if split == "validation" else paired
+            content = _TAG + _sized(tag.encode()) + _SIMPLE_VALUE + struct.pack("<f", value)
+            values += _VALUE + _sized(content)
+    return _now() + _STEP + _varint(int(row["step"])) + _SUMMARY + _sized(values)
+
+
+def _now() -> bytes:
+    return _WALL_TIME + struct.pack("<d", time.time())
+
+
+def _sized(content: bytes) -> bytes:
+    return _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    """Encode seven bits a byte, the lowest first; all but the last byte have their highest bit set."""
+    parts = bytearray()
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)

@@ -1,4 +1,4 @@
-"""A stretch of a training: step after step, watched for numbers that are none, and measured."""
+"""The training loop: step after step, checked for non-finite losses, and measured."""
 
 import math
 import time
@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.train.contract import TrainingTask
-from memeloom.train.fitting.batches import Feed, whole
+from memeloom.train.fitting.batches import Feed, pad_batch
 from memeloom.train.fitting.devices import Devices, Steps
 
-# Steps that are sent to the device before the result of the first of them is looked at.
+# Steps that are queued on the device before the result of the oldest is read.
 _IN_FLIGHT = 4
-# With 16-bit floats a loss may overflow once; the optimizer leaves such a step out, and scales less.
-_OVERFLOWS = 16
+# With 16-bit floats a loss may overflow; the optimizer skips such a step and lowers its scale.
+_MAX_OVERFLOWS = 16
 
 
 class NonFinite(Exception):
-    """Something that should be one is not. step: after which, the first is 1. what: such as the loss."""
+    """A loss or a weight is not a number after `step`, counted from 1."""
 
     def __init__(self, step: int, what: str = "the loss") -> None:
         super().__init__(f"{what} is not a number after step {step}")
@@ -27,10 +27,10 @@ class NonFinite(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
-    """What a stretch of steps gave: mean loss and accuracy before each step, and where the time went.
+    """Mean loss and accuracy before each step, and where the time went.
 
-    seconds: in all. first_seconds: of the first step, in which everything is compiled if it is the first of a run.
-    waited: seconds without a batch.
+    first_seconds: time of the first step, which includes compilation at the beginning of a run.
+    waited: seconds spent waiting for batches.
     """
 
     loss: float
@@ -40,76 +40,77 @@ class EpochResult:
     first_seconds: float
     waited: float
 
-    def rate(self, *, compiled: bool) -> float:
-        """Steps a second; without the first, if it `compiled` and there are others."""
-        if compiled and self.steps > 1:
+    def steps_per_second(self, *, without_first: bool) -> float:
+        """Return the rate; `without_first` leaves the first step out if there are others."""
+        if without_first and self.steps > 1:
             return (self.steps - 1) / max(self.seconds - self.first_seconds, 1e-9)
         return self.steps / max(self.seconds, 1e-9)
 
 
-class _Flying(NamedTuple):
+class _Pending(NamedTuple):
     step: int
     loss: Any
-    right: Any
+    accuracy: Any
 
 
 class TrainingLoop:
-    """Takes batches from a feed through the steps of a task.
+    """Runs the batches of a feed through the steps of a task.
 
-    advance: called when a step is done; the first one says so only when everything is compiled.
-    may_overflow: whether a few losses in a row may be no numbers.
+    on_step: called with loss and accuracy when a step is done; the first call comes when everything is compiled.
+    may_overflow: True allows a few non-finite losses in a row.
     """
 
     def __init__(
-        self, steps: Steps, feed: Feed, devices: Devices, advance: Callable[[int], None], *, may_overflow: bool
+        self, steps: Steps, feed: Feed, devices: Devices, on_step: Callable[[float, float], None], *, may_overflow: bool
     ) -> None:
-        self._steps, self._feed, self._devices, self._advance = steps, feed, devices, advance
-        self._most_overflows = _OVERFLOWS if may_overflow else 0
+        self._steps, self._feed, self._devices, self._on_step = steps, feed, devices, on_step
+        self._max_overflows = _MAX_OVERFLOWS if may_overflow else 0
         self._overflows = 0
 
     def run(self, steps: range) -> EpochResult:
-        """Learn from the next batches of the feed, which are those of `steps`.
+        """Train on the next batches of the feed, which are those of `steps`.
 
         Raises:
             NonFinite: a loss is not a number.
+            MemeloomError: a batch cannot be divided among the devices.
         """
-        began, waited = time.perf_counter(), self._feed.waited
+        started, waited = time.perf_counter(), self._feed.waited
         first_seconds = 0.0
-        flying: deque[_Flying] = deque()
+        pending: deque[_Pending] = deque()
         losses: list[float] = []
-        rights: list[float] = []
+        accuracies: list[float] = []
 
-        def land() -> None:
-            landed = flying.popleft()
-            loss = float(landed.loss)
-            if self._counts(loss, landed.step):
+        def read_oldest() -> None:
+            oldest = pending.popleft()
+            loss, accuracy = float(oldest.loss), float(oldest.accuracy)
+            if self._counts(loss, oldest.step):
                 losses.append(loss)
-                rights.append(float(landed.right))
-            self._advance(landed.step)
+                accuracies.append(accuracy)
+            self._on_step(loss, accuracy)
 
         for step in steps:
-            given = self._feed.take()
-            if len(given[1]) % self._devices.count:
-                # Rows that fill it up would count in batch normalisation: another course than on one device.
+            batch = self._feed.take()
+            if len(batch[1]) % self._devices.count:
+                # Padding rows would count in batch normalisation, and the curve would differ from one device's.
                 raise MemeloomError(
-                    f"a batch of {len(given[1])} rows cannot be divided among {self._devices.count} devices; "
+                    f"a batch of {len(batch[1])} rows cannot be divided among {self._devices.count} devices; "
                     "change the batch of the model, or train.devices"
                 )
-            batch = whole(given, 0, self._devices.count)
-            flying.append(_Flying(step + 1, *self._steps.learn(batch)))
+            padded = pad_batch(batch, 0, self._devices.count)
+            pending.append(_Pending(step + 1, *self._steps.train(padded)))
             if step == steps.start:
-                land()
-                first_seconds = time.perf_counter() - began
-            elif len(flying) > _IN_FLIGHT:
-                land()
-        while flying:
-            land()
-        self._steps.settle()
+                read_oldest()
+                first_seconds = time.perf_counter() - started
+            elif len(pending) > _IN_FLIGHT:
+                read_oldest()
+        while pending:
+            read_oldest()
+        self._steps.sync()
         return EpochResult(
             loss=math.fsum(losses) / max(len(losses), 1),
-            accuracy=math.fsum(rights) / max(len(rights), 1),
+            accuracy=math.fsum(accuracies) / max(len(accuracies), 1),
             steps=len(steps),
-            seconds=time.perf_counter() - began,
+            seconds=time.perf_counter() - started,
             first_seconds=first_seconds,
             waited=self._feed.waited - waited,
         )
@@ -119,20 +120,20 @@ class TrainingLoop:
             self._overflows = 0
             return True
         self._overflows += 1
-        if self._overflows > self._most_overflows:
+        if self._overflows > self._max_overflows:
             raise NonFinite(step)
         return False
 
 
 def validate(task: TrainingTask, steps: Steps, devices: Devices) -> tuple[float, float]:
-    """Mean loss and accuracy over all batches of `task.check`, every label by its weight."""
-    loss = right = weight = 0.0
+    """Return mean loss and accuracy over all validation batches, each label by its weight."""
+    loss = accuracy = weight = 0.0
     rows = 0
-    for number in range(task.checks):
-        batch = whole(task.check(number), rows, devices.count)
+    for number in range(task.validation_batches):
+        batch = pad_batch(task.validation_batch(number), rows, devices.count)
         rows = rows or len(batch.labels)
-        part_loss, part_right = steps.check(batch)
-        loss += float(part_loss) * batch.weight
-        right += float(part_right) * batch.weight
+        batch_loss, batch_accuracy = steps.validate(batch)
+        loss += float(batch_loss) * batch.weight
+        accuracy += float(batch_accuracy) * batch.weight
         weight += batch.weight
-    return loss / weight, right / weight
+    return loss / weight, accuracy / weight

@@ -1,17 +1,27 @@
-"""The learning rate as a function of the step, which the optimizer counts and a checkpoint keeps."""
+"""The optimizer of a training and its learning rate, a function of the step that the optimizer counts."""
 
 import math
 from typing import Any
 
-from memeloom.configs.schema import Training
+from memeloom.configs.schema import Train, Training
 from memeloom.train.backend import keras
+from memeloom.train.contract import TrainingTask
 
 
-class _WarmCosine(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # keras has no types
-    """Grows in a line over the first `warmup` steps; then stays, or falls to nothing at step `end` as a half cosine.
+def build_optimizer(task: TrainingTask, hyperparameters: Training, settings: Train) -> Any:
+    """Return the built optimizer of `task`, with loss scaling for 16-bit floats of small range."""
+    optimizer = task.make_optimizer(learning_rate(hyperparameters, settings.steps))
+    if settings.precision == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    optimizer.build(task.training_model.trainable_variables)
+    return optimizer
 
-    The cosine is the one of Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017,
-    without restarts.
+
+class _WarmupCosine(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # keras has no types
+    """Linear warm-up over the first `warmup` steps, then constant, or a half cosine down to zero at step `end`.
+
+    The cosine is that of Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017, without
+    restarts. Keras's `CosineDecay` starts its warm-up at zero, so that its first step changes nothing.
     """
 
     def __init__(self, peak: float, warmup: int, end: int | None) -> None:
@@ -23,21 +33,21 @@ class _WarmCosine(keras.optimizers.schedules.LearningRateSchedule):  # type: ign
         step = ops.cast(step, "float32")
         rate = ops.full_like(step, self._peak)
         if self._end is not None:
-            gone = (step - self._warmup) / max(self._end - self._warmup, 1)
-            rate = self._peak / 2 * (1 + ops.cos(math.pi * ops.clip(gone, 0.0, 1.0)))
+            done = (step - self._warmup) / max(self._end - self._warmup, 1)
+            rate = self._peak / 2 * (1 + ops.cos(math.pi * ops.clip(done, 0.0, 1.0)))
         if self._warmup:
-            # The first step learns something, too.
             rate = ops.where(step < self._warmup, self._peak * (step + 1) / self._warmup, rate)
         return rate
 
 
-def learning_rate(course: Training, steps: int) -> Any:
-    """What an optimizer takes as the learning rate of a training of `steps` steps: a number, or a schedule."""
-    if course.schedule == "constant" and not course.warmup_steps:
-        return course.learning_rate
-    return _WarmCosine(course.learning_rate, course.warmup_steps, steps if course.schedule == "cosine" else None)
+def learning_rate(hyperparameters: Training, steps: int) -> Any:
+    """Return the learning rate of a training of `steps` steps for an optimizer: a number, or a schedule."""
+    peak, warmup = hyperparameters.learning_rate, hyperparameters.warmup_steps
+    if hyperparameters.schedule == "constant" and not warmup:
+        return peak
+    return _WarmupCosine(peak, warmup, steps if hyperparameters.schedule == "cosine" else None)
 
 
 def rate_at(rate: Any, step: int) -> float:
-    """What `rate`, of `learning_rate`, is at `step`, counted from 0."""
+    """Return the value of a `learning_rate` at `step`, counted from 0."""
     return float(keras.ops.convert_to_numpy(rate(step))) if callable(rate) else float(rate)

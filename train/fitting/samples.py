@@ -1,4 +1,4 @@
-"""Captions that the history shows after each epoch: for what was learned, and for what was never seen."""
+"""Captions that the history shows after each epoch: on learned templates, and on something unseen."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -14,16 +14,15 @@ from memeloom.train.corpus import Dataset
 from memeloom.train.decoding.sampling import by_threshold, write_captions
 
 _MIN_SCORE = 0.1
-_CHARACTERS = 100
+_MAX_CHARACTERS = 100
 
 
 class Samples(NamedTuple):
-    """What samples are written for.
+    """The prompts of samples.
 
-    learned: the templates with most captions. unseen: for a model that looks at memes, pictures that were held out;
-    else templates that have no captions to learn from, where the dataset is split by template; else learned ones with
-    the beginning of captions that were held out.
-    by: which of the three `unseen` is.
+    learned: the templates with most captions. unseen: held-out pictures for a model that uses pictures of memes; else
+    templates without training captions, where the dataset is split by template; else learned templates with the
+    beginning of held-out captions. by: which of the three `unseen` is.
     """
 
     learned: tuple[Prompt, ...]
@@ -32,7 +31,7 @@ class Samples(NamedTuple):
 
 
 def choose_samples(dataset: Dataset, model: Captioner, count: int) -> Samples:
-    """`count` prompts of either sort, or as many as there are.
+    """Choose `count` prompts of either sort, or as many as there are.
 
     Raises:
         DamagedRecords, MemeloomError: a held-out picture cannot be read.
@@ -50,7 +49,7 @@ def choose_samples(dataset: Dataset, model: Captioner, count: int) -> Samples:
 
 
 def _pictures(dataset: Dataset, count: int) -> tuple[Prompt, ...]:
-    """The first held-out memes, each of another picture."""
+    """Return the first held-out memes, each with a different picture."""
     templates = {template.id: template for template in dataset.manifest.templates}
     found: dict[str, Prompt] = {}
     shards = (shard for shard in dataset.manifest.shards if shard.split == "validation")
@@ -63,17 +62,15 @@ def _pictures(dataset: Dataset, count: int) -> tuple[Prompt, ...]:
 
 
 def _beginnings(dataset: Dataset, model: Captioner, count: int) -> tuple[Prompt, ...]:
-    """The first boxes of held-out captions of several, each of another template while there are any."""
+    """Return the first boxes of held-out captions of several boxes, each on a different template."""
     if not count:
         return ()
-    separator = dataset.manifest.separator
+    separator, captions = dataset.manifest.separator, dataset.validation
     found: dict[DatasetTemplate, Prompt] = {}
-    for row, text in zip(
-        dataset.validation.templates.tolist(), dataset.validation.texts(dataset.alphabet), strict=True
-    ):
+    for row, text in zip(captions.templates.tolist(), captions.texts(dataset.alphabet), strict=True):
         template = dataset.manifest.templates[row]
         start, _, rest = text.partition(separator)
-        if start and rest and template.boxes > 1 and template not in found and len(start) < _CHARACTERS:
+        if start and rest and template.boxes > 1 and template not in found and len(start) < _MAX_CHARACTERS:
             found[template] = Prompt(template, model.normalize(start + separator))
             if len(found) == count:
                 break
@@ -81,10 +78,9 @@ def _beginnings(dataset: Dataset, model: Captioner, count: int) -> tuple[Prompt,
 
 
 def write_samples(model: Captioner, prompts: Sequence[Prompt], seed: int, step: int) -> list[str]:
-    """A caption for each of `prompts`, by the model as it is: ``template: box / box``."""
+    """Write a caption for each of `prompts` with the model as it is: ``template: box / box``."""
     if not prompts:
         return []
-    written = write_captions(
-        model, prompts, by_threshold(_MIN_SCORE), max_characters=_CHARACTERS, rng=np.random.default_rng([seed, step])
-    )
+    rng = np.random.default_rng([seed, step])
+    written = write_captions(model, prompts, by_threshold(_MIN_SCORE), max_characters=_MAX_CHARACTERS, rng=rng)
     return [f"{made.template.name}: {' / '.join(made.texts)}" for made in written]

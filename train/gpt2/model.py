@@ -108,7 +108,7 @@ class Gpt2Captioner:
 class Gpt2Kind:
     """See `train.contract.Kind`."""
 
-    def course(self, settings: Train) -> Training:
+    def hyperparameters(self, settings: Train) -> Training:
         """As `Kind`."""
         return settings.gpt2
 
@@ -135,22 +135,23 @@ class Gpt2Kind:
         learn, check = rows(dataset.train, _NAMELESS), rows(dataset.validation, None)
         training_model = packed_model(network.backbone, tokens.writable, own.sequence_length)
 
-        def batch(step: int) -> Any:
-            places = np.arange(step * own.batch, (step + 1) * own.batch, dtype=np.int64)
-            return learn.batch(shuffled(places, len(learn), settings.seed))
+        def places(step: int) -> NDArray[np.int64]:
+            return np.arange(step * own.batch, (step + 1) * own.batch, dtype=np.int64)
 
         return TrainingTask(
             captioner=captioner,
             training_model=training_model,
-            checked=training_model,
-            batch=batch,
-            check=lambda step: check.batch(np.arange(step * own.batch, (step + 1) * own.batch, dtype=np.int64)),
-            checks=min(settings.validation_batches, -(-len(check) // own.batch)),
+            validation_model=training_model,
+            batch=lambda step: learn.batch(shuffled(places(step), len(learn), settings.seed)),
+            validation_batch=lambda step: check.batch(
+                np.arange(step * own.batch, (step + 1) * own.batch, dtype=np.int64)
+            ),
+            validation_batches=min(settings.validation_batches, -(-len(check) // own.batch)),
             unit="tokens",
-            units=own.batch * own.sequence_length,
-            logits=True,
-            optimizer=_optimizer,
-            compiled=ACCELERATED,
+            units_per_step=own.batch * own.sequence_length,
+            from_logits=True,
+            make_optimizer=_optimizer,
+            jit_compile=ACCELERATED,
         )
 
     def load(

@@ -120,7 +120,7 @@ class ShowAndTellCaptioner:
 class ShowAndTellKind:
     """See `train.contract.Kind`."""
 
-    def course(self, settings: Train) -> Training:
+    def hyperparameters(self, settings: Train) -> Training:
         """As `Kind`."""
         return settings.show_and_tell
 
@@ -151,15 +151,15 @@ class ShowAndTellKind:
         return TrainingTask(
             captioner=captioner,
             training_model=decoder.training_model,
-            checked=decoder.training_model,
+            validation_model=decoder.training_model,
             batch=lambda step: learn.batch(step, own.noise),
-            check=check.one_pass,
-            checks=min(settings.validation_batches, -(-len(dataset.validation) // own.batch)),
+            validation_batch=check.one_pass,
+            validation_batches=min(settings.validation_batches, -(-len(dataset.validation) // own.batch)),
             unit="captions",
-            units=own.batch,
-            logits=True,
-            optimizer=keras.optimizers.Adam,
-            compiled=ACCELERATED,
+            units_per_step=own.batch,
+            from_logits=True,
+            make_optimizer=keras.optimizers.Adam,
+            jit_compile=ACCELERATED,
         )
 
     def load(

@@ -1,0 +1,256 @@
+"""The report of an evaluation: a page, and the same tables in Markdown."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from memeloom.report.format import number, one_line, percent
+from memeloom.report.markdown import code, escaped, foreign, table
+from memeloom.report.pages import render
+from memeloom.report.plot import Plot, Series
+from memeloom.train.evaluation.likelihood import Interval, TemplateMetrics
+from memeloom.train.evaluation.overlap import RUN
+from memeloom.train.evaluation.results import Results
+from memeloom.train.evaluation.sweep import CaptionSetMetrics
+
+PAGE: Final = "report.html"
+TEXT: Final = "report.md"
+_TITLE: Final = "Caption quality"
+_TEMPLATE_HEAD: Final = ("template", "captions", "bits/char", "accuracy")
+
+
+class _Table(NamedTuple):
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+def render_page(results: Results) -> str:
+    """Return the report as an HTML page."""
+    return render(
+        "evaluation.html",
+        title=_TITLE,
+        results=results,
+        tiles=_tiles(results),
+        likelihood=_likelihood(results),
+        warnings=_warnings(results),
+        written=_written(results),
+        plots=[
+            _plot(results, "Captions whose template is recognised", lambda found: found.recognised),
+            _plot(results, "Different pairs of words", lambda found: found.distinct[1]),
+            _plot(results, "Runs of characters known from training", lambda found: found.remembered),
+        ],
+        memorised=_memorised(results),
+        templates_head=_TEMPLATE_HEAD,
+        templates=[
+            (model.name, _templates(model.likelihood.best), _templates(model.likelihood.worst))
+            for model in results.models
+        ],
+        samples=_samples(results),
+        models=_models(results),
+    )
+
+
+def render_text(results: Results) -> str:
+    """Return the report as Markdown."""
+    parts = [
+        f"# {_TITLE}",
+        f"{results.captions:,} captions for {results.split} on {results.templates:,} templates, "
+        f"{results.characters:,} characters; dataset {code(results.dataset)}, digest {code(results.digest)}; "
+        f"seed {results.seed}; code at commit {code(results.commit)}.",
+        *_section("Held-out captions", _likelihood(results)),
+        *map(escaped, _warnings(results)),
+    ]
+    if results.real is not None:
+        parts += _section("Generated captions", _written(results)) + _section("Memorised text", _memorised(results))
+    parts.append("## Templates")
+    for model in results.models:
+        rows = _templates((*model.likelihood.best, *reversed(model.likelihood.worst)))
+        parts += [f"{foreign(model.name)}, fewest and most bits:", table(_TEMPLATE_HEAD, rows)] if rows else []
+    if results.real is not None:
+        # Indented, as code: what captions say has no meaning to Markdown.
+        lines = [
+            f"    {one_line(title)}: {one_line(sample.template)}: {one_line(' / '.join(sample.boxes))}"
+            for title, found, _ in _samples(results)
+            for sample in found.samples
+        ]
+        parts += ["## Some captions", "\n".join(lines)]
+    parts += _section("How it was made", _models(results))
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(title: str, content: _Table) -> list[str]:
+    return [f"## {title}", table(content.head, content.rows), *([escaped(content.note)] if content.note else [])]
+
+
+def _tiles(results: Results) -> list[tuple[str, str, str]]:
+    best = results.models[0]
+    name = best.name if len(results.models) > 1 else ""
+    return [
+        ("Bits per character", f"{best.likelihood.bits_per_character.value:.3f}", name),
+        (f"Next {best.unit}", percent(best.likelihood.accuracy.value), name),
+        ("Captions", number(results.captions), f"of the {results.split} split"),
+        ("Characters", number(results.characters), ""),
+        ("Templates", number(results.templates), ""),
+    ]
+
+
+def _likelihood(results: Results) -> _Table:
+    head = "model", "bits/char", "behind best", "accuracy", "token", "perplexity/char", "perplexity/token", "loss/token"
+    rows = []
+    for model in results.models:
+        found = model.likelihood
+        accuracy = found.accuracy
+        rows.append((
+            model.name,
+            _interval(found.bits_per_character),
+            "" if found.behind_best is None else _interval(found.behind_best),
+            f"{100 * accuracy.value:.2f} % ({100 * accuracy.low:.2f}–{100 * accuracy.high:.2f})",
+            model.unit,
+            f"{found.perplexity_per_character:.3f}",
+            f"{found.perplexity_per_token:,.3f}",
+            f"{found.loss_per_token:.4f}",
+        ))  # fmt: skip
+    note = (
+        "Bits per character: the length of the code that a model gives the captions, over their characters (each box "
+        "ends with a separator, which counts); it compares models of characters, words and pieces of words. Accuracy: "
+        "the share of a model's own tokens that were its first choice; compare it only between models with the same "
+        "token. Brackets: 95 % of 1,000 samples of the captions, drawn with replacement; “behind best” compares the "
+        "same samples."
+    )
+    return _Table(head, rows, note)
+
+
+def _written(results: Results) -> _Table:
+    head = (
+        "captions of", "temperature", "recognised", "distinct 1", "distinct 2", "distinct 3", "self-BLEU", "repeated",
+        "empty", "cut", "characters",
+    )  # fmt: skip
+    rows = [
+        (
+            name,
+            temperature,
+            percent(found.recognised),
+            *(f"{each:.3f}" for each in found.distinct),
+            f"{found.self_bleu:.3f}",
+            *map(percent, (found.repeated, found.empty, found.cut)),
+            f"{found.characters:.1f}",
+        )
+        for name, temperature, found in _caption_sets(results)
+    ]
+    note = (
+        "Each model writes a caption for the template of each of the same held-out captions, sampled at each "
+        "temperature. Recognised: a naive Bayes classifier, trained on the words of the training captions, predicts "
+        "the template; people's captions are the ceiling. Distinct n: share of different runs of n words. Self-BLEU: "
+        "mean similarity of a caption to all others (BLEU-4). Repeated: equal to an earlier caption on the same "
+        "template. Characters: mean length. Captions without words count as empty, and nowhere else."
+    )
+    return _Table(head, rows, note)
+
+
+def _memorised(results: Results) -> _Table:
+    head = (
+        "captions of", "temperature", "verbatim", "on its template", f"with {RUN} known", f"all {RUN}s known",
+        "longest",
+    )  # fmt: skip
+    rows = [
+        (
+            name,
+            temperature,
+            *map(percent, (found.verbatim, found.on_template, found.runs, found.remembered)),
+            f"{found.longest:.1f}",
+        )
+        for name, temperature, found in _caption_sets(results)
+    ]
+    note = (
+        "Verbatim: the whole caption occurs in training, on any template and on its own, whatever the case. "
+        f"{RUN} known: a run of {RUN} characters that occurs there; first the share of captions that have one, then "
+        "the share of all such runs. Longest: mean length of the longest such run, in steps of ten characters. "
+        "People's held-out captions show how much of that is common speech."
+    )
+    return _Table(head, rows, note)
+
+
+def _models(results: Results) -> _Table:
+    head = "model", "kind", "parameters", "trained", "device", "commit", "captions scored/s", "folder"
+    rows = [
+        (
+            model.name,
+            model.kind,
+            number(model.parameters),
+            "" if model.trained.seconds is None else f"{model.trained.seconds:,.0f} s",
+            model.trained.on,
+            model.trained.commit or "",
+            f"{model.likelihood.captions / model.likelihood.seconds:,.0f}",
+            model.folder,
+        )
+        for model in results.models
+    ]
+    return _Table(head, rows)
+
+
+def _templates(templates: Sequence[TemplateMetrics]) -> list[tuple[str, ...]]:
+    return [
+        (each.name, number(each.captions), f"{each.bits_per_character:.3f}", percent(each.accuracy))
+        for each in templates
+    ]
+
+
+def _warnings(results: Results) -> Iterator[str]:
+    """Yield what limits the meaning of the figures, a sentence each."""
+    for model in results.models:
+        unknown = model.likelihood.unknown_characters
+        if unknown:
+            yield (
+                f"{model.name} does not know {unknown:,} of the {results.characters:,} characters: each is spelled, at "
+                "the cost of a character of all Unicode and of saying where it stands, and counts as wrong."
+            )
+        if model.trained.dataset not in (None, results.digest):
+            yield (
+                f"{model.name} learned from another dataset ({model.trained.dataset}): captions that are held out here "
+                "may be among those that it learned."
+            )
+
+
+def _plot(results: Results, title: str, share: Callable[[CaptionSetMetrics], float]) -> Plot:
+    temperatures = sorted({at for model in results.models for at in model.sweep}) or [1.0]
+    margin = (temperatures[-1] - temperatures[0]) / 20 or 0.1
+    return Plot(
+        title=title,
+        summary="by temperature",
+        series=[
+            Series(model.name, [(at, share(found)) for at, found in sorted(model.sweep.items())])
+            for model in results.models
+        ],
+        x_label="temperature",
+        x_range=(temperatures[0] - margin, temperatures[-1] + margin),
+        x_ticks={at: f"{at:g}" for at in temperatures},
+        y_ticks={0.0: "0 %", 0.5: "50 %", 1.0: "100 %"},
+        y_format=percent,
+        levels={} if results.real is None else {"people": share(results.real)},
+        dots=True,
+    )
+
+
+def _samples(results: Results) -> list[tuple[str, CaptionSetMetrics, bool]]:
+    """Return (title, captions, open) of people, and of each model at each temperature; the middle one is open."""
+    if results.real is None:
+        return []
+    found = [("people", results.real, True)]
+    for model in results.models:
+        middle = sorted(model.sweep)[len(model.sweep) // 2]
+        found += [(f"{model.name}, temperature {at:g}", each, at == middle) for at, each in model.sweep.items()]
+    return found
+
+
+def _caption_sets(results: Results) -> list[tuple[str, str, CaptionSetMetrics]]:
+    """Return (captions of, temperature, figures) of people and of each model at each temperature."""
+    real = [] if results.real is None else [("people", "", results.real)]
+    return real + [
+        (model.name, f"{temperature:g}", found)
+        for model in results.models
+        for temperature, found in model.sweep.items()
+    ]
+
+
+def _interval(each: Interval) -> str:
+    return f"{each.value:.3f} ({each.low:.3f}–{each.high:.3f})"

@@ -1,0 +1,135 @@
+"""The state of a training in one file: weights, optimizer, random generators, progress and history."""
+
+import hashlib
+import json
+import tokenize
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import atomic_file
+from memeloom.configs.schema import Train, Training
+from memeloom.train.backend import BACKEND
+from memeloom.train.contract import Captioner, TrainingTask
+from memeloom.train.corpus import Dataset
+
+CHECKPOINT = "checkpoint.npz"
+_VERSION = 2
+# What NumPy and zipfile raise for files that are truncated, empty, or have flipped bits.
+_DAMAGED = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError, SyntaxError,
+    tokenize.TokenError, zipfile.BadZipFile,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class TrainingState:
+    """How far a training is.
+
+    identity: what must be equal for the training to continue. step: steps done. history: one row per epoch.
+    best: validation loss of the best epoch, None before the first.
+    """
+
+    identity: Mapping[str, Any]
+    step: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best: float | None = None
+    epochs_since_best: int = 0
+
+
+def save_checkpoint(folder: Path, variables: Sequence[Any], state: TrainingState) -> None:
+    """Write `variables`, in order, and `state`, atomically."""
+    about = {
+        "version": _VERSION,
+        "identity": state.identity,
+        "step": state.step,
+        "history": state.history,
+        "best": state.best,
+        "vain": state.epochs_since_best,
+    }
+    arrays = [np.asarray(variable) for variable in variables]
+    with atomic_file(folder / CHECKPOINT) as stream:
+        np.savez(stream, np.array(json.dumps(about)), *arrays, allow_pickle=False)
+
+
+def restore_checkpoint(folder: Path, variables: Sequence[Any], wanted: Mapping[str, Any]) -> TrainingState:
+    """Assign the checkpoint in `folder` to `variables`; return a fresh state if there is none.
+
+    Raises:
+        MemeloomError: the checkpoint has another identity than `wanted`, or is damaged.
+    """
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return TrainingState(wanted)
+    remedy = "choose another train.output, or set train.restart to begin anew"
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            about = json.loads(str(arrays["arr_0"]))
+            if about["version"] != _VERSION:
+                raise MemeloomError(f"{path}: version {about['version']}, expected {_VERSION}; {remedy}")
+            difference = _first_difference(about["identity"], wanted)
+            if difference:
+                raise MemeloomError(f"{folder} holds another training: {difference}; {remedy}")
+            for number, variable in enumerate(variables, start=1):
+                variable.assign(arrays[f"arr_{number}"])
+            return TrainingState(wanted, about["step"], about["history"], about["best"], about["vain"])
+    except _DAMAGED as error:
+        raise MemeloomError(f"{path}: damaged ({str(error) or type(error).__name__}); {remedy}") from error
+
+
+def _first_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+    for key in wanted:
+        if found.get(key) != wanted[key]:
+            if key == "dataset":
+                return "it learned from another dataset"
+            return f"{key} was {found.get(key)}, now {wanted[key]}"
+    return None
+
+
+def identity(settings: Train, hyperparameters: Training, dataset: Dataset, model: Captioner) -> dict[str, Any]:
+    """Return what the course of a training depends on; other settings may change when it continues."""
+    return {
+        "model": settings.model,
+        "backend": BACKEND,
+        "precision": settings.precision,
+        "seed": settings.seed,
+        **hyperparameters.model_dump(mode="json"),
+        **({"pictures": settings.pictures.model_dump(exclude={"vectors"})} if model.uses_pictures else {}),
+        # Frozen weights, such as a picture encoder's: a file of the same name may hold others.
+        **{name: _digest(network) for name, network in model.networks.items() if not network.trainable_variables},
+        # The cosine ends at the last step.
+        **({"steps": settings.steps} if hyperparameters.schedule == "cosine" else {}),
+        "dataset": [file.sha256 for file in dataset.manifest.files],
+    }
+
+
+def _digest(network: Any) -> str:
+    digest = hashlib.sha256()
+    for weight in network.get_weights():
+        digest.update(weight.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def trained_variables(task: TrainingTask, optimizer: Any) -> list[Any]:
+    """Return the variables that a training changes: of the networks, of layers around them, and of the optimizer.
+
+    Frozen networks are rebuilt instead, and the data that some training models hold is left out.
+    """
+    networks = [
+        variable
+        for network in task.captioner.networks.values()
+        if network.trainable_variables
+        for variable in network.variables
+    ]
+    known = {id(variable) for network in task.captioner.networks.values() for variable in network.variables}
+    around = [
+        variable
+        for variable in task.training_model.variables
+        if id(variable) not in known and (variable.trainable or variable.name == "seed_generator_state")
+    ]
+    return [*networks, *around, *optimizer.variables]

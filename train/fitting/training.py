@@ -1,0 +1,234 @@
+"""One run of the trainer: epochs of steps, each followed by validation, samples, models and a checkpoint."""
+
+import math
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress, measure
+from memeloom.configs.runs import Summary, commit
+from memeloom.configs.schema import Config
+from memeloom.train.backend import BACKEND, keras
+from memeloom.train.contract import open_kind
+from memeloom.train.corpus import open_dataset
+from memeloom.train.fit import Interrupted, settings_section
+from memeloom.train.fitting.batches import Feed
+from memeloom.train.fitting.checkpoint import (
+    CHECKPOINT,
+    TrainingState,
+    identity,
+    restore_checkpoint,
+    save_checkpoint,
+    trained_variables,
+)
+from memeloom.train.fitting.devices import Devices
+from memeloom.train.fitting.history import TABLE, EventWriter, write_history
+from memeloom.train.fitting.loop import EpochResult, NonFinite, TrainingLoop, validate
+from memeloom.train.fitting.optimizer import build_optimizer, learning_rate, rate_at
+from memeloom.train.fitting.samples import choose_samples, write_samples
+from memeloom.train.model_folder import CARD, write_model
+
+EPOCHS = "epochs"
+
+
+class Training:
+    """The data, the model, and the state of a training."""
+
+    def __init__(self, config: Config, devices: Devices, progress: Progress) -> None:
+        self._started = time.perf_counter()
+        self._config, self._settings = config, config.train
+        self._devices, self._progress = devices, progress
+        self._folder = Path(config.train.output)
+        self._dataset = open_dataset(Path(config.train.dataset))
+        self._seconds = {"read": time.perf_counter() - self._started, "compile": 0.0, "train": 0.0, "validate": 0.0}
+        kind = open_kind(self._settings.model)
+        self._hyperparameters = kind.hyperparameters(self._settings)
+        with devices.scope():
+            self._task = kind.prepare(self._settings, self._dataset, progress)
+            optimizer = build_optimizer(self._task, self._hyperparameters, self._settings)
+        self._variables = trained_variables(self._task, optimizer)
+        self._state = self._restored()
+        self._first_step = self._state.step
+        self._steps = devices.steps(self._task, optimizer, self._hyperparameters.clip_norm)
+        self._samples = choose_samples(self._dataset, self._task.captioner, self._settings.samples_per_epoch)
+        self._events: EventWriter | None = None
+        self._compiled = False
+
+    def run(self) -> Summary:
+        """Train until all steps are done or patience has run out.
+
+        Raises:
+            Interrupted: Ctrl-C.
+            MemeloomError: a non-finite loss, or the training is complete and its model is missing.
+        """
+        if self._devices.is_chief:
+            write_history(self._folder, self._state.history, self._task.unit)
+        if not self._is_over:
+            self._train()
+        if self._devices.is_chief and not (self._folder / CARD).exists():
+            raise MemeloomError(f"{self._folder}: the training is complete but its model is gone; set train.restart")
+        return self._summary()
+
+    @property
+    def _is_over(self) -> bool:
+        state, patience = self._state, self._settings.patience
+        return state.step >= self._settings.steps or (patience is not None and state.epochs_since_best >= patience)
+
+    def _restored(self) -> TrainingState:
+        wanted = identity(self._settings, self._hyperparameters, self._dataset, self._task.captioner)
+        if not self._settings.restart:
+            return restore_checkpoint(self._folder, self._variables, wanted)
+        if self._devices.is_chief:
+            (self._folder / CHECKPOINT).unlink(missing_ok=True)
+            shutil.rmtree(self._folder / EPOCHS, ignore_errors=True)
+        return TrainingState(wanted)
+
+    def _train(self) -> None:
+        settings, task, state = self._settings, self._task, self._state
+        if settings.tensorboard and self._devices.is_chief:
+            self._events = EventWriter(self._folder, state.history)
+        # The time of the first step is compilation; a rate that includes it would be wrong.
+        self._progress.start("compile", None, "steps")
+        with Feed(task.batch, state.step, settings.steps) as feed:
+            may_overflow = settings.precision == "mixed_float16"
+            loop = TrainingLoop(self._steps, feed, self._devices, self._on_step, may_overflow=may_overflow)
+            while not self._is_over:
+                epoch = state.step // settings.steps_per_epoch + 1
+                steps = range(state.step, min(epoch * settings.steps_per_epoch, settings.steps))
+                with self._explained(steps):
+                    self._epoch(loop, steps)
+        self._progress.finish()
+
+    def _on_step(self, loss: float, accuracy: float) -> None:
+        if not self._compiled:
+            self._compiled = True
+            left = self._settings.steps - self._state.step
+            self._progress.start("train", left * self._task.units_per_step, self._task.unit)
+        self._progress.advance(self._task.units_per_step)
+        measure(self._progress, loss=loss, accuracy=accuracy)
+
+    @contextmanager
+    def _explained(self, steps: range) -> Iterator[None]:
+        """Turn what stops the training within `steps` into an error that says what was kept and what to do."""
+        kept = f"{self._folder} keeps the state of step {steps.start}" if steps.start else "nothing was kept"
+        try:
+            yield
+        except NonFinite as error:
+            section, rate = settings_section(self._config), self._hyperparameters.learning_rate
+            raise MemeloomError(
+                f"{error}; {kept}; set train.restart and lower {section}.learning_rate ({rate})"
+            ) from None
+        except KeyboardInterrupt:
+            again = "go on with the same command" if steps.start else "begin again with the same command"
+            raise Interrupted(f"interrupted in the steps {steps.start + 1} to {steps.stop}; {kept}; {again}") from None
+
+    def _epoch(self, loop: TrainingLoop, steps: range) -> None:
+        result = loop.run(steps)
+        trained = time.perf_counter()
+        loss, accuracy = self._validate(steps.stop)
+        measure(self._progress, validation_loss=loss, validation_accuracy=accuracy)
+        row = self._history_row(steps, result, {"validation_loss": loss, "validation_accuracy": accuracy})
+        self._seconds["train"] += result.seconds
+        self._seconds["validate"] += time.perf_counter() - trained
+        if steps.start == self._first_step:
+            self._seconds["compile"] = result.first_seconds
+        state = self._state
+        state.step = steps.stop
+        state.history.append(row)
+        is_best = state.best is None or loss < state.best
+        state.epochs_since_best = 0 if is_best else state.epochs_since_best + 1
+        state.best = loss if is_best else state.best
+        if self._devices.is_chief:
+            self._save(row, is_best=is_best)
+
+    def _validate(self, step: int) -> tuple[float, float]:
+        loss, accuracy = validate(self._task, self._steps, self._devices)
+        # Some kernels read NaN as zero, so the loss alone does not reveal dead weights.
+        if not math.isfinite(loss):
+            raise NonFinite(step, "the validation loss")
+        weights = (weight for network in self._task.captioner.networks.values() for weight in network.get_weights())
+        if not all(np.isfinite(weight).all() for weight in weights):
+            raise NonFinite(step, "a weight")
+        return loss, accuracy
+
+    def _history_row(self, steps: range, result: EpochResult, validated: Mapping[str, float]) -> dict[str, Any]:
+        task, settings, samples = self._task, self._settings, self._samples
+        written = {
+            name: write_samples(task.captioner, prompts, settings.seed, steps.stop)
+            for name, prompts in (("samples", samples.learned), ("unseen", samples.unseen))
+        }
+        rate = result.steps_per_second(without_first=steps.start == self._first_step)
+        return {
+            "epoch": len(self._state.history) + 1,
+            "step": steps.stop,
+            task.unit: steps.stop * task.units_per_step,
+            "loss": result.loss,
+            "accuracy": result.accuracy,
+            **validated,
+            "learning_rate": rate_at(learning_rate(self._hyperparameters, settings.steps), steps.stop - 1),
+            "seconds": round(result.seconds, 3),
+            f"{task.unit}_per_second": round(rate * task.units_per_step, 1),
+            "waiting": round(result.waited / result.seconds, 4),
+            **written,
+            "unseen_by": samples.by,
+        }
+
+    def _save(self, row: Mapping[str, Any], *, is_best: bool) -> None:
+        """Write the models that are due, then the checkpoint: a run killed in between repeats the epoch."""
+        state, captioner, every = self._state, self._task.captioner, self._settings.keep_every
+        metrics = {
+            **row,
+            "train_seconds": round(sum(each["seconds"] for each in state.history), 3),
+            "device": self._devices.kind,
+            "devices": self._devices.count,
+            "backend": BACKEND,
+            "dataset": self._dataset.manifest.digest,
+            "commit": commit(),
+        }
+        # A kill while a model is replaced leaves none, and the repeated epoch need not be better.
+        if is_best or not (self._folder / CARD).exists():
+            write_model(self._folder, captioner, metrics, self._config)
+        if every is not None and row["epoch"] % every == 0:
+            write_model(self._folder / EPOCHS / f"{row['epoch']:04}", captioner, metrics, self._config)
+        save_checkpoint(self._folder, self._variables, state)
+        write_history(self._folder, state.history, self._task.unit)
+        if self._events is not None:
+            self._events.add(row)
+
+    def _summary(self) -> Summary:
+        state, task = self._state, self._task
+        best = min(state.history, key=lambda row: row["validation_loss"])
+        steps = state.step - self._first_step
+        return Summary(
+            "train",
+            counts={
+                "steps": steps,
+                task.unit: steps * task.units_per_step,
+                "captions": len(self._dataset.train),
+                "validation_captions": len(self._dataset.validation),
+                "parameters": sum(network.count_params() for network in task.captioner.networks.values()),
+                "devices": self._devices.count,
+                "best_step": best["step"],
+                "validation_loss": round(best["validation_loss"], 4),
+                "validation_accuracy": round(best["validation_accuracy"], 4),
+            },
+            outputs={"model": str(self._folder), "history": str(self._folder / TABLE)},
+            seconds={**self._seconds, "total": time.perf_counter() - self._started},
+        )
+
+
+@contextmanager
+def precision(policy: str) -> Iterator[None]:
+    """Set Keras's dtype policy for the models that are built inside."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
