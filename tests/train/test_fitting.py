@@ -20,16 +20,15 @@ from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.outputs import atomic_file
 from memeloom.configs.schema import Config, Training
 from memeloom.dataset.tfrecord import read_records
-from memeloom.train.fitting.checkpoint import CHECKPOINT, TrainingState, restore_checkpoint, save_checkpoint
 from memeloom.train.contract import Batch
 from memeloom.train.corpus import open_dataset
-from memeloom.train.fitting.batches import Feed, PaddedBatch, pad_batch
-from memeloom.train.fitting.devices import Devices
-from memeloom.train.fitting.history import PLOT, TABLE, write_history
 from memeloom.train.fit import locked
+from memeloom.train.fitting.batches import Feed, PaddedBatch, pad_batch
+from memeloom.train.fitting.checkpoint import CHECKPOINT, TrainingState, restore_checkpoint, save_checkpoint
+from memeloom.train.fitting.devices import Devices
+from memeloom.train.fitting.history import EVENTS, PLOT, TABLE, EventWriter, write_history
 from memeloom.train.fitting.loop import NonFinite, TrainingLoop
 from memeloom.train.fitting.optimizer import learning_rate, rate_at
-from memeloom.train.fitting.history import EVENTS, EventWriter
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
