@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from memeloom.demo.found import Found, PictureHost
-from memeloom.demo.world import World, html_response, robots, whole_number
+from memeloom.demo.context import SiteContext, html_response, robots, whole_number
+from memeloom.demo.image_host import ImageHost, ImageResult
 
 _RESULTS_A_PAGE = 35
 _CONSENT_COOKIE = "BCP"
@@ -70,8 +70,8 @@ more.querySelector("a").addEventListener("click", event => {{ event.preventDefau
 class Bing:
     """Handlers of the search and of its thumbnails."""
 
-    def __init__(self, world: World, pictures: PictureHost) -> None:
-        self._world = world
+    def __init__(self, context: SiteContext, pictures: ImageHost) -> None:
+        self._context = context
         self._pictures = pictures
 
     def site(self) -> list[web.AbstractRouteDef]:
@@ -89,7 +89,7 @@ class Bing:
         results = [] if "empty_page" in request else self._pictures.ranked(query)
         first = whole_number(request, "first", 1) or 1
         part = results[first - 1 : first - 1 + _RESULTS_A_PAGE]
-        asks = "bing" in self._world.options.consent and _CONSENT_COOKIE not in request.cookies
+        asks = "bing" in self._context.options.consent and _CONSENT_COOKIE not in request.cookies
         page = _PAGE.format(
             query=escape(query), quoted=quote(query), results=self._list(part), size=_RESULTS_A_PAGE,
             first=first - 1 + _RESULTS_A_PAGE, total=len(results), banner=_BANNER if asks else "",
@@ -109,11 +109,11 @@ class Bing:
         """What the search keeps of a picture."""
         return await self._pictures.thumbnail(request.query.get("id", "").removeprefix(_THUMBNAIL))
 
-    def _list(self, results: Sequence[Found]) -> str:
+    def _list(self, results: Sequence[ImageResult]) -> str:
         return "".join(map(self._result, results))
 
-    def _result(self, found: Found) -> str:
-        thumbnail = self._world.url("bing") + thumbnail_path(found)
+    def _result(self, found: ImageResult) -> str:
+        thumbnail = self._context.url("bing") + thumbnail_path(found)
         facts = {
             "sid": "", "cturl": "", "cid": found.name[:8], "purl": found.page, "murl": self._pictures.address(found),
             "turl": thumbnail, "md5": found.name.ljust(32, "0"), "shkey": "",
@@ -127,6 +127,6 @@ class Bing:
         )
 
 
-def thumbnail_path(found: Found) -> str:
+def thumbnail_path(found: ImageResult) -> str:
     """Where the search keeps its thumbnail."""
     return f"/th?id={_THUMBNAIL}{found.name}&pid=15.1"

@@ -50,7 +50,7 @@ class Blank:
 class Post:
     """A meme on Imgflip, as its author made it.
 
-    boxes: as typed, empty ones too; there may be more than the template has.
+    boxes: as as_typed, empty ones too; there may be more than the template has.
     suffix: of the picture's address. flaw: what a filter should find wrong with the caption, if we made it so.
     kind: animated ones are GIFs; those of several pictures show more of them on their own page.
     over_18: marked as not safe for work. late: published after the start.
@@ -125,7 +125,7 @@ class Corpus(Protocol):
         """The meme with that key."""
         ...
 
-    def spare(self, number: int) -> tuple[Blank, tuple[str, ...]]:
+    def extra_caption(self, number: int) -> tuple[Blank, tuple[str, ...]]:
         """A template and a caption for sites other than Imgflip."""
         ...
 
@@ -162,10 +162,10 @@ def base36(number: int) -> str:
     return digits
 
 
-def invent_author(chance: Random) -> str | None:
+def invent_author(rng: Random) -> str | None:
     """A user name, or None for every fifth post."""
-    if chance.random() < 0.2:
+    if rng.random() < 0.2:
         return None
-    first = chance.choice(("sleepy", "tiny", "captain", "late", "brave", "mister", "salty", "quiet", "disco", "major"))
-    last = chance.choice(("otter", "pickle", "lamp", "walrus", "noodle", "comet", "button", "moth", "turnip", "kettle"))
-    return f"{first}_{last}{chance.randrange(100)}"
+    first = rng.choice(("sleepy", "tiny", "captain", "late", "brave", "mister", "salty", "quiet", "disco", "major"))
+    last = rng.choice(("otter", "pickle", "lamp", "walrus", "noodle", "comet", "button", "moth", "turnip", "kettle"))
+    return f"{first}_{last}{rng.randrange(100)}"

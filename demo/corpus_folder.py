@@ -61,11 +61,11 @@ class FolderCorpus:
         """The meme at `place`, 0 is the newest."""
         row = self._row(blank, place)
         key = base36(self._keys[blank.id][place])
-        chance = Random(key)
+        rng = Random(key)
         return Post(
             key=key, blank=blank, boxes=tuple(row["boxes"]), title=row["title"].strip() or blank.name,
-            views=_number(row["views"]), votes=_number(row["votes"]), comments=chance.randrange(9),
-            author=invent_author(chance), suffix=row["image_url"].rpartition(".")[2],
+            views=_number(row["views"]), votes=_number(row["votes"]), comments=rng.randrange(9),
+            author=invent_author(rng), suffix=row["image_url"].rpartition(".")[2],
         )  # fmt: skip
 
     def find(self, key: str) -> Post | None:
@@ -77,7 +77,7 @@ class FolderCorpus:
                 return self.post(blank, place) if place < self.count(blank) else None
         return None
 
-    def spare(self, number: int) -> tuple[Blank, tuple[str, ...]]:
+    def extra_caption(self, number: int) -> tuple[Blank, tuple[str, ...]]:
         """A caption that Imgflip does not show, as long as there are such."""
         turn, which = divmod(number, len(self.blanks))
         blank = self.blanks[which]

@@ -16,7 +16,7 @@ from memeloom.demo.scenes import SCENES
 
 _CAPTIONS = Path(__file__).with_name("captions.yaml")
 _MEMES_PER_TEMPLATE = 400
-_SPARES_PER_TEMPLATE = 60
+_EXTRA_PER_TEMPLATE = 60
 _LONGEST = 70  # characters; what the usual length filter drops should be so on purpose
 _PATIENCE = 2000  # captions in a row that are nothing new: the patterns give no more
 _FLAW_EVERY = 25
@@ -39,16 +39,16 @@ class OwnCorpus:
         self.blanks = [_blank(entry) for entry in entries]
         self._scenes = {blank.id: entry["scene"] for blank, entry in zip(self.blanks, entries, strict=True)}
         self._posts: dict[str, list[Post]] = {}
-        self._spares: list[tuple[Blank, Texts]] = []
+        self._extra_captions: list[tuple[Blank, Texts]] = []
         total = _MEMES_PER_TEMPLATE * len(entries) if memes is None else memes
-        spares = []
+        extra = []
         for place, count in enumerate(shares(total, len(entries))):
-            writer = _Writer(tree, place, Random(f"{seed}/{self.blanks[place].slug}"))
-            needed = count + _SPARES_PER_TEMPLATE
+            writer = _CaptionWriter(tree, place, Random(f"{seed}/{self.blanks[place].slug}"))
+            needed = count + _EXTRA_PER_TEMPLATE
             captions = writer.numbered(needed) if numbered else writer.captions(needed)
-            spares.append([(self.blanks[place], caption) for caption in captions[count:]])
+            extra.append([(self.blanks[place], caption) for caption in captions[count:]])
             self._posts[self.blanks[place].id] = self._make_posts(place, captions[:count], writer)
-        self._spares = [spare for group in zip(*spares, strict=True) for spare in group]
+        self._extra_captions = [extra_caption for group in zip(*extra, strict=True) for extra_caption in group]
         self._by_key = {post.key: post for posts in self._posts.values() for post in posts}
 
     def picture(self, blank: Blank) -> Image.Image:
@@ -67,31 +67,31 @@ class OwnCorpus:
         """The meme with that key."""
         return self._by_key.get(key)
 
-    def spare(self, number: int) -> tuple[Blank, Texts]:
+    def extra_caption(self, number: int) -> tuple[Blank, Texts]:
         """A caption that Imgflip does not show."""
-        return self._spares[number % len(self._spares)]
+        return self._extra_captions[number % len(self._extra_captions)]
 
-    def _make_posts(self, place: int, captions: Sequence[Texts], writer: "_Writer") -> list[Post]:
+    def _make_posts(self, place: int, captions: Sequence[Texts], writer: "_CaptionWriter") -> list[Post]:
         posts: list[Post] = []
         for index, caption in enumerate(captions):
-            flaw, boxes = None, writer.typed(caption)
+            flaw, boxes = None, writer.as_typed(caption)
             if index % _FLAW_EVERY == _FLAW_EVERY // 2:
-                flaw, boxes = writer.spoil(boxes, index // _FLAW_EVERY, posts)
+                flaw, boxes = writer.add_flaw(boxes, index // _FLAW_EVERY, posts)
             elif index % _TWIST_EVERY == 1:
                 boxes = (*boxes[:-1], f"{boxes[-1]}; the end")
             elif index % _TWIST_EVERY == 2:
                 boxes = (boxes[0].replace(" ", "\n", 1), *boxes[1:])
-            number = FIRST_KEY + (index * len(self.blanks) + place) * KEY_STEP + writer.chance.randrange(KEY_STEP)
+            number = FIRST_KEY + (index * len(self.blanks) + place) * KEY_STEP + writer.rng.randrange(KEY_STEP)
             posts.append(writer.post(base36(number), self.blanks[place], boxes, flaw))
         return posts[::-1]
 
 
-class _Writer:
+class _CaptionWriter:
     """Writes one template's captions and posts."""
 
-    def __init__(self, tree: Mapping[str, Any], place: int, chance: Random) -> None:
+    def __init__(self, tree: Mapping[str, Any], place: int, rng: Random) -> None:
         entry = tree["templates"][place]
-        self.chance = chance
+        self.rng = rng
         self._name: str = entry["name"]
         self._place = place
         self._patterns: list[list[str]] = entry["patterns"]
@@ -108,7 +108,7 @@ class _Writer:
         found: dict[Texts, None] = {}
         misses = 0
         while len(found) < count and misses < _PATIENCE:
-            caption = self._fill(self.chance.choice(self._patterns))
+            caption = self._fill(self.rng.choice(self._patterns))
             if caption in found or sum(map(len, caption)) > _LONGEST:
                 misses += 1
             else:
@@ -119,25 +119,25 @@ class _Writer:
 
     def numbered(self, count: int) -> list[Texts]:
         """`count` captions, told apart by the number at their end."""
-        filled = (self._fill(self.chance.choice(self._patterns)) for _ in range(count))
+        filled = (self._fill(self.rng.choice(self._patterns)) for _ in range(count))
         return [(*caption[:-1], f"{caption[-1]} {number}") for number, caption in enumerate(filled, start=1)]
 
     def _fill(self, pattern: Sequence[str]) -> Texts:
         picked: dict[str, str] = {}
 
         def pick(match: re.Match[str]) -> str:
-            return picked.setdefault(match[1], self.chance.choice(self._slots[match[1]]))
+            return picked.setdefault(match[1], self.rng.choice(self._slots[match[1]]))
 
         return tuple(_SLOT.sub(pick, text) for text in pattern)
 
-    def typed(self, caption: Texts) -> Texts:
+    def as_typed(self, caption: Texts) -> Texts:
         """As users type: much of it in capitals."""
-        mood = self.chance.random()
+        mood = self.rng.random()
         if mood < 0.45:
             return tuple(text.upper() for text in caption)
         return caption if mood < 0.8 else tuple(text[0].upper() + text[1:] for text in caption)
 
-    def spoil(self, boxes: Texts, turn: int, earlier: Sequence[Post]) -> tuple[str, Texts]:
+    def add_flaw(self, boxes: Texts, turn: int, earlier: Sequence[Post]) -> tuple[str, Texts]:
         """A flaw's name and a caption that has it; `turn` goes through the flaws in order."""
         kinds = [*self._flaws, "duplicates"]
         kind = kinds[(turn + self._place) % len(kinds)]
@@ -149,12 +149,12 @@ class _Writer:
 
     def post(self, key: str, blank: Blank, boxes: Texts, flaw: str | None) -> Post:
         """The caption as a post, with a title and the numbers that a site shows."""
-        views = int(self.chance.lognormvariate(7, 1.4)) + 1
+        views = int(self.rng.lognormvariate(7, 1.4)) + 1
         return Post(
             key=key, blank=blank, boxes=boxes, flaw=flaw,
-            title=blank.name if self.chance.random() < 0.6 else self.chance.choice(self._titles),
-            views=views, votes=int(views * self.chance.random() ** 3 / 5), comments=self.chance.randrange(9),
-            author=invent_author(self.chance),
+            title=blank.name if self.rng.random() < 0.6 else self.rng.choice(self._titles),
+            views=views, votes=int(views * self.rng.random() ** 3 / 5), comments=self.rng.randrange(9),
+            author=invent_author(self.rng),
         )  # fmt: skip
 
 

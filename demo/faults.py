@@ -1,4 +1,4 @@
-"""What goes wrong on the real web, as switchable faults. Seed, address and count decide which request is hit."""
+"""Faults of the real web, to be switched on. Seed, address and request count decide which requests fail."""
 
 import hashlib
 import re
@@ -10,11 +10,11 @@ from typing import Any, Literal, TypeAlias
 from aiohttp import web
 
 from memeloom.configs.errors import ConfigError
-from memeloom.demo import faults_content as content
-from memeloom.demo import faults_wire as wire
-from memeloom.demo.world import HOSTS, IMAGE_HOSTS, Handler, Host
+from memeloom.demo import faults_connection as connection
+from memeloom.demo import faults_responses as responses
+from memeloom.demo.context import HOSTS, IMAGE_HOSTS, Handler, Host
 
-Apply: TypeAlias = Callable[[web.Request, Handler, content.Settings], Awaitable[web.StreamResponse]]
+Apply: TypeAlias = Callable[[web.Request, Handler, responses.Settings], Awaitable[web.StreamResponse]]
 Unit: TypeAlias = Literal["address", "host", "token"]
 
 ALL_HOSTS: frozenset[Host] = frozenset(HOSTS) - {"inside", "control"}
@@ -26,10 +26,10 @@ _BURST = 5
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is done to a request, and on which hosts.
+    """A change of responses, and the hosts that it applies to.
 
-    per: what it counts its hits by, unless a rule says otherwise.
-    times: how many hits `make_rules` gives it; None: it lasts.
+    per: what requests are counted by, unless a rule says otherwise.
+    times: how many requests `make_rules` lets fail; None: all.
     """
 
     apply: Apply
@@ -39,26 +39,26 @@ class Fault:
 
 
 FAULTS: dict[str, Fault] = {
-    "rate_limit": Fault(content.rate_limit, ALL_HOSTS),
-    "server_error": Fault(content.server_error, ALL_HOSTS),
-    "server_errors": Fault(content.server_error, ALL_HOSTS, "host", _BURST),
-    "reset": Fault(wire.reset, ALL_HOSTS),
-    "stall": Fault(wire.stall, ALL_HOSTS),
-    "slow_bytes": Fault(wire.slow_bytes, ALL_HOSTS),
-    "truncated": Fault(wire.truncated, ALL_HOSTS),
-    "huge_headers": Fault(wire.huge_headers, ALL_HOSTS),
-    "endless_body": Fault(wire.endless_body, ALL_HOSTS),
-    "gzip_bomb": Fault(wire.gzip_bomb, ALL_HOSTS),
-    "redirect_private": Fault(content.redirect_private, ALL_HOSTS),
-    "redirect_loop": Fault(content.redirect_loop, ALL_HOSTS, times=None),
-    "cut_file": Fault(content.cut_file, IMAGE_HOSTS),
-    "lying_type": Fault(content.lying_type, IMAGE_HOSTS),
-    "bomb": Fault(content.bomb, IMAGE_HOSTS),
-    "changed_layout": Fault(content.changed_layout, PAGE_HOSTS, times=None),
-    "empty_page": Fault(content.empty_page, LISTING_HOSTS),
-    "endless_paging": Fault(content.endless_paging, LISTING_HOSTS, times=None),
-    "moving_listing": Fault(content.moving_listing, frozenset({"imgflip", "reddit_api"})),
-    "expired_token": Fault(content.expired_token, frozenset({"reddit_api"})),
+    "rate_limit": Fault(responses.rate_limit, ALL_HOSTS),
+    "server_error": Fault(responses.server_error, ALL_HOSTS),
+    "server_errors": Fault(responses.server_error, ALL_HOSTS, "host", _BURST),
+    "reset": Fault(connection.reset, ALL_HOSTS),
+    "stall": Fault(connection.stall, ALL_HOSTS),
+    "slow_bytes": Fault(connection.slow_bytes, ALL_HOSTS),
+    "truncated": Fault(connection.truncated, ALL_HOSTS),
+    "huge_headers": Fault(connection.huge_headers, ALL_HOSTS),
+    "endless_body": Fault(connection.endless_body, ALL_HOSTS),
+    "gzip_bomb": Fault(connection.gzip_bomb, ALL_HOSTS),
+    "redirect_private": Fault(responses.redirect_private, ALL_HOSTS),
+    "redirect_loop": Fault(responses.redirect_loop, ALL_HOSTS, times=None),
+    "cut_file": Fault(responses.cut_file, IMAGE_HOSTS),
+    "lying_type": Fault(responses.lying_type, IMAGE_HOSTS),
+    "bomb": Fault(responses.bomb, IMAGE_HOSTS),
+    "changed_layout": Fault(responses.changed_layout, PAGE_HOSTS, times=None),
+    "empty_page": Fault(responses.empty_page, LISTING_HOSTS),
+    "endless_paging": Fault(responses.endless_paging, LISTING_HOSTS, times=None),
+    "moving_listing": Fault(responses.moving_listing, frozenset({"imgflip", "reddit_api"})),
+    "expired_token": Fault(responses.expired_token, frozenset({"reddit_api"})),
 }
 
 
@@ -67,20 +67,20 @@ class Rule:
     """One fault, switched on.
 
     fault: its name in `FAULTS`.
-    share: of the addresses that it can hit, the part that it does hit (0-1).
-    times: how many requests of each address it hits before it lets them pass; None: all.
-    path: a pattern to be found in host and path, as in ``imgflip/meme/.*page=2``.
-    settings: what the fault itself can be told; its docstring names them.
-    after: how many requests of each address it lets pass before the first hit.
-    every: begin anew after so many requests of each address; None: never.
-    per: count by ``host`` or by bearer ``token`` and not by ``address``, in all of the above; None: the fault's own.
+    share: share of the addresses that fail (0-1).
+    times: number of requests of each address that fail; None: all.
+    path: regular expression searched in host and path, as in ``imgflip/meme/.*page=2``.
+    settings: of the fault itself; its docstring names them.
+    after: number of requests of each address that succeed first.
+    every: start over after so many requests of each address; None: never.
+    per: count by ``host`` or bearer ``token`` instead of ``address`` in all of the above; None: the fault's default.
     """
 
     fault: str
     share: float = 1.0
     times: int | None = 1
     path: str = ""
-    settings: content.Settings = field(default_factory=dict)
+    settings: responses.Settings = field(default_factory=dict)
     after: int = 0
     every: int | None = None
     per: Unit | None = None
@@ -88,11 +88,11 @@ class Rule:
     def __post_init__(self) -> None:
         """Refuse a fault that does not exist."""
         if self.fault not in FAULTS:
-            raise ConfigError(f"faults: no fault is called {self.fault!r}; there are {', '.join(FAULTS)}")
+            raise ConfigError(f"faults: no such fault: {self.fault!r}; known are {', '.join(FAULTS)}")
         re.compile(self.path)
 
     def hits(self, number: int) -> bool:
-        """Whether it hits the `number`-th request, from 0, of an address."""
+        """Whether the `number`-th request of an address, from 0, fails."""
         turn = number % self.every if self.every else number
         return turn >= self.after and (self.times is None or turn < self.after + self.times)
 
@@ -101,26 +101,26 @@ class Rule:
         return asdict(self)
 
 
-class Switchboard:
-    """The rules in force, and what each has seen of each address."""
+class FaultInjector:
+    """The active rules, and how many requests of each address they have counted."""
 
     def __init__(self, rules: Sequence[Rule], seed: int) -> None:
         self._seed = seed
         self.set(rules)
 
     def set(self, rules: Sequence[Rule]) -> None:
-        """Replace all rules and forget what the old ones saw."""
+        """Replace all rules and reset their counts."""
         self.rules = tuple(rules)
         self._seen: Counter[tuple[int, str]] = Counter()
 
     def pick(self, host: Host, request: web.Request) -> Rule | None:
-        """The first rule that hits this request; those behind it do not see it."""
-        address = host + request.rel_url.without_query_params(content.HOP).raw_path_qs
+        """Return the first rule that lets this request fail; later rules do not count it."""
+        address = host + request.rel_url.without_query_params(responses.HOP).raw_path_qs
         for number, rule in enumerate(self.rules):
             if host not in FAULTS[rule.fault].hosts or not re.search(rule.path, address):
                 continue
             unit = _unit(rule, host, address, request)
-            if not self._chosen(rule, unit):
+            if not self._selects(rule, unit):
                 continue
             turn = self._seen[number, unit]
             self._seen[number, unit] += 1
@@ -128,7 +128,7 @@ class Switchboard:
                 return rule
         return None
 
-    def _chosen(self, rule: Rule, unit: str) -> bool:
+    def _selects(self, rule: Rule, unit: str) -> bool:
         digest = hashlib.sha256(f"{self._seed}/{rule.fault}/{unit}".encode()).digest()
         return int.from_bytes(digest[:6], "big") < rule.share * 2**48
 
@@ -143,7 +143,7 @@ def _unit(rule: Rule, host: Host, address: str, request: web.Request) -> str:
 
 
 def make_rules(faults: Mapping[str, float] | Sequence[Rule]) -> tuple[Rule, ...]:
-    """Rules from ``{name: share}``: paging, layout and loops last, a burst is five, others pass after the first hit."""
+    """Make rules from ``{name: share}``, each with the default `times` of its fault."""
     if not isinstance(faults, Mapping):
         return tuple(faults)
     return tuple(Rule(name, share, FAULTS[name].times if name in FAULTS else 1) for name, share in faults.items())

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from memeloom.demo.found import Found, PictureHost
-from memeloom.demo.world import World, html_response, robots, whole_number
+from memeloom.demo.context import SiteContext, html_response, robots, whole_number
+from memeloom.demo.image_host import ImageHost, ImageResult
 
 _RESULTS_A_PAGE = 20
 _CONSENT_COOKIE = "SOCS"
@@ -99,8 +99,8 @@ _FORM = """<form action="/save" method="POST"><input type="hidden" name="continu
 class Google:
     """Handlers of the search, of its consent screen and of its thumbnails."""
 
-    def __init__(self, world: World, pictures: PictureHost) -> None:
-        self._world = world
+    def __init__(self, context: SiteContext, pictures: ImageHost) -> None:
+        self._context = context
         self._pictures = pictures
 
     def site(self) -> list[web.AbstractRouteDef]:
@@ -115,7 +115,7 @@ class Google:
 
     async def search(self, request: web.Request) -> web.Response:
         """The result page of a query; or the script with further results, nothing after the last."""
-        if "google" in self._world.options.consent and _CONSENT_COOKIE not in request.cookies:
+        if "google" in self._context.options.consent and _CONSENT_COOKIE not in request.cookies:
             raise web.HTTPFound(f"/ml?continue={quote(request.path_qs, safe='')}&gl=DE&hl=en&pc=irp")
         query = request.query.get("q", "")
         results = [] if "empty_page" in request else self._pictures.ranked(query)
@@ -125,7 +125,7 @@ class Google:
         part = results[first : first + _RESULTS_A_PAGE]
         if request.query.get("asearch"):
             return web.Response(text=await self._script(part, first), content_type="text/javascript")
-        chip = f"{self._world.url('google')}/images?q=tbn:none"
+        chip = f"{self._context.url('google')}/images?q=tbn:none"
         page = _PAGE.format(
             query=escape(query), quoted=quote(query), size=_RESULTS_A_PAGE, chip=chip,
             chips=_dumped([["clean", [chip, 90, 90]]]), first=first + _RESULTS_A_PAGE, total=len(results),
@@ -151,13 +151,13 @@ class Google:
         """What the search keeps of a picture."""
         return await self._pictures.thumbnail(request.query.get("q", "").removeprefix("tbn:"))
 
-    async def _script(self, results: Sequence[Found], first: int) -> str:
+    async def _script(self, results: Sequence[ImageResult], first: int) -> str:
         records = {f"az_{first + place}": [1, await self._record(found)] for place, found in enumerate(results)}
         return f"(function(){{var m={_dumped(records)};take(m);}})();" if records else ""
 
-    async def _record(self, found: Found) -> list[Any]:
+    async def _record(self, found: ImageResult) -> list[Any]:
         width, height = await self._pictures.size(found)
-        thumbnail = f"{self._world.url('google')}/images?q=tbn:{found.name}&s"
+        thumbnail = f"{self._context.url('google')}/images?q=tbn:{found.name}&s"
         facts = {
             "2000": [None, "example.org", "34KB"], "2001": [None, None, None, 3, 9, None, 9],
             "2003": [None, f"{found.name[:12]}M", found.page, found.title, None, 0],

@@ -8,9 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
+from memeloom.demo.context import SiteContext, html_response, picture_response, robots, whole_number
 from memeloom.demo.corpus import Blank, Post
 from memeloom.demo.imgflip_pages import listing_page, meme_page, template_list_page, template_page
-from memeloom.demo.world import World, html_response, picture_response, robots, whole_number
 
 _MEMES_A_PAGE = 15
 _TEMPLATES_A_PAGE = 10
@@ -23,11 +23,11 @@ _FILES = re.compile(r"(?P<key>[0-9a-z]{1,12})\.(?P<suffix>jpg|png|gif|mp4)$")
 class Imgflip:
     """Handlers of the three hosts."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._images = world.addresses["imgflip_images"]
-        self._by_id = {blank.id: blank for blank in world.feed.blanks}
-        self._by_slug = {blank.slug: blank for blank in world.feed.blanks}
+    def __init__(self, context: SiteContext) -> None:
+        self._context = context
+        self._images = context.addresses["imgflip_images"]
+        self._by_id = {blank.id: blank for blank in context.corpus.blanks}
+        self._by_slug = {blank.slug: blank for blank in context.corpus.blanks}
 
     def site(self) -> list[web.AbstractRouteDef]:
         """Routes of imgflip.com."""
@@ -57,7 +57,7 @@ class Imgflip:
 
     async def templates(self, request: web.Request) -> web.Response:
         """The template list; `sort=top-new` turns it round."""
-        blanks = list(self._world.feed.blanks)
+        blanks = list(self._context.corpus.blanks)
         if request.query.get("sort") == "top-new":
             blanks.reverse()
         return self._template_list(request, "Meme Templates", blanks, _TEMPLATES_A_PAGE)
@@ -69,7 +69,7 @@ class Imgflip:
         words = request.query.get("q", "").lower().split()
         found = [
             blank
-            for blank in self._world.feed.blanks
+            for blank in self._context.corpus.blanks
             if all(word in " ".join((blank.name, *blank.alt_names)).lower() for word in words)
         ]
         return self._template_list(request, "Meme Search", found, _FOUND_A_PAGE)
@@ -79,8 +79,8 @@ class Imgflip:
         blank = self._by_id.get(request.match_info["id"])
         if blank is None:
             raise web.HTTPNotFound
-        studio = self._world.studio
-        size, data = await self._world.draw(lambda: (studio.size(blank), studio.blank(blank)))
+        renderer = self._context.renderer
+        size, data = await self._context.draw(lambda: (renderer.size(blank), renderer.blank(blank)))
         return html_response(template_page(blank, self._images, size, len(data)))
 
     async def listing(self, request: web.Request) -> web.Response:
@@ -88,11 +88,11 @@ class Imgflip:
         blank = self._by_slug.get(request.match_info["slug"])
         if blank is None or request.match_info.get("id", blank.id) != blank.id:
             raise web.HTTPNotFound
-        feed = self._world.feed
+        corpus = self._context.corpus
         page = max(1, whole_number(request, "page", 1))
         if page > 1:
-            feed.publish({blank.id: request.get("moving_listing", 0)})
-        count = feed.count(blank)
+            corpus.publish({blank.id: request.get("moving_listing", 0)})
+        count = corpus.count(blank)
         shown = _turn_back(request, page, count, _MEMES_A_PAGE)
         places: Sequence[int] = range((shown - 1) * _MEMES_A_PAGE, min(count, shown * _MEMES_A_PAGE))
         if request.query.get("sort") != "latest":
@@ -100,7 +100,7 @@ class Imgflip:
         more = shown != page or page * _MEMES_A_PAGE < count or "endless_paging" in request
         if "empty_page" in request:
             places, more = (), False
-        posts = [feed.post(blank, place) for place in places]
+        posts = [corpus.post(blank, place) for place in places]
         return html_response(listing_page(blank, posts, self._images, _href(request, page + 1) if more else None))
 
     async def meme(self, request: web.Request) -> web.Response:
@@ -109,16 +109,16 @@ class Imgflip:
 
     async def get_memes(self, _: web.Request) -> web.Response:
         """The most popular templates; responses of old escaped slashes and had no `captions`."""
-        old = self._world.options.old_api
+        old = self._context.options.old_api
         memes = []
-        for blank in self._world.feed.blanks[:_API_TEMPLATES]:
-            width, height = await self._world.draw(self._world.studio.size, blank)
+        for blank in self._context.corpus.blanks[:_API_TEMPLATES]:
+            width, height = await self._context.draw(self._context.renderer.size, blank)
             entry: dict[str, Any] = {
                 "id": blank.id, "name": blank.name, "url": f"http://{self._images}/{blank.key}.jpg",
                 "width": width, "height": height, "box_count": len(blank.boxes),
             }  # fmt: skip
             if not old:
-                entry["captions"] = self._world.feed.count(blank) * 100 + Random(blank.id).randrange(100)
+                entry["captions"] = self._context.corpus.count(blank) * 100 + Random(blank.id).randrange(100)
             memes.append(entry)
         text = json.dumps({"success": True, "data": {"memes": memes}}, separators=(",", ":"))
         return web.Response(text=text.replace("/", r"\/") if old else text, content_type="application/json")
@@ -128,20 +128,22 @@ class Imgflip:
         key, suffix = _file(request)
         blank = self._by_id.get(str(int(key, 36)))
         if blank is not None and suffix == "jpg":
-            return picture_response(await self._world.draw(self._world.studio.blank, blank))
+            return picture_response(await self._context.draw(self._context.renderer.blank, blank))
         post, extra = self._find_picture(key)
         known = ("gif", "mp4", "jpg") if post.kind == "animated" else ("jpg",) if extra else (post.suffix,)
         if suffix not in known:
             raise web.HTTPNotFound
         boxes = post.extra_boxes(extra - 1) if extra else post.boxes
-        return picture_response(await self._world.draw(self._world.studio.meme, post.blank, boxes, suffix), suffix)
+        return picture_response(
+            await self._context.draw(self._context.renderer.meme, post.blank, boxes, suffix), suffix
+        )
 
     async def thumbnail(self, request: web.Request) -> web.Response:
         """A template's clean picture, 250 pixels wide."""
         blank = self._by_id.get(str(int(_file(request)[0], 36)))
         if blank is None:
             raise web.HTTPNotFound
-        return picture_response(await self._world.draw(self._world.studio.blank_thumbnail, blank))
+        return picture_response(await self._context.draw(self._context.renderer.blank_thumbnail, blank))
 
     def _template_list(self, request: web.Request, title: str, blanks: Sequence[Blank], size: int) -> web.Response:
         page = max(1, whole_number(request, "page", 1))
@@ -155,13 +157,13 @@ class Imgflip:
     def _find_picture(self, key: str) -> tuple[Post, int]:
         """The meme that the picture belongs to, and which of its further pictures it is; 0 is none of them."""
         head, _, number = key.rpartition("x")
-        post = self._world.feed.find(head) if head else None
+        post = self._context.corpus.find(head) if head else None
         if post is not None and key in post.extra_keys:
             return post, int(number)
         return self._find(key), 0
 
     def _find(self, key: str) -> Post:
-        post = self._world.feed.find(key) if key.isascii() and key.isalnum() else None
+        post = self._context.corpus.find(key) if key.isascii() and key.isalnum() else None
         if post is None:
             raise web.HTTPNotFound
         return post

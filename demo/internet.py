@@ -1,4 +1,4 @@
-"""The miniature internet: the sites that memeloom crawls, on loopback, with a ground truth and faults to switch on."""
+"""The miniature internet: the sites that memeloom crawls, on loopback, with a ground truth and switchable faults."""
 
 import json
 import multiprocessing
@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from memeloom.configs.errors import MemeloomError
+from memeloom.demo.context import Host
 from memeloom.demo.corpus import Corpus
 from memeloom.demo.faults import Rule, make_rules
-from memeloom.demo.feed import Feed, read_corpus
+from memeloom.demo.live_corpus import LiveCorpus, read_corpus
 from memeloom.demo.options import Engine, Options
 from memeloom.demo.reddit_site import CLIENT_ID, CLIENT_SECRET
 from memeloom.demo.server import serve
 from memeloom.demo.truth import ServedMeme, Truth
-from memeloom.demo.world import Host
 
 _START_SECONDS = 120
 _STOP_SECONDS = 10
@@ -65,23 +65,23 @@ class Internet:
         """Nothing runs before `start` or `with`.
 
         Args:
-            data: a folder of real captions and templates to serve; None serves the demo's own.
-            memes: on Imgflip in all; None: 400 a template of the demo's own, or all of the folder's.
-            seed: other captions, faults on other addresses.
+            data: folder of real captions and templates to serve; None: the demo's own.
+            memes: number on Imgflip; None: 400 for each template of the demo's own, or all of the folder's.
+            seed: of captions, and of the addresses that fail.
             faults: ``{name: share of the addresses that fail once}``, or rules.
-            posts: in each subreddit.
-            pictures: that the image searches find; both find the same.
-            subreddits: their names, in small letters.
-            variety: serve also what is no plain picture with a plain caption: GIFs, memes of several pictures,
-                memes not safe for work, hard captions, large galleries, found pictures that are gone.
-            quick: draw each template once and tell its memes apart by a remark in the file, for thousands of
-                memes in no time; captions end in a number then, and there are as many as one likes.
-            latency: seconds that every answer waits.
+            posts: number in each subreddit.
+            pictures: number of results of the image searches; both find the same.
+            subreddits: their names, in lower case.
+            variety: also serve GIFs, memes of several pictures, memes not safe for work, hard captions, large
+                galleries, and search results whose picture is gone.
+            quick: draw each template once and give its memes different bytes by a comment in the file, to serve
+                thousands of memes at once; captions then end in a number, so their number is unlimited.
+            latency: seconds before every response.
             consent: the searches that ask for consent to cookies first.
-            old_api: answer as Imgflip's API did some years ago.
-            token_seconds: how long a Reddit token lives.
-            reddit_requests: how many its API answers in a window of time.
-            reddit_window: how long that is, in seconds.
+            old_api: respond as an earlier version of Imgflip's API.
+            token_seconds: lifetime of a Reddit token.
+            reddit_requests: number of requests that Reddit's API allows in a window.
+            reddit_window: length of that window in seconds.
         """
         self._options = Options(
             data=data, memes=memes, seed=seed, posts=posts, pictures=pictures, subreddits=tuple(subreddits),
@@ -94,7 +94,7 @@ class Internet:
         self.addresses: Mapping[Host, str] = {}
 
     def __enter__(self) -> Self:
-        """Start, and return when every site answers."""
+        """Start; return when every site answers."""
         self.start()
         return self
 
@@ -133,7 +133,7 @@ class Internet:
         self.addresses = answer
 
     def stop(self) -> None:
-        """Stop the process; nothing happens if it does not run."""
+        """Stop the process if it runs."""
         if self._process is not None and self._process.is_alive():
             try:
                 self._late = self._get("/late")
@@ -143,7 +143,7 @@ class Internet:
         self._reap()
 
     def wait(self) -> None:
-        """Return when the process has ended."""
+        """Wait until the process has ended."""
         if self._process is not None:
             self._process.join()
 
@@ -169,36 +169,36 @@ class Internet:
         ]
 
     def set_faults(self, faults: Mapping[str, float] | Sequence[Rule]) -> None:
-        """Replace the faults that are switched on; their counts begin anew."""
+        """Replace the active faults and reset their counts."""
         rules = [rule.as_json() for rule in make_rules(faults)]
         self._call("PUT", "/faults", json.dumps(rules).encode())
 
     def log(self) -> dict[str, Any]:
-        """What was asked so far.
+        """The requests so far.
 
         ``requests``: host → kind of page → status → count. ``faults``: name → count.
-        ``pictures``: address → how many ``times`` it went out whole, and the ``sha256`` of its bytes.
+        ``pictures``: address → how many ``times`` it was sent completely, and the ``sha256`` of its bytes.
         """
         return self._get("/log")
 
     def publish(self, memes: int, posts: int = 0) -> None:
-        """Put new memes at the top of Imgflip's listings, and new posts on Reddit.
+        """Add new memes at the top of Imgflip's listings, and new posts to Reddit.
 
-        memes: in all, on each template in turn.
-        posts: in each subreddit; of every kind, so that fewer of them show a picture.
+        memes: total number, distributed over the templates.
+        posts: number in each subreddit; they are of every kind, so fewer show a picture.
         """
         self._call("POST", "/late", json.dumps({"memes": memes, "posts": posts}).encode())
 
     def served(self, *, hashes: bool = False) -> Iterator[ServedMeme]:
-        """Every meme that the sites offer at this moment, as a flawless crawl must find it.
+        """Yield every meme that the sites serve now, as a complete crawl must find it.
 
-        hashes: also the sha256 of each picture; draws them all, some hundreds a second.
+        hashes: also compute the sha256 of each picture, which draws them all: some hundreds a second.
         """
         if self._process is not None:
             self._late = self._get("/late")
-        feed = Feed(self._corpus, self._options)
-        feed.publish(self._late["imgflip"])
-        return Truth(self._options, self.addresses, hashes=hashes).memes(feed, self._late["reddit"])
+        corpus = LiveCorpus(self._corpus, self._options)
+        corpus.publish(self._late["imgflip"])
+        return Truth(self._options, self.addresses, hashes=hashes).memes(corpus, self._late["reddit"])
 
     @cached_property
     def _corpus(self) -> Corpus:
@@ -226,9 +226,9 @@ class Internet:
 
 
 def serve_forever(*, data: Path | None, memes: int | None, announce: Callable[[str], None]) -> None:
-    """Serve by hand, until Ctrl-C or until the process ends.
+    """Serve until Ctrl-C or until the process ends.
 
-    announce: gets the addresses and the overrides that point memeloom there, line by line.
+    announce: receives the addresses and the overrides that point memeloom there, line by line.
     """
     with Internet(data=data, memes=memes) as internet, suppress(KeyboardInterrupt):
         for host, address in internet.addresses.items():

@@ -1,4 +1,4 @@
-"""How a miniature internet is made: the arguments of `demo.internet.Internet`, in a form that another process gets."""
+"""The arguments of `demo.internet.Internet`, as they are passed to its process."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ Engine: TypeAlias = Literal["bing", "google"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is served, and how; see `demo.internet.Internet` for each."""
+    """See `demo.internet.Internet` for each."""
 
     data: Path | None = None
     memes: int | None = None

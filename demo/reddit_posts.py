@@ -39,7 +39,7 @@ _TITLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class PostPicture:
     """A picture on the image host: its name there, and what it is drawn from."""
 
     name: str
@@ -60,7 +60,7 @@ class Submission:
     score: int
     created: int
     over_18: bool
-    pictures: tuple[Drawn, ...] = ()
+    pictures: tuple[PostPicture, ...] = ()
     parent: "Submission | None" = None
     late: bool = False
 
@@ -81,7 +81,7 @@ class Submission:
         return _SHAPES.get(self.kind) or ["valid"] * len(self.pictures)
 
 
-class Board:
+class RedditPosts:
     """The posts of every subreddit; what is published later stands at the top and has a kind in the same turn."""
 
     def __init__(self, corpus: Corpus, options: Options) -> None:
@@ -107,22 +107,22 @@ class Board:
 
     def _submission(self, number: int, place: int) -> Submission:
         """The post at `place` of the `number`-th subreddit; late ones have places below 0."""
-        chance = Random(f"{self._options.seed}/reddit/{number}/{place}")
+        rng = Random(f"{self._options.seed}/reddit/{number}/{place}")
         kind = self._kinds.get(place % _CYCLE, "image")
         parent = self._parent(number, place) if kind == "crosspost" else None
         if kind == "crosspost" and parent is None:
             kind = "image"
-        spares = self._spares(number, place, len(_SHAPES.get(kind, "?"))) if kind not in _WITHOUT_PICTURE else ()
+        extra = self._extra_captions(number, place, len(_SHAPES.get(kind, "?"))) if kind not in _WITHOUT_PICTURE else ()
         return Submission(
-            id=base36(_FIRST_ID + (self._options.posts - place) * self._step + number * 31 + chance.randrange(30)),
+            id=base36(_FIRST_ID + (self._options.posts - place) * self._step + number * 31 + rng.randrange(30)),
             subreddit=self._options.subreddits[number],
             kind=kind,
-            title=chance.choice(_TITLES),
-            author="[deleted]" if kind == "deleted" else invent_author(chance) or "quiet_reader",
-            score=int(chance.lognormvariate(5, 1.5)),
+            title=rng.choice(_TITLES),
+            author="[deleted]" if kind == "deleted" else invent_author(rng) or "quiet_reader",
+            score=int(rng.lognormvariate(5, 1.5)),
             created=_NEWEST - place * 3600,
             over_18=place % _CYCLE == _NSFW_PLACE,
-            pictures=tuple(self._drawn(spare, "gif" if kind == "gif" else "jpg") for spare in spares),
+            pictures=tuple(self._drawn(number, "gif" if kind == "gif" else "jpg") for number in extra),
             parent=parent,
             late=place < 0,
         )
@@ -134,7 +134,7 @@ class Board:
             first, place = self._parents, place % _CYCLE
         return first[place - 1] if 0 < place <= len(first) else None
 
-    def _spares(self, number: int, place: int, count: int) -> Sequence[int]:
+    def _extra_captions(self, number: int, place: int, count: int) -> Sequence[int]:
         """The numbers of the captions of its `count` pictures; late posts count them from the end."""
         posts, subreddits = self._options.posts, len(self._options.subreddits)
         if place < 0:
@@ -144,14 +144,14 @@ class Board:
         further = subreddits * posts + cycle * _MOST_FURTHER + (0 if count < _MOST_PICTURES else 2)
         return [number * posts + place, *range(further, further + count - 1)]
 
-    def _drawn(self, spare: int, suffix: str) -> Drawn:
-        blank, boxes = self._corpus.spare(spare)
-        name = base36(int.from_bytes(hashlib.sha256(f"picture {spare}".encode()).digest()[:9], "big"))
-        return Drawn(name[:13], blank, boxes, suffix)
+    def _drawn(self, number: int, suffix: str) -> PostPicture:
+        blank, boxes = self._corpus.extra_caption(number)
+        name = base36(int.from_bytes(hashlib.sha256(f"picture {number}".encode()).digest()[:9], "big"))
+        return PostPicture(name[:13], blank, boxes, suffix)
 
 
-def spares_used(options: Options) -> int:
-    """How many of the corpus's spare captions a `Board` draws before anything is published."""
+def captions_used(options: Options) -> int:
+    """Number of extra captions of the corpus that `RedditPosts` uses before anything is published."""
     return len(options.subreddits) * (options.posts + _MOST_FURTHER * (options.posts // _CYCLE + 1))
 
 
@@ -214,7 +214,7 @@ def _gallery(post: Submission, images: str) -> dict[str, Any]:
     return {"gallery_data": {"items": items}, "media_metadata": media, "url": f"{SITE}/gallery/{post.id}"}
 
 
-def picture_address(drawn: Drawn, images: str, *, preview: bool = False) -> str:
+def picture_address(drawn: PostPicture, images: str, *, preview: bool = False) -> str:
     """Where the picture lies; `images` is the base address of the host, galleries show a `preview`."""
     address = f"{images}/{drawn.name}.{drawn.suffix}"
     return f"{address}?width=500&format=pjpg&auto=webp&s={drawn.name}" if preview else address

@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import BasicAuth, web
 
-from memeloom.demo.reddit_posts import Board, Submission, as_t3
-from memeloom.demo.world import World, picture_response, robots, whole_number
+from memeloom.demo.context import SiteContext, picture_response, robots, whole_number
+from memeloom.demo.reddit_posts import RedditPosts, Submission, as_t3
 
 CLIENT_ID = "miniature-client"
 CLIENT_SECRET = "miniature-secret"  # noqa: S105 -- opens nothing but this server
@@ -20,10 +20,10 @@ _LONGEST_LISTING = 1000
 class Reddit:
     """Handlers of the three hosts."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._board = Board(world.feed, world.options)
-        posts = (post for listed in self._board.posts.values() for post in listed)
+    def __init__(self, context: SiteContext) -> None:
+        self._context = context
+        self._posts = RedditPosts(context.corpus, context.options)
+        posts = (post for listed in self._posts.posts.values() for post in listed)
         self._pictures = {drawn.name: drawn for post in posts for drawn in post.pictures}
         self._tokens: dict[str, float] = {}
         self._window_end = 0.0
@@ -48,11 +48,11 @@ class Reddit:
     @property
     def late(self) -> Mapping[str, int]:
         """How many posts were published since the start, by subreddit."""
-        return self._board.late
+        return self._posts.late
 
     def publish(self, late: Mapping[str, int]) -> None:
         """Put new posts at the top: how many in each subreddit."""
-        for post in self._board.publish(late):
+        for post in self._posts.publish(late):
             self._pictures.update({drawn.name: drawn for drawn in post.pictures})
 
     async def token(self, request: web.Request) -> web.Response:
@@ -67,8 +67,8 @@ class Reddit:
         if form.get("grant_type") != "client_credentials":
             return web.json_response({"error": "unsupported_grant_type"})
         token = f"miniature-{len(self._tokens)}-{time.time_ns():x}"
-        self._tokens[token] = time.monotonic() + self._world.options.token_seconds
-        seconds = int(self._world.options.token_seconds)
+        self._tokens[token] = time.monotonic() + self._context.options.token_seconds
+        seconds = int(self._context.options.token_seconds)
         answer = {"access_token": token, "token_type": "bearer", "expires_in": seconds, "scope": "*"}
         return web.json_response(answer)
 
@@ -82,14 +82,14 @@ class Reddit:
         if scheme.lower() != "bearer" or self._tokens.get(token, 0) < time.monotonic():
             return _error(401, "Unauthorized")
         budget = self._spend()
-        if self._used > self._world.options.reddit_requests:
+        if self._used > self._context.options.reddit_requests:
             return _error(429, "Too Many Requests", budget)
         subreddit = request.match_info["subreddit"].lower()
-        if subreddit not in self._board.posts:
+        if subreddit not in self._posts.posts:
             return _error(404, "Not Found", budget)
         moved = request.get("moving_listing", 0) if request.query.get("after") else 0
         self.publish({subreddit: moved})
-        posts = _sorted(self._board.posts[subreddit], request.match_info["sort"])[:_LONGEST_LISTING]
+        posts = _sorted(self._posts.posts[subreddit], request.match_info["sort"])[:_LONGEST_LISTING]
         if "empty_page" in request:
             posts = []
         limit = min(_LONGEST_PAGE, whole_number(request, "limit", 25))
@@ -99,7 +99,7 @@ class Reddit:
             part, more = part or posts[:limit], True
         answer: dict[str, Any] = {
             "after": part[-1].fullname if more else None, "dist": len(part), "modhash": None, "geo_filter": "",
-            "children": [{"kind": "t3", "data": as_t3(post, self._world.url("reddit_images"))} for post in part],
+            "children": [{"kind": "t3", "data": as_t3(post, self._context.url("reddit_images"))} for post in part],
             "before": part[0].fullname if part and part[0] is not posts[0] else None,
         }  # fmt: skip
         raw = request.query.get("raw_json") == "1"
@@ -111,16 +111,16 @@ class Reddit:
         drawn = self._pictures.get(request.match_info["name"])
         if drawn is None or drawn.suffix != suffix:
             raise web.HTTPNotFound
-        data = await self._world.draw(self._world.studio.meme, drawn.blank, drawn.boxes, suffix)
+        data = await self._context.draw(self._context.renderer.meme, drawn.blank, drawn.boxes, suffix)
         return picture_response(data, suffix)
 
     def _spend(self) -> dict[str, str]:
         """Count one request of the window; the headers that tell how many are left."""
         now = time.monotonic()
         if now > self._window_end:
-            self._window_end, self._used = now + self._world.options.reddit_window, 0
+            self._window_end, self._used = now + self._context.options.reddit_window, 0
         self._used += 1
-        left = max(0, self._world.options.reddit_requests - self._used)
+        left = max(0, self._context.options.reddit_requests - self._used)
         return {
             "x-ratelimit-remaining": f"{left:.1f}",
             "x-ratelimit-used": str(self._used),

@@ -1,4 +1,4 @@
-"""The main job, end to end, against the miniature internet."""
+"""All stages, end to end, against the miniature internet."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ Stage: TypeAlias = Callable[[Config, Progress], Summary]
 
 
 def demo_config(internet: Internet, folder: Path, overrides: Sequence[str] = ()) -> Config:
-    """The demo's settings: everything it keeps lies in `folder`, every site is the miniature internet's."""
+    """Return the demo's settings: all outputs in `folder`, all sites those of the miniature internet."""
     places = [
         f"runs={folder / 'runs'}",
         f"store.documents=sqlite:///{folder / 'catalog.db'}",
@@ -35,7 +35,7 @@ def demo_config(internet: Internet, folder: Path, overrides: Sequence[str] = ())
 
 
 def fresh_folder(folder: Path) -> None:
-    """Empty `folder` if an earlier demo left it; refuse if somebody else's files are in it.
+    """Empty `folder` if an earlier demo wrote it; refuse if it holds other files.
 
     Raises:
         ConfigError: the folder holds files that no demo wrote.
@@ -49,7 +49,7 @@ def fresh_folder(folder: Path) -> None:
 
 
 def stages() -> list[tuple[str, Stage]]:
-    """The stages of the main job, in order, imported only now."""
+    """Return the stages in order; imports them only now."""
     from memeloom.dataset.build import build_dataset
     from memeloom.ocr.stage import read_memes
     from memeloom.scrapers.crawl import crawl

@@ -12,42 +12,42 @@ from aiohttp.typedefs import Middleware
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.demo.bing_site import Bing
-from memeloom.demo.faults import FAULTS, Rule, Switchboard
-from memeloom.demo.feed import Feed, read_corpus
-from memeloom.demo.found import PictureHost
+from memeloom.demo.context import ADDRESSES, HOSTS, STOPPING, Handler, Host, SiteContext, robots
+from memeloom.demo.faults import FAULTS, FaultInjector, Rule
 from memeloom.demo.google_site import Google
+from memeloom.demo.image_host import ImageHost
 from memeloom.demo.imgflip_site import Imgflip
+from memeloom.demo.live_corpus import LiveCorpus, read_corpus
 from memeloom.demo.options import Options
 from memeloom.demo.reddit_site import Reddit
-from memeloom.demo.world import ADDRESSES, HOSTS, STOPPING, Handler, Host, World, robots
 
 _BACKLOG = 256
 _SHUTDOWN_SECONDS = 2.0
 
 
 def serve(options: Options, rules: Sequence[Rule], ready: Connection) -> None:
-    """Serve until the parent says so or is gone. First sends the addresses by host, or the error, through `ready`."""
+    """Serve until the parent sends a stop or ends. Sends the addresses by host, or an error, through `ready` first."""
     sockets = {host: _listen() for host in HOSTS}
     addresses: dict[Host, str] = {host: "{}:{}".format(*sock.getsockname()) for host, sock in sockets.items()}
     try:
-        feed = Feed(read_corpus(options), options)
+        corpus = LiveCorpus(read_corpus(options), options)
     except MemeloomError as error:
         ready.send(error)
         return
-    world = World(options, feed, addresses)
+    context = SiteContext(options, corpus, addresses)
     with suppress(KeyboardInterrupt):
-        asyncio.run(_run(world, Switchboard(rules, options.seed), sockets, ready))
-    world.close()
+        asyncio.run(_run(context, FaultInjector(rules, options.seed), sockets, ready))
+    context.close()
 
 
 async def _run(
-    world: World, switchboard: Switchboard, sockets: Mapping[Host, socket.socket], ready: Connection
+    context: SiteContext, injector: FaultInjector, sockets: Mapping[Host, socket.socket], ready: Connection
 ) -> None:
     stop = asyncio.Event()
     runners = []
-    for host, routes in _routes(world, switchboard, stop).items():
-        app = web.Application(middlewares=[_counting(world, host), _failing(world, switchboard, host)])
-        app[ADDRESSES], app[STOPPING] = world.addresses, stop
+    for host, routes in _routes(context, injector, stop).items():
+        app = web.Application(middlewares=[_log_requests(context, host), _inject_faults(context, injector, host)])
+        app[ADDRESSES], app[STOPPING] = context.addresses, stop
         app.add_routes(routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
@@ -56,13 +56,15 @@ async def _run(
     parent = multiprocessing.parent_process()
     if parent is not None:
         asyncio.get_running_loop().add_reader(parent.sentinel, stop.set)
-    ready.send(world.addresses)
+    ready.send(context.addresses)
     await stop.wait()
     await asyncio.gather(*(runner.cleanup() for runner in runners))
 
 
-def _routes(world: World, switchboard: Switchboard, stop: asyncio.Event) -> Mapping[Host, list[web.AbstractRouteDef]]:
-    imgflip, reddit, pictures = Imgflip(world), Reddit(world), PictureHost(world)
+def _routes(
+    context: SiteContext, injector: FaultInjector, stop: asyncio.Event
+) -> Mapping[Host, list[web.AbstractRouteDef]]:
+    imgflip, reddit, pictures = Imgflip(context), Reddit(context), ImageHost(context)
     return {
         "imgflip": imgflip.site(),
         "imgflip_api": imgflip.api(),
@@ -70,42 +72,42 @@ def _routes(world: World, switchboard: Switchboard, stop: asyncio.Event) -> Mapp
         "reddit": reddit.site(),
         "reddit_api": reddit.api(),
         "reddit_images": reddit.images(),
-        "bing": Bing(world, pictures).site(),
-        "google": Google(world, pictures).site(),
+        "bing": Bing(context, pictures).site(),
+        "google": Google(context, pictures).site(),
         "pictures": pictures.routes(),
         "inside": [web.get("/robots.txt", robots()), web.get("/{path:.*}", _secret)],
-        "control": [*_control(world, switchboard, stop), *_publishing(world, reddit)],
+        "control": [*_control(context, injector, stop), *_publishing(context, reddit)],
     }
 
 
 async def _secret(_: web.Request) -> web.Response:
-    """What no crawler may ever ask for: a service that only this machine should reach."""
+    """A private service that no crawler may ever request."""
     return web.Response(text="the keys to everything")
 
 
-def _publishing(world: World, reddit: Reddit) -> list[web.AbstractRouteDef]:
+def _publishing(context: SiteContext, reddit: Reddit) -> list[web.AbstractRouteDef]:
     async def get_late(_: web.Request) -> web.Response:
-        return web.json_response({"imgflip": world.feed.late, "reddit": dict(reddit.late)})
+        return web.json_response({"imgflip": context.corpus.late, "reddit": dict(reddit.late)})
 
     async def post_late(request: web.Request) -> web.Response:
         wanted = await request.json()
-        world.feed.publish(world.feed.share_out(wanted["memes"]))
+        context.corpus.publish(context.corpus.share_out(wanted["memes"]))
         reddit.publish(dict.fromkeys(reddit.late, wanted["posts"]))
         return await get_late(request)
 
     return [web.get("/late", get_late), web.post("/late", post_late)]
 
 
-def _control(world: World, switchboard: Switchboard, stop: asyncio.Event) -> list[web.AbstractRouteDef]:
+def _control(context: SiteContext, injector: FaultInjector, stop: asyncio.Event) -> list[web.AbstractRouteDef]:
     async def get_log(_: web.Request) -> web.Response:
-        return web.json_response(world.log.summary())
+        return web.json_response(context.log.summary())
 
     async def put_faults(request: web.Request) -> web.Response:
         try:
-            switchboard.set([Rule(**rule) for rule in await request.json()])
+            injector.set([Rule(**rule) for rule in await request.json()])
         except (ValueError, TypeError, MemeloomError) as error:
             raise web.HTTPBadRequest(text=str(error)) from None
-        return web.json_response([rule.as_json() for rule in switchboard.rules])
+        return web.json_response([rule.as_json() for rule in injector.rules])
 
     async def post_stop(_: web.Request) -> web.Response:
         stop.set()
@@ -114,31 +116,31 @@ def _control(world: World, switchboard: Switchboard, stop: asyncio.Event) -> lis
     return [web.get("/log", get_log), web.put("/faults", put_faults), web.post("/stop", post_stop)]
 
 
-def _counting(world: World, host: Host) -> Middleware:
+def _log_requests(context: SiteContext, host: Host) -> Middleware:
     @web.middleware
     async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
         if host == "control":
             return await handler(request)
-        await asyncio.sleep(world.options.latency)
+        await asyncio.sleep(context.options.latency)
         try:
             response = await handler(request)
         except web.HTTPException as error:
             headers = {"X-Host": host} | ({"Location": error.headers["Location"]} if error.status < 400 else {})
             response = web.Response(status=error.status, text=error.text, headers=headers)
-        world.log.note(host, request, response)
+        context.log.note(host, request, response)
         return response
 
     return count
 
 
-def _failing(world: World, switchboard: Switchboard, host: Host) -> Middleware:
+def _inject_faults(context: SiteContext, injector: FaultInjector, host: Host) -> Middleware:
     @web.middleware
     async def fail(request: web.Request, handler: Handler) -> web.StreamResponse:
-        rule = switchboard.pick(host, request) if host != "control" else None
+        rule = injector.pick(host, request) if host != "control" else None
         if rule is None:
             return await handler(request)
         request["fault"] = rule.fault
-        world.log.faults[rule.fault] += 1
+        context.log.faults[rule.fault] += 1
         work = asyncio.ensure_future(FAULTS[rule.fault].apply(request, handler, rule.settings))
         stopping = asyncio.ensure_future(request.app[STOPPING].wait())
         try:
@@ -146,7 +148,7 @@ def _failing(world: World, switchboard: Switchboard, host: Host) -> Middleware:
             if work.done():
                 return work.result()
         except ConnectionError:
-            pass  # the client had enough of it
+            pass  # the client closed the connection
         finally:
             work.cancel()
             stopping.cancel()

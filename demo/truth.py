@@ -1,22 +1,22 @@
-"""The ground truth: what the miniature internet offers, meme by meme, to check a crawl against."""
+"""The ground truth: every meme that the miniature internet serves, to check a crawl against."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from memeloom.demo.bing_site import thumbnail_path
+from memeloom.demo.context import Host
 from memeloom.demo.corpus import Kind, Post
-from memeloom.demo.feed import Feed
-from memeloom.demo.found import found_pictures
+from memeloom.demo.image_host import image_results
+from memeloom.demo.live_corpus import LiveCorpus
 from memeloom.demo.options import Options
-from memeloom.demo.reddit_posts import SITE, Board, picture_address
-from memeloom.demo.studio import Studio
-from memeloom.demo.world import Host
+from memeloom.demo.pictures import PictureRenderer
+from memeloom.demo.reddit_posts import SITE, RedditPosts, picture_address
 
 
 @dataclass(frozen=True, slots=True)
 class ServedMeme:
-    """One meme as its site offers it.
+    """One meme as its site serves it.
 
     id: as memeloom should name it. source: ``imgflip``, ``reddit`` or ``images``.
     template_id, template_slug: of the picture it was drawn on; only Imgflip says so.
@@ -55,7 +55,7 @@ class ServedMeme:
 
 
 class Truth:
-    """Tells what one internet serves.
+    """The memes that one miniature internet serves.
 
     hashes: also the sha256 of each picture, which draws them all, some hundreds a second.
     """
@@ -65,21 +65,21 @@ class Truth:
         self._urls = {host: f"http://{address}" for host, address in addresses.items()}
         self._hashes = hashes
 
-    def memes(self, feed: Feed, late_posts: Mapping[str, int]) -> Iterator[ServedMeme]:
+    def memes(self, corpus: LiveCorpus, late_posts: Mapping[str, int]) -> Iterator[ServedMeme]:
         """The memes of all sites: Imgflip's by template and newest first, Reddit's, then the image searches'.
 
         late_posts: how many posts were published on Reddit since the start, by subreddit.
         """
-        studio = Studio(feed, quick=self._options.quick)
-        for blank in feed.blanks:
-            for place in range(feed.count(blank)):
-                yield self._imgflip(feed.post(blank, place), studio)
-        board = Board(feed, self._options)
-        board.publish(late_posts)
-        yield from self._reddit(board, studio)
-        yield from self._found(feed, studio)
+        renderer = PictureRenderer(corpus, quick=self._options.quick)
+        for blank in corpus.blanks:
+            for place in range(corpus.count(blank)):
+                yield self._imgflip(corpus.post(blank, place), renderer)
+        reddit_posts = RedditPosts(corpus, self._options)
+        reddit_posts.publish(late_posts)
+        yield from self._reddit(reddit_posts, renderer)
+        yield from self._found(corpus, renderer)
 
-    def _imgflip(self, post: Post, studio: Studio) -> ServedMeme:
+    def _imgflip(self, post: Post, renderer: PictureRenderer) -> ServedMeme:
         images = self._urls["imgflip_images"]
         more = range(len(post.extra_keys))
         return ServedMeme(
@@ -94,19 +94,19 @@ class Truth:
             score=post.votes or None,
             views=post.views or None,
             over_18=post.over_18 or None,
-            sha256=_sha256(studio.meme(post.blank, post.boxes, post.suffix)) if self._hashes else None,
+            sha256=_sha256(renderer.meme(post.blank, post.boxes, post.suffix)) if self._hashes else None,
             flaw=post.flaw,
             kind=post.kind,
             more_images=tuple(f"{images}/{key}.jpg" for key in post.extra_keys),
             more_sha256=tuple(
-                _sha256(studio.meme(post.blank, post.extra_boxes(number))) for number in more if self._hashes
+                _sha256(renderer.meme(post.blank, post.extra_boxes(number))) for number in more if self._hashes
             ),
             late=post.late,
         )
 
-    def _reddit(self, board: Board, studio: Studio) -> Iterator[ServedMeme]:
+    def _reddit(self, reddit_posts: RedditPosts, renderer: PictureRenderer) -> Iterator[ServedMeme]:
         """Pictures of posts that were not removed; a crosspost is its parent again, and so not told twice."""
-        for post in (post for posts in board.posts.values() for post in posts):
+        for post in (post for posts in reddit_posts.posts.values() for post in posts):
             if post.kind in ("removed", "deleted"):
                 continue
             several = post.kind in ("gallery", "album")
@@ -124,15 +124,15 @@ class Truth:
                     image_url=picture_address(drawn, self._urls["reddit_images"], preview=several),
                     score=post.score,
                     over_18=post.over_18,
-                    sha256=_sha256(studio.meme(drawn.blank, drawn.boxes, drawn.suffix)) if self._hashes else None,
+                    sha256=_sha256(renderer.meme(drawn.blank, drawn.boxes, drawn.suffix)) if self._hashes else None,
                     kind="animated" if drawn.suffix == "gif" else "still",
                     late=post.late,
                 )
 
-    def _found(self, feed: Feed, studio: Studio) -> Iterator[ServedMeme]:
-        for found in found_pictures(feed, self._options):
+    def _found(self, corpus: LiveCorpus, renderer: PictureRenderer) -> Iterator[ServedMeme]:
+        for found in image_results(corpus, self._options):
             address = self._urls["pictures"] + found.path
-            draw = studio.thumbnail if found.dead else studio.meme
+            draw = renderer.thumbnail if found.dead else renderer.meme
             yield ServedMeme(
                 id=f"images:{hashlib.sha256(address.encode()).hexdigest()[:24]}",
                 source="images",

@@ -146,5 +146,5 @@ def test_faults_given_at_construction_are_on_from_the_start(fetch: Fetch) -> Non
 
 
 def test_an_unknown_fault_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="no fault is called 'earthquake'; there are rate_limit, "):
+    with pytest.raises(ConfigError, match="no such fault: 'earthquake'; known are rate_limit, "):
         Internet(faults={"earthquake": 1.0})

@@ -11,9 +11,9 @@ import pytest
 from parsel import Selector
 from PIL import Image
 
+from memeloom.demo.context import Host
 from memeloom.demo.faults import Rule
 from memeloom.demo.internet import Internet
-from memeloom.demo.world import Host
 from tests.demo.reddit_client import bearer_of, listing
 
 Fetch: TypeAlias = Callable[..., Any]

@@ -12,7 +12,7 @@ from memeloom.catalog.records import TemplateBox
 from memeloom.configs.errors import ConfigError
 from memeloom.demo.corpus import Corpus, open_corpus
 from memeloom.demo.corpus_folder import css_boxes
-from memeloom.demo.studio import Studio
+from memeloom.demo.pictures import PictureRenderer
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_meme_beyond_the_limit_is_not_there_but_may_be_shown_elsewhere(data_fo
     corpus = open_corpus(data_folder, 2, 1)
     assert corpus.find("fox5") is not None
     assert corpus.find("fox4") is None
-    assert corpus.spare(0) == (corpus.blanks[0], ("line\nbreak", "either | or"))
+    assert corpus.extra_caption(0) == (corpus.blanks[0], ("line\nbreak", "either | or"))
 
 
 def places(box: TemplateBox) -> tuple[float, ...]:
@@ -85,11 +85,11 @@ def test_boxes_that_leave_the_picture_are_clamped() -> None:
 
 
 def test_captions_are_drawn_on_pictures_about_500_wide(corpus: Corpus) -> None:
-    studio = Studio(corpus)
+    renderer = PictureRenderer(corpus)
     fox = corpus.blanks[0]
-    assert studio.size(fox) == (500, 324)
-    assert studio.meme(fox, ("TOP", "BOTTOM")) != studio.blank(fox)
-    assert studio.meme(fox, ("TOP",), "png").startswith(b"\x89PNG")
+    assert renderer.size(fox) == (500, 324)
+    assert renderer.meme(fox, ("TOP", "BOTTOM")) != renderer.blank(fox)
+    assert renderer.meme(fox, ("TOP",), "png").startswith(b"\x89PNG")
 
 
 def break_gzip(folder: Path) -> None:
@@ -161,7 +161,7 @@ def test_the_real_boxes_lie_inside_their_pictures(real_data: Path) -> None:
 
 def test_the_real_pictures_can_all_be_drawn_on(real_data: Path, decode: Callable[[bytes], Image.Image]) -> None:
     corpus = open_corpus(real_data, 700, 1)
-    studio = Studio(corpus)
+    renderer = PictureRenderer(corpus)
     for blank in corpus.blanks:
-        picture = decode(studio.meme(blank, corpus.post(blank, 0).boxes))
-        assert picture.size == studio.size(blank)
+        picture = decode(renderer.meme(blank, corpus.post(blank, 0).boxes))
+        assert picture.size == renderer.size(blank)

@@ -17,8 +17,8 @@ from PIL import Image
 
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
+from memeloom.demo.context import HOSTS
 from memeloom.demo.internet import Internet
-from memeloom.demo.world import HOSTS
 
 Fetch: TypeAlias = Callable[..., Any]
 
@@ -102,7 +102,7 @@ def test_quick_memes_are_of_few_pictures_and_yet_all_different(
             assert hashlib.sha256(body).hexdigest() == meme.sha256
             decode(body)
         first, second = (decode(fetch(meme.image_url).body).tobytes() for meme in memes[:2])
-        assert first == second, "only the remark differs"
+        assert first == second, "only the comment differs"
 
 
 def test_latency_is_waited_by_every_answer_at_once_and_not_by_the_control(fetch: Fetch) -> None:
@@ -172,7 +172,14 @@ def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path, fetch: Fetch) -> N
 
 def test_serving_by_hand_tells_the_addresses_on_stderr_and_ends_on_ctrl_c() -> None:
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "memeloom.demo", "--memes", "12"]
+    # A test run in the background of a shell ignores Ctrl-C, and so would its children.
+    script = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from memeloom.demo.__main__ import main
+main(["--memes", "12"])
+"""
+    command = [sys.executable, "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as server:
         assert server.stderr is not None
         lines = [server.stderr.readline() for _ in range(len(HOSTS) + 2)]

@@ -15,7 +15,7 @@ from memeloom.configs.load import load_config
 from memeloom.dataset.flow.facts import Facts, read_facts
 from memeloom.dataset.steps.registry import build_steps
 from memeloom.demo.corpus import Corpus, Post, base36, open_corpus
-from memeloom.demo.studio import Studio
+from memeloom.demo.pictures import PictureRenderer
 from memeloom.engine.steps import apply_steps
 
 REASONS = {
@@ -106,10 +106,10 @@ def test_some_texts_would_break_a_careless_parser(corpus: Corpus) -> None:
 
 def test_other_sites_show_captions_that_imgflip_does_not(corpus: Corpus) -> None:
     shown = {(post.blank.id, tuple(box.casefold() for box in post.boxes)) for post in posts(corpus) if not post.flaw}
-    spares = [corpus.spare(number) for number in range(400)]
-    assert len({(blank.id, boxes) for blank, boxes in spares}) == 400
-    assert not {(blank.id, tuple(box.casefold() for box in boxes)) for blank, boxes in spares} & shown
-    assert {blank for blank, _ in spares} == set(corpus.blanks)
+    extra = [corpus.extra_caption(number) for number in range(400)]
+    assert len({(blank.id, boxes) for blank, boxes in extra}) == 400
+    assert not {(blank.id, tuple(box.casefold() for box in boxes)) for blank, boxes in extra} & shown
+    assert {blank for blank, _ in extra} == set(corpus.blanks)
 
 
 def test_more_memes_than_there_are_captions_is_an_error_that_says_so() -> None:
@@ -126,9 +126,9 @@ def test_there_are_exactly_as_many_memes_as_asked_for(memes: int) -> None:
 
 
 def test_pictures_are_told_apart_by_their_hashes(corpus: Corpus) -> None:
-    studio = Studio(corpus)
+    renderer = PictureRenderer(corpus)
     hashes = {
-        blank.slug: inspect_image(studio.blank(blank), max_bytes=10**7, max_pixels=10**7).phash64
+        blank.slug: inspect_image(renderer.blank(blank), max_bytes=10**7, max_pixels=10**7).phash64
         for blank in corpus.blanks
     }
     for one, other in combinations(hashes, 2):
@@ -136,21 +136,21 @@ def test_pictures_are_told_apart_by_their_hashes(corpus: Corpus) -> None:
 
 
 def test_the_nearest_picture_to_a_meme_is_its_template(corpus: Corpus) -> None:
-    studio = Studio(corpus)
+    renderer = PictureRenderer(corpus)
 
     def phash(data: bytes) -> str:
         return inspect_image(data, max_bytes=10**7, max_pixels=10**7).phash64
 
-    hashes = {blank.slug: phash(studio.blank(blank)) for blank in corpus.blanks}
+    hashes = {blank.slug: phash(renderer.blank(blank)) for blank in corpus.blanks}
     for blank in corpus.blanks:
         for place in range(0, 400, 40):
-            made = phash(studio.meme(blank, corpus.post(blank, place).boxes))
+            made = phash(renderer.meme(blank, corpus.post(blank, place).boxes))
             assert min(hashes, key=lambda slug: hamming(hashes[slug], made)) == blank.slug
 
 
 def test_drawing_again_gives_the_same_bytes(corpus: Corpus) -> None:
     post = corpus.post(corpus.blanks[10], 3)
-    first, second = (Studio(corpus).meme(post.blank, post.boxes) for _ in range(2))
+    first, second = (PictureRenderer(corpus).meme(post.blank, post.boxes) for _ in range(2))
     assert first == second
     assert Image.open(BytesIO(first)).format == "JPEG"
 

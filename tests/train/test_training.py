@@ -101,6 +101,7 @@ def test_the_model_folder_is_complete_without_checkpoint_and_history(trained_con
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("xla")  # as in the process that is killed
 @pytest.mark.parametrize("kind", ["convnet", pytest.param("causal", marks=pytest.mark.soak)])
 def test_a_training_killed_at_a_random_step_resumes_to_the_same_weights(toy: Toy, tmp_path: Path, kind: str) -> None:
     # Equal to 1e-4: the sums of a convolution run over threads, whose number may change under load.

@@ -1,4 +1,4 @@
-"""The pictures that the image searches find, and the host where they lie. Both searches find the same ones."""
+"""The results of the image searches, and the host that serves their pictures. Both searches find the same ones."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from memeloom.demo.context import SiteContext, picture_response, robots
 from memeloom.demo.corpus import Blank, Corpus
 from memeloom.demo.options import Options
-from memeloom.demo.reddit_posts import spares_used
-from memeloom.demo.world import World, picture_response, robots
+from memeloom.demo.reddit_posts import captions_used
 
 _REPEAT_EVERY = 20
 _MOST_RESULTS = 700
@@ -17,8 +17,8 @@ _DEAD_TURN, _DEAD_CYCLE = 4, 9
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A picture, by its name; `dead` if only the search engines' thumbnail of it is left."""
+class ImageResult:
+    """A search result. `dead`: the picture is gone, and only the thumbnail of the search engine is left."""
 
     name: str
     blank: Blank
@@ -27,12 +27,12 @@ class Found:
 
     @property
     def path(self) -> str:
-        """Where it lies on the host of the pictures."""
+        """Its path on the image host."""
         return f"/p/{self.name}.jpg"
 
     @property
     def page(self) -> str:
-        """The page that it stands on, as far as the searches say."""
+        """The page that shows it, as the searches state it."""
         return f"https://example.org/memes/{self.name}"
 
     @property
@@ -41,57 +41,57 @@ class Found:
         return f"Funny memes & more {self.name[:4]}"
 
 
-def found_pictures(corpus: Corpus, options: Options) -> Iterator[Found]:
-    """What the searches know, drawn from captions that neither Imgflip nor Reddit shows."""
-    first = spares_used(options)
+def image_results(corpus: Corpus, options: Options) -> Iterator[ImageResult]:
+    """Yield all results; their captions are on neither Imgflip nor Reddit."""
+    first = captions_used(options)
     for number in range(options.pictures):
-        blank, boxes = corpus.spare(first + number)
+        blank, boxes = corpus.extra_caption(first + number)
         name = hashlib.sha256(f"found {number}".encode()).hexdigest()[:20]
-        yield Found(name, blank, boxes, options.variety and number % _DEAD_CYCLE == _DEAD_TURN)
+        yield ImageResult(name, blank, boxes, options.variety and number % _DEAD_CYCLE == _DEAD_TURN)
 
 
-class PictureHost:
+class ImageHost:
     """Ranks the pictures by query, and serves them and their thumbnails."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._found = list(found_pictures(world.feed, world.options))
+    def __init__(self, context: SiteContext) -> None:
+        self._context = context
+        self._found = list(image_results(context.corpus, context.options))
         self._by_name = {found.name: found for found in self._found}
         self._sizes: dict[str, tuple[int, int]] = {}
 
     def routes(self) -> list[web.AbstractRouteDef]:
-        """Routes of the host where the pictures lie."""
+        """Routes of the image host."""
         return [web.get("/robots.txt", robots()), web.get("/p/{name}.jpg", self.picture)]
 
     async def picture(self, request: web.Request) -> web.Response:
-        """A picture that is still there."""
+        """A picture that is not dead."""
         found = self._by_name.get(request.match_info["name"])
         if found is None or found.dead:
             raise web.HTTPNotFound
-        return picture_response(await self._world.draw(self._world.studio.meme, found.blank, found.boxes))
+        return picture_response(await self._context.draw(self._context.renderer.meme, found.blank, found.boxes))
 
     async def thumbnail(self, name: str) -> web.Response:
-        """What a search engine keeps of the picture; dead ones too."""
+        """The thumbnail that a search engine keeps, also of dead pictures."""
         found = self._by_name.get(name)
         if found is None:
             raise web.HTTPNotFound
-        return picture_response(await self._world.draw(self._world.studio.thumbnail, found.blank, found.boxes))
+        return picture_response(await self._context.draw(self._context.renderer.thumbnail, found.blank, found.boxes))
 
-    def address(self, found: Found) -> str:
-        """Where the picture is said to lie."""
-        return self._world.url("pictures") + found.path
+    def address(self, found: ImageResult) -> str:
+        """The address of the picture, as the searches state it."""
+        return self._context.url("pictures") + found.path
 
-    async def size(self, found: Found) -> tuple[int, int]:
+    async def size(self, found: ImageResult) -> tuple[int, int]:
         """Width and height of the picture."""
         blank = found.blank
         if blank.id not in self._sizes:
-            self._sizes[blank.id] = await self._world.draw(self._world.studio.size, blank)
+            self._sizes[blank.id] = await self._context.draw(self._context.renderer.size, blank)
         return self._sizes[blank.id]
 
-    def ranked(self, query: str) -> Sequence[Found]:
-        """All pictures, from another one on for each query; every twentieth place repeats an earlier result."""
+    def ranked(self, query: str) -> Sequence[ImageResult]:
+        """All results, in an order that begins elsewhere for each query; each twentieth repeats an earlier one."""
         start = int.from_bytes(hashlib.sha256(query.encode()).digest()[:4], "big") % max(1, len(self._found))
-        ranked: list[Found] = []
+        ranked: list[ImageResult] = []
         for found in self._found[start:] + self._found[:start]:
             ranked.append(found)
             if len(ranked) % _REPEAT_EVERY == 0:

@@ -1,4 +1,4 @@
-"""A pen for the demo's scenes: shapes in picture pixels, drawn at twice the size and scaled down smooth."""
+"""Shapes for the demo's scenes, in picture pixels, drawn at twice the size and scaled down smoothly."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -11,54 +11,54 @@ Point: TypeAlias = tuple[float, float]
 _SCALE = 2
 
 
-class Easel:
-    """A picture in the making, `width` x `height` pixels."""
+class Canvas:
+    """A picture of `width` x `height` pixels to draw on."""
 
     def __init__(self, width: int, height: int, colour: Colour) -> None:
         self.width, self.height = width, height
         self._image = Image.new("RGB", (width * _SCALE, height * _SCALE), colour)
-        self._pen = ImageDraw.Draw(self._image)
+        self._draw = ImageDraw.Draw(self._image)
 
     def fade(self, top: Colour, bottom: Colour, start: float = 0, end: float | None = None) -> None:
-        """A vertical gradient over the whole width, from row `start` to row `end`."""
+        """Draw a vertical gradient over the whole width, from row `start` to row `end`."""
         first = round(start * _SCALE)
         rows = round((self.height if end is None else end) * _SCALE) - first
         for row in range(rows):
             part = row / max(1, rows - 1)
             colour = tuple(round(a + (b - a) * part) for a, b in zip(top, bottom, strict=True))
-            self._pen.line((0, first + row, self._image.width, first + row), colour)
+            self._draw.line((0, first + row, self._image.width, first + row), colour)
 
     def disc(self, x: float, y: float, radius: float, colour: Colour, ratio: float = 1.0) -> None:
-        """A disc round (x, y); `ratio` is its height over its width."""
+        """Draw a filled ellipse round (x, y); `ratio` is its height divided by its width."""
         tall = radius * ratio
-        self._pen.ellipse(_scaled((x - radius, y - tall), (x + radius, y + tall)), colour)
+        self._draw.ellipse(_scaled((x - radius, y - tall), (x + radius, y + tall)), colour)
 
     def block(self, left: float, top: float, right: float, bottom: float, colour: Colour, radius: float = 0) -> None:
-        """A rectangle, with round corners if `radius` says so."""
-        self._pen.rounded_rectangle(_scaled((left, top), (right, bottom)), radius * _SCALE, colour)
+        """Draw a rectangle; `radius` rounds its corners."""
+        self._draw.rounded_rectangle(_scaled((left, top), (right, bottom)), radius * _SCALE, colour)
 
     def shape(self, colour: Colour, *points: Point) -> None:
-        """A filled polygon."""
-        self._pen.polygon(_scaled(*points), colour)
+        """Draw a filled polygon."""
+        self._draw.polygon(_scaled(*points), colour)
 
     def stroke(self, colour: Colour, width: float, *points: Point) -> None:
-        """A line through `points` with round ends."""
-        self._pen.line(_scaled(*points), colour, round(width * _SCALE), "curve")
+        """Draw a line through `points` with round ends."""
+        self._draw.line(_scaled(*points), colour, round(width * _SCALE), "curve")
         for x, y in (points[0], points[-1]):
             self.disc(x, y, width / 2, colour)
 
     def arc(self, x: float, y: float, radius: float, start: float, end: float, colour: Colour, width: float) -> None:
-        """Part of a circle's line, in degrees clockwise from three o'clock."""
+        """Draw part of a circle, in degrees clockwise from three o'clock."""
         box = _scaled((x - radius, y - radius), (x + radius, y + radius))
-        self._pen.arc(box, start, end, colour, round(width * _SCALE))
+        self._draw.arc(box, start, end, colour, round(width * _SCALE))
 
     def eye(self, x: float, y: float, radius: float, look: Point = (0.0, 0.0)) -> None:
-        """A round eye whose pupil looks towards `look` (-1..1 each way)."""
+        """Draw a round eye whose pupil is shifted by `look` (-1 to 1 in each direction)."""
         self.disc(x, y, radius, (255, 255, 255))
         self.disc(x + look[0] * radius * 0.4, y + look[1] * radius * 0.4, radius * 0.5, (20, 20, 28))
 
     def finish(self) -> Image.Image:
-        """The picture at its real size."""
+        """Return the picture at its final size."""
         return self._image.resize((self.width, self.height), Image.Resampling.LANCZOS)
 
 

@@ -1,4 +1,4 @@
-"""Faults on the wire: bytes that come slowly, not at all or without end, and connections that break."""
+"""Faults of connections: slow, missing or endless bytes, and connections that break."""
 
 import asyncio
 import socket
@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from aiohttp import web
 
-from memeloom.demo.faults_content import Settings, headers_of, whole
-from memeloom.demo.world import Handler
+from memeloom.demo.context import Handler
+from memeloom.demo.faults_responses import Settings, headers_of, whole
 
 _LOOK_SECONDS = 0.02
 _ENDLESS_PIECE = 65_536
@@ -37,7 +37,7 @@ async def truncated(request: web.Request, handler: Handler, settings: Settings) 
 
 
 async def reset(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """The connection is reset: before anything is said, or after `part` (0) of the body."""
+    """The connection is reset: before the response, or after `part` (0) of the body."""
     response: web.StreamResponse = web.Response()
     if part := settings.get("part", 0):
         response, body = await _begun(request, handler)

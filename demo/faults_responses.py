@@ -1,4 +1,4 @@
-"""Faults in what is answered: other statuses, redirects that lead nowhere good, pages and files that are not right."""
+"""Faults of responses: error statuses, unsafe redirects, wrong pages and damaged files."""
 
 import re
 import struct
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from memeloom.demo.world import ADDRESSES, Handler
+from memeloom.demo.context import ADDRESSES, Handler
 
 Settings: TypeAlias = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ async def rate_limit(_: web.Request, __: Handler, settings: Settings) -> web.Str
 
 
 async def server_error(_: web.Request, __: Handler, settings: Settings) -> web.StreamResponse:
-    """A `status` (503) with a page that says nothing."""
+    """A `status` (503) with a short text."""
     return web.Response(status=settings.get("status", 503), text="Service Unavailable")
 
 
@@ -44,9 +44,9 @@ async def expired_token(_: web.Request, __: Handler, ___: Settings) -> web.Strea
 
 
 async def redirect_private(request: web.Request, _: Handler, settings: Settings) -> web.StreamResponse:
-    """A redirect to where no crawler may go: a cloud's metadata service, `to` an address, or our host `inside`.
+    """A redirect to a private address: a cloud's metadata service, the address `to`, or our host `inside`.
 
-    The `form` says how that host's loopback address is written: name, decimal, hex, octal, short, or mapped to IPv6.
+    `form` says how the loopback address of `inside` is written: name, decimal, hex, octal, short, or mapped (to IPv6).
     """
     target = f"http://169.254.169.254{_METADATA}"
     if "form" in settings:
@@ -56,7 +56,7 @@ async def redirect_private(request: web.Request, _: Handler, settings: Settings)
 
 
 async def redirect_loop(request: web.Request, _: Handler, settings: Settings) -> web.StreamResponse:
-    """A redirect to another address that leads back; with `chain` to ever new ones."""
+    """A redirect to another address that redirects back; with `chain`, always to a new one."""
     hops = int(request.query.get(HOP, 0))
     step = hops + 1 if settings.get("chain") else 1 - min(hops, 1)
     query = {name: value for name, value in request.query.items() if name != HOP} | ({HOP: str(step)} if step else {})
@@ -64,7 +64,7 @@ async def redirect_loop(request: web.Request, _: Handler, settings: Settings) ->
 
 
 async def cut_file(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """A file that ends too early: the first `part` (0.5) of the bytes, and no more were announced."""
+    """A truncated file: the first `part` (0.5) of the bytes, with a Content-Length to match."""
     inner, body = await whole(request, handler)
     return web.Response(
         status=inner.status, body=body[: int(len(body) * settings.get("part", 0.5))], headers=headers_of(inner)
@@ -72,7 +72,7 @@ async def cut_file(request: web.Request, handler: Handler, settings: Settings) -
 
 
 async def lying_type(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """A page that calls itself a JPEG; or, with `type`, the right picture that calls itself that."""
+    """A page sent as image/jpeg; or, with `type`, the right picture with that content type."""
     if "type" in settings:
         inner, body = await whole(request, handler)
         return web.Response(status=inner.status, body=body, content_type=settings["type"])
@@ -102,25 +102,25 @@ async def changed_layout(request: web.Request, handler: Handler, _: Settings) ->
 
 
 async def empty_page(request: web.Request, handler: Handler, _: Settings) -> web.StreamResponse:
-    """A listing or a result page with all but its memes."""
+    """A listing or result page without memes."""
     request["empty_page"] = True
     return await handler(request)
 
 
 async def endless_paging(request: web.Request, handler: Handler, _: Settings) -> web.StreamResponse:
-    """Listings that always have a next page, and begin anew after the last one."""
+    """Listings that always have a next page and start over after the last."""
     request["endless_paging"] = True
     return await handler(request)
 
 
 async def moving_listing(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """While one pages on, `items` (3) new memes appear at the top, so that as many old ones are met again."""
+    """Between pages, `items` (3) new memes appear at the top, so that as many known ones appear again."""
     request["moving_listing"] = settings.get("items", 3)
     return await handler(request)
 
 
 async def whole(request: web.Request, handler: Handler) -> tuple[web.Response, bytes]:
-    """The right answer, and its body."""
+    """The correct response and its body."""
     response = await handler(request)
     if not isinstance(response, web.Response):
         raise TypeError(f"{request.path}: not a response with a body")
@@ -128,5 +128,5 @@ async def whole(request: web.Request, handler: Handler) -> tuple[web.Response, b
 
 
 def headers_of(response: web.Response) -> dict[str, str]:
-    """The headers but for the length."""
+    """The headers without Content-Length."""
     return {name: value for name, value in response.headers.items() if name.lower() != "content-length"}

@@ -1,4 +1,4 @@
-"""What the sites of the miniature internet share: where each host listens, what it offers, and what was asked of it."""
+"""What the sites of the miniature internet share: addresses, corpus, pictures, the request log, and responses."""
 
 import asyncio
 import hashlib
@@ -11,9 +11,9 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args
 
 from aiohttp import web
 
-from memeloom.demo.feed import Feed
+from memeloom.demo.live_corpus import LiveCorpus
 from memeloom.demo.options import Options
-from memeloom.demo.studio import Studio
+from memeloom.demo.pictures import PictureRenderer
 
 Host: TypeAlias = Literal[
     "imgflip", "imgflip_api", "imgflip_images",
@@ -31,15 +31,15 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Log:
-    """What was asked: requests by host, kind of page and status; faults by name; pictures by address."""
+class RequestLog:
+    """Requests by host, route and status; faults by name; pictures by address."""
 
     requests: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     pictures: dict[str, list[Any]] = field(default_factory=dict)
 
     def note(self, host: Host, request: web.Request, response: web.StreamResponse) -> None:
-        """Count one answered request; remember the sha256 of a picture that went out whole."""
+        """Count a response, and keep the sha256 of a picture that was sent completely."""
         resource = request.match_info.route.resource
         kind = resource.canonical if resource else "unknown"
         self.requests[host, kind, response.status] += 1
@@ -50,7 +50,7 @@ class Log:
                 entry[0] += 1
 
     def summary(self) -> dict[str, Any]:
-        """The tallies as plain JSON values."""
+        """The counts as plain JSON values."""
         requests: dict[str, dict[str, dict[str, int]]] = {}
         for (host, kind, status), count in sorted(self.requests.items()):
             requests.setdefault(host, {}).setdefault(kind, {})[str(status)] = count
@@ -58,28 +58,28 @@ class Log:
         return {"requests": requests, "faults": dict(self.faults), "pictures": pictures}
 
 
-class World:
-    """The feed, the addresses, the log, and one thread that draws."""
+class SiteContext:
+    """Options, corpus, addresses and log of one miniature internet, and a thread that draws its pictures."""
 
-    def __init__(self, options: Options, feed: Feed, addresses: Mapping[Host, str]) -> None:
+    def __init__(self, options: Options, corpus: LiveCorpus, addresses: Mapping[Host, str]) -> None:
         self.options = options
-        self.feed = feed
-        self.studio = Studio(feed, quick=options.quick)
+        self.corpus = corpus
+        self.renderer = PictureRenderer(corpus, quick=options.quick)
         self.addresses = addresses
-        self.log = Log()
-        self._artist = ThreadPoolExecutor(1, "artist")
+        self.log = RequestLog()
+        self._drawing = ThreadPoolExecutor(1, "drawing")
 
     def url(self, host: Host) -> str:
-        """Base address of `host`, without a slash at its end."""
+        """Base URL of `host`, without a trailing slash."""
         return f"http://{self.addresses[host]}"
 
     async def draw(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work` of the studio beside the event loop, one at a time."""
-        return await asyncio.get_running_loop().run_in_executor(self._artist, lambda: work(*args, **kwargs))
+        """Run `work` of the renderer in the drawing thread, one at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self._drawing, lambda: work(*args, **kwargs))
 
     def close(self) -> None:
-        """Let the drawing thread end."""
-        self._artist.shutdown(wait=False, cancel_futures=True)
+        """Stop the drawing thread."""
+        self._drawing.shutdown(wait=False, cancel_futures=True)
 
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -89,7 +89,7 @@ _TYPES = {"png": "image/png", "gif": "image/gif", "mp4": "video/mp4"}
 
 
 def picture_response(data: bytes, suffix: str = "jpg") -> web.Response:
-    """A picture, or a film, as an image host sends it."""
+    """A picture or video as an image host sends it."""
     kind = _TYPES.get(suffix, "image/jpeg")
     return web.Response(body=data, content_type=kind, headers={"Last-Modified": _POSTED})
 
@@ -100,7 +100,7 @@ def html_response(html: str) -> web.Response:
 
 
 def robots(*disallowed: str) -> Handler:
-    """A handler for `/robots.txt` that forbids paths to everybody."""
+    """A handler for `/robots.txt` that disallows paths for all agents."""
     text = "User-agent: *\n" + "".join(f"Disallow: {path}\n" for path in disallowed)
 
     async def answer(_: web.Request) -> web.Response:
@@ -110,6 +110,6 @@ def robots(*disallowed: str) -> Handler:
 
 
 def whole_number(request: web.Request, name: str, default: int) -> int:
-    """A query parameter as a number of at least 0; `default` if it is missing or none."""
+    """A query parameter as a non-negative number; `default` if it is missing or not a number."""
     text = request.query.get(name, "")
     return int(text) if text.isdecimal() else default

@@ -1,4 +1,4 @@
-"""What Imgflip shows at this moment: the corpus, made more various if one likes, and what was published since."""
+"""The memes that Imgflip serves now: the corpus, optionally with variety, and what was published since the start."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from PIL import Image
 
 from memeloom.demo.corpus import FIRST_KEY, KEY_STEP, Blank, Corpus, Kind, Post, base36, invent_author, open_corpus
 from memeloom.demo.options import Options
-from memeloom.demo.reddit_posts import spares_used
+from memeloom.demo.reddit_posts import captions_used
 
 _FIRST_LATE = int("a000000", 36)  # above the keys of both corpora: what is new has the highest
 _CYCLE = 13  # no multiple of the twelve templates, or each would have one kind only
@@ -17,18 +17,18 @@ _KINDS: Mapping[int, Kind] = {3: "animated", 7: "several"}
 _NSFW_TURN, _HARD_TURN = 10, 5
 
 
-class Feed:
-    """A corpus that grows at its top. It is what the sites serve, and what the ground truth is told from.
+class LiveCorpus:
+    """A corpus with memes published since the start. Sites and ground truth are both made from it.
 
-    Late memes take the captions that neither Reddit nor the image search shows, in turn; their keys and
-    captions depend on their number alone, so that two processes that count alike agree on them.
+    Late memes use captions that neither Reddit nor the image searches show. Their keys and captions depend on their
+    number alone, so that two processes with the same counts agree on them.
     """
 
     def __init__(self, corpus: Corpus, options: Options) -> None:
         self._corpus = corpus
         self._variety = options.variety
         self._places = {blank.id: place for place, blank in enumerate(corpus.blanks)}
-        self._first_turn = -(-(spares_used(options) + options.pictures) // max(1, len(corpus.blanks)))
+        self._first_turn = -(-(captions_used(options) + options.pictures) // max(1, len(corpus.blanks)))
         self._late: Counter[str] = Counter()
 
     @property
@@ -42,11 +42,11 @@ class Feed:
         return dict(self._late)
 
     def publish(self, late: Mapping[str, int]) -> None:
-        """Put new memes at the top: how many on each template, by its id."""
+        """Add new memes at the top. late: how many, by template id."""
         self._late.update(late)
 
     def share_out(self, memes: int) -> dict[str, int]:
-        """`memes` in turn on each template, those first that have the fewest late ones."""
+        """Distribute `memes` over the templates, first to those with the fewest late ones."""
         late = Counter(dict.fromkeys(self._places, 0) | self._late)
         before = dict(late)
         for _ in range(memes):
@@ -58,48 +58,48 @@ class Feed:
         return self._corpus.picture(blank)
 
     def count(self, blank: Blank) -> int:
-        """How many memes there are on it now."""
+        """How many memes the template has now."""
         return self._corpus.count(blank) + self._late[blank.id]
 
     def post(self, blank: Blank, place: int) -> Post:
         """The meme at `place`, 0 is the newest."""
         late = self._late[blank.id]
         if place < late:
-            return self._shown(self._late_post(blank, late - 1 - place))
-        return self._shown(self._corpus.post(blank, place - late))
+            return self._with_variety(self._late_post(blank, late - 1 - place))
+        return self._with_variety(self._corpus.post(blank, place - late))
 
     def find(self, key: str) -> Post | None:
         """The meme with that key."""
         turn, which = divmod(int(key, 36) - _FIRST_LATE, len(self.blanks))
         if turn < 0:
             post = self._corpus.find(key)
-            return self._shown(post) if post else None
+            return self._with_variety(post) if post else None
         blank = self.blanks[which]
-        return self._shown(self._late_post(blank, turn)) if turn < self._late[blank.id] else None
+        return self._with_variety(self._late_post(blank, turn)) if turn < self._late[blank.id] else None
 
-    def spare(self, number: int) -> tuple[Blank, tuple[str, ...]]:
+    def extra_caption(self, number: int) -> tuple[Blank, tuple[str, ...]]:
         """A template and a caption for sites other than Imgflip."""
-        return self._corpus.spare(number)
+        return self._corpus.extra_caption(number)
 
     def _late_post(self, blank: Blank, turn: int) -> Post:
         place = self._places[blank.id]
         key = base36(_FIRST_LATE + turn * len(self.blanks) + place)
-        chance = Random(f"late {key}")
-        views = chance.randrange(1, 900)
+        rng = Random(f"late {key}")
+        views = rng.randrange(1, 900)
         return Post(
-            key=key, blank=blank, boxes=self.spare((self._first_turn + turn) * len(self.blanks) + place)[1],
-            title=f"{blank.name} again", views=views, votes=chance.randrange(views), comments=chance.randrange(9),
-            author=invent_author(chance), late=True,
+            key=key, blank=blank, boxes=self.extra_caption((self._first_turn + turn) * len(self.blanks) + place)[1],
+            title=f"{blank.name} again", views=views, votes=rng.randrange(views), comments=rng.randrange(9),
+            author=invent_author(rng), late=True,
         )  # fmt: skip
 
-    def _shown(self, post: Post) -> Post:
-        return vary(post) if self._variety else post
+    def _with_variety(self, post: Post) -> Post:
+        return add_variety(post) if self._variety else post
 
 
-def vary(post: Post) -> Post:
-    """`post`, or instead a GIF, a post of several pictures, one that is not safe for work, or one hard to read.
+def add_variety(post: Post) -> Post:
+    """Return `post`, or by its key: a GIF, a post of several pictures, one not safe for work, or a hard caption.
 
-    The key decides. Hard captions hold a `;`, a ` | ` and a newline, and a `; ` in the last box.
+    Hard captions hold a `;`, a ` | ` and a newline, and a `; ` in the last box.
     """
     number = int(post.key, 36)
     turn = (number if post.late else (number - FIRST_KEY) // KEY_STEP) % _CYCLE

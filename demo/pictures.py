@@ -1,0 +1,162 @@
+"""The pictures of the miniature internet, drawn on request as stills or short loops; equal requests, equal bytes."""
+
+import hashlib
+import struct
+import tempfile
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+
+from memeloom.demo.corpus import Blank, Corpus
+from memeloom.serve.drawing import draw_caption
+
+_WIDTH = 500
+_PIXELS = 300_000
+_THUMBNAIL_WIDTH = 250
+_KEPT_BYTES = 32_000_000
+_QUALITY = 85
+_LOOP_WIDTH = 240
+_LOOP_DEGREES = (0, 3, 0, -3)
+_LOOP_COLOURS = 64
+_FRAME_SECONDS = 0.2
+
+
+class PictureRenderer:
+    """Draws the memes of one corpus. Not thread-safe."""
+
+    def __init__(self, corpus: Corpus, *, quick: bool = False) -> None:
+        """quick: give each meme its template's clean picture, drawn once, with a comment of its own in the file."""
+        self._corpus = corpus
+        self._quick = quick
+        self._clean: dict[str, Image.Image] = {}
+        self._plain: dict[tuple[str, str, bool], bytes] = {}
+        self._kept: OrderedDict[tuple[str, tuple[str, ...], str, bool], bytes] = OrderedDict()
+        self._kept_bytes = 0
+
+    def meme(self, blank: Blank, boxes: tuple[str, ...], suffix: str = "jpg") -> bytes:
+        """Return the template with the texts in capitals, about 500 pixels wide.
+
+        suffix: ``jpg``, ``png``, or ``gif`` and ``mp4`` (smaller, animated).
+        """
+        return self._drawn(blank, boxes, suffix, small=False)
+
+    def thumbnail(self, blank: Blank, boxes: tuple[str, ...]) -> bytes:
+        """Return the meme as a search shows it: a JPEG, 250 pixels wide."""
+        return self._drawn(blank, boxes, "jpg", small=True)
+
+    def blank(self, blank: Blank) -> bytes:
+        """Return the template's clean picture as a JPEG."""
+        return self._clean_bytes(blank, "jpg", small=False)
+
+    def blank_thumbnail(self, blank: Blank) -> bytes:
+        """Return the clean picture as a JPEG, 250 pixels wide."""
+        return self._clean_bytes(blank, "jpg", small=True)
+
+    def size(self, blank: Blank) -> tuple[int, int]:
+        """Return width and height of the template's picture."""
+        return self._small(blank).size
+
+    def _drawn(self, blank: Blank, boxes: tuple[str, ...], suffix: str, *, small: bool) -> bytes:
+        if self._quick:
+            return with_comment(self._clean_bytes(blank, suffix, small=small), suffix, "\n".join(boxes))
+
+        def draw() -> bytes:
+            picture = draw_caption(self._small(blank), blank.boxes, [text.upper() for text in boxes])
+            return encode(_shrunk(picture) if small else picture, suffix)
+
+        return self._keep((blank.id, boxes, suffix, small), draw)
+
+    def _clean_bytes(self, blank: Blank, suffix: str, *, small: bool) -> bytes:
+        recipe = (blank.id, suffix, small)
+        if recipe not in self._plain:
+            picture = self._small(blank)
+            self._plain[recipe] = encode(_shrunk(picture) if small else picture, suffix)
+        return self._plain[recipe]
+
+    def _keep(self, recipe: tuple[str, tuple[str, ...], str, bool], draw: Callable[[], bytes]) -> bytes:
+        if recipe in self._kept:
+            self._kept.move_to_end(recipe)
+            return self._kept[recipe]
+        data = self._kept[recipe] = draw()
+        self._kept_bytes += len(data)
+        while self._kept_bytes > _KEPT_BYTES:
+            self._kept_bytes -= len(self._kept.popitem(last=False)[1])
+        return data
+
+    def _small(self, blank: Blank) -> Image.Image:
+        if blank.id not in self._clean:
+            picture = self._corpus.picture(blank)
+            factor = min(1.0, _WIDTH / picture.width, (_PIXELS / (picture.width * picture.height)) ** 0.5)
+            size = (round(picture.width * factor), round(picture.height * factor))
+            self._clean[blank.id] = picture.resize(size, Image.Resampling.LANCZOS) if factor < 1 else picture
+        return self._clean[blank.id]
+
+
+def _shrunk(picture: Image.Image) -> Image.Image:
+    copy = picture.copy()
+    copy.thumbnail((_THUMBNAIL_WIDTH, 1000))
+    return copy
+
+
+def encode(picture: Image.Image, suffix: str = "jpg") -> bytes:
+    """Encode `picture` in the format that `suffix` names: JPEG, PNG, or a short swinging loop as GIF or MP4."""
+    match suffix:
+        case "gif":
+            return _gif(picture)
+        case "mp4":
+            return _mp4(picture)
+    stream = BytesIO()
+    if suffix == "png":
+        picture.save(stream, "PNG", compress_level=1)
+    else:
+        picture.save(stream, "JPEG", quality=_QUALITY)
+    return stream.getvalue()
+
+
+def _frames(picture: Image.Image) -> list[Image.Image]:
+    """Return the picture, small, and rotated a little to either side; sides are even, as video requires."""
+    height = round(picture.height * _LOOP_WIDTH / picture.width) // 2 * 2
+    small = picture.resize((_LOOP_WIDTH, height), Image.Resampling.BICUBIC)
+    return [small.rotate(angle, Image.Resampling.BICUBIC) for angle in _LOOP_DEGREES]
+
+
+def _gif(picture: Image.Image) -> bytes:
+    first, *others = [frame.quantize(_LOOP_COLOURS) for frame in _frames(picture)]
+    stream = BytesIO()
+    milliseconds = int(_FRAME_SECONDS * 1000)
+    first.save(stream, "GIF", save_all=True, append_images=others, duration=milliseconds, loop=0)
+    return stream.getvalue()
+
+
+def _mp4(picture: Image.Image) -> bytes:
+    import cv2
+    import numpy as np
+
+    frames = _frames(picture)
+    with tempfile.TemporaryDirectory(prefix="memeloom-demo-") as folder:
+        path = Path(folder) / "loop.mp4"
+        video = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), 1 / _FRAME_SECONDS, frames[0].size)
+        for frame in frames * 2:
+            video.write(cv2.cvtColor(np.asarray(frame), cv2.COLOR_RGB2BGR))
+        video.release()
+        return path.read_bytes()
+
+
+def with_comment(data: bytes, suffix: str, text: str) -> bytes:
+    """Return the same picture in other bytes: with a digest of `text` where the format allows comments."""
+    note = hashlib.sha256(text.encode()).hexdigest().encode()
+    match suffix:
+        case "png":
+            body = b"tEXt" + b"Comment\0" + note
+            chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+            return data[:-12] + chunk + data[-12:]  # ahead of the last chunk
+        case "gif":
+            return data[:-1] + b"\x21\xfe" + bytes([len(note)]) + note + b"\0" + data[-1:]
+        case "mp4":
+            return data + struct.pack(">I", len(note) + 8) + b"free" + note
+    (length,) = struct.unpack(">H", data[4:6])  # of the JFIF segment, which must stay the first
+    return data[: 4 + length] + b"\xff\xfe" + struct.pack(">H", len(note) + 2) + note + data[4 + length :]
