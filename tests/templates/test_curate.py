@@ -124,5 +124,5 @@ def test_what_cannot_be_decided_is_one_clear_line(config: Config, catalog: MemeC
         merge_template(config, found[1], found[0])
     merge_template(config, found[1], "drake-hotline")
     for decide in (reject_template, lambda config, which: name_template(config, which, "x")):
-        with pytest.raises(ConfigError, match="was merged into drake-hotline: decide about that one"):
+        with pytest.raises(ConfigError, match="was merged into drake-hotline: use that one"):
             decide(config, found[1])
