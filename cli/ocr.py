@@ -49,7 +49,7 @@ def ocr(context: CommandContext, inspect: str | None, out: Path | None, retry_fa
     config = context.config()
     if inspect is not None:
         from memeloom.ocr.inspect import inspect as inspect_picture
-        from memeloom.ocr.report.look import write_inspection
+        from memeloom.ocr.report.inspection_page import write_inspection
 
         look = inspect_picture(config, inspect)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", look.subject.name)[:100]

@@ -20,8 +20,8 @@ from memeloom.configs.schema import Config
 from memeloom.engine.pool import try_partitions
 from memeloom.engine.supervisor import Guard, Lost
 from memeloom.ocr.engines import registry
-from memeloom.ocr.report.seen import Note, Seen
-from memeloom.ocr.report.write import reporting
+from memeloom.ocr.report.record import Outcome, RunRecord
+from memeloom.ocr.report.run_page import reporting
 from memeloom.ocr.words import WordModel
 from memeloom.ocr.worker import OpenEngine, Picture, Reader, open_reader
 
@@ -60,12 +60,12 @@ def read_memes(
         job = OcrJob(documents)
         run: LeasedRun[Picture, Ocr] = LeasedRun(STAGE, job, documents, config.ocr, progress)
         try:
-            with reporting(config, job.seen) as report:
+            with reporting(config, job.record) as report:
                 if retry_failed:
                     documents.retry(STAGE)
                 documents.enqueue(STAGE, Where(image=True, caption=False, read=False))
                 held = _read_all(config, documents, run, open_engine)
-                job.seen.outcomes += Counter({"failed/abandoned": run.tally["failed/abandoned"]})
+                job.record.outcomes += Counter({"failed/abandoned": run.tally["failed/abandoned"]})
         except MemeloomError as error:
             error.summary = _summary(run.tally, time.monotonic() - start)
             raise
@@ -93,12 +93,12 @@ def word_model(documents: DocumentStore, language: str) -> WordModel | None:
 
 
 class OcrJob:
-    """The stage's `memeloom.catalog.leased.Job`; `seen` collects what the report shows."""
+    """The stage's `memeloom.catalog.leased.Job`; `record` collects what the report shows."""
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
         self._templates = ResolvedTemplates(documents.templates())
-        self.seen = Seen()
+        self.record = RunRecord()
 
     def work_for(self, meme: Meme) -> Picture | None:
         """Return the picture to read; None if the meme has a caption or a reading by now."""
@@ -114,12 +114,12 @@ class OcrJob:
             Meme(id=picture.meme_id, source=picture.source, ocr=ocr, fetched_at=now) for picture, ocr in done
         )
         outcomes = {picture.meme_id: f"dropped/{ocr.dropped}" if ocr.dropped else "kept" for picture, ocr in done}
-        self.seen.see(Note(picture.meme_id, outcomes[picture.meme_id], ocr.confidence) for picture, ocr in done)
+        self.record.add(Outcome(picture.meme_id, outcomes[picture.meme_id], ocr.confidence) for picture, ocr in done)
         return outcomes
 
     def set_aside(self, meme_id: str, reason: str) -> None:
         """Record a meme that failed for good, for the report."""
-        self.seen.see([Note(meme_id, f"failed/{reason}")])
+        self.record.add([Outcome(meme_id, f"failed/{reason}")])
 
 
 def _read_all(config: Config, documents: DocumentStore, run: LeasedRun[Picture, Ocr], open_engine: OpenEngine) -> int:

@@ -1,1 +1,1 @@
-"""What is seen of reading: one picture looked at closely, and the page of a run with its worst readings first."""
+"""Pages and pictures about readings: one for each run, and one for a single inspected picture."""

@@ -1,9 +1,8 @@
-"""One picture looked at closely: what was found, what was taken out and why, as a page and as a picture."""
+"""Inspecting one picture: found and removed words, as a page and as a picture."""
 
 import io
 from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,10 @@ from memeloom.ocr.engines.contract import ReadFailed, Word
 from memeloom.ocr.inspect import Inspection, Subject, inspect_subject, load_subject
 from memeloom.ocr.layout import find_boxes, find_lines
 from memeloom.ocr.report import sheet
-from memeloom.ocr.report.look import draw, write_inspection
-from memeloom.ocr.report.overlay import Mark, band, draw_over
+from memeloom.ocr.report.inspection_page import draw, write_inspection
+from memeloom.ocr.report.marks import band
+from memeloom.report.overlay import BADGE, Mark, overlay
+from tests.html_page import Page
 
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
 
@@ -45,33 +46,21 @@ class Failing(FakeEngine):
         raise ReadFailed("timeout", "more than 3 s")
 
 
-class Page(HTMLParser):
-    """A page taken apart: tags with their attributes, the text, and what is said where one points."""
+class InspectionPage(Page):
+    """tips: shown when the pointer rests on a mark; text: the rest."""
 
     def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.said: list[str] = []
-        self._in: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._in.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._in:
-            del self._in[len(self._in) - 1 - self._in[::-1].index(tag) :]
+        self.tips: list[str] = []
+        super().__init__(html)
 
     def handle_data(self, data: str) -> None:
-        if "title" in self._in:
-            self.said.append(data)
-        elif "style" not in self._in:
-            self.text += f"{data}\n"
+        if self.tags[-1:] == [("title", {})] and data.strip():
+            self.tips.append(data)
+        else:
+            super().handle_data(data)
 
     def classes(self, tag: str) -> list[str]:
-        return [str(attributes.get("class")) for name, attributes in self.tags if name == tag]
+        return [str(attributes.get("class")) for attributes in self.of(tag)]
 
 
 @pytest.fixture
@@ -101,7 +90,9 @@ def made(picture: NDArray[np.uint8], *kept: Word, dropped: str | None = None) ->
 KEPT = (word("TOP", 0), word("LINE", 0, 1), word("BELOW", 2))
 
 
-def test_a_look_tells_each_line_with_what_was_taken_out_and_why(picture: NDArray[np.uint8], config: Config) -> None:
+def test_an_inspection_lists_lines_with_removed_words(
+    picture: NDArray[np.uint8], config: Config
+) -> None:
     looked = inspect_subject(Subject("a meme", picture), FakeEngine(*KEPT, *(word for word, _ in GONE)), config)
     lines = [(found, [(word.text, reason) for word, reason in words]) for found, words in looked.lines()]
     assert lines == [
@@ -113,40 +104,40 @@ def test_a_look_tells_each_line_with_what_was_taken_out_and_why(picture: NDArray
     assert [box.text for box in looked.ocr.boxes] == ["TOP LINE", "BELOW"]
 
 
-def test_the_page_numbers_boxes_strikes_what_is_gone_and_shows_the_texts(picture: NDArray[np.uint8]) -> None:
-    page = Page(draw(made(picture, *KEPT)))
+def test_the_page_numbers_boxes_and_strikes_removed_words(picture: NDArray[np.uint8]) -> None:
+    page = InspectionPage(draw(made(picture, *KEPT)))
     groups = page.classes("g")
-    assert (groups.count("box sure"), groups.count("badge sure"), groups.count("gone")) == (2, 2, 2)
+    assert [groups.count(look) for look in ("box sure", "badge sure", "word removed")] == [2, 2, 2]
     assert groups.count("word sure") == 3
     for said in ("a caption", "TOP LINE", "BELOW", "12.0 low confidence", "97.0 watermark"):
         assert said in page.text
-    assert {"1: TOP LINE (97.0)", "2: BELOW (97.0)", "TOP (97.0)", "imgflip.com (97.0): watermark"} <= set(page.said)
+    assert {"1: TOP LINE (97.0)", "2: BELOW (97.0)", "TOP (97.0)", "imgflip.com (97.0): watermark"} <= set(page.tips)
     assert page.text.index("TOP LINE") < page.text.index("BELOW")
 
 
-def test_the_page_tells_of_words_that_cleaning_mended(picture: NDArray[np.uint8]) -> None:
+def test_the_page_shows_what_cleaning_changed(picture: NDArray[np.uint8]) -> None:
     look = made(picture, *KEPT)
-    assert "the engine read:" not in Page(draw(look)).text
+    assert "the engine read:" not in InspectionPage(draw(look)).text
     found = (word("T0P", 0), *look.found[1:])
-    assert "the engine read: \nT0P LINE\n" in Page(draw(replace(look, found=found))).text
+    assert "the engine read: \nT0P LINE\n" in InspectionPage(draw(replace(look, found=found))).text
 
 
 @pytest.mark.parametrize("kept", [KEPT, ()])
-def test_a_reading_that_is_no_caption_says_why(picture: NDArray[np.uint8], kept: tuple[Word, ...]) -> None:
-    page = Page(draw(made(picture, *kept, dropped="no <text>"))).text
+def test_a_dropped_reading_shows_its_reason(picture: NDArray[np.uint8], kept: tuple[Word, ...]) -> None:
+    page = InspectionPage(draw(made(picture, *kept, dropped="no <text>"))).text
     assert "dropped: no <text>" in page
     assert "a caption" not in page
 
 
-def test_what_was_read_cannot_change_the_page(picture: NDArray[np.uint8]) -> None:
+def test_foreign_text_is_escaped(picture: NDArray[np.uint8]) -> None:
     look = made(picture, word(HOSTILE, 0))
     subject = replace(look.subject, name=HOSTILE, stated=(HOSTILE,))
     found = (word(f"{HOSTILE} ", 0), word(HOSTILE, 1))
-    page = Page(draw(replace(look, subject=subject, found=found, removed=((word(HOSTILE, 1), HOSTILE),))))
+    page = InspectionPage(draw(replace(look, subject=subject, found=found, removed=((word(HOSTILE, 1), HOSTILE),))))
     assert {tag for tag, _ in page.tags} & {"script", "img", "iframe", "a"} == set()
     assert [name for _, attributes in page.tags for name in attributes if name.startswith("on")] == []
     assert page.text.count(HOSTILE) == 7, "heading, box, statement, two lines, a reason, what the engine read"
-    assert sum(HOSTILE in said for said in page.said) == 5, "the page's title, two words, a box and its number"
+    assert sum(HOSTILE in tip for tip in page.tips) == 5, "the page's title, two words, a box and its number"
     sources = [attributes["href"] or "" for tag, attributes in page.tags if tag == "image"]
     assert [source.partition(",")[0] for source in sources] == ["data:image/jpeg;base64"]
 
@@ -158,18 +149,15 @@ def test_bands_of_confidence(confidence: float, name: str) -> None:
     assert band(confidence) == name
 
 
-def test_numbers_of_boxes_do_not_lie_on_each_other() -> None:
-    marks = [Mark(0.3, 0.3, 0.2, 0.1, 99.0, "said", number=number) for number in range(1, 6)]
-    page = Page(draw_over(np.zeros((200, 200, 3), np.uint8), marks, 400, 400, 80))
-    badges = [
-        (float(str(at["cx"])), float(str(at["cy"])), float(str(at["r"]))) for tag, at in page.tags if tag == "circle"
-    ]
+def test_numbers_of_boxes_do_not_overlap() -> None:
+    marks = [Mark(x=0.3, y=0.3, width=0.2, height=0.1, number=number) for number in range(1, 6)]
+    badges = overlay(np.zeros((200, 200, 3), np.uint8), marks, width=400, side=400, quality=80).badges
     assert len(badges) == 5
     apart = [np.hypot(a[0] - b[0], a[1] - b[1]) for a in badges for b in badges if a is not b]
-    assert min(apart) >= 2 * badges[0][2] - 1e-6
+    assert min(apart) >= 2 * BADGE
 
 
-def test_the_sheet_shows_the_boxes_in_their_colours_and_other_text_looks_other(picture: NDArray[np.uint8]) -> None:
+def test_the_sheet_shows_boxes_in_their_colours_and_the_text(picture: NDArray[np.uint8]) -> None:
     drawn, other = (
         np.asarray(sheet.draw(made(picture, word(text, 0), word("DOUBT", 2, 0, 80.0))))
         for text in ("CAPTION", "DOUGHNUT")
@@ -185,13 +173,13 @@ def test_any_shape_of_picture_can_be_drawn(shape: tuple[int, ...], tmp_path: Pat
     odd = made(np.zeros(shape, np.uint8), *KEPT)
     write_inspection(tmp_path / "a.html", odd)
     write_inspection(tmp_path / "a.PNG", odd)
-    assert Page((tmp_path / "a.html").read_text()).classes("g")
+    assert Page((tmp_path / "a.html").read_text()).of("g")
     with Pillow.open(tmp_path / "a.PNG") as drawn:
         assert drawn.format == "PNG"
         assert max(drawn.size) < 8000
 
 
-def test_a_sheet_of_a_long_reading_in_other_letters_needs_no_font_service_and_ends(
+def test_a_sheet_is_bounded_and_needs_no_fontconfig(
     monkeypatch: pytest.MonkeyPatch, picture: NDArray[np.uint8]
 ) -> None:
     wrap, wrapped = sheet._wrapped, list[object]()
@@ -235,7 +223,7 @@ def meme(config: Config, picture: NDArray[np.uint8]) -> Callable[..., Meme]:
     return add
 
 
-def test_a_meme_of_the_catalog_comes_with_its_templates_boxes_and_what_its_page_says(
+def test_a_meme_is_loaded_with_its_templates_boxes_and_its_pages_caption(
     config: Config, meme: Callable[..., Meme]
 ) -> None:
     places = (TemplateBox(x=0.0, y=0.6, width=1.0, height=0.3), TemplateBox(x=0.0, y=0.0, width=1.0, height=0.3))
@@ -246,12 +234,12 @@ def test_a_meme_of_the_catalog_comes_with_its_templates_boxes_and_what_its_page_
     assert (subject.name, subject.places, subject.stated) == ("test:a", places, ("SAID",))
     looked = inspect_subject(subject, FakeEngine(*KEPT), config)
     assert [box.text for box in looked.ocr.boxes] == ["BELOW", "TOP LINE"]
-    text = Page(draw(looked)).text
-    assert "What its page says" in text
+    text = InspectionPage(draw(looked)).text
+    assert "Caption of its page" in text
     assert "in the order of the template" in text
 
 
-def test_a_rejected_template_gives_no_boxes_and_a_merged_one_those_of_the_other(
+def test_rejected_templates_give_no_boxes_and_merged_ones_those_of_their_target(
     config: Config, meme: Callable[..., Meme]
 ) -> None:
     there, elsewhere = (TemplateBox(x=0.0, y=y, width=1.0, height=0.3) for y in (0.0, 0.6))
@@ -266,7 +254,7 @@ def test_a_rejected_template_gives_no_boxes_and_a_merged_one_those_of_the_other(
     assert load_subject(config, "test:rejected").places == ()
 
 
-def test_what_cannot_be_looked_at_is_one_line(config: Config, meme: Callable[..., Meme], tmp_path: Path) -> None:
+def test_unreadable_targets_are_one_line(config: Config, meme: Callable[..., Meme], tmp_path: Path) -> None:
     page, cut = tmp_path / "page.jpg", tmp_path / "cut.jpg"
     page.write_text("<html>404</html>")
     stream = io.BytesIO()

@@ -15,9 +15,8 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store
-from memeloom.ocr.report.page import card, draw
-from memeloom.ocr.report.seen import GROUP, SAMPLE, WORST, Note, Seen
-from memeloom.ocr.report.write import reporting, write_report
+from memeloom.ocr.report.record import GROUP, SAMPLE, WORST, Outcome, RunRecord
+from memeloom.ocr.report.run_page import Card, card, draw, reporting, write_page
 from memeloom.ocr.stage import read_memes
 from tests.html_page import Page
 
@@ -25,14 +24,14 @@ BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
 
 
-def seen_of(*notes: Note) -> Seen:
-    seen = Seen()
-    seen.see(notes)
-    return seen
+def record_of(*notes: Outcome) -> RunRecord:
+    record = RunRecord()
+    record.add(notes)
+    return record
 
 
-def page_of(seen: Seen, cards: dict[str, str] | None = None, ended: str = "finished") -> Page:
-    return Page(draw(seen, cards or {}, began=BEGAN, seconds=10.0, ended=ended))
+def page_of(record: RunRecord, cards: dict[str, Card] | None = None, ended: str = "finished") -> Page:
+    return Page(draw(record, cards or {}, began=BEGAN, seconds=10.0, ended=ended))
 
 
 def meme(name: str, text: str = "SAID", confidence: float = 97.0, **facts: object) -> Meme:
@@ -42,85 +41,90 @@ def meme(name: str, text: str = "SAID", confidence: float = 97.0, **facts: objec
 
 
 def test_the_worst_are_kept_in_order_and_the_order_of_arrival_is_no_matter() -> None:
-    notes = [Note(f"test:{number}", "kept", (number * 37 % 1000) / 10) for number in range(1000)]
+    notes = [Outcome(f"test:{number}", "kept", (number * 37 % 1000) / 10) for number in range(1000)]
     lowest = sorted(notes, key=lambda note: (note.confidence, note.meme_id))[:WORST]
     for shuffle in range(3):
         random.Random(shuffle).shuffle(notes)
-        assert seen_of(*notes).worst() == [note.meme_id for note in lowest]
+        assert record_of(*notes).worst() == [note.meme_id for note in lowest]
 
 
 def test_memory_does_not_grow_with_memes_or_reasons() -> None:
-    seen = Seen()
+    record = RunRecord()
     for number in range(30_000):
         group = ("kept", f"dropped/reason {number % 500}", "failed/timeout")[number % 3]
-        seen.see([Note(f"test:{number}", group, number % 100)])
-    assert len(seen.worst()) == WORST
-    assert sum(map(len, seen.sample("dropped").values())) <= GROUP
-    assert len(seen.sample("failed")["timeout"]) == SAMPLE
-    assert sum(len(least.items) for least in seen._samples.values()) <= 40 * SAMPLE
-    assert seen.outcomes.total() == 30_000
+        record.add([Outcome(f"test:{number}", group, number % 100)])
+    assert len(record.worst()) == WORST
+    assert sum(map(len, record.sample("dropped").values())) <= GROUP
+    assert len(record.sample("failed")["timeout"]) == SAMPLE
+    assert sum(len(least.items) for least in record._samples.values()) <= 40 * SAMPLE
+    assert record.outcomes.total() == 30_000
 
 
 def test_a_sample_is_fair_and_does_not_depend_on_the_order() -> None:
-    notes = [Note(f"test:{number:04}", "dropped/no text") for number in range(2000)]
-    first = seen_of(*notes).sample("dropped")
-    assert seen_of(*reversed(notes)).sample("dropped") == first
+    notes = [Outcome(f"test:{number:04}", "dropped/no text") for number in range(2000)]
+    first = record_of(*notes).sample("dropped")
+    assert record_of(*reversed(notes)).sample("dropped") == first
     places = [int(meme_id.removeprefix("test:")) for meme_id in first["no text"]]
     assert min(places) < 1000 < max(places)
 
 
 def test_reasons_come_with_the_most_frequent_first() -> None:
-    seen = seen_of(*(Note(f"test:{n}", "failed/rare" if n == 0 else "failed/common") for n in range(5)))
-    assert list(seen.sample("failed")) == ["common", "rare"]
-    assert seen.sample("dropped") == {}
+    record = record_of(*(Outcome(f"test:{n}", "failed/rare" if n == 0 else "failed/common") for n in range(5)))
+    assert list(record.sample("failed")) == ["common", "rare"]
+    assert record.sample("dropped") == {}
 
 
 def test_the_median_is_that_of_kept_readings() -> None:
-    assert Seen().median is None
-    assert seen_of(*(Note(f"test:{n}", "kept", confidence) for n, confidence in enumerate((70, 90, 100)))).median == 90
-    assert seen_of(Note("test:1", "dropped/no text", 20.0), Note("test:2", "kept", 99.5)).median == 99.5
+    assert RunRecord().median is None
+    assert (
+        record_of(*(Outcome(f"test:{n}", "kept", confidence) for n, confidence in enumerate((70, 90, 100)))).median
+        == 90
+    )
+    assert record_of(Outcome("test:1", "dropped/no text", 20.0), Outcome("test:2", "kept", 99.5)).median == 99.5
 
 
 def test_the_page_shows_the_worst_first_then_what_was_dropped_then_what_failed() -> None:
     notes = [
-        Note("test:fine", "kept", 99.0), Note("test:bad", "kept", 62.0), Note("test:gone", "kept", 61.0),
-        Note("test:page", "dropped/too much text", 90.0), Note("test:cut", "failed/truncated"),
+        Outcome("test:fine", "kept", 99.0), Outcome("test:bad", "kept", 62.0), Outcome("test:gone", "kept", 61.0),
+        Outcome("test:page", "dropped/too much text", 90.0), Outcome("test:cut", "failed/truncated"),
     ]  # fmt: skip
-    cards = {note.meme_id: f"<p>card of {note.meme_id}</p>" for note in notes if note.meme_id != "test:gone"}
-    text = page_of(seen_of(*notes), cards).text
-    order = [text.index(f"card of test:{name}") for name in ("bad", "fine", "page", "cut")]
+    names = [note.meme_id.removeprefix("test:") for note in notes if note.meme_id != "test:gone"]
+    text = page_of(record_of(*notes), {f"test:{name}": card(meme(name), None) for name in names}).text
+    order = [text.index(f"test:{name}") for name in ("bad", "fine", "page", "cut")]
     assert order == sorted(order)
     assert "too much text: 1" in text
     assert "truncated: 1" in text
-    assert "60.0%" in text, "three of five were kept"
+    assert "60.0 %" in text, "three of five were kept"
 
 
 def test_the_plot_and_the_table_count_every_reading() -> None:
     notes = [
-        Note(f"test:{n}", "kept", confidence) for n, confidence in enumerate((0.0, 50.0, 94.99, 98.0, 100.0, 100.0))
+        Outcome(f"test:{n}", "kept", confidence) for n, confidence in enumerate((0.0, 50.0, 94.99, 98.0, 100.0, 100.0))
     ]
-    page = page_of(seen_of(*notes, Note("test:d", "dropped/no text", 33.0), Note("test:e", "dropped/no text", 0.0)))
-    rows = page.text.partition("Kept, by confidence")[2].partition("Not kept")[0].split("\n")
-    assert sum(int(row) for row in rows if row.isdigit()) == 6
-    assert "98 and more\n3" in page.text
-    bars = [attributes["class"] for attributes in page.of("rect") if attributes.get("class") in ("sure", "gone")]
-    assert sorted(map(str, bars)) == ["gone", "sure", "sure", "sure", "sure"]
+    page = page_of(
+        record_of(*notes, Outcome("test:d", "dropped/no text", 33.0), Outcome("test:e", "dropped/no text", 0.0))
+    )
+    rows = page.text.partition("Kept, by confidence")[2].partition("Not kept")[0].split()
+    assert sum(int(row) for row in rows if row.isdigit()) >= 6
+    assert "98 and more 3" in " ".join(page.text.split())
+    bars = [attributes["class"] for attributes in page.of("path") if str(attributes.get("class")).startswith("fill")]
+    assert sorted(map(str, bars)) == ["fill c0"] * 4 + ["fill c1"]
     assert "98 to 100: 3 kept" in page.text
 
 
 def test_a_run_that_read_nothing_and_one_that_was_stopped_have_a_page() -> None:
-    assert "No words were read." in page_of(Seen()).text
-    stopped = page_of(seen_of(Note("test:1", "kept", 80.0)), ended=f"the disk is full {HOSTILE}")
+    assert "No words were read." in page_of(RunRecord()).text
+    stopped = page_of(record_of(Outcome("test:1", "kept", 80.0)), ended=f"the disk is full {HOSTILE}")
     assert f"the disk is full {HOSTILE}" in stopped.text
-    assert "how bad" in [attributes.get("class") for attributes in stopped.of("p")]
+    assert "pill bad" in [attributes.get("class") for attributes in stopped.of("p")]
 
 
 def test_nothing_of_strangers_changes_the_page() -> None:
     bad = meme("x").model_copy(update={"id": f"test:{HOSTILE}", "page_url": f'https://site.example/"{HOSTILE}'})
     read = meme("y", HOSTILE).ocr
     made = card(bad.model_copy(update={"ocr": read}), np.zeros((40, 40, 3), np.uint8))
-    seen = seen_of(Note(bad.id, "kept", 90.0), Note("test:1", f"dropped/{HOSTILE}"))
-    page = page_of(seen, {bad.id: made})
+    record = record_of(Outcome(bad.id, "kept", 90.0), Outcome("test:1", f"dropped/{HOSTILE}"))
+    page = page_of(record, {bad.id: made})
     assert {tag for tag, _ in page.tags} & {"script", "img", "iframe"} == set()
     assert [name for _, attributes in page.tags for name in attributes if name.startswith("on")] == []
     assert [attributes["href"] for attributes in page.of("a")] == [bad.page_url]
@@ -129,8 +133,9 @@ def test_nothing_of_strangers_changes_the_page() -> None:
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//site.example", "http://[", None])
 def test_only_addresses_of_the_web_are_links(address: str | None) -> None:
-    assert Page(card(meme("a", page_url=address), None)).of("a") == []
-    assert "test:a" in card(meme("a", page_url=address), None)
+    page = page_of(record_of(Outcome("test:a", "kept", 90.0)), {"test:a": card(meme("a", page_url=address), None)})
+    assert page.of("a") == []
+    assert "test:a" in page.text
 
 
 @pytest.fixture
@@ -159,11 +164,11 @@ def test_the_page_holds_small_pictures_and_survives_those_that_are_gone(
     add(meme("good", "A GOOD ONE"), cv2.imencode(".png", noise)[1].tobytes())
     add(meme("broken", "READ BEFORE IT BROKE", 64.0), b"<html>")
     open_documents(config.store).upsert([meme("bare").model_copy(update={"ocr": None})])
-    seen = seen_of(
-        Note("test:good", "kept", 97.0), Note("test:broken", "kept", 64.0), Note("test:bare", "failed/image missing"),
-        Note("test:purged", "kept", 1.0),
+    record = record_of(
+        Outcome("test:good", "kept", 97.0), Outcome("test:broken", "kept", 64.0),
+        Outcome("test:bare", "failed/image missing"), Outcome("test:purged", "kept", 1.0),
     )  # fmt: skip
-    write_report(tmp_path / "ocr.html", config, seen, 12.0)
+    write_page(tmp_path / "ocr.html", config, record, 12.0)
     html = (tmp_path / "ocr.html").read_text()
     page = Page(html)
     assert len(page.of("image")) == 1
@@ -185,13 +190,13 @@ def only_page(config: Config) -> str:
 def test_a_run_that_was_cut_short_has_its_page_and_its_own_error(
     config: Config, error: BaseException, how: str
 ) -> None:
-    def run(seen: Seen) -> None:
-        with reporting(config, seen):
-            seen.see([Note("test:1", "kept", 97.0)])
+    def run(record: RunRecord) -> None:
+        with reporting(config, record):
+            record.add([Outcome("test:1", "kept", 97.0)])
             raise error
 
     with pytest.raises(type(error)):
-        run(Seen())
+        run(RunRecord())
     assert how in Page(only_page(config)).text
 
 
@@ -201,7 +206,7 @@ def test_a_store_that_is_gone_leaves_a_page_of_numbers_under_the_first_error(con
     gone = config.model_copy(update={"store": broken})
 
     def run() -> None:
-        with reporting(gone, seen_of(Note("test:1", "kept", 97.0))):
+        with reporting(gone, record_of(Outcome("test:1", "kept", 97.0))):
             raise MemeloomError("the first error")
 
     with pytest.raises(MemeloomError, match="the first error"):
@@ -210,7 +215,7 @@ def test_a_store_that_is_gone_leaves_a_page_of_numbers_under_the_first_error(con
 
 
 def test_a_run_without_anything_to_read_leaves_no_page(config: Config) -> None:
-    with reporting(config, Seen()) as page:
+    with reporting(config, RunRecord()) as page:
         pass
     assert not page.exists()
 

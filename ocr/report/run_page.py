@@ -1,0 +1,203 @@
+"""The page about one run: counts, confidences, the worst readings, and samples of what was dropped or failed."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memeloom.catalog.blobs import BlobStore
+from memeloom.catalog.documents import Where
+from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
+from memeloom.catalog.images import decode_image
+from memeloom.catalog.records import Meme, OcrBox
+from memeloom.catalog.stores import open_blobs, open_documents
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import write_text
+from memeloom.configs.schema import Config
+from memeloom.ocr.report.marks import band, box_marks, legend
+from memeloom.ocr.report.record import RunRecord
+from memeloom.report.format import duration, number, percent
+from memeloom.report.overlay import Overlay, overlay
+from memeloom.report.pages import render
+from memeloom.report.plot import Plot, Series
+
+# Width of the drawing on a card, and how its picture is embedded: about ten kilobytes each.
+_WIDTH, _SIDE, _QUALITY = 190, 300, 60
+# Bounds of the table of confidences, and points of confidence in a column of the plot.
+_BOUNDS = (0, 50, 60, 70, 80, 85, 90, 95, 98)
+_COLUMN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A meme on the page. drawn: its picture, None if it cannot be shown. boxes: with the CSS class of each."""
+
+    meme: Meme
+    drawn: Overlay | None
+    boxes: tuple[tuple[OcrBox, str], ...]
+    look: str
+
+
+@contextmanager
+def reporting(config: Config, record: RunRecord) -> Iterator[Path]:
+    """Write the page about `record` when the block ends, however it does, unless the record is empty.
+
+    Yields the page's path. After an error of the block, errors of the page are suppressed.
+    """
+    started, clock = datetime.now(UTC), time.monotonic()
+    path = Path(config.runs) / f"ocr-{started:%Y%m%dT%H%M%S.%f}.html"
+    try:
+        yield path
+    except BaseException as error:
+        with suppress(MemeloomError, OSError):
+            write_page(path, config, record, time.monotonic() - clock, _ending(error))
+        raise
+    write_page(path, config, record, time.monotonic() - clock)
+
+
+def write_page(path: Path, config: Config, record: RunRecord, seconds: float, ended: str = "finished") -> None:
+    """Write the page about a run to `path`, atomically, unless the record is empty.
+
+    seconds: duration of the run until now. ended: ``finished``, ``interrupted``, or the error that ended it.
+
+    Raises:
+        StoreError: a store refused or failed; the page is written without memes.
+        MemeloomError: the page cannot be written.
+    """
+    if not record.outcomes:
+        return
+    began = datetime.now(UTC) - timedelta(seconds=seconds)
+    cards: dict[str, Card] = {}
+    try:
+        cards = _cards(config, record)
+    finally:
+        write_text(path, draw(record, cards, began=began, seconds=seconds, ended=ended))
+
+
+def draw(record: RunRecord, cards: Mapping[str, Card], *, began: datetime, seconds: float, ended: str) -> str:
+    """Return the page as HTML.
+
+    cards: of the memes to show, by id; memes without one are left out.
+    seconds, ended: as for `write_page`.
+    """
+    groups = {}
+    for title in ("Dropped", "Failed"):
+        sample = record.sample(title.lower())
+        groups[title] = [
+            (reason, record.outcomes[f"{title.lower()}/{reason}"], _known(cards, ids)) for reason, ids in sample.items()
+        ]
+    reasons = ((outcome.partition("/")[2], n) for outcome, n in record.outcomes.most_common() if "/" in outcome)
+    return render(
+        "ocr.html",
+        title=f"Reading of {record.outcomes.total():,} memes",
+        began=began,
+        seconds=seconds,
+        ended=ended,
+        tiles=_tiles(record, seconds),
+        plot=_plot(record),
+        ranges=_ranges(record.kept),
+        reasons=list(reasons),
+        legend=legend(),
+        worst=_known(cards, record.worst()),
+        groups=groups,
+    )
+
+
+def card(meme: Meme, picture: NDArray[np.uint8] | None) -> Card:
+    """Prepare one meme. picture: BGR; None if there is none to show."""
+    boxes = meme.ocr.boxes if meme.ocr else ()
+    drawn = None
+    if picture is not None:
+        drawn = overlay(picture, box_marks(boxes), width=_WIDTH, side=_SIDE, quality=_QUALITY)
+    looks = tuple((box, band(box.confidence) if box.text else "empty") for box in boxes)
+    return Card(meme, drawn, looks, band(meme.ocr.confidence) if meme.ocr else "")
+
+
+def _known(cards: Mapping[str, Card], ids: Sequence[str]) -> list[Card]:
+    return [cards[meme_id] for meme_id in ids if meme_id in cards]
+
+
+def _tiles(record: RunRecord, seconds: float) -> list[tuple[str, str, str]]:
+    groups = dict.fromkeys(("kept", "dropped", "failed"), 0)
+    for outcome, n in record.outcomes.items():
+        groups[outcome.partition("/")[0]] += n
+    memes = record.outcomes.total()
+    return [
+        ("Memes", number(memes), f"in {duration(seconds)}"),
+        *((name.capitalize(), number(n), percent(n / max(memes, 1))) for name, n in groups.items()),
+        ("Memes per second", f"{memes / max(seconds, 0.1):,.1f}", ""),
+        ("Confidence", f"{record.median:.1f}" if record.median is not None else "–", "median of the kept"),
+    ]
+
+
+def _plot(record: RunRecord) -> Plot | None:
+    """Plot kept and dropped readings by confidence; None if no words were read."""
+    starts = range(0, 200, 2 * _COLUMN)
+    # The last column includes 100.
+    bounds = list(pairwise([*starts, len(record.kept)]))
+    series = []
+    for name, counts in (("kept", record.kept), ("dropped", record.dropped)):
+        columns = [sum(counts[start:end]) for start, end in bounds]
+        lows = [start // 2 for start, _ in bounds]
+        tips = [f"{low} to {low + _COLUMN}: {n:,} {name}" for low, n in zip(lows, columns, strict=True)]
+        points = [(low + _COLUMN, float(n)) for low, n in zip(lows, columns, strict=True)]
+        series.append(Series(name, points, tips))
+    most = max(map(sum, zip(*([y or 0 for _, y in each.points] for each in series), strict=True)))
+    if not most:
+        return None
+    return Plot(
+        title="Readings by confidence",
+        series=series,
+        kind="columns",
+        summary=f"confidence from 0 to 100, at most {most:,.0f} readings in a column",
+        x_label="confidence",
+        x_range=(0, 100),
+    )
+
+
+def _ranges(kept: Sequence[int]) -> list[tuple[str, int]]:
+    """Count kept readings by range of confidence, the lowest first."""
+    ends = (*_BOUNDS[1:], 101)
+    ranges = [
+        (f"{low} to {high}" if high <= 100 else f"{low} and more", sum(kept[2 * low : 2 * high]))
+        for low, high in zip(_BOUNDS, ends, strict=True)
+    ]
+    return [(name, n) for name, n in ranges if n]
+
+
+def _ending(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return f"failed: {error if isinstance(error, MemeloomError) else f'{type(error).__name__}: {error}'}"
+
+
+def _cards(config: Config, record: RunRecord) -> dict[str, Card]:
+    samples = (ids for group in ("dropped", "failed") for ids in record.sample(group).values())
+    ids = [*record.worst(), *(meme_id for sample in samples for meme_id in sample)]
+    if not ids:
+        return {}
+    documents = open_documents(config.store)
+    try:
+        memes = list(documents.scan(Where(ids=tuple(ids))))
+    finally:
+        documents.close()
+    blobs = open_blobs(config.store)
+    try:
+        return {meme.id: card(meme, _picture(meme, blobs, config.crawl.max_image_pixels)) for meme in memes}
+    finally:
+        blobs.close()
+
+
+def _picture(meme: Meme, blobs: BlobStore, max_pixels: int) -> NDArray[np.uint8] | None:
+    if meme.image is None:
+        return None
+    try:
+        return decode_image(blobs.get(meme.image.key), max_pixels=max_pixels)
+    except (BadImage, BlobMissing, StoreCorrupt):
+        return None
