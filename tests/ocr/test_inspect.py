@@ -90,9 +90,7 @@ def made(picture: NDArray[np.uint8], *kept: Word, dropped: str | None = None) ->
 KEPT = (word("TOP", 0), word("LINE", 0, 1), word("BELOW", 2))
 
 
-def test_an_inspection_lists_lines_with_removed_words(
-    picture: NDArray[np.uint8], config: Config
-) -> None:
+def test_an_inspection_lists_lines_with_removed_words(picture: NDArray[np.uint8], config: Config) -> None:
     looked = inspect_subject(Subject("a meme", picture), FakeEngine(*KEPT, *(word for word, _ in GONE)), config)
     lines = [(found, [(word.text, reason) for word, reason in words]) for found, words in looked.lines()]
     assert lines == [
