@@ -11,9 +11,17 @@ from PIL import Image as Pillow
 from memeloom.catalog.records import TemplateBox
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Ocr
+from memeloom.ocr import stage, worker
 from memeloom.serve.drawing import draw_caption
+from tests.in_process import work_in_process
 
 DrawMeme = Callable[..., Pillow.Image]
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage works in this process."""
+    work_in_process(monkeypatch, stage, worker)
 
 
 @pytest.fixture

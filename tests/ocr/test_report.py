@@ -20,6 +20,8 @@ from memeloom.ocr.report.run_page import Card, card, draw, reporting, write_page
 from memeloom.ocr.stage import read_memes
 from tests.html_page import Page
 
+pytestmark = pytest.mark.usefixtures("in_process")
+
 BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
 

@@ -16,6 +16,8 @@ from memeloom.configs.schema import Config, Store
 from memeloom.ocr.engines.contract import Word
 from memeloom.ocr.stage import read_memes
 
+pytestmark = pytest.mark.usefixtures("in_process")
+
 DrawMeme = Callable[..., Pillow.Image]
 Encoded = Callable[..., bytes]
 Add = Callable[..., str]
@@ -153,8 +155,14 @@ def test_lost_spaces_are_put_back_by_the_words_of_the_catalog(
 
 
 def test_two_processes_read_each_meme_once(
-    config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
+    config: Config,
+    documents: DocumentStore,
+    add: Add,
+    draw_meme: DrawMeme,
+    encoded: Encoded,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.undo()  # with real workers
     numbers = ("ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT")
     for place, number in enumerate(numbers):
         add(f"m{place}", encoded(draw_meme(f"CAPTION NUMBER {number}", seed=place)))

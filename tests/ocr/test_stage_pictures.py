@@ -19,6 +19,8 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store
 from memeloom.ocr.stage import failed_memes, read_memes
 
+pytestmark = pytest.mark.usefixtures("in_process")
+
 DrawMeme = Callable[..., Pillow.Image]
 Encoded = Callable[..., bytes]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)

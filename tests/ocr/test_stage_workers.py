@@ -256,6 +256,7 @@ def test_a_server_that_goes_away_is_one_error_and_the_next_run_goes_on(config: C
     documents.close()
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
 @pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",

@@ -12,12 +12,20 @@ from PIL import Image as Pillow
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from memeloom.serve.drawing import draw_caption
+from memeloom.templates import recover_stage, worker
+from tests.in_process import work_in_process
 from tests.templates.meme_catalog import MemeCatalog
 
 _WORDS = """
 WHEN THE TESTS ARE GREEN ON MY MACHINE BUT NOT ON YOURS AND NOBODY KNOWS WHY THAT COULD EVER HAVE HAPPENED TO SUCH A
 NICE PIECE OF CODE THAT WE ALL LOVED
 """
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stages work in this process."""
+    work_in_process(monkeypatch, worker, recover_stage)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from memeloom.configs.schema import Config
 from memeloom.templates.stage import match_memes
 from tests.templates.meme_catalog import MemeCatalog
 
+pytestmark = pytest.mark.usefixtures("in_process")
 Draw = Callable[[int], Pillow.Image]
 Captioned = Callable[[int, int], Pillow.Image]
 

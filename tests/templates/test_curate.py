@@ -13,6 +13,7 @@ from memeloom.templates.curate import list_templates, merge_template, name_templ
 from memeloom.templates.stage import match_memes
 from tests.templates.meme_catalog import MemeCatalog
 
+pytestmark = pytest.mark.usefixtures("in_process")
 Captioned = Callable[[int, int], Pillow.Image]
 
 

@@ -19,6 +19,7 @@ from memeloom.templates.inpaint_stage import inpaint_memes
 from tests.templates.meme_catalog import LONG_AGO, MemeCatalog
 from tests.templates.scenes import psnr, scene, write
 
+pytestmark = pytest.mark.usefixtures("in_process")
 ROOT = Path(__file__).parents[2]
 TEXTS = [("WHEN YOU FINALLY", 0.5, 0.1), ("FIX THE BUG", 0.5, 0.9)]
 
@@ -27,7 +28,9 @@ import os, signal, sys
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
-from memeloom.templates import inpaint_stage
+from memeloom.templates import inpaint_stage, worker
+from tests.in_process import work_in_process
+import pytest
 
 class Mortal:
     def __init__(self, documents, writes):
@@ -44,6 +47,7 @@ class Mortal:
         return write
 
 if __name__ == "__main__":
+    work_in_process(pytest.MonkeyPatch(), worker)
     inpaint_stage.open_documents = lambda store: Mortal(open_documents(store), int(sys.argv[2]))
     inpaint_stage.inpaint_memes(Config.model_validate_json(sys.argv[1]), Silent())
 """

@@ -13,6 +13,7 @@ from memeloom.templates.recover_stage import recover_templates
 from tests.templates.meme_catalog import MemeCatalog
 from tests.templates.scenes import psnr, scene, write
 
+pytestmark = pytest.mark.usefixtures("in_process")
 WORDS = [
     "GREEN TESTS",
     "ON MY MACHINE",
