@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import cv2
@@ -28,35 +29,37 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     work_in_process(monkeypatch, worker, recover_stage)
 
 
+@cache
+def _draw(seed: int) -> Pillow.Image:
+    random = np.random.default_rng(seed)
+    canvas = cv2.resize(random.integers(0, 256, (5, 6, 3), np.uint8), (500, 400), interpolation=cv2.INTER_CUBIC)
+    for _ in range(60):
+        x, y, radius = (int(value) for value in random.integers((0, 0, 8), (500, 400, 50)))
+        colour = [int(value) for value in random.integers(0, 256, 3)]
+        if random.random() < 0.5:
+            cv2.circle(canvas, (x, y), radius, colour, -1)
+        else:
+            cv2.rectangle(canvas, (x, y), (x + radius, y + 2 * radius), colour, -1)
+    return Pillow.fromarray(canvas)
+
+
+@cache
+def _captioned(template: int, caption: int) -> Pillow.Image:
+    random = np.random.default_rng(1000 + caption)
+    words = [str(word) for word in random.choice(_WORDS.split(), 9)]
+    return draw_caption(_draw(template), (), [" ".join(words[:5]), f"{' '.join(words[5:])} {caption}"])
+
+
 @pytest.fixture
 def draw() -> Callable[[int], Pillow.Image]:
     """Seed in, picture of 500 x 400 out: soft colours with many hard-edged shapes."""
-
-    def draw(seed: int) -> Pillow.Image:
-        random = np.random.default_rng(seed)
-        canvas = cv2.resize(random.integers(0, 256, (5, 6, 3), np.uint8), (500, 400), interpolation=cv2.INTER_CUBIC)
-        for _ in range(60):
-            x, y, radius = (int(value) for value in random.integers((0, 0, 8), (500, 400, 50)))
-            colour = [int(value) for value in random.integers(0, 256, 3)]
-            if random.random() < 0.5:
-                cv2.circle(canvas, (x, y), radius, colour, -1)
-            else:
-                cv2.rectangle(canvas, (x, y), (x + radius, y + 2 * radius), colour, -1)
-        return Pillow.fromarray(canvas)
-
-    return draw
+    return _draw
 
 
 @pytest.fixture
-def captioned(draw: Callable[[int], Pillow.Image]) -> Callable[[int, int], Pillow.Image]:
+def captioned() -> Callable[[int, int], Pillow.Image]:
     """Seeds of template and caption in, meme out."""
-
-    def captioned(template: int, caption: int) -> Pillow.Image:
-        random = np.random.default_rng(1000 + caption)
-        words = [str(word) for word in random.choice(_WORDS.split(), 9)]
-        return draw_caption(draw(template), (), [" ".join(words[:5]), f"{' '.join(words[5:])} {caption}"])
-
-    return captioned
+    return _captioned
 
 
 @pytest.fixture
