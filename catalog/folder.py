@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from memeloom.catalog.blobs import BLOB_KEY, blob_key, check_key, verified
+from memeloom.catalog.blobs import BLOB_KEY, BlobStore, blob_key, check_key, verified
 from memeloom.catalog.errors import BlobMissing, StoreDenied, StoreError, StoreFull
 from memeloom.configs.outputs import fsync_folder
 
@@ -22,7 +22,7 @@ _ERRORS: Final[Mapping[int, tuple[type[StoreError], str]]] = MappingProxyType(
 )
 
 
-class FolderBlobs:
+class FolderBlobs(BlobStore):
     """A `BlobStore` in `folder`, which is created with the first blob.
 
     A blob is written to a temporary file in the same folder, fsynced, and linked under its key, which fails if
@@ -33,7 +33,6 @@ class FolderBlobs:
         self._folder = Path(folder)
 
     def put(self, data: bytes, key: str | None = None) -> str:
-        """Store `data`. Raises StoreFull, StoreDenied."""
         key = key or blob_key(data)
         path = self._path(key)
         with self._mapped("write"):
@@ -48,7 +47,6 @@ class FolderBlobs:
         return key
 
     def get(self, key: str) -> bytes:
-        """Return the bytes under `key`. Raises BlobMissing, StoreCorrupt, StoreDenied."""
         path = self._path(key)
         with self._mapped("read"):
             try:
@@ -57,12 +55,10 @@ class FolderBlobs:
                 raise BlobMissing(f"{self._folder}: no blob {key}") from None
 
     def has(self, key: str) -> bool:
-        """Return True if there is a blob with that key."""
         with self._mapped("read"):
             return self._path(key).is_file()
 
     def delete(self, key: str) -> bool:
-        """Remove a blob. Returns False if there was none."""
         path = self._path(key)
         with self._mapped("delete"):
             try:
@@ -73,7 +69,6 @@ class FolderBlobs:
         return True
 
     def age(self, key: str) -> float | None:
-        """Return the seconds since a blob was written; None if there is none."""
         with self._mapped("read"):
             try:
                 return time.time() - self._path(key).stat().st_mtime
@@ -81,7 +76,6 @@ class FolderBlobs:
                 return None
 
     def keys(self) -> Iterator[str]:
-        """Yield all keys in order, one folder of them in memory."""
         with self._mapped("list"):
             for first in _listed(self._folder, _PAIR):
                 for second in _listed(self._folder / first, _PAIR):

@@ -1,52 +1,70 @@
-"""Blobs in S3 or any object store that speaks its protocol: `PREFIX/<sha256>`, written once, verified on every read."""
+"""Blobs in S3 or any object store that speaks its protocol: `PREFIX/<sha256>`."""
 
 import configparser
-import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from memeloom.catalog.blobs import blob_key
-from memeloom.catalog.errors import (
-    BlobMissing,
-    StoreCorrupt,
-    StoreDenied,
-    StoreError,
-    StoreFull,
-    StoreUnavailable,
-)
+from memeloom.catalog.blobs import BLOB_KEY, BlobStore, blob_key, check_key, verified
+from memeloom.catalog.errors import BlobMissing, StoreDenied, StoreError, StoreFull, StoreUnavailable
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import S3
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
-_KEY = re.compile(r"[0-9a-f]{64}")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
 _FULL = {"QuotaExceeded", "InsufficientStorage", "EntityTooLarge", "XMinioStorageFull"}
 _RETRIES = 3
+# The first row that applies to an error, its S3 code and its HTTP status ("" if unknown) gives our error and its text.
+_ERRORS: Final[tuple[tuple[Callable[[Exception, str, str], bool], type[StoreError], str], ...]] = (
+    (
+        lambda _, code, __: code == "NoSuchBucket",
+        StoreError,
+        "there is no bucket {bucket!r}; create it, or correct store.blobs",
+    ),
+    (lambda error, _, __: isinstance(error, FileNotFoundError), BlobMissing, "no blob {key}"),
+    (
+        lambda _, code, status: code in _FULL or status == "507",
+        StoreFull,
+        "no space left ({detail}); make room and run again",
+    ),
+    (
+        lambda _, __, status: status in ("401", "403"),
+        StoreDenied,
+        "cannot {action} ({detail}); check store.s3's keys and their rights",
+    ),
+    (
+        lambda _, __, status: not status,
+        StoreUnavailable,
+        "cannot {action}: not reached within {timeout:g} s ({line}); is the server running?",
+    ),
+    (lambda _, __, status: status.startswith("5") or status == "429", StoreUnavailable, "cannot {action}: {line}"),
+    (lambda *_: True, StoreError, "cannot {action}: {detail}"),
+)
 
 
-class S3Blobs:
+class S3Blobs(BlobStore):
     """A `BlobStore` in a bucket that exists already.
 
-    url: ``s3://BUCKET`` or ``s3://BUCKET/PREFIX``.
-    s3: endpoint and credentials; without credentials the environment, the AWS credentials file
-        and the machine's role are asked, in this order.
-    timeout_seconds: deadline of one request; it is retried at most three times within as long again.
+    Can be pickled. A fork cannot share its parent's connections: start worker processes with spawn.
 
-    Pickle-safe. A fork cannot share its parent's connections: start worker processes with spawn.
+    Args:
+        url: ``s3://BUCKET`` or ``s3://BUCKET/PREFIX``.
+        s3: endpoint and credentials; without credentials the environment, the AWS credentials file and the role of
+            the machine are asked, in this order.
+        timeout_seconds: deadline of one request; it is retried at most three times within as long again.
 
     Raises:
         ConfigError: the URL or the endpoint cannot be used.
-        StoreError: the bucket is not there, or denied, or the server cannot be reached.
+        StoreError: the bucket does not exist, access is denied, or the server cannot be reached.
     """
 
     def __init__(self, url: str, s3: S3, timeout_seconds: float) -> None:
@@ -59,7 +77,6 @@ class S3Blobs:
             next(iter(self._store.list(chunk_size=1)), None)
 
     def put(self, data: bytes, key: str | None = None) -> str:
-        """Store `data`; durable once acknowledged. Raises StoreFull, StoreDenied, StoreUnavailable."""
         from obstore.exceptions import AlreadyExistsError
 
         key = key or blob_key(data)
@@ -67,34 +84,21 @@ class S3Blobs:
             try:
                 self._store.put(key, data, mode="create")
             except AlreadyExistsError:
-                # What is there under this key has these bytes, unless something else put it there.
+                # An object of another size is not the blob: something else wrote it.
                 if self._store.head(key)["size"] != len(data):
                     self._store.put(key, data, mode="overwrite", use_multipart=False)
         return key
 
     def get(self, key: str) -> bytes:
-        """The bytes under `key`. Raises BlobMissing, StoreCorrupt."""
-        self._check(key)
+        check_key(key, self._url)
         with self._mapped("read", key):
             data = bytes(self._store.get(key).bytes())
-        if hashlib.sha256(data).hexdigest() != key:
-            raise StoreCorrupt(
-                f"{self._url}/{key}: the bytes are not those that were stored; delete it and fetch it again"
-            )
-        return data
+        return verified(data, key, f"{self._url}/{key}")
 
     def has(self, key: str) -> bool:
-        """Whether a blob has that key."""
-        self._check(key)
-        try:
-            with self._mapped("read", key):
-                self._store.head(key)
-        except BlobMissing:
-            return False
-        return True
+        return self.age(key) is not None
 
     def delete(self, key: str) -> bool:
-        """Remove a blob; False if there was none."""
         if not self.has(key):
             return False
         with self._mapped("delete", key):
@@ -102,8 +106,7 @@ class S3Blobs:
         return True
 
     def age(self, key: str) -> float | None:
-        """Seconds since a blob was written; None if there is none."""
-        self._check(key)
+        check_key(key, self._url)
         try:
             with self._mapped("read", key):
                 written = self._store.head(key)["last_modified"]
@@ -112,19 +115,18 @@ class S3Blobs:
         return (datetime.now(UTC) - written).total_seconds()
 
     def keys(self) -> Iterator[str]:
-        """All keys in order; one page of the listing in memory."""
         with self._mapped("list"):
             for page in self._store.list(chunk_size=1000):
                 for entry in page:
                     name = entry["path"].rpartition("/")[2]
-                    if _KEY.fullmatch(name):
+                    if BLOB_KEY.fullmatch(name):
                         yield name
 
     def close(self) -> None:
-        """Connections are given back when the store is forgotten."""
+        """Do nothing: connections close when the store is deleted."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process connects for itself."""
+        """Connect again in another process."""
         return type(self), (self._url, self._s3, self._timeout)
 
     def _open(self) -> "S3Store":
@@ -146,10 +148,6 @@ class S3Blobs:
             retry_config={"max_retries": _RETRIES, "retry_timeout": timeout},
         )
 
-    def _check(self, key: str) -> None:
-        if not _KEY.fullmatch(key):
-            raise BlobMissing(f"{self._url}: {key[:80]!r} is not a blob key (64 hexadecimal digits)")
-
     @contextmanager
     def _mapped(self, action: str, key: str = "") -> Iterator[None]:
         from obstore.exceptions import BaseError
@@ -159,25 +157,14 @@ class S3Blobs:
         try:
             yield
         except (BaseError, FileNotFoundError) as error:
-            raise self._error(error, action, key) from error
-
-    def _error(self, error: Exception, action: str, key: str) -> StoreError:
-        text = str(error)
-        code, status = (found.group(1) if (found := pattern.search(text)) else "" for pattern in (_CODE, _STATUS))
-        where = f"{self._url} at {self._s3.endpoint or 'Amazon S3'}"
-        if code == "NoSuchBucket":
-            return StoreError(f"{where}: there is no bucket {self._bucket!r}; create it, or correct store.blobs")
-        if isinstance(error, FileNotFoundError):
-            return BlobMissing(f"{self._url}: no blob {key}")
-        if code in _FULL or status == "507":
-            return StoreFull(f"{where}: no space left ({code or status}); make room and run again")
-        if status in ("401", "403"):
-            return StoreDenied(
-                f"{where}: cannot {action} ({code or 'access denied'}); check store.s3's keys and their rights"
+            line = str(error)
+            code, status = (found[1] if (found := pattern.search(line)) else "" for pattern in (_CODE, _STATUS))
+            line = _first_line(line)
+            kind, text = next((kind, text) for applies, kind, text in _ERRORS if applies(error, code, status))
+            said = text.format(
+                action=action, key=key, bucket=self._bucket, timeout=self._timeout, line=line, detail=code or line
             )
-        if not status or status.startswith("5") or status == "429":
-            return StoreUnavailable(f"{where}: cannot {action}: {_first_line(text)}")
-        return StoreError(f"{where}: cannot {action}: {code or _first_line(text)}")
+            raise kind(f"{self._url} at {self._s3.endpoint or 'Amazon S3'}: {said}") from error
 
 
 def _first_line(text: str) -> str:
