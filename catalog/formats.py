@@ -1,7 +1,7 @@
-"""What bytes from strangers are, and whether all of them arrived: by their magic numbers and their own structure.
+"""The format of untrusted bytes, by their magic numbers, and whether the file is complete, by its own structure.
 
-Nothing is decoded here. Every format states where it ends (JPEG and GIF with a last marker, PNG with a last
-chunk, RIFF, MP4 and Matroska with lengths): a file that was cut anywhere before that is found for sure.
+Nothing is decoded. Every format states where it ends (JPEG and GIF by a last marker, PNG by a last chunk, RIFF, MP4
+and Matroska by lengths), so every truncated file is found.
 """
 
 import re
@@ -20,7 +20,7 @@ _MAGIC: tuple[tuple[bytes, Still], ...] = (
 )
 _EBML = b"\x1a\x45\xdf\xa3"
 _SEGMENT = b"\x18\x53\x80\x67"
-# The family of MP4 also wraps stills, which memes do not come in.
+# The MP4 family also wraps stills.
 _STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1", b"jxl ")
 _PAGE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<(?:!doctype|!--|\?xml|html|head|body|script|error|p|h1|title)\b|[{\[]\s*\")",
@@ -35,30 +35,32 @@ _HUFFMAN_DCT = (0xC0, 0xC1, 0xC2)
 
 
 def still_format(data: bytes) -> Still | None:
-    """The picture format that the first bytes say; an animation counts as its format."""
+    """Return the picture format by the first bytes; animations included."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "webp"
     return next((form for magic, form in _MAGIC if data.startswith(magic)), None)
 
 
 def video_format(data: bytes) -> Video | None:
-    """``mp4`` (also QuickTime) or ``webm`` (also Matroska) if the first bytes say so."""
+    """Return ``mp4`` (or QuickTime) or ``webm`` (or Matroska) by the first bytes."""
     if data.startswith(_EBML):
         return "webm"
     return "mp4" if data[4:8] == b"ftyp" and data[8:12] not in _STILL_BRANDS else None
 
 
 def is_page(data: bytes) -> bool:
-    """Whether `data` begins as HTML, XML or JSON does: what hosts send in place of a picture."""
+    """Return True if `data` begins like HTML, XML or JSON, which hosts send in place of a picture."""
     return _PAGE.match(data[:512]) is not None
 
 
 class JpegHeader(NamedTuple):
-    """What the segments of a JPEG say.
+    """Facts from the segments of a JPEG.
 
-    plain: eight bits, Huffman coded, grey or three components: what every decoder reads.
-    tagged: it has an APP1 segment, where the camera's orientation stands.
-    scans: passes over the picture. end: the place of the end marker; None if the file is cut off.
+    Attributes:
+        plain: eight bits, Huffman coded, grey or three components, which every decoder reads.
+        tagged: it has an APP1 segment, which may hold the camera's orientation.
+        scans: passes over the picture.
+        end: offset of the end marker; None if the file is truncated.
     """
 
     width: int
@@ -70,7 +72,7 @@ class JpegHeader(NamedTuple):
 
 
 def read_jpeg(data: bytes) -> JpegHeader | None:
-    """Walk over the segments of a JPEG to the end marker; None if it states no size."""
+    """Read the segments of a JPEG up to the end marker. Returns None if it states no size."""
     size: tuple[int, int] | None = None
     plain, tagged, scans, end = False, False, 0, None
     for marker, at in _jpeg_segments(data):
@@ -86,9 +88,9 @@ def read_jpeg(data: bytes) -> JpegHeader | None:
 
 
 def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int]]:
-    """Markers and the places behind them, up to the end marker or to where the file is cut."""
+    """Yield markers and the offsets behind them, up to the end marker or the end of the file."""
     at = 2
-    # Fill bytes and garbage between segments are passed over, as decoders do.
+    # Like decoders, skip fill bytes and garbage between segments.
     while found := _JPEG_MARKER.search(data, at):
         at, marker = found.end(), data[found.end() - 1]
         yield marker, at
@@ -99,15 +101,15 @@ def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def is_whole(form: Still | Video, data: bytes) -> bool:
-    """Whether `data` reaches to where its format says that the file ends.
+    """Return True if `data` reaches to the end that its format states; more bytes may follow.
 
-    Bytes after that are allowed. A live WebM does not state its length; then everything counts as whole.
+    A live WebM states no length and always counts as complete.
     """
     return _WHOLE[form](data)
 
 
 def is_animated(form: Still, data: bytes) -> bool:
-    """Whether a GIF or WebP has more than one frame; an animated PNG is also a plain one, of its first frame."""
+    """Return True if a GIF or WebP has several frames. An animated PNG is also a plain one, of its first frame."""
     if form == "gif":
         images = (block for block in _gif_blocks(data) if block == b",")
         return next(images, None) is not None and next(images, None) is not None
@@ -115,7 +117,7 @@ def is_animated(form: Still, data: bytes) -> bool:
 
 
 def _png_chunks(data: bytes) -> Iterator[bytes]:
-    """The kinds of the chunks that are there whole."""
+    """Yield the types of complete chunks."""
     at = 8
     while (end := at + 12 + int.from_bytes(data[at : at + 4])) <= len(data):
         yield data[at + 4 : at + 8]
@@ -123,7 +125,7 @@ def _png_chunks(data: bytes) -> Iterator[bytes]:
 
 
 def _gif_blocks(data: bytes) -> Iterator[bytes]:
-    """``,`` for each image and ``!`` for each extension that is there whole, ``;`` for the end."""
+    """Yield ``,`` for each complete image, ``!`` for each complete extension, and ``;`` for the end."""
     at = 13 + _colours(data[10:11])
     while at < len(data):
         block = data[at : at + 1]
@@ -144,7 +146,7 @@ def _gif_blocks(data: bytes) -> Iterator[bytes]:
 
 
 def _colours(flags: bytes) -> int:
-    """Bytes of the colour table that the flags announce."""
+    """Return the size of the colour table that the flags announce."""
     return 3 << (flags[0] & 7) + 1 if flags and flags[0] & 0x80 else 0
 
 

@@ -1,4 +1,4 @@
-"""The leases of a run, kept alive by a thread: whatever the run waits for, nobody else works on its memes."""
+"""The leases of a run, renewed by a thread for as long as the run takes."""
 
 import threading
 from collections.abc import Collection
@@ -11,9 +11,9 @@ from memeloom.catalog.errors import LeaseLost, StoreError
 
 
 class HeldLeases:
-    """Leases of `stage` for `seconds`, extended until they are settled. What is left at the end is given back untried.
+    """Leases of `stage` for `seconds`, renewed until they are settled; the others are released when the block ends.
 
-    Use it as a context manager. `lost` counts leases that ran out all the same (a machine that slept).
+    `lost` counts leases that expired all the same, such as on a machine that was suspended.
     """
 
     def __init__(self, documents: DocumentStore, stage: str, seconds: float) -> None:
@@ -21,48 +21,48 @@ class HeldLeases:
         self._stage = stage
         self._seconds = seconds
         self._held: dict[str, Lease] = {}
-        # Held over calls to the store: a lease is not extended while it is settled.
+        # Held during calls to the store, so that no lease is renewed while it is settled.
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._extend_in_time, name="leases", daemon=True)
         self.lost = 0
 
     def __enter__(self) -> Self:
-        """Begin to extend."""
+        """Start to renew."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give back what is left. If the store is gone too, that comes back when its leases run out."""
+        """Release what is left. If the store is gone too, the leases expire."""
         self._over.set()
         self._thread.join()
         with suppress(StoreError):
             self._documents.release(list(self._held.values()))
 
     def __contains__(self, meme_id: str) -> bool:
-        """Whether the meme is ours to write."""
+        """Return True if we hold the lease of the meme."""
         return meme_id in self._held
 
     def take(self, n: int, attempts: int) -> list[str]:
-        """Lease up to `n` memes; their ids."""
+        """Lease up to `n` memes and return their ids."""
         leases = self._documents.lease(self._stage, n, self._seconds, attempts)
         with self._lock:
             self._held.update((lease.meme_id, lease) for lease in leases)
         return [lease.meme_id for lease in leases]
 
     def acknowledge(self, meme_ids: Collection[str]) -> None:
-        """Their work is done."""
+        """Mark their work as done."""
         with self._lock:
             self._documents.ack([self._held.pop(meme_id) for meme_id in meme_ids if meme_id in self._held])
 
     def fail(self, meme_id: str, reason: str, attempts: int) -> bool:
-        """An attempt failed; whether that was the last. Raises LeaseLost."""
+        """Count a failed attempt. Returns True if it was the last. Raises LeaseLost."""
         with self._lock:
             lease = self._held.pop(meme_id, None)
             if lease is None:
-                raise LeaseLost(f"{self._stage}: the lease of {meme_id} ran out")
+                raise LeaseLost(f"{self._stage}: the lease of {meme_id} expired")
             try:
                 self._documents.fail(lease, reason, attempts)
             except LeaseLost:
@@ -72,7 +72,7 @@ class HeldLeases:
 
     def _extend_in_time(self) -> None:
         while not self._over.wait(self._seconds / 3):
-            # If the store stays away, whoever writes will see it.
+            # If the store stays away, the next write fails.
             with suppress(StoreError):
                 self._extend_all()
 

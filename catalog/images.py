@@ -1,11 +1,11 @@
-"""Pictures from strangers: what they really are, whether they are whole, and how they look.
+"""Check and decode untrusted pictures, and compute their perceptual hashes.
 
-Nothing that a header says is believed for long: the size is checked before any pixel is decoded,
-the decoded picture must have that size, and a file that does not reach its own end is refused.
+The size in the header is checked before any pixel is decoded, the decoded picture must have that size, and truncated
+files are refused.
 
-JPEGs, which nearly all memes are, go a short way: our own walk over their segments finds size and end,
-and OpenCV decodes them once, grey and at reduced scale (95 % of that time is reading the compressed
-bits, which nothing can spare). Everything else is Pillow's. Both ways give the same hashes, bit for bit.
+JPEGs, which nearly all memes are, take a fast path: we read their segments for size and end, and OpenCV decodes them
+once, grey and at reduced scale (95 % of that time is entropy decoding, which cannot be saved). Pillow decodes the
+rest. Both paths give the same hashes, bit for bit.
 
 The perceptual hashes follow the DCT method of Zauner, "Implementation and Benchmarking of
 Perceptual Image Hash Functions" (2010): the lowest frequencies against their median. 64 bits tell
@@ -44,20 +44,20 @@ _REDUCED_GREY = {
 }  # fmt: skip
 # Each pass of a progressive JPEG may cost as much as the whole picture and take only a few bytes.
 _MOST_SCANS = 100
-# What a decoder puts where a JPEG's bits run out, and bits that it would read as something else.
+# The grey that decoders write where a JPEG's bits run out, and bits that they would decode to something else.
 _STARVED = 128
 _FEED = b"\x5a\xa5\x3c\xc3" * 32
 
 # `max_pixels` is checked on every path below, and a setting may allow more than Pillow's own limit does.
 Pillow.MAX_IMAGE_PIXELS = None
-# Pillow remarks on nonsense in strangers' metadata; nobody can act on that.
+# Warnings about broken metadata in untrusted files help nobody.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 def inspect_image(data: bytes, *, max_bytes: int, max_pixels: int) -> Image:
-    """Check that `data` is a whole picture within the limits, and describe it.
+    """Check that `data` is a complete picture within the limits, and describe it.
 
-    Every pixel is decoded (JPEGs at reduced scale), of an animation those of the first frame.
+    Every pixel of the (first) frame is decoded, JPEGs at reduced scale.
 
     Raises:
         BadImage: `empty`, `too many bytes`, `not an image`, `too many pixels`, `too many scans` or `truncated`.
@@ -75,9 +75,12 @@ def inspect_image(data: bytes, *, max_bytes: int, max_pixels: int) -> Image:
 
 
 def decode_grey(data: bytes, side: int, *, max_pixels: int = 50_000_000) -> Pixels:
-    """The picture in `data` as (height, width) grey, upright; JPEGs reduced while they are decoded.
+    """Decode to (height, width) grey, upright; JPEGs are reduced while they are decoded.
 
-    side: the shorter side keeps at least so many pixels, if it has them.
+    Args:
+        data: the file.
+        side: the shorter side keeps at least so many pixels, if it has them.
+        max_pixels: limit on width times height.
 
     Raises:
         BadImage: as `inspect_image`, but for `too many bytes`.
@@ -86,7 +89,7 @@ def decode_grey(data: bytes, side: int, *, max_pixels: int = 50_000_000) -> Pixe
 
 
 def decode_image(data: bytes, *, max_pixels: int = 50_000_000) -> Pixels:
-    """The picture in `data` as (height, width, 3) BGR: upright, first frame, transparency on white.
+    """Decode to (height, width, 3) BGR: upright, first frame, transparency on white.
 
     Raises:
         BadImage: as `inspect_image`, but for `too many bytes`.
@@ -102,7 +105,7 @@ def decode_image(data: bytes, *, max_pixels: int = 50_000_000) -> Pixels:
 
 
 def load_picture(data: bytes, *, max_pixels: int) -> Pillow.Image:
-    """The picture in `data` as Pillow has it, with palette and transparency: upright, first frame, without metadata.
+    """Decode to a Pillow image with palette and transparency: upright, first frame, without metadata.
 
     Raises:
         BadImage: as `inspect_image`, but for `too many bytes`.
@@ -118,10 +121,10 @@ def load_picture(data: bytes, *, max_pixels: int) -> Pillow.Image:
 
 
 def perceptual_hashes(grey: Pixels) -> tuple[str, str]:
-    """The pHashes of a (height, width) grey picture: 64 bits (8 x 8 frequencies) and 256 bits (16 x 16), in hex."""
+    """Return the pHashes of (height, width) grey: 64 bits (8 x 8 frequencies) and 256 bits (16 x 16), in hex."""
     small = cv2.resize(grey, (_HASH_SIDE, _HASH_SIDE), interpolation=cv2.INTER_AREA)
     frequencies = np.asarray(cv2.dct(small.astype(np.float32)), np.float32)
-    # On a flat picture only rounding noise is left; zero is zero.
+    # On a flat picture only rounding noise is left.
     frequencies[np.abs(frequencies) < 0.01] = 0.0
     return _bits(frequencies[:8, :8]), _bits(frequencies[:16, :16])
 
@@ -161,7 +164,7 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
 
 
 def _grey(data: bytes, form: Still, side: int, max_pixels: int) -> tuple[Pixels, int, int]:
-    """Brightness, upright, `side` pixels or more on the shorter side; and the width and height of the whole picture."""
+    """Return upright grey, `side` pixels or more on the shorter side, and width and height of the full picture."""
     header = _jpeg_header(data, max_pixels) if form == "jpeg" else None
     if header and header.plain:
         width, height = header.width, header.height
@@ -178,7 +181,7 @@ def _grey(data: bytes, form: Still, side: int, max_pixels: int) -> tuple[Pixels,
 
 
 def _reduced_grey(data: bytes, header: JpegHeader, side: int) -> Pixels:
-    """A plain JPEG's brightness, at the smallest scale that keeps `side` pixels on the shorter side."""
+    """Decode a plain JPEG to grey at the smallest scale that keeps `side` pixels on the shorter side."""
     room = min(header.width, header.height) // side
     scale = next((scale for scale in _REDUCED_GREY if scale <= room), 1)
     size = -(-header.width // scale), -(-header.height // scale)
@@ -199,10 +202,9 @@ def _decoded(data: bytes, flags: int, size: tuple[int, int]) -> Pixels:
 
 
 def _is_starved(data: bytes, header: JpegHeader) -> bool:
-    """Whether a JPEG's bits run out before its end marker (someone cut it and closed it again).
+    """Return True if a JPEG's bits run out before its end marker: it was truncated and closed again.
 
-    Decoders leave the rest grey and say nothing. So feed more bits in before the marker: a picture that is
-    complete ignores them, one that starves shows them.
+    Decoders silently leave the rest grey. So we insert bits before the marker: only a truncated picture changes.
     """
     fed = data[: header.end] + _FEED + data[header.end :]
     shown = []
@@ -214,7 +216,7 @@ def _is_starved(data: bytes, header: JpegHeader) -> bool:
 
 
 def _open(data: bytes, max_pixels: int) -> Pillow.Image:
-    """Read the header only; the size that it states is the size that will be allocated."""
+    """Read the header only, and check the size that will be allocated."""
     try:
         picture = Pillow.open(io.BytesIO(data), formats=_FORMATS)
     except _BROKEN:
@@ -224,9 +226,9 @@ def _open(data: bytes, max_pixels: int) -> Pillow.Image:
 
 
 def _open_whole(data: bytes, form: Still, max_pixels: int) -> Pillow.Image:
-    """`_open`, and the file reaches to its end (of a JPEG, `_jpeg_header` has told)."""
+    """Open a file that is complete; for a JPEG, `_jpeg_header` has checked that."""
     whole = form == "jpeg" or is_whole(form, data)
-    # Pillow reads not even the header of a WebP that is cut.
+    # Pillow cannot even read the header of a truncated WebP.
     picture = _open(data, max_pixels) if whole or form != "webp" else None
     if picture is None or not whole:
         raise BadImage("truncated", f"a {form} without its end")
@@ -234,7 +236,7 @@ def _open_whole(data: bytes, form: Still, max_pixels: int) -> Pillow.Image:
 
 
 def _pixels(picture: Pillow.Image, mode: str) -> Pixels:
-    """Decode into `mode` ("L" or "RGB"), transparent parts on white, 16 bits scaled to 8."""
+    """Decode to `mode` ("L" or "RGB"), transparency on white, 16 bits scaled to 8."""
     try:
         picture.load()
         if picture.mode.startswith("I"):
@@ -250,7 +252,7 @@ def _pixels(picture: Pillow.Image, mode: str) -> Pixels:
 
 
 def _orientation(picture: Pillow.Image) -> int:
-    """EXIF orientation 1-8; 1 when there is none or it is nonsense."""
+    """Return the EXIF orientation, 1 to 8; 1 if it is missing or invalid."""
     try:
         value = picture.getexif().get(_ORIENTATION, 1)
     except _BROKEN:

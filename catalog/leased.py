@@ -1,6 +1,6 @@
-"""One stage over leased memes: work goes out, results come back, and are written before they are acknowledged.
+"""Run a stage over leased memes: hand out work, write its results, then acknowledge the leases.
 
-What is particular to a stage is its `Job`. Who does the work, processes or a cluster, is the caller's affair.
+A `Job` says what the stage does; the caller says who does it, processes or a cluster.
 """
 
 from collections import Counter
@@ -17,11 +17,11 @@ from memeloom.configs.progress import Progress
 
 
 class Work(Protocol):
-    """What is to be done for one meme; it travels to a worker."""
+    """Work on one meme, picklable."""
 
     @property
     def meme_id(self) -> str:
-        """Of the meme."""
+        """Id of the meme."""
         ...
 
 
@@ -33,7 +33,7 @@ SETTLED = "settled"
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """Why work on a meme gave nothing. again: another attempt may go better."""
+    """Why an attempt failed. `again`: another one may succeed."""
 
     reason: str
     again: bool = True
@@ -43,15 +43,15 @@ class Job(Protocol[W, R_contra]):
     """What a stage does with memes."""
 
     def work_for(self, meme: Meme) -> W | None:
-        """What is to be done for `meme`; None if there is nothing to do any more."""
+        """Return the work on `meme`; None if nothing is left to do."""
         ...
 
     def write(self, done: Sequence[tuple[W, R_contra]]) -> Mapping[str, str]:
-        """Make durable what came of some memes; returns their outcomes by id, as the tally is to count them."""
+        """Store results durably; return the outcome of each meme by id, for the tally."""
         ...
 
     def set_aside(self, meme_id: str, reason: str) -> None:
-        """Take note of a meme whose work failed for good."""
+        """Called for a meme whose last attempt failed."""
         ...
 
 
@@ -60,17 +60,17 @@ class Terms(Protocol):
 
     @property
     def batch(self) -> int:
-        """Memes leased, and facts written, at once."""
+        """Number of memes leased, and of results written, at once."""
         ...
 
     @property
     def lease_seconds(self) -> float:
-        """What a killed run was at work on comes back after this."""
+        """Seconds until the leases of a killed run expire."""
         ...
 
     @property
     def attempts(self) -> int:
-        """Work that fails this often is set aside."""
+        """Attempts until work counts as failed."""
         ...
 
 
@@ -80,8 +80,8 @@ Workers: TypeAlias = Callable[[Iterator[W]], Generator[tuple[W, R | NotDone], No
 class LeasedRun(Generic[W, R]):
     """One run of `stage`.
 
-    The tally knows the outcomes of the job, ``settled`` (nothing to do any more), ``failed/REASON`` (for good),
-    ``retried`` (failed, will be tried again) and ``lost`` (the lease ran out meanwhile).
+    The tally counts the outcomes of the job, ``settled`` (nothing was left to do), ``failed/REASON`` (last attempt),
+    ``retried`` (failed, will be tried again) and ``lost`` (the lease expired).
     """
 
     def __init__(self, stage: str, job: Job[W, R], documents: DocumentStore, terms: Terms, progress: Progress) -> None:
@@ -95,34 +95,35 @@ class LeasedRun(Generic[W, R]):
 
     @property
     def has_work(self) -> bool:
-        """Whether anything is pending, or held by others."""
+        """True if anything is pending, or leased by others."""
         counts = self._counts()
         return counts.pending + counts.leased > 0
 
     def work_off(self, workers: Workers[W, R]) -> int:
-        """Do all that is pending. Returns how many memes others hold.
+        """Do all pending work. Returns how many memes are leased by others.
 
-        workers: takes work and yields it with its result, in any order.
+        Args:
+            workers: takes work and yields it with its result, in any order.
 
         Raises:
-            StoreError: a store refused or failed; what was not acknowledged is given back, or comes back.
+            StoreError: a store refused or failed; unacknowledged work returns to the queue.
         """
         before = self._counts()
         if not before.pending + before.leased:
             return 0
         self._progress.start(self._stage, before.pending, "memes")
-        # What failed and may be tried again is pending again: the next round takes it.
+        # Failed attempts are pending again: the next round takes them.
         while self._round(workers):
             pass
         self._progress.finish()
         after = self._counts()
-        # The store itself gives up what every holder died of.
+        # The store gives up work whose every holder crashed.
         if abandoned := after.reasons.get("abandoned", 0) - before.reasons.get("abandoned", 0):
             self.tally["failed/abandoned"] += abandoned
         return after.leased
 
     def _round(self, workers: Workers[W, R]) -> bool:
-        """Do what is pending now; False if nothing was."""
+        """Do what is pending now. Returns False if nothing was."""
         before = self.tally.total()
         with HeldLeases(self._documents, self._stage, self._terms.lease_seconds) as held:
             try:
@@ -134,7 +135,7 @@ class LeasedRun(Generic[W, R]):
                             self._unwritten[work.meme_id] = work, result
                         self._write_if(held, self._terms.batch)
             except StoreError:
-                # A store that failed is not waited for a second time: what was done is given back with the rest.
+                # Do not wait for a failed store a second time: results are dropped and their leases released.
                 self._unwritten = {}
                 raise
             finally:
@@ -146,7 +147,7 @@ class LeasedRun(Generic[W, R]):
         while ids := held.take(self._terms.batch, self._terms.attempts):
             memes = {meme.id: meme for meme in self._documents.scan(Where(ids=tuple(ids)))}
             for meme_id in ids:
-                # It may have been purged, or done by one who died too soon to say so.
+                # It may have been purged, or done by a worker that crashed before it acknowledged.
                 work = self._job.work_for(memes[meme_id]) if meme_id in memes else None
                 if work is None:
                     self._unwritten[meme_id] = None
@@ -164,10 +165,10 @@ class LeasedRun(Generic[W, R]):
             self._job.set_aside(meme_id, failure.reason)
 
     def _write_if(self, held: HeldLeases, n: int) -> None:
-        """Write what was done and acknowledge it, if it is as much as `n`."""
+        """Write and acknowledge the results, if there are at least `n`."""
         if len(self._unwritten) < n:
             return
-        # What someone else holds now is theirs to write.
+        # Whoever holds an expired lease now writes its result.
         ours = {meme_id: done for meme_id, done in self._unwritten.items() if meme_id in held}
         self._unwritten = {}
         outcomes = self._job.write([done for done in ours.values() if done])
@@ -187,7 +188,7 @@ class LeasedRun(Generic[W, R]):
 
 
 def grouped(tally: Mapping[str, int]) -> Counter[str]:
-    """`tally` by what stands before the stroke: ``failed/timeout`` is ``failed``."""
+    """Sum up by what is before the slash: ``failed/timeout`` counts as ``failed``."""
     groups: Counter[str] = Counter()
     for outcome, n in tally.items():
         groups[outcome.partition("/")[0]] += n
@@ -195,6 +196,6 @@ def grouped(tally: Mapping[str, int]) -> Counter[str]:
 
 
 def reasons(tally: Mapping[str, int]) -> dict[str, int]:
-    """What stands behind the stroke, the most frequent first."""
+    """Return the counts by what is behind the slash, most frequent first."""
     ranked = sorted(tally.items(), key=lambda item: -item[1])
     return {outcome.partition("/")[2]: n for outcome, n in ranked if n and "/" in outcome}

@@ -1,4 +1,4 @@
-"""The records that every room shares: a meme, the template it is made on, and what was read from it."""
+"""The records that all rooms share: a meme, its template, its picture and what OCR read."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -8,20 +8,20 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION: Final = 1
 
-# What every store can hold; a site that states more is not to be believed.
+# What every store can hold.
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-# A limit makes pydantic look into the text: half an emoji (a lone surrogate) is refused, no store could keep it.
+# The limit makes pydantic inspect the text and refuse lone surrogates, which no store can keep.
 Text = Annotated[str, Field(max_length=100_000)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-# What may move; one of its frames stands for it.
+# Formats of moving pictures.
 Container: TypeAlias = Literal["gif", "webp", "mp4", "webm"]
-# What is said of a template, the weightier last.
+# In order of precedence, the strongest last.
 _STATES: Final = ("found", "known", "rejected")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Record(BaseModel):
-    """Frozen and closed: a stage that adds a fact adds a field. Numbers are finite."""
+    """A frozen record without extra fields or non-finite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -29,11 +29,12 @@ class Record(BaseModel):
 class Image(Record):
     """A stored picture.
 
-    key: sha256 of the original bytes, which is also their key in the blob store.
-    width, height: pixels, after EXIF rotation.
-    format: ``jpeg``, ``png``, ``gif``, ``webp`` … as the bytes say, not as the site said.
-    phash64, phash256: perceptual hashes in hex (16 and 64 digits), bits compared by Hamming distance.
-    frame_of: what the bytes are the first frame of, if the meme moves (they are a PNG then); None for a still.
+    Attributes:
+        key: sha256 of the original bytes, their key in the blob store.
+        width, height: pixels, after EXIF rotation.
+        format: ``jpeg``, ``png``, ``gif``, ``webp`` …, by the bytes.
+        phash64, phash256: perceptual hashes in hex, compared by `hamming`.
+        frame_of: the format of the moving picture whose first frame this is (a PNG); None for a still.
     """
 
     key: Sha256
@@ -47,12 +48,13 @@ class Image(Record):
 
 
 class Made(Record):
-    """A picture that was computed from others, and how.
+    """A picture that was computed from others.
 
-    method: ``inpaint`` (one meme's text filled in from around it), ``template`` (filled in from its clean
-        template) or ``median`` (a template's picture, from many memes made on it).
-    made_from: keys of the pictures it was made from, in order.
-    mask: key of a PNG of the same size that is white where text stood, of ``inpaint`` and ``template``.
+    Attributes:
+        method: ``inpaint`` (a meme's text filled in from around it), ``template`` (filled in from its clean
+            template) or ``median`` (a template's picture, from many memes made on it).
+        made_from: keys of the source pictures, in order.
+        mask: key of a PNG of the same size that is white where text was; not for ``median``.
     """
 
     image: Image
@@ -62,16 +64,17 @@ class Made(Record):
 
     @property
     def keys(self) -> tuple[Sha256, ...]:
-        """The blobs that belong to it: the picture, and its mask."""
+        """Keys of the picture and its mask."""
         return (self.image.key,) if self.mask is None else (self.image.key, self.mask)
 
 
 class TemplateRef(Record):
-    """Which template a meme is made on, and how that is known.
+    """The template that a meme is made on.
 
-    id: the source's own id (Imgflip's number), else its slug.
-    known: ``page`` if the source said so, ``match`` if the picture was recognised.
-    distance: for a match, per cent of the template in view that the picture does not show (text covers some).
+    Attributes:
+        id: the source's own id (Imgflip's number), else its slug.
+        known: ``page`` if the source names it, ``match`` if the picture was recognised.
+        distance: for a match, per cent of the visible template that the picture does not show (text covers some).
     """
 
     id: Text
@@ -82,7 +85,7 @@ class TemplateRef(Record):
 
 
 class OcrBox(Record):
-    """One text box that was read: its text, and where it stands, in fractions of the picture."""
+    """A text box that OCR read; its place is in fractions of the picture."""
 
     text: Text
     x: float
@@ -93,11 +96,12 @@ class OcrBox(Record):
 
 
 class Ocr(Record):
-    """What an engine read in the picture.
+    """What an OCR engine read.
 
-    text: all boxes, one a line, in reading order; empty when nothing was kept.
-    confidence: mean over the words kept, 0-100.
-    dropped: why the reading is not a caption (``no text``, ``too much text`` …); None if it is one.
+    Attributes:
+        text: all boxes, one a line, in reading order; empty if nothing was kept.
+        confidence: mean over the words kept, 0-100.
+        dropped: why the text is not a caption (``no text``, ``too much text`` …); None if it is one.
     """
 
     text: Text
@@ -110,13 +114,14 @@ class Ocr(Record):
 class Meme(Record):
     """One post of one meme.
 
-    id: ``<source>:<id at the source>``, the upsert key. The same post found twice is one record. Of a page with
-        several pictures each is a meme: the first has the page's own id, further ones ``<id>-2``, ``<id>-3`` …
-    boxes: the caption, one text a box in the template's order, as the page states it; an empty box is ``""``.
-    score, views: as the site counted when we looked.
-    author: salted hash of the author's name, and only if a config asked for it.
-    clean: the picture without its words.
-    fetched_at: when these facts were last seen to change; None if the source (an old dump) does not say.
+    Attributes:
+        id: ``<source>:<id at the source>``, the upsert key. Of a page with several pictures each is a meme: the first
+            has the page's own id, further ones ``<id>-2``, ``<id>-3`` …
+        boxes: the caption that the page states, one text a box in the template's order; an empty box is ``""``.
+        score, views: as the site counted when it was fetched.
+        author: salted hash of the author's name, only if a setting asks for it.
+        clean: the picture without words.
+        fetched_at: when these facts last changed; None if the source (an old dump) does not say.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+:[^\s]+$", max_length=512)]
@@ -139,13 +144,13 @@ class Meme(Record):
 
     @property
     def blobs(self) -> tuple[Sha256, ...]:
-        """The blobs that the record refers to: its picture, and what was made without words; each once."""
+        """Keys of the blobs that the record refers to, each once."""
         keys = (*((self.image.key,) if self.image else ()), *(self.clean.keys if self.clean else ()))
         return tuple(dict.fromkeys(keys))
 
     @property
     def caption(self) -> tuple[str, ...]:
-        """The texts of the boxes: as the page states them, else as they were read; empty if neither is known."""
+        """The texts of the boxes that the page states, else those that OCR read; empty if there are none."""
         if self.boxes:
             return self.boxes
         if self.ocr is not None and self.ocr.dropped is None:
@@ -153,12 +158,11 @@ class Meme(Record):
         return ()
 
     def merged(self, newer: Self) -> Self:
-        """This record with the facts of `newer` laid over it.
+        """Return this record updated with the facts of `newer`.
 
-        A fact that `newer` lacks (None, no boxes) never erases one that is known; facts that were fetched
-        before ours, or nobody knows when (a dump imported after a crawl), only fill gaps; and a template
-        that a page named is not replaced by one that was only recognised. If nothing else changes,
-        `fetched_at` stays: writing the same facts twice changes nothing.
+        A fact that `newer` lacks (None, no boxes) erases none. Facts that were fetched before ours, or at an unknown
+        time (a dump imported after a crawl), only fill gaps. A template that a page names is not replaced by a match.
+        If nothing else changes, `fetched_at` stays, so that writing the same facts twice changes nothing.
         """
         outdated = (newer.fetched_at or _LONG_AGO) < (self.fetched_at or _LONG_AGO)
         changes = {}
@@ -175,11 +179,12 @@ class Meme(Record):
 
 
 class TextStyle(Record):
-    """How a template's text is usually set.
+    """The usual style of a template's text.
 
-    size: height of a capital letter, in fractions of the picture's height.
-    colour, outline: as ``#rrggbb``; no outline is None.
-    capitals: whether it is written in capitals only.
+    Attributes:
+        size: height of a capital letter, in fractions of the picture's height.
+        colour, outline: ``#rrggbb``; None for no outline.
+        capitals: True if it is in capitals only.
     """
 
     size: float
@@ -191,7 +196,7 @@ class TextStyle(Record):
 class TemplateBox(Record):
     """Where a template expects a text: fractions of the picture's width and height, angle in degrees.
 
-    style: how that text looks, if it was learned from memes.
+    `style` is known if the box was learned from memes.
     """
 
     x: float
@@ -205,13 +210,15 @@ class TemplateBox(Record):
 class Template(Record):
     """A picture that memes are made on.
 
-    id: the source's own id, else its slug. slug: as it stands in the site's URLs.
-    box_count: texts that the template takes, if the source says so.
-    image: the clean picture; `image_url` is where it is to be had.
-    clean: the picture without words that was made from memes; it stands in for `image` where no site gives one.
-    state: ``known`` to a site or named by a person; ``found`` among memes; ``rejected`` by a person: no template.
-    merged_into: id of the template that this one turned out to be.
-    first_seen: when it was found.
+    Attributes:
+        id: the source's own id, else its slug.
+        slug: its name in the site's URLs.
+        box_count: number of texts that it takes, if the source says so.
+        image: the clean picture, from `image_url`.
+        clean: the picture without words that was made from memes, used where there is no `image`.
+        state: ``known`` to a site or named by a person; ``found`` among memes; ``rejected`` by a person.
+        merged_into: id of the template that this one duplicates.
+        first_seen: when it was found.
     """
 
     id: Text
@@ -230,28 +237,29 @@ class Template(Record):
 
     @property
     def picture(self) -> Image | None:
-        """The picture without words: the one that a site gives, else the one that was made from memes."""
+        """The picture without words: the site's, else the one made from memes."""
         return self.image or (self.clean.image if self.clean else None)
 
     @property
     def usable(self) -> bool:
-        """Whether memes may be made on it: it is neither rejected nor another one's second record."""
+        """True if it is neither rejected nor merged."""
         return self.state != "rejected" and self.merged_into is None
 
     def merged(self, newer: Self) -> Self:
-        """This record with the facts of `newer` laid over it; `newer` is what a site, an import or a stage says.
+        """Return this record updated with the facts of `newer`, which comes from a site, an import or a stage.
 
-        A fact that `newer` lacks (None, nothing in a list) erases none. Else the newer one wins, but for:
+        A fact that `newer` lacks (None, an empty list) erases none. Otherwise `newer` wins, except:
 
-        - `state`: ``known`` outweighs ``found``, and ``rejected`` both. A page seen again brings back nothing
-          that a person rejected, and a template found again does not forget that it got a name.
-        - Everything, if ours is known or rejected and `newer` only found: it fills gaps.
-        - `boxes`: those that a source states win over those learned from memes (the ones with a style), whoever
-          comes first; of boxes in the same places those with a style are kept.
-        - `first_seen`: the earlier.
+        - `state`: ``rejected`` wins over ``known``, and ``known`` over ``found``.
+        - A found template only fills gaps of a known or rejected one.
+        - `boxes`: those of a source win over those learned from memes (which have a style), in either order; of boxes
+          in the same places those with a style are kept.
+        - `first_seen`: the earlier wins.
 
-        A person's decision that erases something goes through `DocumentStore.revise_template` instead.
-        If nothing changes, this very record is returned.
+        Decisions of a person that erase facts use `DocumentStore.revise_template`.
+
+        Returns:
+            This very record if nothing changes.
         """
         only_gaps = newer.state == "found" and self.state != "found"
         changes: dict[str, object] = {}
@@ -268,12 +276,12 @@ class Template(Record):
         return self.model_copy(update=changes) if changes else self
 
     def ref(self) -> TemplateRef:
-        """How a meme whose page names this template refers to it."""
+        """Return the reference of a meme whose page names this template."""
         return TemplateRef(id=self.id, slug=self.slug, name=self.name)
 
 
 def _merged_boxes(known: tuple[TemplateBox, ...], newer: tuple[TemplateBox, ...]) -> tuple[TemplateBox, ...]:
-    """Boxes that a source states before learned ones, newer before older; nothing is laid over itself bare."""
+    """Choose boxes: a source's before learned ones, newer before older; the same places keep their style."""
     if not (known and newer):
         return known or newer
     known_is_learned, newer_is_learned = (any(box.style for box in boxes) for boxes in (known, newer))
@@ -290,7 +298,7 @@ def _places(boxes: tuple[TemplateBox, ...]) -> list[TemplateBox]:
 
 
 def author_hash(name: str, salt: str) -> str:
-    """A salted sha256 of an author's name: enough to find their memes when they ask for removal."""
+    """Return a salted sha256 of an author's name, by which their memes can be found for removal."""
     return hashlib.sha256(f"{salt}\0{name}".encode()).hexdigest()
 
 

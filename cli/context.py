@@ -60,7 +60,8 @@ class CommandContext:
                 summary = work(config, progress)
             except (Exception, KeyboardInterrupt) as error:
                 message = str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
-                done = (error.summary if isinstance(error, MemeloomError) else None) or Summary(stage=stage)
+                known = getattr(error, "summary", None)
+                done = known if isinstance(known, Summary) else Summary(stage=stage)
                 failed = replace(done, outputs={**done.outputs, "error": message}, seconds={"total": _since(clock)})
                 write_run(folder, failed, masked(config))
                 raise

@@ -1,1 +1,1 @@
-"""Settings: the YAML files, the typed schema they are checked against, and what every run leaves behind."""
+"""Settings, their schema, and what every room shares: errors, progress, locks and atomic outputs."""

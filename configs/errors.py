@@ -1,24 +1,17 @@
-"""The errors that a user sees: one line that says what, where and what to do."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from memeloom.configs.runs import Summary
+"""The errors that a user sees: one line that says what happened, where, and what to do."""
 
 
 class MemeloomError(Exception):
-    """Something went wrong that the user can act on; its text is the one line they read.
+    """An error that the user can act on; its text is the one line that they read.
 
-    The command line prints ``str(error)`` and exits with ``exit_code``; the traceback
-    is shown only with ``--debug``.
+    The command line prints ``str(error)`` and exits with ``exit_code``; ``--debug`` shows the traceback.
 
-    summary: what the stage had done until then, if it can tell; it goes into `run.json`.
+    Attributes:
+        summary: the `configs.runs.Summary` of the stage until then, if there is one; it goes into `run.json`.
     """
 
     exit_code = 1
-    summary: Summary | None = None
+    summary: object | None = None
 
 
 class ConfigError(MemeloomError):

@@ -1,4 +1,4 @@
-"""Settings from four places into one checked `Config`: command line > environment > file > default."""
+"""Load the settings: command line > environment > file > default, checked against the schema."""
 
 import difflib
 import os
@@ -18,7 +18,7 @@ from memeloom.configs.schema import Config
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PRESETS = Path(__file__).with_name("presets")
 ENVIRONMENT_PREFIX = "MEMELOOM_"
-# Where the tests find real data and keep their servers: for Makefile and tests, not settings.
+# Variables of the Makefile and the tests, not settings.
 _NOT_SETTINGS = {"MEMELOOM_CACHE", "MEMELOOM_DATA"}
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 _MASK = "********"
@@ -34,17 +34,18 @@ def load_config(
     environment: Mapping[str, str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Config:
-    """Read the settings.
+    """Load the settings.
 
-    path: the user's YAML file, or the name of one of `PRESETS`; it names only what differs from `default.yaml`.
-    overrides: ``section.key=value`` from the command line; the value is read as YAML.
-    environment: variables; ``MEMELOOM_CRAWL__MAX_MEMES=9`` sets ``crawl.max_memes``. Default: the process's.
-    options: values by ``section.key``, which go before all others and are taken as they are: no YAML is read from
-        their text, and ``${NAME}`` stays what it is.
+    Args:
+        path: the user's YAML file, or the name of one of `PRESETS`; it holds only what differs from `default.yaml`.
+        overrides: ``section.key=value`` from the command line; the value is YAML.
+        environment: variables; ``MEMELOOM_CRAWL__MAX_MEMES=9`` sets ``crawl.max_memes``. Default: `os.environ`.
+        options: values by ``section.key``. They take precedence and are used verbatim, neither parsed as YAML nor
+            searched for ``${NAME}``.
 
     Raises:
-        ConfigError: unreadable file, not YAML, unknown key, wrong type, missing variable.
-            The line names the place, the key and the nearest known key.
+        ConfigError: unreadable file, not YAML, unknown key (the nearest known one is suggested), wrong type, missing
+            variable.
     """
     environment = os.environ if environment is None else environment
     options = options or {}
@@ -71,17 +72,17 @@ def load_config(
 
 
 def masked(config: BaseModel) -> Tree:
-    """`config` as plain JSON values with every secret, and every password in a URL, masked."""
+    """Return `config` as JSON values with every secret, and every password in a URL, masked."""
     return {name: _masked_value(getattr(config, name)) for name in type(config).model_fields}
 
 
 def write_config(path: Path, config: Config) -> None:
-    """Write the resolved settings to `path` as YAML, secrets masked."""
+    """Write the settings to `path` as YAML, secrets masked."""
     write_text(path, yaml.safe_dump(masked(config), sort_keys=False, allow_unicode=True))
 
 
 def mask_url(url: str) -> str:
-    """`url` without the password that it may carry."""
+    """Return `url` with its password masked."""
     return re.sub(r"(?<=://)([^/@:]*):[^/]*@", rf"\1:{_MASK}@", url)
 
 
@@ -101,7 +102,7 @@ def _masked_value(value: Any) -> Any:
 
 
 def _preset(name: Path) -> Path | None:
-    """The preset of that name, if it is a bare name and no file has it."""
+    """Return the preset of that name, if it is a bare name and not an existing file."""
     if name.exists() or len(name.parts) != 1 or name.suffix:
         return None
     path = PRESETS / f"{name}.yaml"
@@ -147,7 +148,7 @@ def _nest(dotted: str, value: Any) -> Tree:
 
 
 def _merge(base: Tree, extra: Tree, origin: str, origins: dict[str, str], prefix: str = "") -> None:
-    """Lay `extra` over `base`; both have the shape of `default.yaml`, so an unknown key is a mistake."""
+    """Override `base` with `extra`. `base` has every key there is, so an unknown key is a mistake."""
     for key, value in extra.items():
         dotted = f"{prefix}{key}"
         if key not in base:
@@ -164,7 +165,7 @@ def _merge(base: Tree, extra: Tree, origin: str, origins: dict[str, str], prefix
 
 
 def _fill_references(value: Any, environment: Mapping[str, str], literal: Container[str], key: str = "") -> Any:
-    """`value`, which stands at `key`, with what its references name; the keys in `literal` have none."""
+    """Replace the ``${NAME}`` references in `value`, the setting `key`, except below the keys in `literal`."""
     if key in literal:
         return value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""How a stage tells whoever watches how far it is, without knowing who watches."""
+"""The progress of a stage: what it reports, whoever shows it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,24 +6,24 @@ from typing import Final, Protocol, runtime_checkable
 
 
 class Progress(Protocol):
-    """Receives a stage's advance. The command line draws bars with it, or writes JSON lines."""
+    """Receives the progress of a stage. The command line draws bars, or writes JSON lines."""
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
-        """Begin `stage`; `total` is the number of `unit`s to come, or None when nobody knows."""
+        """Start `stage`; `total` is the number of `unit`s to come, None if unknown."""
         ...
 
     def advance(self, n: int = 1, **counts: int) -> None:
-        """`n` more units are done; `counts` adds to named tallies (``kept=3, dropped=1``)."""
+        """Count `n` more units as done; `counts` adds to named counts (``kept=3, dropped=1``)."""
         ...
 
     def finish(self) -> None:
-        """The stage started last is over."""
+        """End the stage that was started last."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HostNow:
-    """How a host is doing: `state` in a word or two, `latency_seconds` None before its first answer."""
+    """State of a host, in a word or two, and its figures; `latency_seconds` is None before its first response."""
 
     name: str
     state: str
@@ -36,10 +36,13 @@ class HostNow:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """How a stage that talks to hosts is doing at the moment.
+    """A snapshot of a stage that talks to hosts.
 
-    rates: units a second, of late, by name; ``bytes`` is one. queue: what lies ahead, by name.
-    hosts: those worth a look, the unwell first. states: how many hosts there are in each state.
+    Attributes:
+        rates: recent units a second, by name, ``bytes`` among them.
+        queue: queue lengths, by name.
+        hosts: the hosts to show, failing ones first.
+        states: number of hosts in each state.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -50,10 +53,10 @@ class Now:
 
 @runtime_checkable
 class Window(Progress, Protocol):
-    """A progress that also shows how things are at the moment."""
+    """A progress that also shows snapshots."""
 
     def show(self, now: Now) -> None:
-        """Let `now` take the place of what was shown before."""
+        """Show `now` in place of the last snapshot."""
         ...
 
 
@@ -73,16 +76,16 @@ def measure(progress: Progress, **values: float) -> None:
 
 
 class Silent:
-    """A progress that nobody watches: for tests and for use as a library."""
+    """A progress that shows nothing."""
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
-        """Ignore the start of a stage."""
+        """Ignore it."""
 
     def advance(self, n: int = 1, **counts: int) -> None:
-        """Ignore the advance."""
+        """Ignore it."""
 
     def finish(self) -> None:
-        """Ignore the end."""
+        """Ignore it."""
 
 
 SILENT: Final = Silent()  # the default of every stage function

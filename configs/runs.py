@@ -1,10 +1,11 @@
-"""What a run leaves behind: its summary, its resolved settings and `run.json`."""
+"""The record of a run: its summary, versions and settings in `run.json`."""
 
 import platform
 import resource
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -20,10 +21,11 @@ _REPORTED_PACKAGES = ("scrapy", "opencv-python-headless", "pymongo", "tensorflow
 class Summary:
     """What one stage did.
 
-    counts: what was done, by name (``memes``, ``kept``, ``steps``), in the order to show.
-    reasons: what was not kept, by reason.
-    outputs: what it left on disk, by name.
-    seconds: wall time by phase; ``total`` is the whole stage.
+    Attributes:
+        counts: by name (``memes``, ``kept``, ``steps``), in the order to show.
+        reasons: number of items dropped, by reason.
+        outputs: paths written, by name.
+        seconds: wall time by phase; ``total`` is the whole stage.
     """
 
     stage: str
@@ -34,10 +36,7 @@ class Summary:
 
 
 def write_run(folder: Path, summary: Summary, config: Mapping[str, Any]) -> Path:
-    """Write `run.json` into `folder`: summary, rates, peak memory, versions, commit and settings.
-
-    `config` is the resolved configuration with its secrets masked.
-    """
+    """Write `run.json` into `folder` and return its path. `config` is the resolved configuration, secrets masked."""
     total = summary.seconds.get("total", 0.0)
     record = {
         **asdict(summary),
@@ -54,14 +53,18 @@ def write_run(folder: Path, summary: Summary, config: Mapping[str, Any]) -> Path
 
 
 def peak_rss_mb() -> int:
-    """Peak resident memory of this process, in MB (the largest child counts too)."""
-    usage = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    kilobytes_per_unit = 1 if sys.platform.startswith("linux") else 1 / 1024
-    return round(max(usage) * kilobytes_per_unit / 1024)
+    """Return the peak resident memory of this process or its largest child, in MB."""
+    unit = 1024 if sys.platform.startswith("linux") else 1
+    own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    with suppress(OSError, StopIteration):
+        # On Linux ru_maxrss starts with the peak of the process that started this one.
+        lines = Path("/proc/self/status").read_text().splitlines()
+        own = int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])
+    return round(max(own, children) * unit / 1024**2)
 
 
 def commit() -> str:
-    """The commit of the checkout that this code runs from, or ``unknown``."""
+    """Return the commit of the checkout that this code runs from, or ``unknown``."""
     try:
         asked = subprocess.run(
             ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
