@@ -31,9 +31,9 @@ from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.dataset.build import build_dataset
-from memeloom.dataset.flow.words import alike, plain
+from memeloom.dataset.flow.similarity import normalise, similarity
+from memeloom.dataset.formats.tfrecord import read_records
 from memeloom.dataset.schema import decode_record
-from memeloom.dataset.tfrecord import read_records
 
 _CAPTIONS, _PICTURES, _A_TEMPLATE = 6000, 1000, 8
 _NEAR = 0.8  # dataset.near_text
@@ -112,7 +112,7 @@ def _word_rows(data: Path) -> Iterator[Row]:
     for kind in dict.fromkeys(pair.kind for pair in pairs):
         numbers = {number for number, pair in enumerate(pairs) if pair.kind == kind}
         lost = {n for n in numbers if not {_name(n, 0), _name(n, 1)} <= left}
-        near = {n for n in numbers if alike(plain(pairs[n].one), plain(pairs[n].other)) >= _NEAR}
+        near = {n for n in numbers if similarity(normalise(pairs[n].one), normalise(pairs[n].other)) >= _NEAR}
         shares = {
             "left out": f"{len(lost) / len(numbers):.3f} of {len(numbers):,}",
             f"of those at {_NEAR} or above": f"{len(near & lost) / max(len(near), 1):.3f} of {len(near):,}",

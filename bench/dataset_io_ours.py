@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.formats.tfrecord import RecordWriter, read_records
 from memeloom.dataset.schema import DatasetRecord, encode_record
-from memeloom.dataset.tfrecord import RecordWriter, read_records
 
 Way = tuple[Callable[[Path], None], Callable[[Path], Any]]
 

@@ -51,7 +51,7 @@ def dataset() -> None:
 def inspect(context: CommandContext, folder: Path | None, records: int, as_json: bool) -> None:
     """Show the contents of a dataset: counts, drops, templates, files and some records."""
     folder = folder or Path(context.config().dataset.output)
-    from memeloom.dataset.inspect import inspect_dataset
+    from memeloom.dataset.reader import inspect_dataset
 
     look = inspect_dataset(folder, records)
     if as_json:

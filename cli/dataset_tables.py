@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memeloom.dataset.diff import Changed, Difference, RecordChanges
-    from memeloom.dataset.inspect import Look
+    from memeloom.dataset.reader import Inspection
 
 _MOST_ROWS = 15
 _MOST_ENTRIES = 6
 
 
-def show_dataset(look: Look) -> None:
+def show_dataset(inspection: Inspection) -> None:
     """Print the contents of a dataset."""
-    manifest, out = look.manifest, console()
+    manifest, out = inspection.manifest, console()
     size = sum(shard.bytes for shard in manifest.shards)
     facts = {
         "records": number(manifest.records),
@@ -43,11 +43,11 @@ def show_dataset(look: Look) -> None:
         "catalog": f"{manifest.lineage.memes:,} memes",
         "commit": manifest.lineage.commit,
     }
-    out.print(facts_table(str(look.folder), facts))
+    out.print(facts_table(str(inspection.folder), facts))
     out.print(count_table("by split", ("split", "count"), {str(split): n for split, n in manifest.splits.items()}))
     out.print(count_table("by source", ("source", "count"), manifest.kept))
     if sources_of(manifest):
-        _show_drops(look)
+        _show_drops(inspection)
     elif manifest.dropped:
         out.print(count_table("dropped", ("reason", "count"), manifest.dropped))
     for reason, entries in found_on_lists(manifest, _MOST_ENTRIES).items():
@@ -55,21 +55,21 @@ def show_dataset(look: Look) -> None:
     templates = {f"{template.name} ({template.id})": template.captions for template in manifest.templates}
     if templates:
         out.print(count_table(f"by template ({len(templates):,})", ("template", "captions"), templates))
-    _show_samples(look)
+    _show_samples(inspection)
 
 
-def _show_drops(look: Look) -> None:
+def _show_drops(inspection: Inspection) -> None:
     """Print dropped memes by reason and source."""
-    counts = ("count", *sources_of(look.manifest))
+    counts = ("count", *sources_of(inspection.manifest))
     table = new_table("dropped", "reason", *counts, numbers=counts)
-    for reason, count, by_source in fates(look.manifest)[1:]:
+    for reason, count, by_source in fates(inspection.manifest)[1:]:
         add_row(table, reason, *map(number, (count, *by_source)))
     console().print(table)
 
 
-def _show_samples(look: Look) -> None:
+def _show_samples(inspection: Inspection) -> None:
     table = new_table("some records", "split", "id", "template", "boxes")
-    for split, records in look.samples.items():
+    for split, records in inspection.samples.items():
         for record in records:
             picture = "" if record.image is None else f" [picture: {amount('bytes', len(record.image))}]"
             add_row(table, split, record.id, record.template_name, " / ".join(record.boxes) + picture)

@@ -32,21 +32,19 @@ from memeloom.configs.outputs import atomic_file, replace_folder
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
-from memeloom.dataset.counts import Copies, Drops
 from memeloom.dataset.describe import describe_dataset
 from memeloom.dataset.flow.block import PREFIX_BITS, Head, open_block
 from memeloom.dataset.flow.caps import LIMIT, Caps, cap
 from memeloom.dataset.flow.choose import Choose, choose
-from memeloom.dataset.flow.cut import cut
-from memeloom.dataset.flow.facts import naming_of, told
 from memeloom.dataset.flow.filter import Filter, filter_piece, near_settings, prepare
+from memeloom.dataset.flow.memes import cut, naming_key, naming_of
 from memeloom.dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
 from memeloom.dataset.flow.work import Plan, WorkFolder, digest_of, work_folder
 from memeloom.dataset.flow.write import WriteShard, Written, write_shard
 from memeloom.dataset.formats.registry import FORMATS, check_format, tensorflow_reads
 from memeloom.dataset.manifest import Manifest, Shard, is_dataset
-from memeloom.dataset.tally import WORDS, Tally
-from memeloom.dataset.words import most_common
+from memeloom.dataset.statistics import SHARD_WORDS, Copies, Drops, Tally
+from memeloom.dataset.vocabulary import most_common
 from memeloom.engine.pool import Workers, open_workers
 
 # Captions that one worker holds at once while copies are sorted out.
@@ -171,7 +169,7 @@ class _Build:
                 head = block.head()
         except (OSError, MemeloomError):
             return None
-        return head if all(told(self._plan.naming, name) == was for name, was in head.naming.items()) else None
+        return head if all(naming_key(self._plan.naming, name) == was for name, was in head.naming.items()) else None
 
     def _choose(self, workers: Workers, blocks: Sequence[str], rows: int) -> list[str]:
         """What is left without copies: the names of the results, in order."""
@@ -245,7 +243,7 @@ class _Build:
             facts = self._work.read(f"{stored}/tally.json")
             tally.add(each.task.split, facts)
             missing.update({(reason, source): n for reason, source, n in facts["dropped"]})
-            words.append(self._work.path(f"{stored}/{WORDS}"))
+            words.append(self._work.path(f"{stored}/{SHARD_WORDS}"))
             if each.records:
                 self._work.link(f"{stored}/{each.task.file}", self._folder / each.task.file)
                 shards.append(Shard(

@@ -25,9 +25,8 @@ from memeloom.dataset.card_text import (
     visible,
     what_is_a_copy,
 )
-from memeloom.dataset.counts import Copies
 from memeloom.dataset.manifest import Manifest
-from memeloom.dataset.tally import Tally
+from memeloom.dataset.statistics import Copies, Tally
 from memeloom.report.format import one_line
 from memeloom.report.markdown import code, escaped, foreign, table
 

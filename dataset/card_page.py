@@ -27,9 +27,8 @@ from memeloom.dataset.card_text import (
     visible,
     what_is_a_copy,
 )
-from memeloom.dataset.counts import Copies
 from memeloom.dataset.manifest import Manifest
-from memeloom.dataset.tally import Tally
+from memeloom.dataset.statistics import Copies, Tally
 from memeloom.report.format import compact, number, one_line, size
 from memeloom.report.pages import render
 from memeloom.report.plot import Plot, Series

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from memeloom.dataset.counts import Copies
 from memeloom.dataset.formats.contract import FormatName
 from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.statistics import Copies
 from memeloom.dataset.steps.registry import DUPLICATES
 from memeloom.report.format import one_line, percent
 

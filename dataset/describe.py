@@ -14,10 +14,9 @@ from memeloom.configs.schema import Dataset
 from memeloom.dataset.card import README, render_card
 from memeloom.dataset.card_page import PAGE, render_page
 from memeloom.dataset.card_pictures import sample_pictures
-from memeloom.dataset.counts import Copies, Drops
 from memeloom.dataset.manifest import DatasetTemplate, Feature, File, Lineage, Manifest, Shard, file_sha256
 from memeloom.dataset.schema import FEATURES
-from memeloom.dataset.tally import Tally, TemplateTally
+from memeloom.dataset.statistics import Copies, Drops, Tally, TemplateTally
 from memeloom.dataset.vocabulary import Vocabulary, write_words
 
 

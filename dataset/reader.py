@@ -1,6 +1,7 @@
-"""A dataset as records, as NumPy batches, and as input of TensorFlow, PyTorch and JAX."""
+"""A dataset as records, as NumPy batches, and as input of TensorFlow, PyTorch and JAX; its pictures as pixels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memeloom.dataset.formats.registry import check_readable
 from memeloom.dataset.manifest import Manifest, read_manifest
-from memeloom.dataset.schema import DatasetRecord, Split
+from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
 from memeloom.dataset.verify import records_of
 from memeloom.dataset.vocabulary import Vocabulary, read_vocabulary
 
@@ -147,3 +149,57 @@ def read_dataset(folder: Path | str) -> DatasetReader:
         NotADataset: the folder holds no dataset, one of another version, or an incomplete one.
     """
     return DatasetReader(Path(folder), read_manifest(Path(folder)))
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A dataset's manifest, and the first records of each split, which are in random order."""
+
+    folder: Path
+    manifest: Manifest
+    samples: Mapping[Split, tuple[DatasetRecord, ...]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the manifest and the samples; of pictures only the number of bytes."""
+        samples = {split: [_without_picture(record) for record in records] for split, records in self.samples.items()}
+        return {"folder": str(self.folder), **self.manifest.model_dump(mode="json"), "samples": samples}
+
+
+def inspect_dataset(folder: Path, records: int) -> Inspection:
+    """Read the manifest of a dataset and `records` records of each split.
+
+    Raises:
+        NotADataset: the folder holds no dataset, or a file is missing or of another size.
+        DamagedRecords: one of the records cannot be read.
+    """
+    dataset = read_dataset(folder)
+    check_readable(dataset.manifest.format)
+    samples = {split: tuple(islice(dataset.records(split), records)) for split in SPLITS}
+    return Inspection(folder, dataset.manifest, samples)
+
+
+def _without_picture(record: DatasetRecord) -> dict[str, Any]:
+    facts = record._asdict()
+    image = facts.pop("image")
+    return facts if image is None else {**facts, "image_bytes": len(image)}
+
+
+def rgb_pixels(data: bytes) -> NDArray[np.uint8]:
+    """Return the picture in `data` as RGB, (height, width, 3): upright, first frame, transparency on white.
+
+    Raises:
+        BadImage: the bytes are not a complete picture of a supported kind.
+    """
+    # Models without pictures work where OpenCV and Pillow are not installed.
+    from memeloom.catalog.images import decode_image
+
+    return np.ascontiguousarray(decode_image(data)[:, :, ::-1])
+
+
+def resize_square(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """Return a picture (height, width, 3) of any size, stretched to (side, side, 3)."""
+    import cv2
+
+    shrinks = min(pixels.shape[:2]) >= side
+    how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(pixels, (side, side), interpolation=how), np.uint8)

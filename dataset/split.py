@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Split as SplitSettings
-from memeloom.dataset.flow.facts import NEVER
+from memeloom.dataset.flow.memes import UNKNOWN_TIME
 from memeloom.dataset.schema import Split
 
 _WHOLE = 2**64
@@ -48,7 +48,7 @@ class Splitter:
         self._key = hashlib.blake2b(settings.salt.encode(), digest_size=32).digest()
         self._side = _by_time(settings) if settings.by == "time" else self._by_share(settings)
 
-    def place(self, template: str, boxes: Sequence[str], posted: int = NEVER) -> Place:
+    def place(self, template: str, boxes: Sequence[str], posted: int = UNKNOWN_TIME) -> Place:
         """The place of a caption: by its template and its words, whatever their case, spacing and boxes."""
         digest = caption_hash(template, boxes, self._key)
         return Place(self._side(template, int.from_bytes(digest[:8], "big"), posted), digest[8:])
@@ -79,7 +79,7 @@ def _by_time(settings: SplitSettings) -> _Side:
     tested, validated = _begin(test), _begin(validation)
 
     def side(_: str, __: int, posted: int) -> Split | None:
-        if posted == NEVER:
+        if posted == UNKNOWN_TIME:
             return None
         return "test" if posted >= tested else "validation" if posted >= validated else "train"
 
@@ -88,4 +88,6 @@ def _by_time(settings: SplitSettings) -> _Side:
 
 def _begin(day: date | None) -> int:
     """Midnight in UTC, in microseconds since 1970."""
-    return NEVER if day is None else round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000
+    if day is None:
+        return UNKNOWN_TIME
+    return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000

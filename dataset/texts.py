@@ -16,9 +16,9 @@ from memeloom.dataset.examples import NotAnExample
 from memeloom.dataset.formats.contract import FormatName
 from memeloom.dataset.formats.packed import DamagedRecords
 from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.formats.tfrecord import FRAME_BYTES, read_many_records
 from memeloom.dataset.manifest import Manifest, check_file
 from memeloom.dataset.schema import DatasetRecord, Split, decode_record
-from memeloom.dataset.tfrecord import FRAME_BYTES, read_many_records
 
 _AT_ONCE, _BYTES_AT_ONCE = 4096, 16 << 20
 # Protobuf's tag of a message that is field 1 of another, and of one that is field 2.

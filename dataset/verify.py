@@ -1,105 +1,115 @@
-"""Whether a dataset is what its manifest says, down to the last byte."""
+"""Check a dataset against its manifest, down to the last byte, in bounded memory."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+import hashlib
+import struct
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import Progress, Silent
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.dataset.formats.contract import Check
 from memeloom.dataset.formats.registry import FORMATS, check_readable
 from memeloom.dataset.manifest import Manifest, NotADataset, Shard, check_file, read_manifest
-from memeloom.dataset.schema import DatasetRecord
-from memeloom.dataset.sides import KEYS, Overlap, Sides
+from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
+from memeloom.dataset.split import caption_hash
 from memeloom.dataset.vocabulary import read_vocabulary, read_words
-from memeloom.dataset.wholeness import fault_of
 
-_ADVANCED = 2000
+_BATCH = 2000
 
 
-def verify_dataset(folder: Path, progress: Progress | None = None) -> Manifest:
-    """Read every byte of the dataset in `folder`, in memory that does not grow with it.
+def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
+    """Read every byte of the dataset in `folder`, and return its manifest.
 
-    Checked are: the sha256 of each file; each record by the checksums of its format, and against the schema; the
-    numbers of records, of each source, template and split, and of each character; that no id stands twice, and that
-    no caption of a template stands in two splits, whatever its case, spacing and boxes. A `dummy` dataset holds no
-    records to check.
+    Checks the sha256 of each file; each record by the checksums of its format and against the schema; the number of
+    records in all and by source, template and split, and of each character; that no id occurs twice, and that no
+    caption of a template is in two splits, whatever its case, spacing and boxes. A `dummy` dataset has no records.
 
     Raises:
-        NotADataset: a file is missing or not what the manifest says, a count is wrong, or splits overlap.
+        NotADataset: a file is missing or does not match the manifest, a count is wrong, or splits overlap.
         DamagedRecords: a record is cut off or altered; names the first one by file and offset. (Of a damaged Parquet
-            file only the file: its reader is not shown such bytes.)
+            file only the file: its reader never sees such bytes.)
     """
     manifest = read_manifest(folder)
     check_readable(manifest.format)
-    progress = progress or Silent()
     progress.start("verify", manifest.records, "records")
-    counted = _Recount()
-    with closing(Sides(manifest.records)) as sides:
+    counts = _Counts()
+    with closing(OverlapFinder(manifest.records)) as overlaps:
         if FORMATS[manifest.format].counted:
             for shard in manifest.shards:
-                _check_records(folder, manifest, shard, counted, sides, progress)
+                _check_records(folder, manifest, shard, counts, overlaps, progress)
                 if not FORMATS[manifest.format].trusting:
                     check_file(folder, shard)
         check_file(folder, manifest.vocabulary)
         check_file(folder, manifest.word_list)
         if FORMATS[manifest.format].counted:
-            counted.check(folder, manifest)
-            if overlap := sides.overlap():
-                raise NotADataset(f"{folder}: {_told(folder, manifest, overlap)}; build the dataset again")
+            counts.check(folder, manifest)
+            if overlap := overlaps.first():
+                raise NotADataset(f"{folder}: {_describe(folder, manifest, overlap)}; build the dataset again")
     progress.finish()
     return manifest
 
 
 def records_of(folder: Path, manifest: Manifest, shard: Shard, check: Check | None = None) -> Iterator[DatasetRecord]:
-    """The records of a shard, each of which has to pass `check`.
+    """Yield the records of a shard, each of which has to pass `check`.
 
     Raises:
         DamagedRecords: names the first record that cannot be read or does not pass.
-        NotADataset: the file is not what the manifest says, and it may be fatal to look inside.
+        NotADataset: the file does not match the manifest, and its reader could crash on it.
     """
     if FORMATS[manifest.format].trusting:
         check_file(folder, shard)
     return FORMATS[manifest.format].read(folder / shard.name, check)
 
 
+def find_fault(record: DatasetRecord, split: Split, manifest: Manifest) -> str:
+    """Return what is wrong with a record in a shard of `split`, or an empty text.
+
+    A picture is checked by its key, which is its sha256.
+    """
+    if not record.id or not record.template or not record.source:
+        return "record without id, template or source"
+    if record.split != split:
+        return f"record of split {record.split!r} in a shard for {split}"
+    if record.text != "".join([box + manifest.separator for box in record.boxes]):
+        return "record whose text differs from its boxes"
+    if (record.image is None) != (manifest.images == "none"):
+        return "record without a picture" if record.image is None else "record with a picture"
+    if record.image is not None and hashlib.sha256(record.image).hexdigest() != record.image_key:
+        return "picture whose sha256 is not its key"
+    return ""
+
+
 def _check_records(
-    folder: Path, manifest: Manifest, shard: Shard, counted: "_Recount", sides: Sides, progress: Progress
+    folder: Path,
+    manifest: Manifest,
+    shard: Shard,
+    counts: "_Counts",
+    overlaps: "OverlapFinder",
+    progress: Progress,
 ) -> None:
     found = 0
-    for record in records_of(folder, manifest, shard, lambda record: fault_of(record, shard.split, manifest)):
+    for record in records_of(folder, manifest, shard, lambda record: find_fault(record, shard.split, manifest)):
         found += 1
-        counted.add(record)
-        sides.add(record)
-        if found % _ADVANCED == 0:
-            progress.advance(_ADVANCED)
-    progress.advance(found % _ADVANCED)
+        counts.add(record)
+        overlaps.add(record)
+        if found % _BATCH == 0:
+            progress.advance(_BATCH)
+    progress.advance(found % _BATCH)
     if found != shard.records:
         raise NotADataset(
             f"{folder / shard.name}: {found:,} records, expected {shard.records:,}; build the dataset again"
         )
 
 
-def _told(folder: Path, manifest: Manifest, overlap: Overlap) -> str:
-    """An overlap in words: the first record of that id or caption, and the first that must not stand beside it."""
-    first: tuple[DatasetRecord, Shard] | None = None
-    for shard in manifest.shards:
-        for record in records_of(folder, manifest, shard):
-            if KEYS[overlap.what](record) != overlap.key:
-                continue
-            if first is None:
-                first = record, shard
-            elif overlap.what == "id":
-                return f"{record.id} stands in {first[1].name} and again in {shard.name}"
-            elif record.split != first[0].split:
-                return f"{first[0].id} in {first[1].name} and {record.id} in {shard.name} are one caption"
-    return f"an {overlap.what} stands twice"
-
-
-class _Recount:
-    """The numbers of a manifest, counted once more."""
+class _Counts:
+    """The counts of a manifest, counted again."""
 
     def __init__(self) -> None:
         self._splits: Counter[str] = Counter()
@@ -113,7 +123,7 @@ class _Recount:
         self._sources[record.source] += 1
         self._templates[record.template] += 1
         self._texts.append(record.text)
-        if len(self._texts) >= _ADVANCED:
+        if len(self._texts) >= _BATCH:
             self._count_texts()
 
     def _count_texts(self) -> None:
@@ -121,7 +131,7 @@ class _Recount:
         self._texts.clear()
 
     def check(self, folder: Path, manifest: Manifest) -> None:
-        """Raises NotADataset, which names the first count that differs."""
+        """Compare with the manifest. Raises NotADataset, which names the first count that differs."""
         self._count_texts()
         try:
             vocabulary, words = read_vocabulary(folder), read_words(folder)
@@ -141,3 +151,109 @@ class _Recount:
                 if expected.get(name, 0) != found.get(name, 0):
                     counted = f"{found.get(name, 0):,}, expected {expected.get(name, 0):,}"
                     raise NotADataset(f"{folder}: {what} {name!r}: {counted}; build the dataset again")
+
+
+# Hashes of 16 bytes are spread over files by their first byte, and one file at a time is sorted in memory.
+_FILE_HASHES = 500_000
+_MAX_FILES = 256
+_BUFFER_BYTES = 2**22
+_ENTRY = struct.Struct("<16sB")
+_DTYPE = np.dtype([("first", "<u8"), ("last", "<u8"), ("split", "u1")])
+_SPLIT_NUMBERS: Mapping[str, int] = MappingProxyType({split: number for number, split in enumerate(SPLITS)})
+What: TypeAlias = Literal["id", "caption"]
+
+
+def _id_key(record: DatasetRecord) -> bytes:
+    return hashlib.blake2b(record.id.encode(), digest_size=16).digest()
+
+
+def _caption_key(record: DatasetRecord) -> bytes:
+    """Return a hash of template and words, whatever their case, spacing and boxes."""
+    return caption_hash(record.template, record.boxes)[8:]
+
+
+_KEYS: Final[Mapping[What, Callable[[DatasetRecord], bytes]]] = MappingProxyType(
+    {"id": _id_key, "caption": _caption_key}
+)
+
+
+class Overlap(NamedTuple):
+    """An id that occurs more than once, or a caption in more than one split."""
+
+    what: What
+    key: bytes
+
+
+class OverlapFinder:
+    """Finds repeated ids, and captions in several splits, with temporary files. Close it to remove them.
+
+    Args:
+        expected: Approximate number of records.
+    """
+
+    def __init__(self, expected: int) -> None:
+        self._files = min(max(expected // _FILE_HASHES, 1), _MAX_FILES)
+        self._folder = tempfile.TemporaryDirectory(prefix="memeloom-verify-")
+        self._buffers: defaultdict[tuple[What, int], bytearray] = defaultdict(bytearray)
+        self._size = 0
+
+    def add(self, record: DatasetRecord) -> None:
+        """Remember the id, the caption and the split of a record."""
+        split = _SPLIT_NUMBERS[record.split]
+        for what, key_of in _KEYS.items():
+            key = key_of(record)
+            self._buffers[what, key[0] * self._files >> 8] += _ENTRY.pack(key, split)
+            self._size += _ENTRY.size
+        if self._size >= _BUFFER_BYTES:
+            self._flush()
+
+    def first(self) -> Overlap | None:
+        """Return an overlap, if there is one."""
+        self._flush()
+        for what in _KEYS:
+            for number in range(self._files):
+                path = self._path(what, number)
+                if path.exists() and (key := _repeated(path, across_splits=what == "caption")):
+                    return Overlap(what, key)
+        return None
+
+    def close(self) -> None:
+        """Remove the files."""
+        self._folder.cleanup()
+
+    def _path(self, what: What, number: int) -> Path:
+        return Path(self._folder.name) / f"{what}-{number:03}"
+
+    def _flush(self) -> None:
+        for (what, number), entries in self._buffers.items():
+            with self._path(what, number).open("ab") as stream:
+                stream.write(entries)
+        self._buffers.clear()
+        self._size = 0
+
+
+def _repeated(path: Path, *, across_splits: bool) -> bytes | None:
+    """Return a key that occurs twice in a file of entries, or in two splits."""
+    entries = np.fromfile(path, _DTYPE)
+    ordered = entries[np.lexsort((entries["split"], entries["last"], entries["first"]))]
+    same = (ordered["first"][1:] == ordered["first"][:-1]) & (ordered["last"][1:] == ordered["last"][:-1])
+    if across_splits:
+        same &= ordered["split"][1:] != ordered["split"][:-1]
+    found = np.flatnonzero(same)
+    return ordered[found[0]].tobytes()[:16] if len(found) else None
+
+
+def _describe(folder: Path, manifest: Manifest, overlap: Overlap) -> str:
+    """Describe an overlap by two of its records."""
+    first: tuple[DatasetRecord, Shard] | None = None
+    for shard in manifest.shards:
+        for record in records_of(folder, manifest, shard):
+            if _KEYS[overlap.what](record) != overlap.key:
+                continue
+            if first is None:
+                first = record, shard
+            elif overlap.what == "id":
+                return f"{record.id} is in {first[1].name} and again in {shard.name}"
+            elif record.split != first[0].split:
+                return f"{first[0].id} in {first[1].name} and {record.id} in {shard.name} are the same caption"
+    return f"the same {overlap.what} occurs twice"

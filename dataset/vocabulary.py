@@ -1,12 +1,20 @@
 """The vocabularies of a dataset, most frequent first: characters in `vocabulary.json`, words in `words.json`.
 
-The order is the one of the Imgflip article: index 0 is the most frequent. What is equally frequent stands in order of
-its code points, so equal datasets have equal vocabularies.
+Equally frequent entries are in the order of their code points, so equal datasets have equal vocabularies. A word is
+letters and digits with apostrophes inside (``don't``); every other sign but whitespace is a word of its own. Words are
+counted exactly in bounded memory: counts that do not fit are sorted onto the disk and merged at the end.
 """
 
+import heapq
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from memeloom.configs.errors import MemeloomError
@@ -15,60 +23,62 @@ from memeloom.configs.outputs import write_json
 VOCABULARY = "vocabulary.json"
 WORDS = "words.json"
 _VERSION = 1
+_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+# Distinct words in memory, about 30 MB.
+_MAX_IN_MEMORY = 200_000
+# Files merged at once; bounds the number of open files.
+_MERGED_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """`characters[i]` stands `counts[i]` times in the texts (separators included) of all splits."""
+    """`characters[i]` occurs `counts[i]` times in the texts (with separators) of all splits."""
 
     characters: tuple[str, ...]
     counts: tuple[int, ...]
 
     @classmethod
-    def of(cls, tally: Mapping[str, int]) -> "Vocabulary":
-        """The vocabulary of characters counted in `tally`."""
-        ordered = sorted(tally.items(), key=lambda item: (-item[1], item[0]))
+    def of(cls, counts: Mapping[str, int]) -> "Vocabulary":
+        """Return the vocabulary of counted characters."""
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls(tuple(character for character, _ in ordered), tuple(count for _, count in ordered))
 
     def write(self, folder: Path) -> Path:
         """Write `vocabulary.json` into `folder`, atomically, and return its path."""
         pairs = list(zip(self.characters, self.counts, strict=True))
-        return _write(folder / VOCABULARY, "characters", pairs)
+        return _write_json(folder / VOCABULARY, "characters", pairs)
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:
     """Read the `vocabulary.json` of a dataset.
 
     Raises:
-        MemeloomError: there is none, or it is not one.
+        MemeloomError: the file is missing or not a vocabulary.
     """
-    pairs = _read(folder / VOCABULARY, "characters")
+    pairs = _read_json(folder / VOCABULARY, "characters")
     return Vocabulary(tuple(character for character, _ in pairs), tuple(count for _, count in pairs))
 
 
 def write_words(folder: Path, words: Sequence[tuple[str, int]]) -> Path:
-    """Write `words.json` into `folder`, atomically, and return its path.
-
-    words: with the number of times that each stands in the texts (separators included), most frequent first.
-    """
-    return _write(folder / WORDS, "words", words)
+    """Write words and their counts, most frequent first, into `words.json`, atomically, and return its path."""
+    return _write_json(folder / WORDS, "words", words)
 
 
 def read_words(folder: Path) -> list[tuple[str, int]]:
-    """The words of a dataset and how often each stands in its texts, most frequent first.
+    """Return the words of a dataset and their counts, most frequent first.
 
     Raises:
-        MemeloomError: there is no `words.json`, or it is not one.
+        MemeloomError: `words.json` is missing or not a vocabulary.
     """
-    return _read(folder / WORDS, "words")
+    return _read_json(folder / WORDS, "words")
 
 
-def _write(path: Path, what: str, pairs: Sequence[tuple[str, int]]) -> Path:
+def _write_json(path: Path, what: str, pairs: Sequence[tuple[str, int]]) -> Path:
     write_json(path, {"schema_version": _VERSION, what: pairs})
     return path
 
 
-def _read(path: Path, what: str) -> list[tuple[str, int]]:
+def _read_json(path: Path, what: str) -> list[tuple[str, int]]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["schema_version"] != _VERSION:
@@ -80,3 +90,84 @@ def _read(path: Path, what: str) -> list[tuple[str, int]]:
         raise MemeloomError(f"{path}: {error.strerror or error}; build the dataset first") from error
     except (ValueError, KeyError, TypeError) as error:
         raise MemeloomError(f"{path}: not a vocabulary; build the dataset again") from error
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text, in order."""
+    return _WORD.findall(text)
+
+
+class WordCounter:
+    """Counts words.
+
+    Args:
+        folder: A folder that does not exist; created when memory is full, removed at the end.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._counts: Counter[str] = Counter()
+        self._runs: list[Path] = []
+
+    def add(self, words: Iterable[str]) -> None:
+        """Count each of `words`."""
+        self._counts.update(words)
+        if len(self._counts) > _MAX_IN_MEMORY:
+            self._folder.mkdir(exist_ok=True)
+            self._runs.append(_write_run(self._folder / f"{len(self._runs):05}.txt", sorted(self._counts.items())))
+            self._counts.clear()
+
+    def write(self, path: Path) -> None:
+        """Write a line with each word and its count, sorted by word."""
+        with _open_runs(self._runs) as runs:
+            _write_run(path, _merge([sorted(self._counts.items()), *runs]))
+        if self._runs:
+            shutil.rmtree(self._folder)
+
+
+def most_common(paths: Sequence[Path], min_count: int, max_words: int, folder: Path) -> list[tuple[str, int]]:
+    """Return the most frequent words of the files that `WordCounter.write` wrote, with their counts.
+
+    Args:
+        paths: the files.
+        min_count: Rarer words are left out.
+        max_words: Number of words to return at most. Equally frequent words are in the order of code points.
+        folder: A folder that does not exist, for temporary files.
+    """
+    paths, merged = list(paths), 0
+    while len(paths) > _MERGED_AT_ONCE:
+        folder.mkdir(exist_ok=True)
+        batch, paths = paths[:_MERGED_AT_ONCE], paths[_MERGED_AT_ONCE:]
+        with _open_runs(batch) as runs:
+            paths.append(_write_run(folder / f"{merged:05}.txt", _merge(runs)))
+        merged += 1
+    with _open_runs(paths) as runs:
+        common = heapq.nsmallest(max_words, ((-count, word) for word, count in _merge(runs) if count >= min_count))
+    if merged:
+        shutil.rmtree(folder)
+    return [(word, -count) for count, word in common]
+
+
+def _write_run(path: Path, counts: Iterable[tuple[str, int]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="\n") as run:
+        run.writelines(f"{word} {count}\n" for word, count in counts)
+    return path
+
+
+@contextmanager
+def _open_runs(paths: Iterable[Path]) -> Iterator[list[Iterator[tuple[str, int]]]]:
+    with ExitStack() as files:
+        yield [_read_run(path, files) for path in paths]
+
+
+def _merge(runs: Iterable[Iterable[tuple[str, int]]]) -> Iterator[tuple[str, int]]:
+    """Merge runs sorted by word into one, adding up the counts of a word."""
+    for word, same in itertools.groupby(heapq.merge(*runs, key=itemgetter(0)), key=itemgetter(0)):
+        yield word, sum(count for _, count in same)
+
+
+def _read_run(path: Path, files: ExitStack) -> Iterator[tuple[str, int]]:
+    run = files.enter_context(path.open(encoding="utf-8", newline="\n"))
+    for line in run:
+        word, _, count = line.rpartition(" ")
+        yield word, int(count)

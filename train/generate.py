@@ -157,7 +157,7 @@ def _why_empty(settings: Generate, word_filter: WordFilter | None) -> str:
 
 def _read_picture(settings: Generate) -> NDArray[np.uint8]:
     """Read `generate.image`. Raises ConfigError."""
-    from memeloom.dataset.pixels import rgb_pixels
+    from memeloom.dataset.reader import rgb_pixels
 
     path = Path(settings.image or "")
     if settings.templates:

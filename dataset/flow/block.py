@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file
-from memeloom.dataset.flow.words import Words
+from memeloom.dataset.flow.similarity import Words
 from memeloom.dataset.flow.work import checksum_of
 
 Array: TypeAlias = NDArray[Any]

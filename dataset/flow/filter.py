@@ -10,8 +10,8 @@ import orjson
 
 from memeloom.configs.schema import Dataset
 from memeloom.dataset.flow.block import ROW, SEGMENTS, Array, Head, Pairs, write_block
-from memeloom.dataset.flow.facts import HASH_BYTES, Facts, read_facts, told
-from memeloom.dataset.flow.words import MIX, plain, signatures
+from memeloom.dataset.flow.memes import HASH_BYTES, Facts, naming_key, read_facts
+from memeloom.dataset.flow.similarity import MIX, normalise, signatures
 from memeloom.dataset.flow.work import WorkFolder, name_hash, read_plan
 from memeloom.dataset.schema import SPLITS
 from memeloom.dataset.split import Place, Splitter
@@ -75,7 +75,7 @@ def filter_piece(task: Filter) -> Filtered:
         pictures=any(facts.phash for _, facts in kept),
         dropped=dropped,
         details=details,
-        naming={name: told(plan.naming, name) for name in sorted(named)},
+        naming={name: naming_key(plan.naming, name) for name in sorted(named)},
         templates={str(name_hash(c.template)): [c.template, c.template_name, c.template_slug] for c in captions},
         sources={str(name_hash(source)): source for source in sorted({c.source for c in captions})},
     )
@@ -171,7 +171,7 @@ def read_line(line: bytes) -> Row:
 
 def words_of(captions: list[Caption], rows: Array) -> Pairs:
     """What proposes captions with nearly the same words on one template."""
-    return Pairs(*signatures([plain(caption.boxes) for caption in captions], rows["template"]))
+    return Pairs(*signatures([normalise(caption.boxes) for caption in captions], rows["template"]))
 
 
 def hashed(hashes: list[bytes]) -> Pairs:

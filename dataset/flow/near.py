@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from memeloom.dataset.flow.block import SEGMENTS, Array, open_block
 from memeloom.dataset.flow.filter import read_line
-from memeloom.dataset.flow.words import BANDS, Words, alike, one_letter_apart, plain, sketched_alike
+from memeloom.dataset.flow.similarity import (
+    BANDS,
+    Words,
+    differ_in_one_letter,
+    normalise,
+    similarity,
+    sketch_similarity,
+)
 from memeloom.dataset.flow.work import WorkFolder, read_plan
 
 Kind: TypeAlias = Literal["words", "pictures"]
@@ -92,7 +99,7 @@ _Looks: TypeAlias = Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[np.bo
 
 
 def _sketches_alike(sketches: Words, least: float) -> _Looks:
-    return lambda one, other: sketched_alike(sketches[one], sketches[other]) >= least
+    return lambda one, other: sketch_similarity(sketches[one], sketches[other]) >= least
 
 
 def _pictures_alike(values: Words, most: int) -> _Looks:
@@ -161,8 +168,8 @@ class _Pairs:
             for one, other in zip(ones.tolist(), others.tolist(), strict=True):
                 if self._keeper[one] >= 0 or self._keeper[other] >= 0:
                     continue
-                likeness = alike(texts[one], texts[other])
-                if likeness >= self._least or (self._letters and one_letter_apart(texts[one], texts[other])):
+                likeness = similarity(texts[one], texts[other])
+                if likeness >= self._least or (self._letters and differ_in_one_letter(texts[one], texts[other])):
                     self._keeper[other] = one
                     self._sample(int(self._members.order[other]), likeness, texts[one], texts[other])
         waiting.clear()
@@ -190,7 +197,8 @@ class _Texts:
         for block, numbers in _by_block(wanted, self._members.block):
             with open_block(self._work.block(self._blocks[block])) as opened:
                 lines = opened.lines_of(self._members.row[numbers])
-            texts.update((number, plain(read_line(line).boxes)) for number, line in zip(numbers, lines, strict=True))
+            for number, line in zip(numbers, lines, strict=True):
+                texts[number] = normalise(read_line(line).boxes)
         return texts
 
 

@@ -24,7 +24,7 @@ from memeloom.catalog import english
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file, folder_lock, restore_folder
 from memeloom.configs.schema import Dataset
-from memeloom.dataset.flow.facts import Named, Naming, Picture
+from memeloom.dataset.flow.memes import Named, Naming, Picture
 from memeloom.engine import steps
 
 # Packages whose code, word lists or models judge captions.

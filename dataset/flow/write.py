@@ -1,16 +1,19 @@
-"""One shard: a split's captions in one range of the order, in a file, with what was counted: the work of one worker."""
+"""Write one shard: the captions of a split in one range of the order, and their counts. The work of one worker."""
 
 import hashlib
 import itertools
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.schema import Store
 from memeloom.dataset.flow.block import Array, open_block
@@ -20,19 +23,24 @@ from memeloom.dataset.flow.filter import Row, read_line
 from memeloom.dataset.flow.work import WorkFolder, checksum_of, digest_of, read_plan
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import file_sha256
-from memeloom.dataset.pictures import with_pictures
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
-from memeloom.dataset.tally import WORDS, ShardTally
+from memeloom.dataset.statistics import SHARD_WORDS, ShardTally
 
 # Captions whose lines are in memory at once.
 _AT_ONCE = 32_768
-_ALL = 2**64
+_ORDERS = 2**64
+# A network store answers in milliseconds; some requests at once keep the builder busy.
+_READERS = 8
+_PICTURES_AT_ONCE = 32
+_CACHED_PICTURES = 64
 
 
 class WriteShard(NamedTuple):
-    """The shard `number` of `shards` (a power of two) of `split`. chosen, blocks, limits: where its captions are.
+    """A shard to write: number `number` of `shards` (a power of two) of `split`.
 
-    store: where their pictures are; None if the dataset takes none.
+    Attributes:
+        blocks, chosen, limits: names of the files in the work folder that say which captions it holds.
+        store: where the pictures are; None for a dataset without pictures.
     """
 
     work: Path
@@ -48,7 +56,7 @@ class WriteShard(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A finished shard. folder: its name among the shards of the work folder. new: whether it had to be written."""
+    """A finished shard. `folder` is its name below ``shards/`` in the work folder; `new` is False if it was reused."""
 
     task: WriteShard
     folder: str
@@ -57,10 +65,10 @@ class Written(NamedTuple):
 
 
 def write_shard(task: WriteShard) -> Written:
-    """Write the shard and its tally, unless the same one is there already.
+    """Write the shard and its tally, unless the same shard exists.
 
     Raises:
-        StoreError: pictures cannot be had.
+        StoreError: the blob store failed.
         MemeloomError: the disk is full, or the like.
     """
     plan = read_plan(task.work, task.plan)
@@ -73,10 +81,10 @@ def write_shard(task: WriteShard) -> Written:
     for rows in _rows(task, work, limits):
         content.update(rows["check"].tobytes())
     folder = content.hexdigest()
-    there = work.read(f"shards/{folder}/tally.json")
+    existing = work.read(f"shards/{folder}/tally.json")
     target = work.path(f"shards/{folder}")
-    if there is not None and _whole(target, task.file, there):
-        return Written(task, folder, there["records"], new=False)
+    if existing is not None and _is_complete(target, task.file, existing):
+        return Written(task, folder, existing["records"], new=False)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     tally = ShardTally(target)
@@ -84,7 +92,7 @@ def write_shard(task: WriteShard) -> Written:
     format_ = FORMATS[settings.format]
     file = format_.create(target / task.file, settings.compression, pictures=settings.images != "none")
     try:
-        for row, picture in _with_pictures(task, work, limits, dropped):
+        for row, picture in _with_pictures(_read(task, work, limits), task.store, dropped):
             record = DatasetRecord(
                 id=row.id,
                 template=row.template,
@@ -102,27 +110,27 @@ def write_shard(task: WriteShard) -> Written:
     except BaseException:
         file.abandon()
         raise
-    told = {"records": file.records, "bytes": file.bytes, "sha256": file.sha256, **tally.close(),
-            "words": checksum_of(target / WORDS),
-            "dropped": [[reason, source, n] for (reason, source), n in dropped.items()]}  # fmt: skip
-    work.write(f"shards/{folder}/tally.json", told)
+    counts = {"records": file.records, "bytes": file.bytes, "sha256": file.sha256, **tally.close(),
+              "words": checksum_of(target / SHARD_WORDS),
+              "dropped": [[reason, source, n] for (reason, source), n in dropped.items()]}  # fmt: skip
+    work.write(f"shards/{folder}/tally.json", counts)
     return Written(task, folder, file.records, new=True)
 
 
-def _whole(folder: Path, file: str, told: dict[str, Any]) -> bool:
-    """Whether shard and words are as they were written. One that lacks pictures is written again: they may be there."""
+def _is_complete(folder: Path, file: str, counts: dict[str, Any]) -> bool:
+    """Return True if the shard is undamaged. One that lacks pictures is written again: they may exist now."""
     path = folder / file
     try:
-        same = path.stat().st_size == told["bytes"] and file_sha256(path) == told["sha256"]
+        same = path.stat().st_size == counts["bytes"] and file_sha256(path) == counts["sha256"]
     except OSError:
         return False
-    return same and checksum_of(folder / WORDS) == tuple(told["words"]) and not told["dropped"]
+    return same and checksum_of(folder / SHARD_WORDS) == tuple(counts["words"]) and not counts["dropped"]
 
 
 def _rows(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Array]:
-    """The captions of the shard in order, some at once."""
+    """Yield the captions of the shard in order, a batch at a time."""
     split = SPLITS.index(task.split)
-    first, last = (_ALL * number // task.shards for number in (task.number, task.number + 1))
+    first, last = (_ORDERS * number // task.shards for number in (task.number, task.number + 1))
     parts = len(task.chosen)
     begin, end = task.number * parts // task.shards, -(-(task.number + 1) * parts // task.shards)
     for name in task.chosen[begin:end]:
@@ -135,7 +143,7 @@ def _rows(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Array]:
 
 
 def _within(rows: Array, limits: Array) -> Array:
-    """Which of them lie within the limit of their template; templates that are not taken have none."""
+    """Return a mask of the rows within the limit of their template; templates without a limit are not taken."""
     if not len(limits):
         return np.zeros(len(rows), np.bool_)
     at = np.minimum(np.searchsorted(limits["template"], rows["template"]), len(limits) - 1)
@@ -146,19 +154,8 @@ def _within(rows: Array, limits: Array) -> Array:
     return within
 
 
-def _with_pictures(
-    task: WriteShard, work: WorkFolder, limits: Array, dropped: Counter[tuple[str, str]]
-) -> Iterator[tuple[Row, bytes | None]]:
-    rows = _read(task, work, limits)
-    if task.store is None:
-        yield from ((row, None) for row in rows)
-        return
-    with closing(open_blobs(task.store)) as blobs:
-        yield from with_pictures(rows, blobs, dropped)
-
-
 def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Row]:
-    """The captions of the shard in order."""
+    """Yield the captions of the shard in order."""
     for rows in _rows(task, work, limits):
         lines = [b""] * len(rows)
         by_block = np.argsort(rows["block"], kind="stable")
@@ -172,3 +169,32 @@ def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Row]:
                     ):
                         lines[at] = line
         yield from map(read_line, lines)
+
+
+def _with_pictures(
+    rows: Iterator[Row], store: Store | None, dropped: Counter[tuple[str, str]]
+) -> Iterator[tuple[Row, bytes | None]]:
+    """Yield rows with the bytes of their pictures; at most 96 pictures are in memory.
+
+    Rows whose picture is missing or damaged in the blob store are counted in `dropped` by reason and source.
+    """
+    if store is None:
+        yield from ((row, None) for row in rows)
+        return
+    with closing(open_blobs(store)) as blobs, ThreadPoolExecutor(_READERS) as readers:
+
+        @lru_cache(maxsize=_CACHED_PICTURES)
+        def fetch(key: str) -> bytes | str:
+            try:
+                return blobs.get(key)
+            except BlobMissing:
+                return "picture missing"
+            except StoreCorrupt:
+                return "picture damaged"
+
+        while batch := list(itertools.islice(rows, _PICTURES_AT_ONCE)):
+            for row, found in zip(batch, readers.map(fetch, (row.image_key for row in batch)), strict=True):
+                if isinstance(found, str):
+                    dropped[found, row.source] += 1
+                else:
+                    yield row, found

@@ -1,6 +1,7 @@
-"""The formats by name, and whether a configuration can have the one it asks for."""
+"""The formats by name, the format without files, and checks of the settings."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -8,19 +9,47 @@ from typing import Final
 
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Dataset
-from memeloom.dataset.formats.contract import Format, FormatName
-from memeloom.dataset.formats.dummy import DummyFile, read_dummy
+from memeloom.dataset.formats.contract import Check, Compression, Format, FormatName
 from memeloom.dataset.formats.parquet import ParquetFile, read_parquet
-from memeloom.dataset.formats.tfrecords import TFRecordFile, read_tfrecords
+from memeloom.dataset.formats.tfrecord import TFRecordFile, read_tfrecords
 from memeloom.dataset.formats.webdataset import WebDatasetFile, read_webdataset
 from memeloom.dataset.manifest import MANIFEST, NotADataset, read_manifest
+from memeloom.dataset.schema import DatasetRecord
+
+
+class DummyFile:
+    """An empty file; records are counted, not written. Shows how fast a build is without writing."""
+
+    sha256 = hashlib.sha256().hexdigest()
+    bytes = 0
+
+    def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:  # noqa: ARG002
+        self.path = path
+        self.records = 0
+        path.touch(exist_ok=False)
+
+    def write(self, record: DatasetRecord) -> None:  # noqa: ARG002
+        """Count a record."""
+        self.records += 1
+
+    def close(self) -> None:
+        """There is nothing to write."""
+
+    def abandon(self) -> None:
+        """There is nothing to close."""
+
+
+def read_dummy(path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:  # noqa: ARG001
+    """Return no records."""
+    return iter(())
+
 
 FORMATS: Final[Mapping[FormatName, Format]] = MappingProxyType(
     {
         "tfrecord": Format(
             {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zstd": ".tfrecord.zst"}, TFRecordFile, read_tfrecords
         ),
-        # Here pages are packed, and not the file. pyarrow 26 aborts on some footers that are damaged.
+        # Pages are compressed, not the file. pyarrow 26 aborts the process on some damaged footers.
         "parquet": Format(
             dict.fromkeys(("none", "gzip", "zstd"), ".parquet"), ParquetFile, read_parquet, trusting=True
         ),
@@ -31,10 +60,10 @@ FORMATS: Final[Mapping[FormatName, Format]] = MappingProxyType(
 
 
 def check_format(settings: Dataset) -> None:
-    """See that files can be written as `dataset.format` and `dataset.compression` say.
+    """Check that files can be written as `dataset.format` and `dataset.compression` say.
 
     Raises:
-        ConfigError: they do not go together, a package is missing, or nothing but counts would replace a dataset.
+        ConfigError: the two do not go together, a package is missing, or a dummy would replace a dataset.
     """
     suffixes = FORMATS[settings.format].suffixes
     if settings.compression not in suffixes:
@@ -44,13 +73,13 @@ def check_format(settings: Dataset) -> None:
         check_readable(settings.format)
     elif settings.format == "dummy" and not _may_be_lost(Path(settings.output)):
         raise ConfigError(
-            f"dataset.format: dummy would replace the dataset in {settings.output} by nothing; "
+            f"dataset.format: dummy would replace the dataset in {settings.output} and write no records; "
             "choose another dataset.output"
         )
 
 
 def _may_be_lost(output: Path) -> bool:
-    """Whether there is no dataset, or one without records."""
+    """Return True if there is no dataset, or one without records."""
     try:
         return not (output / MANIFEST).exists() or read_manifest(output).format == "dummy"
     except NotADataset:
@@ -58,7 +87,7 @@ def _may_be_lost(output: Path) -> bool:
 
 
 def check_readable(name: FormatName) -> None:
-    """See that files of a format can be read here.
+    """Check that files of a format can be read here.
 
     Raises:
         ConfigError: a package is missing.
@@ -68,5 +97,5 @@ def check_readable(name: FormatName) -> None:
 
 
 def tensorflow_reads(format_name: FormatName, compression: str) -> bool:
-    """Whether TensorFlow can read such files."""
+    """Return True if TensorFlow reads such files."""
     return format_name == "tfrecord" and compression in ("none", "gzip")

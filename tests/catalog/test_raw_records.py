@@ -4,7 +4,7 @@ import orjson
 
 from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.records import Meme
-from memeloom.dataset.flow.facts import Facts, read_facts
+from memeloom.dataset.flow.memes import Facts, read_facts
 from tests.catalog.test_documents import WHEN, full_meme, meme
 
 

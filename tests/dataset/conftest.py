@@ -1,5 +1,6 @@
 """Catalogs and settings for the tests of the builder."""
 
+import os
 import random
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -23,9 +24,13 @@ WORDS = [
 
 
 @pytest.fixture(autouse=True)
-def _same_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep manifests equal if somebody commits during a test."""
+def _same_commit_and_no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep manifests equal if somebody commits during a test, and do not wait for the disk.
+
+    Tests that kill builds start them in other processes, which do.
+    """
     monkeypatch.setattr("memeloom.dataset.describe.commit", lambda: "test")
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(scope="session")

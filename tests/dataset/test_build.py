@@ -19,9 +19,9 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.dataset.build import EmptyDataset, build_dataset
+from memeloom.dataset.formats.tfrecord import read_records
 from memeloom.dataset.manifest import Manifest
 from memeloom.dataset.schema import SPLITS, DatasetRecord, decode_record
-from memeloom.dataset.tfrecord import read_records
 from memeloom.dataset.verify import verify_dataset
 from memeloom.dataset.vocabulary import read_vocabulary
 

@@ -18,10 +18,10 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.build import EmptyDataset, build_dataset
 from memeloom.dataset.flow import near
 from memeloom.dataset.flow.filter import hashed
-from memeloom.dataset.flow.words import alike, plain, signatures
+from memeloom.dataset.flow.similarity import normalise, signatures, similarity
+from memeloom.dataset.formats.tfrecord import read_records
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.schema import DatasetRecord, decode_record
-from memeloom.dataset.tfrecord import read_records
 
 MakeConfig = Callable[..., Config]
 MakeMeme = Callable[..., Meme]
@@ -77,14 +77,14 @@ def test_no_pair_that_is_near_and_shares_a_key_is_left(config: MakeConfig, fill:
     assert manifest.dropped["near duplicate"] > 200
     assert len(records) + sum(manifest.dropped.values()) == manifest.lineage.memes
     left = list(records.values())
-    texts = [plain(record.boxes) for record in left]
+    texts = [normalise(record.boxes) for record in left]
     keys, _ = signatures(texts, np.array([int(record.template[1:]) for record in left], np.uint64))
     shared = {
         pair for band in keys for key in np.unique(band)
         for pair in combinations(np.flatnonzero(band == key).tolist(), 2)
     }  # fmt: skip
     assert shared, "some share a key without being near"
-    assert max(alike(texts[one], texts[other]) for one, other in shared) < 0.8
+    assert max(similarity(texts[one], texts[other]) for one, other in shared) < 0.8
 
 
 def test_near_captions_on_other_templates_stay(config: MakeConfig, fill: Fill, english: MakeMemes) -> None:
@@ -146,8 +146,8 @@ def test_different_captions_on_one_picture_stay(config: MakeConfig, fill: Fill, 
     fill(settings, [each.model_copy(update={"image": picture(77)}) for each in english(300, templates=1)])
     manifest, records = build(settings)
     assert manifest.records >= 295
-    texts = [plain(each.boxes) for each in records.values()]
-    assert max(alike(*pair) for pair in combinations(texts, 2)) < 0.5
+    texts = [normalise(each.boxes) for each in records.values()]
+    assert max(similarity(*pair) for pair in combinations(texts, 2)) < 0.5
 
 
 @pytest.mark.parametrize(
@@ -248,9 +248,9 @@ def test_a_cluster_of_spam_takes_linear_time(
 
         def counted(one: str, other: str, count: int = count) -> float:
             compared[count] += 1
-            return alike(one, other)
+            return similarity(one, other)
 
-        monkeypatch.setattr(near, "alike", counted)
+        monkeypatch.setattr(near, "similarity", counted)
         settings = config(languages=[], output=f"{config().dataset.output}{count}")
         fill(settings, spam(meme, count))
         assert build(settings)[0].dropped["near duplicate"] > count / 2

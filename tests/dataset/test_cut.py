@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from memeloom.dataset.flow import cut as module
-from memeloom.dataset.flow.cut import Piece, cut
+from memeloom.dataset.flow import memes as module
+from memeloom.dataset.flow.memes import Piece, cut
 
 Records = list[tuple[str, bytes]]
 
@@ -14,8 +14,8 @@ Records = list[tuple[str, bytes]]
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MEAN_MEMES", 50)
-    monkeypatch.setattr(module, "_MOST_MEMES", 500)
-    monkeypatch.setattr(module, "_MOST_BYTES", 9000)
+    monkeypatch.setattr(module, "_MAX_MEMES", 500)
+    monkeypatch.setattr(module, "_MAX_BYTES", 9000)
 
 
 def records(ids: Iterable[int]) -> Records:

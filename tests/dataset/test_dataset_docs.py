@@ -5,10 +5,10 @@ from pathlib import Path
 
 import yaml
 
-from memeloom.dataset.counts import FULL
 from memeloom.dataset.flow.caps import RARE, UNPOPULAR
-from memeloom.dataset.flow.facts import NO_PICTURE
+from memeloom.dataset.flow.memes import NO_PICTURE
 from memeloom.dataset.schema import FEATURES, SCHEMA_VERSION
+from memeloom.dataset.statistics import FULL
 from memeloom.dataset.steps.registry import DUPLICATES, STEPS
 
 ROOT = Path(__file__).parents[2]

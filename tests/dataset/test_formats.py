@@ -300,7 +300,7 @@ def test_a_dummy_never_replaces_a_dataset(config: MakeConfig, fill: Fill, englis
     real = config()
     fill(real, english(30))
     build_dataset(real, Silent())
-    with pytest.raises(ConfigError, match=r"dummy would replace the dataset in .* by nothing"):
+    with pytest.raises(ConfigError, match=r"dummy would replace the dataset in .* and write no records"):
         build_dataset(config(format="dummy"), Silent())
     assert read_manifest(Path(real.dataset.output)).format == "tfrecord"
 

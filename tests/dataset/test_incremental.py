@@ -18,7 +18,7 @@ from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Engine
 from memeloom.dataset import build as building
 from memeloom.dataset.build import EmptyDataset, build_dataset
-from memeloom.dataset.flow import cut, near, write
+from memeloom.dataset.flow import memes, near, write
 from memeloom.dataset.flow.filter import Filter, Filtered, filter_piece
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import read_manifest
@@ -34,8 +34,8 @@ Fill = Callable[[Config, Iterable[Meme]], None]
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of about 32 memes, and ranges of about 60 captions."""
-    monkeypatch.setattr(cut, "_MEAN_MEMES", 32)
-    monkeypatch.setattr(cut, "_MOST_MEMES", 96)
+    monkeypatch.setattr(memes, "_MEAN_MEMES", 32)
+    monkeypatch.setattr(memes, "_MAX_MEMES", 96)
     monkeypatch.setattr(building, "_CHOSEN_AT_ONCE", 60)
     monkeypatch.setattr(building, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(near, "_CANDIDATES", 5)
@@ -386,7 +386,7 @@ def without_place(files: dict[str, bytes]) -> dict[str, bytes]:
 def test_a_ray_cluster_gives_the_same_bytes(
     config: MakeConfig, fill: Fill, english: MakeMemes, cluster: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cut, "_MEAN_MEMES", 64)
+    monkeypatch.setattr(memes, "_MEAN_MEMES", 64)
     local = Engine(kind="local", workers=1, ray_address="auto")
     expected, _ = grown(config, fill, english, local)
     found, summary = grown(config, fill, english, cluster)

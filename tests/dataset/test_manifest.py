@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from memeloom.dataset.formats.tfrecord import RecordWriter
 from memeloom.dataset.manifest import (
     MANIFEST,
     DatasetTemplate,
@@ -19,7 +20,6 @@ from memeloom.dataset.manifest import (
     read_manifest,
 )
 from memeloom.dataset.schema import FEATURES
-from memeloom.dataset.tfrecord import RecordWriter
 from memeloom.dataset.vocabulary import VOCABULARY, WORDS, Vocabulary, write_words
 
 

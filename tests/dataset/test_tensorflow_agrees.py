@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from memeloom.dataset.formats.tfrecord import RecordWriter, read_records
 from memeloom.dataset.schema import FEATURES, SPLITS, DatasetRecord, decode_record, encode_record
-from memeloom.dataset.tfrecord import RecordWriter, read_records
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 COMPRESSION = {"a.tfrecord": "", "a.tfrecord.gz": "GZIP"}

@@ -11,9 +11,9 @@ from memeloom.dataset import texts as module
 from memeloom.dataset.examples import EXAMPLE, VALUE, list_headers, parse_example
 from memeloom.dataset.formats.packed import DamagedRecords
 from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.formats.tfrecord import RecordWriter
 from memeloom.dataset.schema import DatasetRecord, encode_record
 from memeloom.dataset.texts import read_texts
-from memeloom.dataset.tfrecord import RecordWriter
 
 LETTERS = "ab |é☃𝄞"
 

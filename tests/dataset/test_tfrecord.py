@@ -10,7 +10,7 @@ import pytest
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.formats.packed import DamagedRecords, HashedFile
-from memeloom.dataset.tfrecord import RecordWriter, frame, masked_crc, read_records
+from memeloom.dataset.formats.tfrecord import RecordWriter, frame, masked_crc, read_records
 
 PAYLOADS = [b"", b"a", "ünïcode ✓".encode(), b"\0" * 1000, random.Random(3).randbytes(300_000)]
 NAMES = ["a.tfrecord", "a.tfrecord.gz", "a.tfrecord.zst"]
@@ -160,6 +160,6 @@ def test_a_missing_file_is_a_plain_error(tmp_path: Path) -> None:
 
 
 def test_a_record_beyond_the_limit_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memeloom.dataset.tfrecord.MAX_RECORD_BYTES", 10)
+    monkeypatch.setattr("memeloom.dataset.formats.tfrecord.MAX_RECORD_BYTES", 10)
     with RecordWriter(tmp_path / "a.tfrecord") as writer, pytest.raises(ValueError, match="limit is 10"):
         writer.write(b"x" * 11)

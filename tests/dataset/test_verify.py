@@ -14,7 +14,7 @@ import pytest
 from memeloom.catalog.records import Meme
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
-from memeloom.dataset import sides
+from memeloom.dataset import verify
 from memeloom.dataset.build import build_dataset
 from memeloom.dataset.formats.contract import FormatName
 from memeloom.dataset.formats.packed import DamagedRecords
@@ -139,8 +139,8 @@ def first(**changes: Any) -> Callable[[list[DatasetRecord]], None]:
     ("change", "fault"),
     [
         (first(id=""), r"record without id, template or source at byte 0 \(record 1\)"),
-        (first(split="test"), r"record of split 'test' among those for train at byte 0 \(record 1\)"),
-        (first(text="something else|"), r"record whose text is not that of its boxes at byte 0"),
+        (first(split="test"), r"record of split 'test' in a shard for train at byte 0 \(record 1\)"),
+        (first(text="something else|"), r"record whose text differs from its boxes at byte 0"),
         (first(image=b"unasked"), r"record with a picture at byte 0"),
     ],
 )
@@ -154,7 +154,7 @@ def test_a_record_that_breaks_the_schema_is_named(
 
 
 def test_bytes_that_are_no_record_are_named(built: Make) -> None:
-    from memeloom.dataset.tfrecord import RecordWriter
+    from memeloom.dataset.formats.tfrecord import RecordWriter
 
     folder = built()
     shard = read_manifest(folder).shards[0]
@@ -202,7 +202,7 @@ def test_a_caption_on_two_sides_is_found_whatever_its_case_and_boxes(built: Make
 
     path = rewrite(folder, leak)
     recount(folder)
-    with pytest.raises(NotADataset, match=rf"in {path.name} and {leaked.id} in {test.name} are one caption"):
+    with pytest.raises(NotADataset, match=rf"in {path.name} and {leaked.id} in {test.name} are the same caption"):
         verify_dataset(folder)
 
 
@@ -227,14 +227,14 @@ def test_an_id_that_stands_twice_is_found(built: Make) -> None:
         records[5] = records[5]._replace(id=records[0].id)
 
     rewrite(folder, twice)
-    with pytest.raises(NotADataset, match=r"imgflip:\w+ stands in train-\S+ and again in train-\S+; build"):
+    with pytest.raises(NotADataset, match=r"imgflip:\w+ is in train-\S+ and again in train-\S+; build"):
         verify_dataset(folder)
 
 
 @pytest.mark.parametrize("hashes", [10, 100])
 def test_overlaps_are_found_across_files_of_hashes(built: Make, hashes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sides, "_FILE_HASHES", hashes)
-    monkeypatch.setattr(sides, "_WAITING_BYTES", 100)
+    monkeypatch.setattr(verify, "_FILE_HASHES", hashes)
+    monkeypatch.setattr(verify, "_BUFFER_BYTES", 100)
     folder = built()
     verify_dataset(folder)
     test_an_id_that_stands_twice_is_found(lambda: folder)
@@ -308,10 +308,10 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from memeloom.configs.runs import peak_rss_mb
-from memeloom.dataset import sides
+from memeloom.dataset import verify
 from memeloom.dataset.verify import verify_dataset
 
-sides._FILE_HASHES, sides._WAITING_BYTES = 2000, 2**16
+verify._FILE_HASHES, verify._BUFFER_BYTES = 2000, 2**16
 for folder in sys.argv[1:]:
     verify_dataset(Path(folder))
     sys.stdout.write(f"{peak_rss_mb()}\\n")

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.dataset import words
-from memeloom.dataset.vocabulary import WORDS, read_words, write_words
-from memeloom.dataset.words import WordTally, most_common, split_words
+from memeloom.dataset import vocabulary
+from memeloom.dataset.vocabulary import WORDS, WordCounter, most_common, read_words, split_words, write_words
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ def test_what_a_word_is(text: str, expected: list[str]) -> None:
 
 def counted(path: Path, all_words: list[str]) -> Path:
     """The file of words and counts that a tally of `all_words` writes."""
-    tally = WordTally(path.with_name("runs"))
+    tally = WordCounter(path.with_name("runs"))
     for at in range(0, len(all_words), 100):
         tally.add(all_words[at : at + 100])
     tally.write(path)
@@ -43,8 +42,8 @@ def drawn(number: int) -> list[str]:
 
 @pytest.mark.parametrize("limit", [10**6, 700, 40])
 def test_counts_are_exact_with_little_memory(tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "_MOST_IN_MEMORY", limit)
-    monkeypatch.setattr(words, "_MERGED", 3)
+    monkeypatch.setattr(vocabulary, "_MAX_IN_MEMORY", limit)
+    monkeypatch.setattr(vocabulary, "_MERGED_AT_ONCE", 3)
     all_words = drawn(20_000)
     paths = [counted(tmp_path / f"{part}", all_words[part::7]) for part in range(7)]
     expected = sorted(Counter(all_words).items(), key=lambda item: (-item[1], item[0]))
@@ -61,7 +60,7 @@ def test_rare_words_and_all_but_the_most_frequent_are_left_out(tmp_path: Path) -
 
 
 def test_the_order_of_the_texts_makes_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "_MOST_IN_MEMORY", 50)
+    monkeypatch.setattr(vocabulary, "_MAX_IN_MEMORY", 50)
     all_words = drawn(3000)
     orders = (all_words, sorted(all_words), all_words[::-1])
     found = [most_common([counted(tmp_path / "words", each)], 2, 300, tmp_path / "merging") for each in orders]

@@ -19,7 +19,7 @@ def put(folder: Path, content: str = "captions") -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "memeloom.catalog.english", "memeloom.engine.steps", "dataset/steps/language.py", "dataset/flow/facts.py",
+        "memeloom.catalog.english", "memeloom.engine.steps", "dataset/steps/language.py", "dataset/flow/memes.py",
         "better_profanity/profanity_wordlist.txt", "langdetect/profiles/en", "py3langid/data/model.npz.xz",
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Meme, TemplateRef, hamming
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
-from memeloom.dataset.flow.facts import Facts, read_facts
+from memeloom.dataset.flow.memes import Facts, read_facts
 from memeloom.dataset.steps.registry import build_steps
 from memeloom.demo.corpus import Corpus, Post, base36, open_corpus
 from memeloom.demo.pictures import PictureRenderer

@@ -13,9 +13,9 @@ import pytest
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
+from memeloom.dataset.formats.tfrecord import RecordWriter
 from memeloom.dataset.manifest import DatasetTemplate, File, Lineage, Manifest, Shard, file_sha256
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split, encode_record
-from memeloom.dataset.tfrecord import RecordWriter
 from memeloom.dataset.vocabulary import VOCABULARY, WORDS, Vocabulary, write_words
 
 # Template id, boxes. A number, and a slug as imports know it.

@@ -11,9 +11,9 @@ from PIL import Image
 
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
+from memeloom.dataset.formats.tfrecord import RecordWriter, read_records
 from memeloom.dataset.manifest import Manifest, file_sha256
 from memeloom.dataset.schema import decode_record, encode_record
-from memeloom.dataset.tfrecord import RecordWriter, read_records
 from memeloom.train.contract import Captioner, CaptionScores, Prompt
 from memeloom.train.corpus import Captions
 from memeloom.train.decoding.sampling import greedily, write_captions

@@ -19,7 +19,7 @@ import pytest
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.outputs import atomic_file
 from memeloom.configs.schema import Config, Training
-from memeloom.dataset.tfrecord import read_records
+from memeloom.dataset.formats.tfrecord import read_records
 from memeloom.train.contract import Batch
 from memeloom.train.corpus import open_dataset
 from memeloom.train.fit import locked

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Silent
-from memeloom.dataset.pixels import rgb_pixels, squared
+from memeloom.dataset.reader import resize_square, rgb_pixels
 from memeloom.train.backend import keras
 from memeloom.train.corpus import Dataset, open_dataset
 from memeloom.train.pictures.cache import VectorCache
@@ -209,7 +209,7 @@ def test_pixels_are_rgb_and_become_squares() -> None:
     red[..., 0] = 200
     np.testing.assert_array_equal(rgb_pixels(png(red)), red)
     for side in (9, 64):
-        square = squared(red, side)
+        square = resize_square(red, side)
         assert square.shape == (side, side, 3)
         assert (square == red[0, 0]).all()
 

@@ -14,7 +14,7 @@ from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
-from memeloom.dataset.pixels import squared
+from memeloom.dataset.reader import resize_square
 from memeloom.train.backend import keras
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import ALL_BOXES
@@ -259,7 +259,7 @@ def test_both_networks_are_exported(model: ShowAndTellCaptioner, trained: Config
         tensorflow.saved_model.load(str(tmp_path / "served" / name / "1")).signatures["serving_default"]
         for name in ("encoder", "decoder")
     )
-    pictures = [squared(drawn(template.id), 75) for template in model.templates]
+    pictures = [resize_square(drawn(template.id), 75) for template in model.templates]
     (seen,) = encoder(pixels=tensorflow.constant(np.stack(pictures))).values()
     np.testing.assert_allclose(seen, model.gallery.encoder.vectors(pictures), rtol=1e-3, atol=1e-3)
     start = np.full((3, 1), model.words.start, np.int32)

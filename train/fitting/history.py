@@ -18,7 +18,7 @@ from typing import Any
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file, write_text
-from memeloom.dataset.tfrecord import frame
+from memeloom.dataset.formats.tfrecord import frame
 from memeloom.report.format import percent
 from memeloom.report.plot import Plot, Series, picture
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from memeloom.dataset.manifest import DatasetTemplate
-from memeloom.dataset.pixels import rgb_pixels
+from memeloom.dataset.reader import rgb_pixels
 from memeloom.dataset.verify import records_of
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.corpus import Dataset

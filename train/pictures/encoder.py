@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.dataset.pixels import squared
+from memeloom.dataset.reader import resize_square
 from memeloom.train.backend import ACCELERATED, compiled, keras
 
 # Of what happens to pixels before and after the network; vectors of another version are computed anew.
@@ -48,7 +48,7 @@ class Encoder:
         for first in range(0, len(pictures), AT_ONCE):
             part = pictures[first : first + AT_ONCE]
             for row, picture in enumerate(part):
-                pixels[row] = squared(picture, self.side)
+                pixels[row] = resize_square(picture, self.side)
             found[first : first + len(part)] = np.asarray(self._encode(pixels), np.float32)[: len(part)]
         return found
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
 from memeloom.dataset.manifest import DatasetTemplate, Manifest, read_manifest
-from memeloom.dataset.pixels import rgb_pixels, squared
+from memeloom.dataset.reader import resize_square, rgb_pixels
 from memeloom.dataset.schema import DatasetRecord, Split
 from memeloom.dataset.verify import records_of
 from memeloom.train.contract import Prompt
@@ -124,7 +124,7 @@ class _Gathering:
 
     def _decoded(self, record: DatasetRecord) -> NDArray[np.uint8]:
         try:
-            return squared(rgb_pixels(record.image or b""), self._encoder.side)
+            return resize_square(rgb_pixels(record.image or b""), self._encoder.side)
         except MemeloomError as error:
             raise MemeloomError(
                 f"{self._folder}: the picture of {record.id} cannot be read ({error}); build the dataset again"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from memeloom.dataset.words import split_words
+from memeloom.dataset.vocabulary import split_words
 
 END, UNKNOWN = 0, 1
 _SPECIAL = 2

@@ -1,10 +1,13 @@
-"""What a dataset wants to know of a meme, read straight from its stored JSON.
+"""Read the catalog for a build: cut it into pieces, and take from each stored meme what a dataset needs.
 
-`catalog.records.Meme` says the same ten times as slowly: it checks what was checked when it was stored.
-`tests/dataset/test_facts.py` holds the two together.
+A piece ends at a meme whose id has a certain hash, not after a number of memes, so a new meme moves no other boundary
+(content-defined chunking, as in rsync and LBFS). Facts are read straight from the stored JSON: `catalog.records.Meme`
+takes ten times as long, since it validates again. `tests/dataset/test_memes.py` compares the two.
 """
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -17,18 +20,52 @@ from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.dataset.steps.caption import Caption
 from memeloom.engine.steps import Drop
 
+_MEAN_MEMES = 4096
+_MAX_MEMES = 3 * _MEAN_MEMES
+_MAX_BYTES = 64 * 2**20
 Pictures: TypeAlias = Literal["none", "template", "meme", "inpainted"]
-# Why a meme has no picture of the wanted kind.
+# Reasons for a missing picture of the wanted kind.
 NO_PICTURE: Final = MappingProxyType(
     {"template": "no picture", "meme": "no picture", "inpainted": "no picture without words"}
 )
 HASH_BYTES: Final = 32  # of a perceptual hash
-# Later than any post.
-NEVER: Final = 2**63 - 1
+UNKNOWN_TIME: Final = 2**63 - 1  # later than any post
+
+
+class Piece(NamedTuple):
+    """Consecutive memes of the catalog as JSON. `key` is a hash of them and of the salt."""
+
+    key: str
+    records: list[bytes]
+
+
+def cut(records: Iterable[tuple[str, bytes]], salt: str) -> Iterator[Piece]:
+    """Yield `records` (id and JSON, in the order of ids) in pieces, one in memory.
+
+    The keys contain `salt`, which stands for what will be done with the pieces.
+    """
+    piece: list[bytes] = []
+    size = 0
+    for meme_id, record in records:
+        piece.append(record)
+        size += len(record)
+        if zlib.crc32(meme_id.encode()) % _MEAN_MEMES == 0 or len(piece) == _MAX_MEMES or size >= _MAX_BYTES:
+            yield _piece(piece, salt)
+            piece, size = [], 0
+    if piece:
+        yield _piece(piece, salt)
+
+
+def _piece(records: list[bytes], salt: str) -> Piece:
+    key = hashlib.blake2b(salt.encode(), digest_size=16)
+    for record in records:
+        key.update(b"%d:" % len(record))
+        key.update(record)
+    return Piece(key.hexdigest(), records)
 
 
 class Picture(NamedTuple):
-    """A picture in the blob store; sides in pixels."""
+    """A picture in the blob store; width and height in pixels."""
 
     key: str
     width: int
@@ -36,7 +73,7 @@ class Picture(NamedTuple):
 
 
 class Named(NamedTuple):
-    """What a template counts as for the memes that name it. box_count: texts it takes; None if nobody says."""
+    """A template as its memes see it. `box_count` is the number of boxes it has, None if unknown."""
 
     id: str
     slug: str
@@ -45,15 +82,16 @@ class Named(NamedTuple):
     picture: Picture | None
 
 
-# Templates by the id that memes name; None for one that is rejected. An id that is not there is what its meme says.
+# Templates by the id that memes name; None for a rejected one. Of an id that is missing, a meme's own words count.
 Naming: TypeAlias = Mapping[str, Named | None]
 
 
 class Facts(NamedTuple):
-    """A caption and what decides about its copies.
+    """A caption, and what decides about its copies.
 
-    posted: microseconds since 1970 in UTC; `NEVER` if nobody says.
-    phash: 32 bytes, the perceptual hash of the meme's own picture; empty without one.
+    Attributes:
+        posted: Microseconds since 1970 in UTC; `UNKNOWN_TIME` if unknown.
+        phash: Perceptual hash of the meme's own picture, 32 bytes; empty without one.
     """
 
     caption: Caption
@@ -62,14 +100,14 @@ class Facts(NamedTuple):
 
 
 def naming_of(templates: Iterable[Template]) -> Naming:
-    """How the templates of a catalog count now, after merges and rejections."""
+    """Return the names of a catalog's templates after merges and rejections."""
     templates = list(templates)
     resolved = ResolvedTemplates(templates)
     return {template.id: _named(resolved.get(template.id)) for template in templates}
 
 
-def told(naming: Naming, template: str) -> str:
-    """All that `naming` says of a template, in short: equal texts, equal captions."""
+def naming_key(naming: Naming, template: str) -> str:
+    """Return all that `naming` says of a template as text: equal texts make equal captions."""
     return repr(naming.get(template, "unknown"))
 
 
@@ -87,13 +125,15 @@ def _named(template: Template | None) -> Named | None:
 
 
 def read_facts(record: bytes, naming: Naming, pictures: Pictures) -> tuple[str, Facts | Drop, str | None]:
-    """The source of a stored meme, its facts (or why it has none), and the id of the template that it names.
+    """Return the source of a stored meme, its facts or a drop, and the id of the template that it names.
 
-    record: its JSON, as `DocumentStore.records` yields it.
-    pictures: which one the dataset takes; ``none`` refers to the meme's own.
+    Args:
+        record: JSON of the meme, as `DocumentStore.records` yields it.
+        naming: names of the catalog's templates.
+        pictures: which picture the dataset takes; ``none`` refers to the meme's own.
 
     Raises:
-        StoreCorrupt: that is not the JSON of a meme.
+        StoreCorrupt: the JSON is not that of a meme.
     """
     try:
         meme = orjson.loads(record)
@@ -115,7 +155,13 @@ def _facts(meme: dict[str, Any], template: dict[str, Any], naming: Naming, pictu
     if named is None:
         return None
     own = meme.get("image")
-    picture = _own(own) if pictures in ("none", "meme") else named.picture if pictures == "template" else _clean(meme)
+    match pictures:
+        case "template":
+            picture = named.picture
+        case "inpainted":
+            picture = _clean(meme)
+        case _:
+            picture = _picture(own)
     if picture is None and pictures != "none":
         return Drop(NO_PICTURE[pictures])
     key, width, height = picture or ("", 0, 0)
@@ -126,22 +172,22 @@ def _facts(meme: dict[str, Any], template: dict[str, Any], naming: Naming, pictu
     )  # fmt: skip
     return Facts(
         caption,
-        NEVER if posted is None else round(datetime.fromisoformat(posted).timestamp() * 1_000_000),
+        UNKNOWN_TIME if posted is None else round(datetime.fromisoformat(posted).timestamp() * 1_000_000),
         b"" if own is None else bytes.fromhex(own["phash256"]),
     )
 
 
 def _check(facts: Facts) -> None:
-    """Raises TypeError or ValueError where types are not those that everything after this relies on."""
+    """Raise TypeError or ValueError for values of other types than the rest of the build relies on."""
     caption = facts.caption
-    # `join` takes nothing but text, and is the quickest to ask.
+    # `join` raises TypeError for anything but text, and is the fastest check.
     "".join((*caption[:5], *caption.boxes, caption.image_key))
     if caption.width < 0 or caption.height < 0 or len(facts.phash) not in (0, HASH_BYTES):
         raise ValueError("not a picture")
 
 
 def _texts(meme: dict[str, Any]) -> tuple[str, ...]:
-    """As `Meme.caption`: what the page states, else what was read."""
+    """Return what `Meme.caption` does: the boxes that the page states, else those that OCR read."""
     if boxes := meme.get("boxes"):
         return tuple(boxes)
     ocr = meme.get("ocr")
@@ -150,11 +196,11 @@ def _texts(meme: dict[str, Any]) -> tuple[str, ...]:
     return tuple([box["text"] for box in ocr.get("boxes", ())])
 
 
-def _own(image: dict[str, Any] | None) -> Picture | None:
+def _picture(image: dict[str, Any] | None) -> Picture | None:
     return None if image is None else Picture(image["key"], image["width"], image["height"])
 
 
 def _clean(meme: dict[str, Any]) -> Picture | None:
-    """The meme's picture without its words, if that was made from the picture it has now."""
+    """Return the meme's picture without its words, if it was made from the current picture."""
     own, clean = meme.get("image"), meme.get("clean")
-    return _own(clean["image"]) if own and clean and own["key"] in clean["made_from"] else None
+    return _picture(clean["image"]) if own and clean and own["key"] in clean["made_from"] else None

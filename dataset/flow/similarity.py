@@ -33,12 +33,12 @@ _FACTORS = (_random.integers(0, 2**15, BANDS * _ROWS) * 2 + 1).astype(np.uint16)
 MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-def plain(boxes: Sequence[str]) -> str:
+def normalise(boxes: Sequence[str]) -> str:
     """The words of a caption, in lower case, without anything between them but a space; one at each end."""
     return f" {' '.join(_WORD.findall(' '.join(boxes).casefold()))} "
 
 
-def alike(one: str, other: str) -> float:
+def similarity(one: str, other: str) -> float:
     """The Jaccard index of two plain texts: 1 for equal sets of pieces, 0 for disjoint ones."""
     ours, theirs = _set(one), _set(other)
     common = len(ours & theirs)
@@ -47,7 +47,7 @@ def alike(one: str, other: str) -> float:
 
 # A text is compared with many neighbours, one soon after the other.
 @lru_cache(maxsize=4096)
-def one_letter_apart(one: str, other: str) -> bool:
+def differ_in_one_letter(one: str, other: str) -> bool:
     """Whether a letter too many, another letter, or two letters in each other's place is all that differs.
 
     Digits in each other's place are another number, and so another text. Short texts are hardly alike by their pieces
@@ -146,7 +146,7 @@ def _sketched(pieces: NDArray[np.uint32]) -> Words:
     return np.stack(parts, axis=1)
 
 
-def sketched_alike(one: Words, other: Words) -> NDArray[np.float64]:
+def sketch_similarity(one: Words, other: Words) -> NDArray[np.float64]:
     """About the Jaccard index of n pairs of sketches, (n, 4) each; rather too high than too low."""
     common = np.bitwise_count(one & other).sum(axis=1, dtype=np.int64)
     either = np.bitwise_count(one | other).sum(axis=1, dtype=np.int64)

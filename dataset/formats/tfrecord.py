@@ -1,8 +1,8 @@
-"""TFRecord files, written and read without TensorFlow.
+"""TFRecord files of `tf.train.Example`, written and read without TensorFlow.
 
-A record stands in a file as ``length (uint64) | crc of the length | payload | crc of the payload``,
-little-endian, each crc a masked CRC-32C (https://www.tensorflow.org/tutorials/load_data/tfrecord).
-The file's name says how it is packed (`dataset.formats.packed`); TensorFlow reads plain files and ``.gz``.
+A record is ``length (uint64) | crc of the length | payload | crc of the payload``, little-endian, each crc a masked
+CRC-32C (https://www.tensorflow.org/tutorials/load_data/tfrecord). The file name tells the compression
+(`dataset.formats.packed`); TensorFlow reads uncompressed files and ``.gz``.
 """
 
 import struct
@@ -14,7 +14,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from google_crc32c import value as crc32c
 
+from memeloom.dataset.examples import NotAnExample
+from memeloom.dataset.formats.contract import Check, Compression
 from memeloom.dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
+from memeloom.dataset.schema import DatasetRecord, decode_record, encode_record
 
 MAX_RECORD_BYTES = 64 * 2**20
 _LENGTH = struct.Struct("<Q")
@@ -24,23 +27,23 @@ _pack_crc = _CRC.pack
 _CRC_DELTA, _UINT32 = 0xA282EAD8, 0xFFFFFFFF
 _BUFFER_BYTES = 2**18
 FRAME_BYTES = _HEADER.size + _CRC.size
-# Records of a dataset have a few hundred lengths: their headers are worked out once.
+# Records of a dataset have a few hundred lengths; the header of each is computed once.
 _KNOWN_LENGTHS = 2**16
 
 
 def masked_crc(data: bytes) -> int:
-    """The CRC-32C of `data`, rotated and shifted as TFRecord asks, so that a crc of crcs stays useful."""
+    """Return the CRC-32C of `data`, rotated and shifted as TFRecord asks."""
     crc: int = crc32c(data)
     return (crc >> 15 | crc << 17) + _CRC_DELTA & _UINT32
 
 
 def frame(payload: bytes) -> bytes:
-    """`payload` as it stands in a TFRecord file: 16 bytes longer."""
+    """Return `payload` as a record of a TFRecord file, 16 bytes longer."""
     return b"%b%b%b" % (_headers[len(payload)], payload, _CRC.pack(masked_crc(payload)))
 
 
 class _Headers(dict[int, bytes]):
-    """The header of a record by its length."""
+    """Headers of records by length."""
 
     def __missing__(self, length: int) -> bytes:
         packed = _LENGTH.pack(length)
@@ -54,9 +57,9 @@ _headers = _Headers()
 
 
 class RecordWriter:
-    """Writes one new TFRecord file; durable when closed.
+    """Context manager that writes a new TFRecord file, durable when closed.
 
-    Used as a context manager. After it, `records`, `bytes` and `sha256` describe the file.
+    `records`, `bytes` and `sha256` describe the closed file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,13 +74,13 @@ class RecordWriter:
         """Append one record.
 
         Raises:
-            ValueError: it is longer than `MAX_RECORD_BYTES`.
+            ValueError: the record is longer than `MAX_RECORD_BYTES`.
         """
         length = len(payload)
         if length > MAX_RECORD_BYTES:
             raise ValueError(f"a record of {length:,} bytes; the limit is {MAX_RECORD_BYTES:,}")
         crc: int = crc32c(payload)
-        # As `frame`, without its calls and copies.
+        # As `frame`, with fewer calls and copies.
         self._parts += _headers[length], payload, _pack_crc((crc >> 15 | crc << 17) + _CRC_DELTA & _UINT32)
         self.records += 1
         self._size += length
@@ -91,7 +94,7 @@ class RecordWriter:
         self.bytes, self.sha256 = self._file.bytes, self._file.sha256
 
     def abandon(self) -> None:
-        """Let go of the file after an error."""
+        """Close the file after an error, incomplete."""
         self._file.abandon()
 
     def _drain(self) -> None:
@@ -100,13 +103,13 @@ class RecordWriter:
         self._size = 0
 
     def __enter__(self) -> Self:
-        """The writer itself."""
+        """Return the writer."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; after an error without the promise that the file is whole."""
+        """Close the file; after an error it may be incomplete."""
         if kind is None:
             self.close()
         else:
@@ -114,12 +117,12 @@ class RecordWriter:
 
 
 def read_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
-    """Yield the payloads of a TFRecord file, both crcs of each checked; a buffer of them in memory.
+    """Yield the payloads of a TFRecord file, checking both crcs of each; a buffer of them is in memory.
 
-    max_bytes: a longer record is taken for damage before it is read.
+    A record longer than `max_bytes` counts as damage and is not read.
 
     Raises:
-        DamagedRecords: cut off, altered, or not a TFRecord file; names the file, the offset and the number of the
+        DamagedRecords: the file is cut off, altered, or not a TFRecord file; names the offset and the number of the
             record.
         MemeloomError: the file cannot be read.
     """
@@ -128,9 +131,9 @@ def read_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[b
 
 
 def read_many_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[list[bytes]]:
-    """As `read_records`, those of a buffer at a time."""
+    """Yield what `read_records` yields, a buffer of payloads at a time."""
     source, lengths = Unpacked(path), _Lengths(max_bytes)
-    # `buffer[at:]` is what was read and not yet taken; `before` bytes of the stream came before the buffer.
+    # `buffer[at:]` was read and not yet yielded; `before` bytes of the stream precede the buffer.
     buffer, at, before, number, wanted, fault = b"", 0, 0, 1, _HEADER.size, ""
     while not fault:
         try:
@@ -144,7 +147,7 @@ def read_many_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Itera
             fault = "record cut off"
             break
         payloads, ends, wanted, fault = _whole_records(buffer, lengths)
-        right = _right_ones(buffer, payloads, ends)
+        right = _count_intact(buffer, payloads, ends)
         if right < len(payloads):
             fault = "wrong crc of a record"
         if right:
@@ -154,9 +157,11 @@ def read_many_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Itera
 
 
 class _Whole(NamedTuple):
-    """The whole records that a buffer begins with, and where they end.
+    """The complete records at the beginning of a buffer, and their ends.
 
-    wanted: bytes that the next one has, or its header. fault: of that header, or nothing.
+    Attributes:
+        wanted: Bytes needed for the next record, or for its header.
+        fault: What is wrong with that header, or an empty text.
     """
 
     payloads: list[bytes]
@@ -180,11 +185,11 @@ def _whole_records(buffer: bytes, lengths: "_Lengths") -> _Whole:
     return _Whole(payloads, ends, _HEADER.size, "")
 
 
-def _right_ones(buffer: bytes, payloads: list[bytes], ends: list[int]) -> int:
-    """How many of the records come before the first one whose crc is wrong."""
+def _count_intact(buffer: bytes, payloads: list[bytes], ends: list[int]) -> int:
+    """Return the number of records before the first with a wrong crc."""
     if not payloads:
         return 0
-    # The four bytes that begin at every byte.
+    # The four bytes at every position.
     words = np.ndarray(len(buffer) - _CRC.size + 1, np.dtype("<u4"), buffer, strides=(1,))
     crcs = np.fromiter(map(crc32c, payloads), np.uint32, len(payloads))
     masked = (crcs >> np.uint32(15) | crcs << np.uint32(17)) + np.uint32(_CRC_DELTA)
@@ -193,13 +198,13 @@ def _right_ones(buffer: bytes, payloads: list[bytes], ends: list[int]) -> int:
 
 
 class _Lengths(dict[bytes, int]):
-    """The length of a record by its header."""
+    """Lengths of records by header."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
 
     def __missing__(self, header: bytes) -> int:
-        """Raises BrokenStream if it is no header, or tells a length above the limit."""
+        """Raise BrokenStream for bytes that are not a header, and for a length above the limit."""
         if len(header) < _HEADER.size:
             raise BrokenStream("record cut off")
         length, crc = _HEADER.unpack(header)
@@ -210,3 +215,39 @@ class _Lengths(dict[bytes, int]):
         if len(self) < _KNOWN_LENGTHS:
             self[header] = length
         return int(length)
+
+
+class TFRecordFile:
+    """A new file of records, each a `tf.train.Example`."""
+
+    def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:  # noqa: ARG002
+        # The name tells the compression, and an Example without a picture lacks its feature.
+        self.path = path
+        self.records = self.bytes = 0
+        self.sha256 = ""
+        self._writer = RecordWriter(path)
+        self.abandon = self._writer.abandon
+
+    def write(self, record: DatasetRecord) -> None:
+        """Append a record."""
+        self._writer.write(encode_record(record))
+        self.records += 1
+
+    def close(self) -> None:
+        """Write what is buffered and make it durable."""
+        self._writer.close()
+        self.bytes, self.sha256 = self._writer.bytes, self._writer.sha256
+
+
+def read_tfrecords(path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:
+    """Yield the records of a file; see `Read`."""
+    offset = 0
+    for number, payload in enumerate(read_records(path), start=1):
+        try:
+            record = decode_record(payload)
+        except NotAnExample as error:
+            raise DamagedRecords(path, str(error), offset=offset, record=number) from error
+        if check is not None and (fault := check(record)):
+            raise DamagedRecords(path, fault, offset=offset, record=number)
+        yield record
+        offset += FRAME_BYTES + len(payload)

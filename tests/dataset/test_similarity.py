@@ -6,7 +6,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from memeloom.dataset.flow.words import BANDS, Words, alike, one_letter_apart, plain, signatures, sketched_alike
+from memeloom.dataset.flow.similarity import (
+    BANDS,
+    Words,
+    differ_in_one_letter,
+    normalise,
+    signatures,
+    similarity,
+    sketch_similarity,
+)
 
 ODD = [
     "",
@@ -38,7 +46,7 @@ def near(rng: random.Random, count: int, changes: int) -> list[tuple[str, str]]:
         other = words.copy()
         for at in rng.sample(range(14), changes):
             other[at] = f"{rng.randrange(10**6):x}"
-        pairs.append((plain([" ".join(words)]), plain([" ".join(other)])))
+        pairs.append((normalise([" ".join(words)]), normalise([" ".join(other)])))
     return pairs
 
 
@@ -47,25 +55,25 @@ def test_pairs_share_a_key_as_often_as_theory_says(changes: int) -> None:
     pairs = near(random.Random(changes), 3000, changes)
     (ones, _), (others, _) = signed([one for one, _ in pairs]), signed([other for _, other in pairs])
     proposed = (ones == others).any(axis=0).mean()
-    expected = np.mean([1 - (1 - alike(*pair) ** 8) ** BANDS for pair in pairs])
+    expected = np.mean([1 - (1 - similarity(*pair) ** 8) ** BANDS for pair in pairs])
     assert proposed == pytest.approx(expected, abs=0.03)
 
 
 def test_sketches_say_at_most_so_much_too_little() -> None:
     pairs = [pair for changes in (1, 2, 3) for pair in near(random.Random(changes), 3000, changes)]
     (_, ones), (_, others) = signed([one for one, _ in pairs]), signed([other for _, other in pairs])
-    too_little = np.array([alike(*pair) for pair in pairs]) - sketched_alike(ones, others)
+    too_little = np.array([similarity(*pair) for pair in pairs]) - sketch_similarity(ones, others)
     assert too_little.max() < 0.06
     assert abs(too_little).max() < 0.3
 
 
 def test_case_spacing_and_signs_make_no_difference() -> None:
-    assert plain(["What IF,", " i-told  you?!"]) == plain(["what if", "i told you"]) == " what if i told you "
-    assert plain(["", "…"]) == "  "
+    assert normalise(["What IF,", " i-told  you?!"]) == normalise(["what if", "i told you"]) == " what if i told you "
+    assert normalise(["", "…"]) == "  "
 
 
 def test_texts_of_any_kind_have_keys_whatever_stands_beside_them() -> None:
-    texts = [plain([text]) for text in ODD]
+    texts = [normalise([text]) for text in ODD]
     keys, sketches = signed(texts)
     assert keys.shape == (BANDS, len(texts))
     assert np.bitwise_count(sketches).sum(axis=1).min() >= 1
@@ -73,12 +81,12 @@ def test_texts_of_any_kind_have_keys_whatever_stands_beside_them() -> None:
         alone = signed([text])
         assert (alone[0][:, 0] == keys[:, at]).all()
         assert (alone[1][0] == sketches[at]).all()
-        assert alike(text, text) == 1
+        assert similarity(text, text) == 1
     assert signed([])[0].shape == (BANDS, 0)
 
 
 def test_texts_on_other_templates_share_no_key() -> None:
-    text = [plain(["one does not simply"])]
+    text = [normalise(["one does not simply"])]
     assert not (signed(text, 1)[0] == signed(text, 2)[0]).any()
 
 
@@ -99,4 +107,4 @@ def test_texts_on_other_templates_share_no_key() -> None:
     ],
 )
 def test_one_letter_apart(one: str, other: str, apart: bool) -> None:
-    assert one_letter_apart(f" {one} ", f" {other} ") == one_letter_apart(f" {other} ", f" {one} ") == apart
+    assert differ_in_one_letter(f" {one} ", f" {other} ") == differ_in_one_letter(f" {other} ", f" {one} ") == apart

@@ -11,7 +11,7 @@ import pytest
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.records import Image, Made, Meme, Ocr, OcrBox, Template, TemplateBox
 from memeloom.catalog.resolved import ResolvedTemplates
-from memeloom.dataset.flow.facts import NEVER, Facts, Pictures, naming_of, read_facts
+from memeloom.dataset.flow.memes import UNKNOWN_TIME, Facts, Pictures, naming_of, read_facts
 from memeloom.dataset.steps.caption import Caption
 from memeloom.engine.steps import Drop
 
@@ -72,7 +72,7 @@ def said(meme: Meme, pictures: Pictures) -> tuple[str, Facts | Drop, str | None]
     texts = (now.id, now.name, now.slug)
     caption = Caption(meme.id, meme.source, *texts, meme.caption, bool(meme.over_18), "", box_count=boxes)
     since = (meme.posted_at or datetime.now(UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    posted = since // timedelta(microseconds=1) if meme.posted_at else NEVER
+    posted = since // timedelta(microseconds=1) if meme.posted_at else UNKNOWN_TIME
     phash = bytes.fromhex(meme.image.phash256) if meme.image else b""
     return meme.source, Facts(caption.with_picture(picture) if picture else caption, posted, phash), name
 

@@ -1,0 +1,206 @@
+"""Counts of a build: what is in the shards, what was dropped, and which captions were copies."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from memeloom.dataset.flow.block import Head
+from memeloom.dataset.flow.caps import Caps
+from memeloom.dataset.flow.near import SAMPLES
+from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
+from memeloom.dataset.vocabulary import WordCounter, split_words
+
+SHARD_WORDS = "words.txt"
+FULL = "template is full"
+_SAMPLE_RECORDS = 12
+_BATCH = 2000
+
+
+class ShardTally:
+    """Counts the records of one shard; memory grows with its templates and characters.
+
+    Args:
+        folder: Receives `words.txt`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sources: Counter[str] = Counter()
+        self._lengths: Counter[int] = Counter()
+        self._templates: dict[str, tuple[str, str]] = {}
+        self._boxes: Counter[tuple[str, int]] = Counter()
+        self._samples: list[DatasetRecord] = []
+        self._characters: Counter[str] = Counter()
+        self._records: list[DatasetRecord] = []
+        self._words = WordCounter(folder / "runs")
+
+    def add(self, record: DatasetRecord, slug: str) -> None:
+        """Count one record, whose template has `slug`."""
+        if record.template not in self._templates:
+            self._templates[record.template] = record.template_name, slug
+        self._records.append(record if record.image is None else record._replace(image=None))
+        if len(self._records) >= _BATCH:
+            self._count()
+
+    def close(self) -> dict[str, Any]:
+        """Write the words to their file, and return the other counts as JSON."""
+        self._count()
+        self._words.write(self._folder / SHARD_WORDS)
+        boxes: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for (template, number), count in self._boxes.items():
+            boxes[template][str(number)] = count
+        return {
+            "sources": self._sources,
+            "lengths": {str(length): count for length, count in self._lengths.items()},
+            "templates": {name: [*names, boxes[name]] for name, names in self._templates.items()},
+            "samples": [list(record) for record in self._samples],
+            "characters": self._characters,
+        }
+
+    def _count(self) -> None:
+        """Count a batch at once, which is what makes `Counter` fast."""
+        records = self._records
+        texts = [record.text for record in records]
+        self._sources.update([record.source for record in records])
+        self._boxes.update([(record.template, len(record.boxes)) for record in records])
+        self._lengths.update([len(record.text) - len(record.boxes) for record in records])
+        self._characters.update("".join(texts))
+        self._words.add(split_words("\n".join(texts)))
+        self._samples += records[: _SAMPLE_RECORDS - len(self._samples)]
+        records.clear()
+
+
+@dataclass
+class TemplateTally:
+    """Name of a template, and the number of its captions by number of boxes."""
+
+    name: str
+    slug: str
+    boxes: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def captions(self) -> int:
+        """Number of its captions."""
+        return self.boxes.total()
+
+
+@dataclass
+class Tally:
+    """The tallies of all shards together.
+
+    Attributes:
+        lengths: Number of records by number of characters, separators not counted.
+        samples: The first training records; records are in random order.
+    """
+
+    splits: dict[Split, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
+    sources: Counter[str] = field(default_factory=Counter)
+    lengths: Counter[int] = field(default_factory=Counter)
+    templates: dict[str, TemplateTally] = field(default_factory=dict)
+    characters: Counter[str] = field(default_factory=Counter)
+    samples: list[DatasetRecord] = field(default_factory=list)
+
+    def add(self, split: Split, counts: Mapping[str, Any]) -> Self:
+        """Add what `ShardTally.close` returned for a shard of `split`; shards come in order."""
+        self.splits[split] += counts["records"]
+        self.sources.update(counts["sources"])
+        self.characters.update(counts["characters"])
+        self.lengths.update(_with_integers(counts["lengths"].items()))
+        for template, (name, slug, boxes) in counts["templates"].items():
+            self.templates.setdefault(template, TemplateTally(name, slug)).boxes.update(_with_integers(boxes.items()))
+        if split == "train":
+            samples = counts["samples"][: _SAMPLE_RECORDS - len(self.samples)]
+            self.samples += [DatasetRecord._make(sample)._replace(boxes=tuple(sample[6])) for sample in samples]
+        return self
+
+
+def _with_integers(counts: Iterable[tuple[str, int]]) -> dict[int, int]:
+    return {int(number): count for number, count in counts}
+
+
+class Drops:
+    """Dropped memes by reason and source.
+
+    Attributes:
+        details: Matched entries of lists by reason.
+        rows: Number of captions that passed the steps.
+        pictures: True if any of them has a picture.
+    """
+
+    def __init__(self) -> None:
+        self.by_reason: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.details: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.rows = 0
+        self.pictures = False
+        self._sources: dict[int, str] = {}
+
+    def add_head(self, head: Head) -> None:
+        """Add the drops of a block."""
+        for reason, sources in head.dropped.items():
+            self.by_reason[reason].update(sources)
+        for reason, entries in head.details.items():
+            self.details[reason].update(entries)
+        self._sources.update((int(number), source) for number, source in head.sources.items())
+        self.rows += head.rows
+        self.pictures = self.pictures or head.pictures
+
+    def add_hashed(self, dropped: Mapping[str, Mapping[str, int]]) -> None:
+        """Add drops by reason and hash of the source; all blocks have been added."""
+        for reason, sources in dropped.items():
+            for source, count in sources.items():
+                self._add(reason, self._sources[int(source)], count)
+
+    def add_capped(self, caps: Caps, written: Mapping[str, int], missing: Mapping[tuple[str, str], int]) -> None:
+        """Add what the caps left out.
+
+        Args:
+            caps: what is taken.
+            written: number of records by source.
+            missing: number of captions without pictures by reason and source.
+        """
+        self.add_hashed({
+            reason: {str(source): n for source, n in sources.items()} for reason, sources in caps.dropped.items()
+        })  # fmt: skip
+        without_picture: Counter[str] = Counter()
+        for (reason, source), count in missing.items():
+            self._add(reason, source, count)
+            without_picture[source] += count
+        for number, count in caps.sources.items():
+            source = self._sources[number]
+            self._add(FULL, source, count - written.get(source, 0) - without_picture[source])
+
+    def totals(self) -> dict[str, int]:
+        """Return the number of memes by reason, largest first."""
+        totals = {reason: sources.total() for reason, sources in self.by_reason.items()}
+        return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
+
+    def line(self) -> str:
+        """Return all reasons in one line."""
+        return ", ".join(f"{count:,} {reason}" for reason, count in self.totals().items())
+
+    def _add(self, reason: str, source: str, count: int) -> None:
+        if count:
+            self.by_reason[reason][source] += count
+
+
+class Copies:
+    """Groups of equal captions by size, and examples of near-duplicates."""
+
+    def __init__(self) -> None:
+        self.clusters: Counter[int] = Counter()
+        self._samples: set[tuple[int, float, str, str]] = set()
+
+    def add_clusters(self, clusters: Mapping[str, int]) -> None:
+        """Add the number of groups by size of one result of `dataset.flow.choose`."""
+        self.clusters.update({int(size): number for size, number in clusters.items()})
+
+    def add_samples(self, result: Mapping[str, Any]) -> None:
+        """Add the pairs of one result of `dataset.flow.near`."""
+        self._samples.update(tuple(sample) for sample in result["samples"])
+        self._samples = set(sorted(self._samples)[:SAMPLES])
+
+    def samples(self, count: int) -> list[tuple[float, str, str]]:
+        """Return similarity and both texts of the first pairs in the order of the dataset, at most `SAMPLES`."""
+        return [(similarity, one, other) for _, similarity, one, other in sorted(self._samples)[:count]]
