@@ -26,7 +26,7 @@ from memeloom.configs.load import load_config
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Train
 from memeloom.dataset.texts import texts_of
-from memeloom.report.format import percent
+from memeloom.report.format import percent, short_percent
 from memeloom.report.plot import Plot, Series, picture
 from memeloom.train.backend import ACCELERATED, BACKEND
 from memeloom.train.contract import Captioner, KindName, open_kind
@@ -172,7 +172,7 @@ def _plot(marks: Sequence[Mark], kinds: Sequence[str]) -> Plot:
             Series(kind, [(mark.seconds / 60, mark.accuracy) for mark in marks if mark.kind == kind]) for kind in kinds
         ],
         x_label="minutes of training",
-        y_format=percent,
+        y_format=short_percent,
         levels={f"goal {percent(goal)}": goal for goal in _GOALS.values()},
         dots=True,
     )

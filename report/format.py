@@ -39,6 +39,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.3f} %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
 
 
+def short_percent(share: float) -> str:
+    """Format a share of one on an axis: ``50 %``."""
+    return f"{number(100 * share)} %"
+
+
 def duration(seconds: float) -> str:
     """Format a duration: ``120 ms``, ``1.2 s``, ``43 s``, ``4 min 05 s`` or ``27 h 03 min``."""
     if round(seconds, 3) < 1:

@@ -19,7 +19,7 @@ from memeloom.report.format import clock, compact
 COLOURS: Final = 7
 WIDTH, HEIGHT = 480, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 12, 24
-_LABEL_HEIGHT, _TITLE_HEIGHT, _NAMES_WIDTH, _GAP = 16, 34, 96, 20
+_LABEL_HEIGHT, _TITLE_HEIGHT, _NAMES_WIDTH, _GAP = 18, 34, 96, 20
 _LEAST_HEIGHT = 1.5  # a small column among large ones stays visible
 _DASHES = ("none", "7 4", "2 3", "10 3 2 3")
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
@@ -153,7 +153,7 @@ class _Drawing:
         levels = [f'<path class="level" d="M{_LEFT} {self._y(y):.1f}H{WIDTH - _RIGHT}"/>' for y in plot.levels.values()]
         parts = [self._grid(), *levels, drawn or _text("centred", middle, HEIGHT / 2, "nothing to show")]
         if plot.x_label:
-            parts.append(_text("centred", middle, HEIGHT + 8, plot.x_label))
+            parts.append(_text("centred", middle, HEIGHT + 10, plot.x_label))
         return "".join(parts) + (self._names() if named else "")
 
     def _heights(self) -> list[float]:

@@ -1,6 +1,14 @@
 """An HTML page taken apart."""
 
+from collections.abc import Iterable
 from html.parser import HTMLParser
+
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_KNOWN = """
+    html head meta title style body header main section article h1 h2 h3 p br div span small code pre mark b i bdi a img
+    dl dt dd ul ol li table caption thead tbody tr th td figure figcaption details summary noscript svg g path rect
+    circle text image datalist option fieldset legend label input button script
+"""
 
 
 class Page(HTMLParser):
@@ -22,3 +30,23 @@ class Page(HTMLParser):
     def of(self, tag: str) -> list[dict[str, str | None]]:
         """The attributes of each tag of that name."""
         return [attributes for name, attributes in self.tags if name == tag]
+
+
+def check_self_contained(html: str, *, links: Iterable[str] = (), scripts: int = 0) -> None:
+    """Fail unless a page loads nothing, runs only `scripts` scripts of ours, and links to nothing but `links`."""
+    page = Page(html)
+    assert {tag for tag, _ in page.tags} <= set(_KNOWN.split())
+    assert len(page.of("script")) == scripts
+    assert all(not attributes for attributes in page.of("script"))
+    (policy,) = (str(each["content"]) for each in page.of("meta") if "http-equiv" in each)
+    assert policy.partition("; script-src 'sha256-")[0] == POLICY
+    for tag, attributes in page.tags:
+        assert not any(name.startswith("on") for name in attributes), tag
+        loaded = {attributes[name] or "" for name in ("src", "href", "srcset", "xlink:href") if name in attributes}
+        if tag == "a":
+            assert loaded <= set(links)
+            assert "noopener" in str(attributes["rel"])
+        else:
+            assert all(address.startswith("data:image/") for address in loaded), tag
+    assert "url(" not in html
+    assert "@import" not in html

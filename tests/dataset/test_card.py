@@ -19,7 +19,7 @@ from memeloom.dataset.card_text import how_split, masked
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.verify import verify_dataset
 from memeloom.report.format import one_line
-from tests.html_page import Page
+from tests.html_page import Page, check_self_contained
 
 MakeConfig = Callable[..., Config]
 MakeMeme = Callable[..., Meme]
@@ -90,14 +90,12 @@ def hostile(built: Built) -> Path:
 
 def test_nothing_that_strangers_wrote_becomes_more_than_text_on_the_page(hostile: Path) -> None:
     html = (hostile / "card.html").read_text(encoding="utf-8")
+    check_self_contained(html)
     page = Page(html)
-    assert not {tag for tag, _ in page.tags} & {"script", "img", "a", "b", "link", "iframe", "object", "form", "base"}
-    attributes = {name for _, given in page.tags for name in given}
-    assert not {name for name in attributes if name.startswith("on")} | (attributes & {"href", "src", "srcset"})
+    assert not {tag for tag, _ in page.tags} & {"img", "b"}
     assert not set(CONTROLS) & set(html)
     assert "<script>alert(1)</script> hello" in page.text, "it is still to be read"
     assert "\\u202egnp.exe" in page.text
-    assert "default-src 'none'" in html
 
 
 def test_nor_in_the_readme(hostile: Path) -> None:

@@ -25,7 +25,7 @@ from memeloom.demo.scenes import SCENES
 from memeloom.serve.drawing import draw_caption
 from memeloom.templates.report.heat import count_texts, draw_heat
 from memeloom.templates.report.write import MOST, reporting, write_page
-from tests.html_page import Page
+from tests.html_page import Page, check_self_contained
 
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
 WHITE = TextStyle(size=0.06, colour="#ffffff", outline="#000000", capitals=True)
@@ -171,25 +171,20 @@ def test_pictures_are_embedded_small_and_those_that_are_gone_do_no_harm(
     assert all(source.startswith("data:image/") for source in pictures(page))
 
 
-def test_nothing_of_strangers_changes_the_page(catalog: Catalog, written: Callable[..., Page]) -> None:
+def test_hostile_texts_stay_text(catalog: Catalog, written: Callable[..., Page], tmp_path: Path) -> None:
     bad = catalog.template(HOSTILE, alt_names=(HOSTILE,), name=HOSTILE, merged_into=None)
     catalog.template("b", "known", id=f"{HOSTILE}2", name=HOSTILE, source="imgflip")
     box = OcrBox(text=HOSTILE, x=0, y=0, width=1, height=1, confidence=90)
     ocr = Ocr(text=HOSTILE, boxes=(box,), confidence=90, engine="fake")
     address = f'https://site.example/"{HOSTILE}'
     catalog.meme(HOSTILE.replace(" ", ""), bad, ocr=ocr, page_url=address, image=catalog.image(SCENES["two_doors"]()))
-    for page in (written(), written(bad.id)):
-        assert [each for each in page.of("script") if each] == []
-        assert len(page.of("script")) == 1
-        assert {tag for tag, _ in page.tags} & {"iframe", "object", "link", "base", "form"} == set()
-        assert [name for _, attributes in page.tags for name in attributes if name.startswith("on")] == []
-        assert [each["href"] for each in page.of("a")] == [address]
+    for ids in ((), (bad.id,)):
+        page = written(*ids)
+        check_self_contained((tmp_path / "page.html").read_text(), links=[address], scripts=1)
+        assert len(page.of("a")) == 1
         assert page.of("img")[0]["alt"] == HOSTILE
         assert cards(page) == [bad.id]
         assert page.text.count(HOSTILE) >= 3
-        (policy,) = (str(each["content"]) for each in page.of("meta") if "http-equiv" in each)
-        assert policy.startswith("default-src 'none'; ")
-        assert "script-src 'sha256-" in policy
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//site.example", "http://[", None])

@@ -44,6 +44,7 @@ def render_page(results: Results) -> str:
         templates=[
             (model.name, _templates(model.likelihood.best), _templates(model.likelihood.worst))
             for model in results.models
+            if model.likelihood.best or model.likelihood.worst
         ],
         samples=_samples(results),
         models=_models(results),

@@ -19,7 +19,7 @@ from typing import Any
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file, write_text
 from memeloom.dataset.formats.tfrecord import frame
-from memeloom.report.format import percent
+from memeloom.report.format import short_percent
 from memeloom.report.plot import Plot, Series, picture
 
 LINES, TABLE, PLOT = "history.jsonl", "history.csv", "history.svg"
@@ -70,7 +70,7 @@ def _plot(history: Sequence[Mapping[str, Any]], unit: str) -> str:
 
     return picture([
         Plot(title="Loss", series=both("loss"), y_min=None, x_label="step"),
-        Plot(title="Accuracy", series=both("accuracy"), y_min=None, y_format=percent, x_label="step"),
+        Plot(title="Accuracy", series=both("accuracy"), y_min=None, y_format=short_percent, x_label="step"),
         Plot(title="Learning rate", series=[series("", "learning_rate")], x_label="step"),
         Plot(title=f"{unit.capitalize()} per second", series=[series("", f"{unit}_per_second")], x_label="step"),
     ])  # fmt: skip
