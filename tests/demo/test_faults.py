@@ -29,14 +29,14 @@ def announced(head: bytes) -> int:
     return int({name.lower(): value for name, value in lines.items()}[b"content-length"])
 
 
-def test_rate_limit_asks_to_come_back_in_seconds(faulty: Internet, fetch: Fetch) -> None:
+def test_rate_limit_sends_retry_after_in_seconds(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("rate_limit", settings={"seconds": 7})])
     answer = fetch(faulty.url("imgflip", LISTING))
     assert (answer.status, answer.headers["retry-after"]) == (429, "7")
     assert fetch(faulty.url("imgflip", LISTING)).status == 200
 
 
-def test_rate_limit_can_name_a_date(faulty: Internet, fetch: Fetch) -> None:
+def test_rate_limit_can_send_retry_after_as_a_date(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("rate_limit", settings={"seconds": 60, "date": True})])
     answer = fetch(faulty.url("imgflip", LISTING))
     wait = parsedate_to_datetime(answer.headers["retry-after"]) - parsedate_to_datetime(answer.headers["date"])
@@ -50,7 +50,7 @@ def test_server_error(faulty: Internet, fetch: Fetch, status: int) -> None:
     assert [fetch(url).status for _ in range(3)] == [status, status, 200]
 
 
-def test_slow_bytes_come_in_pieces_and_are_the_right_ones(faulty: Internet, fetch: Fetch) -> None:
+def test_slow_bytes_sends_the_right_bytes_in_pieces(faulty: Internet, fetch: Fetch) -> None:
     url = faulty.url("imgflip_images", PICTURE)
     right = fetch(url).body
     faulty.set_faults([Rule("slow_bytes", settings={"pieces": 4, "pause": 0.05})])
@@ -71,7 +71,7 @@ def test_truncated_announces_more_bytes_than_it_sends(faulty: Internet, fetch: F
     assert fetch(faulty.url("imgflip_images", PICTURE)).body == right
 
 
-def test_cut_file_is_a_whole_answer_with_half_a_picture(faulty: Internet, fetch: Fetch) -> None:
+def test_cut_file_sends_half_a_picture_with_a_matching_length(faulty: Internet, fetch: Fetch) -> None:
     right = fetch(faulty.url("imgflip_images", PICTURE)).body
     faulty.set_faults([Rule("cut_file")])
     head, _, body = raw(faulty.url("imgflip_images", PICTURE)).partition(b"\r\n\r\n")
@@ -80,7 +80,7 @@ def test_cut_file_is_a_whole_answer_with_half_a_picture(faulty: Internet, fetch:
         Image.open(BytesIO(body)).load()
 
 
-def test_lying_type_is_a_page_that_calls_itself_a_jpeg(faulty: Internet, fetch: Fetch) -> None:
+def test_lying_type_sends_a_page_as_a_jpeg(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("lying_type")])
     answer = fetch(faulty.url("imgflip_images", PICTURE))
     assert (answer.status, answer.headers["content-type"]) == (200, "image/jpeg")
@@ -95,7 +95,7 @@ def test_bomb_is_a_tiny_png_that_claims_to_be_huge(faulty: Internet, fetch: Fetc
     assert len(body) < 1000
 
 
-def test_changed_layout_has_the_words_but_none_of_the_selectors(faulty: Internet, fetch: Fetch) -> None:
+def test_changed_layout_keeps_the_text_and_none_of_the_selectors(faulty: Internet, fetch: Fetch) -> None:
     before = fetch(faulty.url("imgflip", LISTING)).text
     faulty.set_faults({"changed_layout": 1.0})
     for _ in range(3):
@@ -111,13 +111,13 @@ def test_endless_paging_always_has_a_next_page_and_repeats_itself(faulty: Intern
     assert beyond.css("h2 a::attr(href)").getall() == first.css("h2 a::attr(href)").getall()
 
 
-def test_every_fault_has_a_line_in_the_documentation_and_says_what_it_does() -> None:
+def test_every_fault_is_documented() -> None:
     table = (Path(__file__).parents[2] / "docs" / "demo.md").read_text()
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(FAULTS)
     assert all(fault.apply.__doc__ for fault in FAULTS.values())
 
 
-def test_a_share_hits_the_same_addresses_at_every_run(faulty: Internet, fetch: Fetch) -> None:
+def test_the_same_addresses_fail_in_every_run(faulty: Internet, fetch: Fetch) -> None:
     urls = [meme.image_url for meme in faulty.served() if meme.source == "imgflip"][:120]
     runs = []
     for _ in range(2):
@@ -128,23 +128,23 @@ def test_a_share_hits_the_same_addresses_at_every_run(faulty: Internet, fetch: F
     assert [fetch(url).status for url in urls] == [200] * 120, "each address fails once"
 
 
-def test_a_path_keeps_a_fault_to_some_addresses(faulty: Internet, fetch: Fetch) -> None:
+def test_a_path_limits_a_fault_to_some_addresses(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("server_error", path=r"^imgflip/meme/.*page=2")])
     assert fetch(faulty.url("imgflip", LISTING)).status == 200
     assert fetch(faulty.url("imgflip", f"{LISTING}&page=2")).status == 503
 
 
-def test_the_first_rule_that_fits_wins_and_then_lets_the_next_one(faulty: Internet, fetch: Fetch) -> None:
+def test_rules_apply_in_order(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("rate_limit"), Rule("server_error")])
     assert [fetch(faulty.url("imgflip", LISTING)).status for _ in range(3)] == [429, 503, 200]
 
 
-def test_faults_given_at_construction_are_on_from_the_start(fetch: Fetch) -> None:
+def test_faults_can_be_given_to_the_constructor(fetch: Fetch) -> None:
     with Internet(memes=12, faults={"rate_limit": 1.0}) as internet:
         assert fetch(internet.url("imgflip", "/memetemplates")).status == 429
         assert internet.log()["faults"] == {"rate_limit": 1}
 
 
-def test_an_unknown_fault_is_an_error_that_names_the_known_ones() -> None:
+def test_an_unknown_fault_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="no such fault: 'earthquake'; known are rate_limit, "):
         Internet(faults={"earthquake": 1.0})

@@ -24,7 +24,7 @@ def test_templates_without_captions_and_captions_without_template_are_left_out(c
     assert [(blank.slug, corpus.count(blank)) for blank in corpus.blanks] == [("Red-Fox", 6), ("Blue-Whale", 2)]
 
 
-def test_posts_are_as_the_file_says_newest_first(corpus: Corpus) -> None:
+def test_posts_equal_the_file_newest_first(corpus: Corpus) -> None:
     fox = corpus.blanks[0]
     found = [corpus.post(fox, place) for place in range(6)]
     assert [post.key for post in found] == ["fox5", "fox4", "fox3", "fox2", "fox1", "fox0"]
@@ -34,7 +34,7 @@ def test_posts_are_as_the_file_says_newest_first(corpus: Corpus) -> None:
     assert [post.suffix for post in found[-2:]] == ["png", "jpg"]
 
 
-def test_the_last_box_takes_what_is_too_many_and_empty_ones_are_not_stated(corpus: Corpus) -> None:
+def test_surplus_boxes_join_the_last_and_empty_ones_are_left_out(corpus: Corpus) -> None:
     stated = [corpus.post(corpus.blanks[0], place).stated_boxes() for place in range(6)]
     assert stated == [
         (), ("line\nbreak", "either | or"), ("X", "; Y"), ("A", "B; C"), ("ONLY ONE",), ("TOP", "BOTTOM"),
@@ -50,7 +50,7 @@ def test_every_post_is_found_by_its_key(corpus: Corpus) -> None:
     assert corpus.find("a") is None
 
 
-def test_a_limit_is_shared_out_as_evenly_as_the_captions_allow(data_folder: Path) -> None:
+def test_a_limit_is_distributed_evenly_over_templates(data_folder: Path) -> None:
     for memes, counts in ((2, [1, 1]), (5, [3, 2]), (7, [5, 2]), (8, [6, 2])):
         corpus = open_corpus(data_folder, memes, 1)
         assert [corpus.count(blank) for blank in corpus.blanks] == counts
@@ -58,7 +58,7 @@ def test_a_limit_is_shared_out_as_evenly_as_the_captions_allow(data_folder: Path
         open_corpus(data_folder, 9, 1)
 
 
-def test_a_meme_beyond_the_limit_is_not_there_but_may_be_shown_elsewhere(data_folder: Path) -> None:
+def test_memes_beyond_the_limit_are_used_by_other_sites(data_folder: Path) -> None:
     corpus = open_corpus(data_folder, 2, 1)
     assert corpus.find("fox5") is not None
     assert corpus.find("fox4") is None
@@ -79,7 +79,7 @@ def test_boxes_are_scaled_from_the_editor_whose_pictures_are_463_wide_and_come_l
     assert places(second) == pytest.approx((120 / 463, 319 / 442, 259 / 463, 67 / 442, -7.0))
 
 
-def test_boxes_that_leave_the_picture_are_clamped() -> None:
+def test_boxes_are_clamped_to_the_picture() -> None:
     (box,) = css_boxes(["left: -20px; top: 400px; width: 900px; height: 200px;"], 463, 463)
     assert places(box) == pytest.approx((0.0, 400 / 463, 1.0, 63 / 463, 0.0))
 
@@ -124,21 +124,21 @@ def lose_captions(folder: Path) -> None:
     [break_gzip, break_line, break_field, break_manifest, lose_manifest, lose_captions],
     ids=lambda f: f.__name__,
 )
-def test_a_folder_that_cannot_be_served_is_named_in_one_line(data_folder: Path, harm: Callable[[Path], None]) -> None:
+def test_a_folder_that_cannot_be_served_is_a_one_line_error(data_folder: Path, harm: Callable[[Path], None]) -> None:
     harm(data_folder)
     with pytest.raises(ConfigError, match=r"--data: cannot read .*(imgflip_captions|manifest)") as caught:
         open_corpus(data_folder, None, 1)
     assert "\n" not in str(caught.value)
 
 
-def test_captions_on_unknown_templates_only_are_an_error(data_folder: Path) -> None:
+def test_a_folder_without_captions_on_known_templates_is_an_error(data_folder: Path) -> None:
     with gzip.open(data_folder / "imgflip_captions.jsonl.gz", "wt") as lines:
         lines.write(json.dumps({"template": "Nobody", "post": "https://imgflip.com/i/1"}) + "\n")
     with pytest.raises(ConfigError, match="no caption of"):
         open_corpus(data_folder, None, 1)
 
 
-def test_the_real_captions_are_all_there_and_unchanged(real_data: Path) -> None:
+def test_real_captions_are_served_unchanged(real_data: Path) -> None:
     corpus = open_corpus(real_data, None, 1)
     assert len(corpus.blanks) == 70
     assert sum(corpus.count(blank) for blank in corpus.blanks) == 260_417
@@ -152,14 +152,14 @@ def test_the_real_captions_are_all_there_and_unchanged(real_data: Path) -> None:
                 assert post.title == row["title"].strip()
 
 
-def test_the_real_boxes_lie_inside_their_pictures(real_data: Path) -> None:
+def test_real_boxes_lie_inside_their_pictures(real_data: Path) -> None:
     for blank in open_corpus(real_data, 70, 1).blanks:
         for box in blank.boxes:
             assert 0 <= box.x < box.x + box.width <= 1.0001, blank.slug
             assert 0 <= box.y < box.y + box.height <= 1.0001, blank.slug
 
 
-def test_the_real_pictures_can_all_be_drawn_on(real_data: Path, decode: Callable[[bytes], Image.Image]) -> None:
+def test_captions_can_be_drawn_on_all_real_pictures(real_data: Path, decode: Callable[[bytes], Image.Image]) -> None:
     corpus = open_corpus(real_data, 700, 1)
     renderer = PictureRenderer(corpus)
     for blank in corpus.blanks:

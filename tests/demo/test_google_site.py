@@ -26,7 +26,7 @@ def records(html: str) -> list[list[Any]]:
     return found
 
 
-def test_without_the_cookie_every_search_leads_to_the_consent_screen(internet: Internet, fetch: Fetch) -> None:
+def test_searches_without_the_cookie_redirect_to_the_consent_page(internet: Internet, fetch: Fetch) -> None:
     answer = fetch(internet.url("google", "/search?q=funny+memes&udm=2"))
     assert answer.status == 302
     page = fetch(internet.url("google", answer.headers["location"])).text
@@ -35,7 +35,7 @@ def test_without_the_cookie_every_search_leads_to_the_consent_screen(internet: I
     assert 'aria-label="Accept all"' in page
 
 
-def test_either_answer_sets_the_cookie_and_leads_back(internet: Internet, fetch: Fetch) -> None:
+def test_either_answer_sets_the_cookie_and_redirects_back(internet: Internet, fetch: Fetch) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     for reject in ("true", "false"):
         body = f"continue=%2Fsearch%3Fq%3Dcats&set_eom={reject}".encode()
@@ -44,13 +44,13 @@ def test_either_answer_sets_the_cookie_and_leads_back(internet: Internet, fetch:
         assert answer.headers["set-cookie"].startswith("SOCS=")
 
 
-def test_the_consent_screen_sends_nobody_elsewhere(internet: Internet, fetch: Fetch) -> None:
+def test_the_consent_page_redirects_only_to_its_own_paths(internet: Internet, fetch: Fetch) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     body = b"continue=%2F%2Fexample.org%2F"
     assert fetch(internet.url("google", "/save"), method="POST", headers=form, body=body).headers["location"] == "/"
 
 
-def test_the_first_results_stand_in_arrays(internet: Internet, fetch: Fetch) -> None:
+def test_the_first_results_are_arrays_in_the_page(internet: Internet, fetch: Fetch) -> None:
     html = fetch(internet.url("google", "/search?q=funny+memes&udm=2"), headers=COOKIE).text
     known = {meme.image_url: meme for meme in internet.served() if meme.source == "images"}
     found = records(html)
@@ -65,7 +65,7 @@ def test_the_first_results_stand_in_arrays(internet: Internet, fetch: Fetch) -> 
     assert found[0][3][0] not in re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
 
 
-def test_further_results_are_fetched_as_scripts_until_there_are_no_more(internet: Internet, fetch: Fetch) -> None:
+def test_further_results_are_scripts_until_there_are_no_more(internet: Internet, fetch: Fetch) -> None:
     addresses = [record[3][0] for start in range(0, 200, 20) for record in chunk(internet, fetch, start)]
     assert set(addresses) == {meme.image_url for meme in internet.served() if meme.source == "images"}
     assert len(addresses) > len(set(addresses)), "some stand there twice"
@@ -82,14 +82,12 @@ def test_a_query_is_escaped(internet: Internet, fetch: Fetch) -> None:
     assert "<script>alert" not in fetch(internet.url("google", path), headers=COOKIE).text
 
 
-def test_consent_may_be_left_out(fetch: Fetch) -> None:
+def test_consent_can_be_turned_off(fetch: Fetch) -> None:
     with Internet(memes=12, pictures=10, consent=()) as open_minded:
         assert fetch(open_minded.url("google", "/search?q=cats&udm=2")).status == 200
 
 
-def test_a_browser_gets_all_by_consent_scrolling_the_button_and_the_pointer(
-    internet: Internet, browser: Chrome, wait_for: Callable[..., None]
-) -> None:
+def test_a_browser_gets_all_results(internet: Internet, browser: Chrome, wait_for: Callable[..., None]) -> None:
     browser.get(internet.url("google", "/search?q=funny+memes&udm=2"))
     browser.find_element(By.CSS_SELECTOR, 'button[aria-label="Reject all"]').click()
     wait_for(partial(has_tiles, browser, 20), "results after the consent")

@@ -23,7 +23,7 @@ from memeloom.demo.internet import Internet
 Fetch: TypeAlias = Callable[..., Any]
 
 
-def test_its_settings_are_overrides_that_the_configuration_takes(internet: Internet) -> None:
+def test_its_settings_are_valid_overrides(internet: Internet) -> None:
     config = load_config(overrides=internet.settings, environment={})
     assert config.crawl.imgflip.site == internet.url("imgflip")
     assert config.crawl.reddit.api == internet.url("reddit_api")
@@ -33,9 +33,7 @@ def test_its_settings_are_overrides_that_the_configuration_takes(internet: Inter
     assert config.crawl.reddit.subreddits == ("memes", "dankmemes")
 
 
-def test_every_host_listens_on_loopback_on_a_port_of_its_own_and_has_a_robots_txt(
-    internet: Internet, fetch: Fetch
-) -> None:
+def test_every_host_has_a_loopback_port_and_a_robots_txt(internet: Internet, fetch: Fetch) -> None:
     assert set(internet.addresses) == set(HOSTS)
     assert len(set(internet.addresses.values())) == len(HOSTS)
     for host, address in internet.addresses.items():
@@ -55,7 +53,7 @@ def test_the_same_arguments_give_the_same_bytes_in_another_process(internet: Int
             assert fetch(theirs.image_url).body == fetch(ours.image_url).body
 
 
-def test_the_truth_names_every_meme_of_every_site_once(internet: Internet) -> None:
+def test_the_ground_truth_holds_every_meme_once(internet: Internet) -> None:
     memes = list(internet.served())
     counts = {source: sum(meme.source == source for meme in memes) for source in ("imgflip", "reddit", "images")}
     assert len({meme.id for meme in memes}) == len(memes) == sum(counts.values())
@@ -64,7 +62,7 @@ def test_the_truth_names_every_meme_of_every_site_once(internet: Internet) -> No
     assert counts["reddit"] > 60
 
 
-def test_the_log_counts_requests_by_kind_and_pictures_by_address(fetch: Fetch) -> None:
+def test_the_log_counts_requests_by_route_and_pictures_by_address(fetch: Fetch) -> None:
     with Internet(memes=24) as internet:
         meme = next(internet.served(hashes=True))
         for _ in range(2):
@@ -78,7 +76,7 @@ def test_the_log_counts_requests_by_kind_and_pictures_by_address(fetch: Fetch) -
         assert log["faults"] == {}
 
 
-def test_a_picture_that_a_fault_spoilt_is_not_in_the_log_of_pictures(fetch: Fetch) -> None:
+def test_damaged_pictures_are_not_logged_as_sent(fetch: Fetch) -> None:
     with Internet(memes=12, faults={"cut_file": 1.0}) as internet:
         meme = next(internet.served(hashes=True))
         spoilt = fetch(meme.image_url).body
@@ -88,9 +86,7 @@ def test_a_picture_that_a_fault_spoilt_is_not_in_the_log_of_pictures(fetch: Fetc
         assert internet.log()["pictures"][meme.image_url]["sha256"] == hashlib.sha256(whole).hexdigest()
 
 
-def test_quick_memes_are_of_few_pictures_and_yet_all_different(
-    fetch: Fetch, decode: Callable[[bytes], Image.Image]
-) -> None:
+def test_quick_memes_share_pictures_and_differ_in_bytes(fetch: Fetch, decode: Callable[[bytes], Image.Image]) -> None:
     with Internet(memes=20_000, quick=True, variety=True) as quick:
         memes = [meme for meme in quick.served(hashes=True) if meme.source == "imgflip"]
         assert len(memes) == 20_000
@@ -105,7 +101,7 @@ def test_quick_memes_are_of_few_pictures_and_yet_all_different(
         assert first == second, "only the comment differs"
 
 
-def test_latency_is_waited_by_every_answer_at_once_and_not_by_the_control(fetch: Fetch) -> None:
+def test_latency_delays_all_responses_but_those_of_the_control_host(fetch: Fetch) -> None:
     with Internet(memes=12, latency=0.5) as far, ThreadPoolExecutor(8) as pool:
         url = far.url("imgflip", "/robots.txt")
         began = time.monotonic()
@@ -114,7 +110,7 @@ def test_latency_is_waited_by_every_answer_at_once_and_not_by_the_control(fetch:
         assert far.log()["requests"]["imgflip"]["/robots.txt"] == {"200": 8}
 
 
-def test_stopping_frees_the_ports_and_may_be_done_twice(fetch: Fetch) -> None:
+def test_stop_frees_the_ports_and_is_idempotent(fetch: Fetch) -> None:
     internet = Internet(memes=12)
     internet.start()
     url = internet.url("imgflip", "/memetemplates")
@@ -125,7 +121,7 @@ def test_stopping_frees_the_ports_and_may_be_done_twice(fetch: Fetch) -> None:
         fetch(url)
 
 
-def test_what_cannot_be_served_is_an_error_at_the_start(tmp_path: Path) -> None:
+def test_unservable_arguments_are_an_error_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--data: cannot read"), Internet(data=tmp_path):
         pytest.fail("it started")
     with pytest.raises(ConfigError, match="captions, not"), Internet(memes=10_000_000):
@@ -149,7 +145,7 @@ if __name__ == "__main__":
 """
 
 
-def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path, fetch: Fetch) -> None:
+def test_the_server_exits_when_its_parent_is_killed(tmp_path: Path, fetch: Fetch) -> None:
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     root = str(Path(__file__).parents[2])
@@ -170,7 +166,7 @@ def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path, fetch: Fetch) -> N
             time.sleep(0.05)
 
 
-def test_serving_by_hand_tells_the_addresses_on_stderr_and_ends_on_ctrl_c() -> None:
+def test_serving_prints_the_addresses_on_stderr_and_ends_on_ctrl_c() -> None:
     root = Path(__file__).parents[2]
     # A test run in the background of a shell ignores Ctrl-C, and so would its children.
     script = """

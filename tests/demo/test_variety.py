@@ -40,7 +40,7 @@ def unit_of(various: Internet, fetch: Fetch, meme: ServedMeme) -> Selector:
     return next(unit for unit in page.css(".base-unit") if unit.css(f'a[href="/i/{key}"]'))
 
 
-def test_there_are_some_of_each_kind_and_most_are_plain(truth: list[ServedMeme]) -> None:
+def test_every_kind_occurs_and_most_memes_are_plain(truth: list[ServedMeme]) -> None:
     memes = [meme for meme in truth if meme.source == "imgflip"]
     assert len({meme.id for meme in truth}) == len(truth)
     assert len(memes) == 156
@@ -49,7 +49,7 @@ def test_there_are_some_of_each_kind_and_most_are_plain(truth: list[ServedMeme])
     assert len({meme.template_id for meme in of_imgflip(truth, "animated")}) == 12
 
 
-def test_a_gif_is_a_film_in_its_listing_and_moves(
+def test_a_gif_is_animated_and_a_video_in_its_listing(
     various: Internet, fetch: Fetch, truth: list[ServedMeme], decode: Decode
 ) -> None:
     for meme in of_imgflip(truth, "animated")[:3]:
@@ -64,7 +64,7 @@ def test_a_gif_is_a_film_in_its_listing_and_moves(
         assert decode(poster.body).format == "JPEG"
 
 
-def test_a_gif_is_also_there_as_mp4(various: Internet, fetch: Fetch, truth: list[ServedMeme], tmp_path: Any) -> None:
+def test_a_gif_is_also_served_as_mp4(various: Internet, fetch: Fetch, truth: list[ServedMeme], tmp_path: Any) -> None:
     meme = of_imgflip(truth, "animated")[0]
     source = unit_of(various, fetch, meme).css("video.base-img source").attrib
     answer = fetch(f"http:{source['src']}")
@@ -77,9 +77,7 @@ def test_a_gif_is_also_there_as_mp4(various: Internet, fetch: Fetch, truth: list
     assert frames == 8
 
 
-def test_the_caption_of_a_gif_stands_on_its_own_page_only(
-    various: Internet, fetch: Fetch, truth: list[ServedMeme]
-) -> None:
+def test_the_caption_of_a_gif_is_on_its_own_page_only(various: Internet, fetch: Fetch, truth: list[ServedMeme]) -> None:
     meme = of_imgflip(truth, "animated")[0]
     assert meme.boxes[0] not in unit_of(various, fetch, meme).get()
     page = Selector(fetch(meme.page_url).text)
@@ -102,7 +100,7 @@ def test_memes_of_several_pictures_show_all_of_them_on_their_page(
     assert len(set(hashes)) == 3
 
 
-def test_a_listing_hides_what_is_not_safe_for_work_and_its_page_shows_and_marks_it(
+def test_memes_not_safe_for_work_are_shown_only_on_their_own_page(
     various: Internet, fetch: Fetch, truth: list[ServedMeme]
 ) -> None:
     meme = next(meme for meme in truth if meme.source == "imgflip" and meme.over_18)
@@ -117,7 +115,7 @@ def test_a_listing_hides_what_is_not_safe_for_work_and_its_page_shows_and_marks_
     assert not other.css(".img-nsfw")
 
 
-def test_hard_captions_hold_what_separates_boxes_and_fields(truth: list[ServedMeme]) -> None:
+def test_hard_captions_contain_separators(truth: list[ServedMeme]) -> None:
     hard = [meme for meme in truth if meme.source == "imgflip" and meme.boxes[-1].endswith("bye")]
     assert len(hard) > 6
     for meme in hard:
@@ -126,7 +124,7 @@ def test_hard_captions_hold_what_separates_boxes_and_fields(truth: list[ServedMe
         assert not any("; " in box for box in meme.boxes[:-1]), "nothing on the page would tell these boxes apart"
 
 
-def test_galleries_have_an_order_and_lost_pictures_of_each_sort(
+def test_galleries_have_an_order_and_pictures_missing_for_each_reason(
     various: Internet, fetch: Fetch, truth: list[ServedMeme]
 ) -> None:
     posts = list(all_posts(various, fetch, bearer_of(various, fetch), "memes"))
@@ -144,14 +142,14 @@ def test_galleries_have_an_order_and_lost_pictures_of_each_sort(
     assert ours == {f"reddit:{album['id']}_{place}": metadata[names[place - 1]]["s"]["u"] for place in (1, 3, 6)}
 
 
-def test_a_post_may_be_a_gif(various: Internet, fetch: Fetch, truth: list[ServedMeme], decode: Decode) -> None:
+def test_a_post_can_be_a_gif(various: Internet, fetch: Fetch, truth: list[ServedMeme], decode: Decode) -> None:
     moving = [meme for meme in truth if meme.source == "reddit" and meme.kind == "animated"]
     assert len(moving) >= 4
     assert decode(fetch(moving[0].image_url).body).format == "GIF"
     assert hashlib.sha256(fetch(moving[0].image_url).body).hexdigest() == moving[0].sha256
 
 
-def test_some_found_pictures_are_gone_but_for_their_thumbnail(
+def test_some_search_results_have_only_a_thumbnail_left(
     various: Internet, fetch: Fetch, truth: list[ServedMeme], decode: Decode
 ) -> None:
     found = [meme for meme in truth if meme.source == "images"]
@@ -170,7 +168,7 @@ def test_some_found_pictures_are_gone_but_for_their_thumbnail(
     assert all(known[result["murl"]] == result["turl"] for result in results)
 
 
-def test_without_variety_all_is_plain(internet: Internet) -> None:
+def test_without_variety_all_memes_are_plain(internet: Internet) -> None:
     memes = list(internet.served())
     assert {meme.kind for meme in memes} == {"still"}
     assert not any(meme.dead or meme.late or meme.more_images for meme in memes)

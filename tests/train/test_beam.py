@@ -1,4 +1,4 @@
-"""The search for captions, held against every caption there is."""
+"""Beam search, compared with all possible captions."""
 
 import random
 from collections import Counter
@@ -48,9 +48,7 @@ def ranked(
 @pytest.mark.parametrize("penalty", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize(("boxes", "start"), [(1, ""), (2, ""), (2, "ab|"), (3, "b")])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_beam_as_wide_as_everything_finds_the_best_of_all_captions(
-    boxes: int, start: str, penalty: float, seed: int
-) -> None:
+def test_an_exhaustive_beam_finds_the_best_of_all_captions(boxes: int, start: str, penalty: float, seed: int) -> None:
     model = TableCaptioner.drawn(WORDS, seed)
     prompt = Prompt(template(boxes), start)
     expected = ranked(model, prompt, 6, penalty)[:12]
@@ -61,7 +59,7 @@ def test_a_beam_as_wide_as_everything_finds_the_best_of_all_captions(
     assert not any(made.cut for made in found)
 
 
-def test_the_conv_net_is_searched_as_the_table_is() -> None:
+def test_beam_search_finds_the_best_captions_of_a_convnet() -> None:
     alphabet = Alphabet(("a", "b", SEPARATOR))
     network = build_convnet(3, filters=8, embedding=4, sequence_length=32, dropout=0, seed=3)
     model = ConvnetCaptioner(network, alphabet, (template(1),), SEPARATOR)
@@ -91,7 +89,7 @@ def test_one_beam_without_a_length_penalty_is_greedy(seed: int) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 2, 5])
-def test_a_search_ends_when_the_boxes_are_closed_at_every_width(width: int) -> None:
+def test_the_search_ends_when_no_longer_caption_can_win(width: int) -> None:
     model = table(("a", SEPARATOR), [[0.1, 0.9], [0.5, 0.5], [0.95, 0.05]])
     (found,) = search(model, [Prompt(template(1))], BeamSettings(width, 0.7), most=100)
     assert [made.texts for made in found] == [("a",)]
@@ -99,7 +97,7 @@ def test_a_search_ends_when_the_boxes_are_closed_at_every_width(width: int) -> N
     assert len(model.steps) < 6
 
 
-def test_a_search_goes_on_while_a_longer_caption_can_still_win() -> None:
+def test_the_search_continues_while_a_longer_caption_can_win() -> None:
     # Half of all are "a|"; one in ten begins with "b" and is then bound to become "bbbbbbb|".
     after_a, after_b, any_after = [0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.5, 0.1, 0.4]
     model = table(
@@ -114,7 +112,7 @@ def test_a_search_goes_on_while_a_longer_caption_can_still_win() -> None:
     assert by_sum.texts == ranked(model, prompt, 8, 0.0)[0][0]
 
 
-def test_many_prompts_side_by_side_are_searched_as_each_alone() -> None:
+def test_batched_prompts_are_searched_as_each_alone() -> None:
     names = ("1", "2", "3")
     model = TableCaptioner.drawn(WORDS, 4, names)
     prompts = [
@@ -128,7 +126,7 @@ def test_many_prompts_side_by_side_are_searched_as_each_alone() -> None:
     assert together == alone
 
 
-def test_the_captions_of_a_search_are_distinct_and_say_something() -> None:
+def test_the_captions_of_a_search_are_distinct_and_not_empty() -> None:
     model = TableCaptioner.drawn((" ", "a", SEPARATOR), 7)
     (found,) = search(model, [Prompt(template(2))], BeamSettings(40, 0.7), captions=8, most=8)
     texts = [made.texts for made in found]
@@ -136,7 +134,7 @@ def test_the_captions_of_a_search_are_distinct_and_say_something() -> None:
     assert not any(made.empty for made in found)
 
 
-def test_what_is_cut_off_comes_behind_what_is_complete() -> None:
+def test_truncated_captions_rank_below_complete_ones() -> None:
     model = table(("a", SEPARATOR), [[0.98, 0.02], [0.5, 0.5], [0.9, 0.1]])
     (found,) = search(model, [Prompt(template(1))], BeamSettings(4, 0.0), captions=4, most=3)
     assert [(made.texts, made.cut, made.empty) for made in found] == [
@@ -199,7 +197,7 @@ def test_method_three_picks_as_the_article_does(width: int) -> None:
     assert_alike(shares([made for made, *_ in found]), reference, 0.06)
 
 
-def test_method_three_at_its_shyest_is_greedy() -> None:
+def test_method_three_with_min_score_one_is_greedy() -> None:
     model = TableCaptioner.drawn(WORDS, 6)
     prompt = Prompt(template(2), "a")
     greedy = write_captions(model, [prompt], greedily, max_characters=20, rng=np.random.default_rng(1))

@@ -1,4 +1,4 @@
-"""The rules that draw a token, measured against what they say."""
+"""Sampling rules, measured against their definitions."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def shares(choose: Chooser, scores: Sequence[float] = SCORES.tolist()) -> list[f
     return [float(share) for share in np.bincount(chosen, minlength=len(scores)) / DRAWS]
 
 
-def test_characters_come_as_often_as_the_articles_rule_says() -> None:
+def test_threshold_sampling_has_the_probabilities_of_the_article() -> None:
     # r is uniform in [0.2, 1], so the bar r x 0.5 is uniform in [0.1, 0.5]: it lets 0.3 pass half of the time,
     # 0.15 an eighth, 0.05 never; those that pass share the draw equally.
     only_best, best_two, best_three = 0.5, 0.375, 0.125
@@ -27,11 +27,11 @@ def test_characters_come_as_often_as_the_articles_rule_says() -> None:
     assert shares(by_threshold(0.2)) == pytest.approx(expected, abs=0.005)
 
 
-def test_a_min_score_of_one_takes_the_best_always() -> None:
+def test_min_score_one_always_takes_the_best() -> None:
     assert shares(by_threshold(1.0)) == [0, 1, 0, 0]
 
 
-def test_a_min_score_of_nought_reaches_every_character() -> None:
+def test_min_score_zero_reaches_every_character() -> None:
     assert min(shares(by_threshold(0.0))) > 0.01
 
 
@@ -46,16 +46,16 @@ def test_a_temperature_is_a_power_of_the_probabilities(temperature: float) -> No
 
 
 @pytest.mark.parametrize("temperature", [1e-3, 1e-307, 1e-310, 5e-324])
-def test_a_temperature_near_nought_takes_the_best(temperature: float) -> None:
+def test_a_temperature_near_zero_takes_the_best(temperature: float) -> None:
     assert shares(by_sampling(temperature)) == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize(("k", "expected"), [(1, [0, 1, 0, 0]), (2, [0, 5 / 8, 0, 3 / 8]), (9, SCORES.tolist())])
-def test_top_k_leaves_the_k_likeliest_in_their_proportions(k: int, expected: list[float]) -> None:
+def test_top_k_keeps_the_k_likeliest_in_proportion(k: int, expected: list[float]) -> None:
     assert shares(by_sampling(top_k=k)) == pytest.approx(expected, abs=0.005)
 
 
-def test_top_k_leaves_k_even_if_more_are_equally_likely() -> None:
+def test_top_k_keeps_k_of_equally_likely_tokens() -> None:
     assert sum(share > 0 for share in shares(by_sampling(top_k=2), [0.25] * 4)) == 2
 
 
@@ -68,11 +68,11 @@ def test_top_k_leaves_k_even_if_more_are_equally_likely() -> None:
         (1.0, SCORES.tolist()),
     ],
 )
-def test_top_p_leaves_the_fewest_that_hold_the_share(p: float, expected: list[float]) -> None:
+def test_top_p_keeps_the_smallest_set_with_that_probability(p: float, expected: list[float]) -> None:
     assert shares(by_sampling(top_p=p)) == pytest.approx(expected, abs=0.005)
 
 
-def test_the_temperature_comes_before_top_k_and_that_before_top_p() -> None:
+def test_temperature_is_applied_before_top_k_and_top_k_before_top_p() -> None:
     # Squared, the best holds 0.68 of all; before that only half.
     assert shares(by_sampling(0.5, top_p=0.65)) == [0, 1, 0, 0]
     # The best holds 0.625 of the best two, of all only half.
@@ -80,19 +80,19 @@ def test_the_temperature_comes_before_top_k_and_that_before_top_p() -> None:
 
 
 @pytest.mark.parametrize("choose", EVERY)
-def test_what_is_impossible_is_never_chosen(choose: Chooser) -> None:
+def test_tokens_of_probability_zero_are_never_chosen(choose: Chooser) -> None:
     assert shares(choose, [0, 0.5, 0, 0.5])[::2] == [0, 0]
 
 
 @pytest.mark.parametrize("choose", EVERY)
-def test_each_row_is_chosen_for_by_itself(choose: Chooser) -> None:
+def test_rows_are_sampled_independently(choose: Chooser) -> None:
     with np.errstate(divide="ignore"):
         certain = np.log(np.eye(7, dtype=np.float32))
     assert choose(certain, np.random.default_rng(1)).tolist() == list(range(7))
 
 
 @pytest.mark.parametrize("choose", EVERY)
-def test_the_same_generator_draws_the_same(choose: Chooser) -> None:
+def test_sampling_depends_only_on_the_random_generator(choose: Chooser) -> None:
     rows = np.log(np.tile(SCORES, (50, 1)))
     once, again = (choose(rows, np.random.default_rng(3)) for _ in range(2))
     assert once.tolist() == again.tolist()

@@ -1,4 +1,4 @@
-"""Models are judged by captions that they never saw, in figures that a hand can check, and the reports tell them."""
+"""Models are evaluated on held-out captions, with metrics checked by hand, and both reports show them."""
 
 import fcntl
 import json
@@ -134,7 +134,7 @@ def findings_of(name: str, found: Likelihood) -> Results:
     return Results("dataset", "0123456789ab", "test", 8, 100, 2, 1, "unknown", None, (model,))
 
 
-def test_the_figures_of_a_blind_model_are_those_of_its_belief(compared: Path) -> None:
+def test_the_metrics_of_a_context_free_model_equal_the_entropy_of_its_distribution(compared: Path) -> None:
     belief = shares(TEXTS)
     model = found_in(compared)["models"][0]
     assert (model["name"], model["kind"], model["unit"]) == ("fair", "convnet", "character")
@@ -152,7 +152,7 @@ def test_the_figures_of_a_blind_model_are_those_of_its_belief(compared: Path) ->
     assert found["unknown_characters"] == 0
 
 
-def test_templates_are_told_from_the_likeliest_to_the_least(compared: Path) -> None:
+def test_templates_are_ranked_by_bits_per_character(compared: Path) -> None:
     belief = shares(TEXTS)
     found = found_in(compared)["models"][0]["likelihood"]
     bits = {
@@ -165,7 +165,7 @@ def test_templates_are_told_from_the_likeliest_to_the_least(compared: Path) -> N
     assert best["captions"] == worst["captions"] == 4
 
 
-def test_how_far_a_model_is_behind_is_judged_by_the_same_captions(compared: Path) -> None:
+def test_the_distance_to_the_best_model_is_measured_on_the_same_captions(compared: Path) -> None:
     best, other = (model["likelihood"] for model in found_in(compared)["models"])
     assert best["behind_best"] is None
     behind = other["behind_best"]
@@ -183,7 +183,7 @@ def coins(count: int, seed: int = 1) -> ModelScores:
 
 
 @pytest.mark.parametrize("count", [500, 8000])
-def test_the_interval_is_as_wide_as_the_law_of_large_numbers_says(tmp_path: Path, data: Manifest, count: int) -> None:
+def test_confidence_intervals_have_the_expected_width(tmp_path: Path, data: Manifest, count: int) -> None:
     scores, held = coins(count), read_held_out(tmp_path / "dataset", "test", None, 1)
     found = summarize(scores, scores, held, seed=1)
     for interval, deviation in (
@@ -195,7 +195,7 @@ def test_the_interval_is_as_wide_as_the_law_of_large_numbers_says(tmp_path: Path
         assert interval.high == pytest.approx(interval.value + half, abs=0.15 * half)
 
 
-def test_a_model_that_is_always_a_little_worse_is_surely_behind(tmp_path: Path, data: Manifest) -> None:
+def test_a_constant_distance_has_an_interval_of_width_zero(tmp_path: Path, data: Manifest) -> None:
     best, held = coins(500), read_held_out(tmp_path / "dataset", "test", None, 1)
     behind = summarize(replace(best, nats=best.nats + 0.01), best, held, seed=1).behind_best
     assert behind is not None
@@ -203,7 +203,7 @@ def test_a_model_that_is_always_a_little_worse_is_surely_behind(tmp_path: Path, 
     assert (behind.low, behind.value, behind.high) == pytest.approx((bits, bits, bits))
 
 
-def test_a_perplexity_beyond_all_floats_is_infinite_and_null_in_json(tmp_path: Path, data: Manifest) -> None:
+def test_an_infinite_perplexity_is_null_in_json(tmp_path: Path, data: Manifest) -> None:
     scores, held = coins(500), read_held_out(tmp_path / "dataset", "test", None, 1)
     scores = replace(scores, nats=scores.nats + 710)
     found = summarize(scores, scores, held, seed=1)
@@ -214,7 +214,7 @@ def test_a_perplexity_beyond_all_floats_is_infinite_and_null_in_json(tmp_path: P
     assert told["models"][0]["likelihood"]["perplexity_per_character"] is None
 
 
-def test_what_a_model_does_not_know_is_spelled_and_costs_more_than_knowing_it(tmp_path: Path, data: Manifest) -> None:
+def test_unknown_characters_cost_more_bits_than_known_ones(tmp_path: Path, data: Manifest) -> None:
     rich = shares(TEXTS)
     poor = {character: share for character, share in rich.items() if character != "k"}
     whole = sum(poor.values())
@@ -236,7 +236,7 @@ def test_what_a_model_does_not_know_is_spelled_and_costs_more_than_knowing_it(tm
         assert f"poor does not know {unknown} of the" in (tmp_path / "report" / name).read_text()
 
 
-def test_a_model_with_another_separator_sees_its_own(tmp_path: Path, data: Manifest) -> None:
+def test_captions_are_converted_to_the_separator_of_the_model(tmp_path: Path, data: Manifest) -> None:
     model = blind_model(data, {"/" if each == "|" else each: 1.0 for each in shares(TEXTS)}, "/")
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
     seen, unknown = ModelView(model, held).captions(np.arange(len(TEXTS)))
@@ -244,7 +244,7 @@ def test_a_model_with_another_separator_sees_its_own(tmp_path: Path, data: Manif
     assert unknown.tolist() == [0] * len(TEXTS)
 
 
-def test_what_ends_a_box_for_the_model_is_no_character_of_a_text(tmp_path: Path, data: Manifest) -> None:
+def test_the_separator_of_the_model_is_unknown_inside_captions(tmp_path: Path, data: Manifest) -> None:
     model = blind_model(data, dict.fromkeys(shares(TEXTS), 1.0), "e")
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
     seen, unknown = ModelView(model, held).captions(np.arange(len(TEXTS)))
@@ -252,7 +252,7 @@ def test_what_ends_a_box_for_the_model_is_no_character_of_a_text(tmp_path: Path,
     assert unknown.tolist() == [text.count("e") for text in TEXTS]
 
 
-def test_templates_are_those_of_the_model_and_strangers_stand_behind(
+def test_templates_unknown_to_the_model_follow_its_own(
     tmp_path: Path, data: Manifest, write_dataset: WriteDataset
 ) -> None:
     model = blind_model(data, shares(TEXTS))
@@ -265,7 +265,7 @@ def test_templates_are_those_of_the_model_and_strangers_stand_behind(
     assert (seen.prefixes == model.alphabet.prefixes(ids, seen.prefixes.shape[1])).all()
 
 
-def test_rows_are_taken_in_their_order(tmp_path: Path, data: Manifest) -> None:
+def test_rows_are_taken_in_the_given_order(tmp_path: Path, data: Manifest) -> None:
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
     picked = rows_of(held.captions, np.array([6, 0, 6]))
     assert list(picked.texts(held.alphabet)) == [TEXTS[6], TEXTS[0], TEXTS[6]]
@@ -274,7 +274,7 @@ def test_rows_are_taken_in_their_order(tmp_path: Path, data: Manifest) -> None:
     ]
 
 
-def test_a_seed_draws_the_same_captions_and_another_does_not(tmp_path: Path, data: Manifest) -> None:
+def test_the_sample_of_captions_depends_on_the_seed(tmp_path: Path, data: Manifest) -> None:
     first, again, other = (
         list(held.captions.texts(held.alphabet))
         for held in (read_held_out(tmp_path / "dataset", "test", 3, seed) for seed in (1, 1, 4))
@@ -284,7 +284,7 @@ def test_a_seed_draws_the_same_captions_and_another_does_not(tmp_path: Path, dat
     assert set(first) < set(TEXTS)
 
 
-def test_real_captions_go_through_the_measures_of_written_ones(compared: Path) -> None:
+def test_real_captions_are_measured_like_written_ones(compared: Path) -> None:
     found = found_in(compared)
     real = found["real"]
     # No more than there are.
@@ -321,7 +321,7 @@ def test_empty_cut_and_repeated_captions_are_counted(
     assert sum(passed) == len(TRAIN)
 
 
-def test_the_same_evaluation_finds_the_same(compared: Path) -> None:
+def test_an_evaluation_can_be_repeated_exactly(compared: Path) -> None:
     def told() -> str:
         found = found_in(compared)
         found.pop("commit")  # whoever works on the code may commit meanwhile
@@ -337,9 +337,7 @@ def test_the_same_evaluation_finds_the_same(compared: Path) -> None:
     assert (compared / "board.md").read_text() == rows
 
 
-def test_kinds_of_models_are_judged_side_by_side_in_one_report(
-    tmp_path: Path, data: Manifest, toy: Callable[..., Config]
-) -> None:
+def test_one_report_compares_kinds_of_models(tmp_path: Path, data: Manifest, toy: Callable[..., Config]) -> None:
     small: dict[KindName, dict[str, Any]] = {
         "convnet": {"convnet__filters": 4},
         "causal": {"causal__units": 8, "causal__hidden": 8, "causal__table_bits": 8, "causal__table_width": 4},
@@ -366,7 +364,7 @@ def test_kinds_of_models_are_judged_side_by_side_in_one_report(
         assert [each["captions"] for each in model["sweep"]] == [6, 6]
 
 
-def test_a_training_that_goes_on_changes_nothing_of_what_is_told(tmp_path: Path, data: Manifest) -> None:
+def test_a_model_that_is_trained_meanwhile_is_reported_as_it_was_loaded(tmp_path: Path, data: Manifest) -> None:
     told = {"device": "a card", "backend": "jax", "commit": "abc1234", "dataset": data.digest}
     keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)), train_seconds=60, **told)
     goes_on = Meanwhile(
@@ -417,7 +415,7 @@ def test_the_page_has_three_charts_with_a_line_a_model_and_one_for_people(compar
     assert (classes["line"], classes["level"]) == (2 * 3, 3)
 
 
-def test_both_reports_hold_the_same_figures(compared: Path) -> None:
+def test_both_reports_hold_the_same_numbers(compared: Path) -> None:
     page, text = page_of(compared).text, (compared / "report" / "report.md").read_text()
     for model in found_in(compared)["models"]:
         bits = f"{model['likelihood']['bits_per_character']['value']:.3f} ("
@@ -428,7 +426,7 @@ def test_both_reports_hold_the_same_figures(compared: Path) -> None:
             assert f"{written['self_bleu']:.3f}" in text
 
 
-def test_the_reports_show_what_strangers_say_and_do_not_obey(tmp_path: Path, write_dataset: WriteDataset) -> None:
+def test_the_reports_escape_markup_in_captions_and_names(tmp_path: Path, write_dataset: WriteDataset) -> None:
     evil = "<script>alert(1)</script>|x"
     rows: Rows = [(evil, ("<img src=x>", "&amp; a*b*")), (evil, ("one", "two"))]
     manifest = write_dataset(tmp_path / "dataset", {"train": rows, "test": rows})
@@ -446,7 +444,7 @@ def test_the_reports_show_what_strangers_say_and_do_not_obey(tmp_path: Path, wri
     assert board(tmp_path)[0][0] == "&lt;b&gt;model\\|"
 
 
-def test_a_report_without_writing_says_nothing_of_it(tmp_path: Path, data: Manifest) -> None:
+def test_a_report_without_written_captions_has_no_section_on_them(tmp_path: Path, data: Manifest) -> None:
     keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)))
     assert evaluated(tmp_path, ["model"], written=0)["real"] is None
     for name in ("report.html", "report.md"):
@@ -459,7 +457,7 @@ def board(folder: Path) -> list[list[str]]:
     return [[cell.strip() for cell in line[2:-2].split(" | ")] for line in lines[2:]]
 
 
-def test_the_leaderboard_has_a_row_a_model_best_first(compared: Path) -> None:
+def test_the_leaderboard_has_a_row_for_each_model_best_first(compared: Path) -> None:
     fair, flat = board(compared)
     digest = found_in(compared)["digest"]
     assert (fair[0], fair[1], flat[0]) == ("fair", "convnet", "flat")
@@ -468,7 +466,7 @@ def test_the_leaderboard_has_a_row_a_model_best_first(compared: Path) -> None:
     assert float(flat[3]) > float(fair[3])
 
 
-def test_the_leaderboard_of_the_documentation_takes_rows(compared: Path, tmp_path: Path) -> None:
+def test_rows_can_be_added_to_the_leaderboard_in_the_documentation(compared: Path, tmp_path: Path) -> None:
     path = tmp_path / "board.md"
     path.write_text((ROOT / "docs" / "leaderboard.md").read_text())
     before = board(tmp_path)
@@ -478,7 +476,7 @@ def test_the_leaderboard_of_the_documentation_takes_rows(compared: Path, tmp_pat
     assert {tuple(row) for row in before} < {tuple(row) for row in board(tmp_path)}
 
 
-def test_the_leaderboard_keeps_what_else_stands_on_its_page_and_replaces_rows(compared: Path, tmp_path: Path) -> None:
+def test_the_leaderboard_replaces_rows_and_keeps_the_text_around_it(compared: Path, tmp_path: Path) -> None:
     path = tmp_path / "board.md"
     path.write_text(f"before\n{(compared / 'board.md').read_text()}\nbehind\n")
     before = board(tmp_path)
@@ -498,7 +496,7 @@ def test_the_leaderboard_keeps_what_else_stands_on_its_page_and_replaces_rows(co
         ("{page}| a | row | of | strangers |\n", r"board\.md: line \d+ is no row of the leaderboard"),
     ],
 )
-def test_a_page_that_is_no_leaderboard_is_left_alone_and_told_before_any_work(
+def test_a_file_that_is_not_a_leaderboard_is_refused_before_any_work(
     compared: Path, tmp_path: Path, text: str, said: str
 ) -> None:
     path = tmp_path / "board.md"
@@ -514,9 +512,7 @@ def test_a_page_that_is_no_leaderboard_is_left_alone_and_told_before_any_work(
     assert path.read_text() == text
 
 
-def test_evaluations_that_end_together_lose_no_row(
-    compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_evaluations_lose_no_row(compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def slowly(path: Path, text: str) -> None:
         time.sleep(0.1)
         write_text(path, text)
@@ -529,7 +525,7 @@ def test_evaluations_that_end_together_lose_no_row(
     assert sorted(row[0] for row in board(tmp_path)) == names
 
 
-def test_a_leaderboard_that_somebody_keeps_is_not_waited_for_forever(
+def test_a_locked_leaderboard_is_reported_after_a_timeout(
     compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memeloom.train.evaluation.leaderboard._WAIT_SECONDS", 0.1)
@@ -540,13 +536,15 @@ def test_a_leaderboard_that_somebody_keeps_is_not_waited_for_forever(
             evaluate_models(config, Silent())
 
 
-def test_a_model_that_learned_from_another_dataset_is_told(compared: Path) -> None:
+def test_a_model_trained_on_another_dataset_is_named(compared: Path) -> None:
     text = (compared / "report" / "report.md").read_text()
     assert "flat learned from another dataset (0123456789ab)" in text
     assert "fair learned" not in text
 
 
-def test_what_is_missing_is_said_in_a_line(tmp_path: Path, data: Manifest, write_dataset: WriteDataset) -> None:
+def test_missing_models_and_captions_are_one_line_errors(
+    tmp_path: Path, data: Manifest, write_dataset: WriteDataset
+) -> None:
     with pytest.raises(MemeloomError, match=r"no models to evaluate: name their folders, or set evaluate\.models"):
         evaluated(tmp_path, [])
     with pytest.raises(NotAModel, match=r"nowhere: no model here"):
@@ -559,7 +557,7 @@ def test_what_is_missing_is_said_in_a_line(tmp_path: Path, data: Manifest, write
         evaluated(tmp_path, ["nowhere"], dataset=tmp_path / "none")
 
 
-def test_the_command_takes_folders_and_tells_where_the_report_is(compared: Path, tmp_path: Path) -> None:
+def test_the_command_takes_folders_and_prints_the_path_of_the_report(compared: Path, tmp_path: Path) -> None:
     options = ["--dataset", str(compared / "dataset"), "--output", str(tmp_path / "report"), "--captions", "4"]
     result = CliRunner().invoke(
         cli, ["--set", f"runs={tmp_path / 'runs'}", "evaluate", str(compared / "fair"), *options, "--written", "0"]
@@ -570,7 +568,7 @@ def test_the_command_takes_folders_and_tells_where_the_report_is(compared: Path,
     assert found_in(tmp_path)["captions"] == 4
 
 
-def test_the_command_takes_names_as_they_are_typed(compared: Path, tmp_path: Path) -> None:
+def test_the_command_takes_names_with_special_characters(compared: Path, tmp_path: Path) -> None:
     folder, page = tmp_path / "😀 ${me}", tmp_path / "${you}.md"
     keep_model(folder, blind_model(read_manifest(compared / "dataset"), shares(TEXTS)))
     options = ["--dataset", str(compared / "dataset"), "--output", str(tmp_path / "report"), "--written", "0"]

@@ -1,4 +1,4 @@
-"""The measures of an evaluation, each against what a hand or a slower way finds."""
+"""The metrics of an evaluation, each checked by hand or against a slower method."""
 
 import math
 import random
@@ -15,7 +15,7 @@ def said(*texts: str) -> list[list[str]]:
     return [text.split() for text in texts]
 
 
-def test_distinct_n_counts_different_runs_of_words() -> None:
+def test_distinct_n_is_the_share_of_distinct_n_grams() -> None:
     texts = said("a b a b", "a b c")
     assert distinct(texts, 1) == 3 / 7
     assert distinct(texts, 2) == 3 / 5  # a b, b a, b c of: a b, b a, a b, a b, b c
@@ -23,16 +23,16 @@ def test_distinct_n_counts_different_runs_of_words() -> None:
     assert distinct(texts, 5) == 0
 
 
-def test_self_bleu_is_what_a_hand_computes() -> None:
+def test_self_bleu_equals_a_value_computed_by_hand() -> None:
     # "a b c d e" against the two others: 4 of 5 words, 3 of 4 pairs, 2 of 3 triples, 1 of 2 fours; the nearest length
     # is its own. "a b c d x" is its mirror image. "p q" shares nothing: a tenth of a match of 2 words and of 1 pair,
     # and it is shorter than the nearest, 5.
     twin = (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4)
-    stranger = math.exp(1 - 5 / 2) * (0.1 / 2 * 0.1 / 1) ** (1 / 2)
-    assert self_bleu(said("a b c d e", "a b c d x", "p q")) == pytest.approx((2 * twin + stranger) / 3)
+    unrelated = math.exp(1 - 5 / 2) * (0.1 / 2 * 0.1 / 1) ** (1 / 2)
+    assert self_bleu(said("a b c d e", "a b c d x", "p q")) == pytest.approx((2 * twin + unrelated) / 3)
 
 
-def test_a_word_counts_as_often_as_one_other_text_has_it() -> None:
+def test_self_bleu_clips_counts_by_a_single_reference() -> None:
     # Of "a a a" two words and one pair stand in "a a b", no triple anywhere. Of "a a b" two words and one pair stand
     # in "a a a". Of "c a d" but a word.
     first, second, third = (2 / 3 * 1 / 2 * 0.1), (2 / 3 * 1 / 2 * 0.1), (1 / 3 * 0.1 / 2 * 0.1)
@@ -40,16 +40,16 @@ def test_a_word_counts_as_often_as_one_other_text_has_it() -> None:
     assert self_bleu(said("a a a", "a a b", "c a d")) == pytest.approx(expected)
 
 
-def test_self_bleu_of_equal_texts_is_one_and_of_few_is_nought() -> None:
+def test_self_bleu_of_equal_texts_is_one_and_of_one_text_zero() -> None:
     assert self_bleu(said("one does not simply", "one does not simply")) == pytest.approx(1)
     assert self_bleu(said("one does not simply", "")) == 0
 
 
-def test_words_are_what_stands_between_spaces_and_boxes() -> None:
+def test_words_are_split_at_spaces_and_boxes() -> None:
     assert words_of(("One  does", "", "not simply")) == ["one", "does", "not", "simply"]
 
 
-def test_the_guesser_finds_the_template_that_the_words_stand_on() -> None:
+def test_the_classifier_predicts_the_template_of_words() -> None:
     classifier = TemplateClassifier(3)
     for _ in range(20):
         classifier.add(0, ["one", "does", "not", "simply"])
@@ -60,7 +60,7 @@ def test_the_guesser_finds_the_template_that_the_words_stand_on() -> None:
     assert classifier.predict(["unheard"]) == classifier.predict([]) == 0
 
 
-def test_the_guesser_weighs_as_naive_bayes_does() -> None:
+def test_the_classifier_equals_naive_bayes() -> None:
     rng = random.Random(3)
     captions = [
         (template, rng.choices("abcde", weights, k=4))
@@ -80,7 +80,7 @@ def test_the_guesser_weighs_as_naive_bayes_does() -> None:
         assert classifier.predict(words) == max((0, 1), key=lambda template: score(template, words))
 
 
-def test_memory_finds_what_a_search_of_all_training_captions_finds() -> None:
+def test_the_overlap_index_equals_a_search_of_all_training_captions() -> None:
     rng = random.Random(1)
     training = ["".join(rng.choices("ab c", k=rng.randint(5, 120))) for _ in range(300)]
     written = ["".join(rng.choices("ab c", k=rng.randint(0, 60))) for _ in range(100)]
@@ -101,13 +101,13 @@ def test_memory_finds_what_a_search_of_all_training_captions_finds() -> None:
         assert not found.on_template
 
 
-def test_a_run_does_not_reach_over_two_captions() -> None:
+def test_a_run_does_not_span_two_captions() -> None:
     overlap = OverlapIndex(["abcdefghij|klmnopqrst|"], ["1"])
     overlap.scan(["abcdefgh", "ij|klmnopqrst|"], ["1", "1"])
     assert overlap.found()[0].longest == 10
 
 
-def test_a_caption_by_heart_is_told_by_its_template() -> None:
+def test_a_verbatim_caption_is_attributed_to_its_template() -> None:
     texts = [normal(boxes) for boxes in (("Make", "ALL the  memes"), ("make", "none"))]
     assert texts[0] == "make|all the memes|"
     overlap = OverlapIndex([texts[0], texts[0], texts[1]], ["1", "2", "1"])
@@ -117,7 +117,7 @@ def test_a_caption_by_heart_is_told_by_its_template() -> None:
     ]  # fmt: skip
 
 
-def test_the_order_and_the_size_of_parts_change_nothing() -> None:
+def test_the_overlap_index_does_not_depend_on_order_or_batch_size() -> None:
     rng = np.random.default_rng(5)
     training = ["".join(rng.choice(list("abc d"), 80)) for _ in range(40)]
     written = [text[10:70] for text in training[:10]]

@@ -1,4 +1,4 @@
-"""What the network is shown: every prefix of every caption, once a pass, in an order that the seed fixes."""
+"""The inputs of `convnet`: every prefix of every caption once a pass, in an order that the seed fixes."""
 
 import random
 from collections import Counter
@@ -81,7 +81,7 @@ def odd(tmp_path: Path, write_dataset: Writer) -> Manifest:
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize(("split", "seed"), [("train", 1), ("validation", 2)])
-def test_a_pass_shows_every_prefix_of_every_caption_of_its_split_once(
+def test_a_pass_yields_every_prefix_of_every_caption_of_its_split_once(
     tmp_path: Path, write_dataset: Writer, split: Split, seed: int, compression: str
 ) -> None:
     rows = {"train": odd_captions(1), "validation": odd_captions(2), "test": odd_captions(3)}
@@ -102,7 +102,7 @@ def test_training_passes_are_complete_and_differ_in_order(tmp_path: Path, odd: M
     assert first != expected
 
 
-def test_any_step_can_be_the_first(tmp_path: Path, odd: Manifest) -> None:
+def test_batches_depend_only_on_seed_and_step(tmp_path: Path, odd: Manifest) -> None:
     captions, _ = read(tmp_path)
 
     def shown(seed: int, steps: range) -> list[tuple[tuple[int, ...], int]]:
@@ -113,14 +113,14 @@ def test_any_step_can_be_the_first(tmp_path: Path, odd: Manifest) -> None:
     assert shown(4, range(200)) != whole
 
 
-def test_a_sample_of_the_validation_is_the_same_each_time(tmp_path: Path, odd: Manifest) -> None:
+def test_the_validation_sample_is_always_the_same(tmp_path: Path, odd: Manifest) -> None:
     captions, _ = read(tmp_path, "validation")
     once, again = (examples(captions, one_pass(captions, batch=32, seed=5, batches=3)) for _ in range(2))
     assert len(once) == 96
     assert once == again
 
 
-def test_characters_that_the_network_does_not_know_are_passed_over(tmp_path: Path, odd: Manifest) -> None:
+def test_unknown_characters_are_skipped(tmp_path: Path, odd: Manifest) -> None:
     alphabet = Alphabet.of("abc|")
     captions = read_captions(tmp_path, odd, "train", alphabet)
     known = [
@@ -132,7 +132,7 @@ def test_characters_that_the_network_does_not_know_are_passed_over(tmp_path: Pat
 
 
 class Parrot(ConvnetCaptioner):
-    """Says a caption by heart and remembers what its network would have been shown."""
+    """Recites a caption and records the inputs of its network."""
 
     def __init__(self, numbers: list[int], alphabet: Alphabet, manifest: Manifest) -> None:
         network = build_convnet(len(alphabet), filters=1, embedding=1, sequence_length=LENGTH, dropout=0, seed=1)
@@ -147,7 +147,7 @@ class Parrot(ConvnetCaptioner):
         return np.log(np.eye(len(self.alphabet), dtype=np.float32)[[following]] + np.float32(1e-12))
 
 
-def test_generation_shows_the_network_what_training_showed_it(tmp_path: Path, write_dataset: Writer) -> None:
+def test_generation_gives_the_network_the_same_inputs_as_training(tmp_path: Path, write_dataset: Writer) -> None:
     boxes = ("when the caption is longer than what fits", "", *"abcdefghij", "the end")
     manifest = write_dataset(tmp_path, {"train": [("doge", boxes)]})
     captions, alphabet = read(tmp_path)
@@ -165,7 +165,7 @@ def test_a_split_without_captions_is_refused(tmp_path: Path, write_dataset: Writ
         read(tmp_path, "validation")
 
 
-def test_an_altered_byte_is_found_and_named(tmp_path: Path, write_dataset: Writer) -> None:
+def test_a_damaged_shard_is_named(tmp_path: Path, write_dataset: Writer) -> None:
     write_dataset(tmp_path, {"train": odd_captions(1)}, "none", shard_records=17)
     shard = tmp_path / "train-00001-of-00003.tfrecord"
     content = bytearray(shard.read_bytes())

@@ -1,4 +1,4 @@
-"""The stage that writes captions: what is asked for, what is counted, what is refused."""
+"""The stage that writes captions: methods, counts and refusals."""
 
 import json
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def settings(model: Path, *more: str, **changes: Any) -> Config:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_writes_different_captions_of_the_templates_boxes(model: Path, method: str) -> None:
+def test_every_method_writes_distinct_captions_with_the_boxes_of_the_template(model: Path, method: str) -> None:
     progress = Recorder()
     made = generate_captions(settings(model, method=method, captions=4), progress)
     each = 1 if method == "greedy" else 4
@@ -84,7 +84,7 @@ def test_every_method_writes_different_captions_of_the_templates_boxes(model: Pa
 
 
 @pytest.mark.parametrize("method", ["threshold", "sample", "sampled-beam"])
-def test_a_seed_repeats_what_chance_wrote(model: Path, method: str) -> None:
+def test_sampling_depends_only_on_the_seed(model: Path, method: str) -> None:
     first, again, other = (generate_captions(settings(model, method=method, seed=seed), Silent()) for seed in (5, 5, 6))
     assert first == again
     assert first != other
@@ -96,14 +96,14 @@ def test_every_method_begins_with_the_start_text(model: Path, method: str) -> No
     assert all(caption.boxes[0] == "ab" and caption.boxes[1].startswith("c") for caption in made)
 
 
-def test_more_captions_than_beams_widen_the_search(model: Path) -> None:
+def test_the_beam_is_at_least_as_wide_as_the_number_of_captions(model: Path) -> None:
     made = generate_captions(settings(model, method="beam", captions=7, beam_width=2, templates=["12"]), Silent())
     assert len(made) == 7
     alone = generate_captions(settings(model, method="beam", captions=7, beam_width=7, templates=["12"]), Silent())
     assert made == alone
 
 
-def test_captions_that_say_the_same_are_written_once_and_counted(tmp_path: Path) -> None:
+def test_duplicate_captions_are_counted_and_left_out(tmp_path: Path) -> None:
     # Two letters and two boxes: "a", "" and "", "a" and the like.
     letters = "a |"
     model = keep(tmp_path, letters, leaning(letters, "a|"))
@@ -117,7 +117,7 @@ def test_captions_that_say_the_same_are_written_once_and_counted(tmp_path: Path)
     assert min(progress.counts.values()) > 0
 
 
-def test_what_is_refused_is_counted_and_never_written(tmp_path: Path) -> None:
+def test_denied_words_are_counted_and_never_written(tmp_path: Path) -> None:
     letters = "abc |"
     model = keep(tmp_path, letters, leaning(letters, letters))
     listed = ("dataset.profanity_deny=[ab, b]", "generate.max_characters=12")
@@ -130,7 +130,7 @@ def test_what_is_refused_is_counted_and_never_written(tmp_path: Path) -> None:
     assert {"ab", "b"} & {word for caption in anyhow for box in caption.boxes for word in box.split()}
 
 
-def test_a_start_text_that_says_what_is_refused_is_an_error(tmp_path: Path) -> None:
+def test_a_start_text_with_a_denied_word_is_refused(tmp_path: Path) -> None:
     letters = "abc |"
     model = keep(tmp_path, letters)
     wanted = settings(model, "dataset.profanity_deny=[ab]", safe=True, start="ab c")
@@ -138,7 +138,7 @@ def test_a_start_text_that_says_what_is_refused_is_an_error(tmp_path: Path) -> N
         generate_captions(wanted, Silent())
 
 
-def test_a_model_that_has_nothing_else_to_say_is_an_error_that_tells_why(tmp_path: Path) -> None:
+def test_a_model_that_writes_only_denied_words_is_an_error(tmp_path: Path) -> None:
     model = keep(tmp_path, "ab |")
     wanted = settings(model, "dataset.profanity_deny=[a, b]", method="sample", safe=True, max_characters=1)
     with pytest.raises(MemeloomError, match=r"no caption was left, and \d+ words were refused"):
@@ -152,7 +152,7 @@ def call(model: Path, *arguments: str) -> int | str | None:
     return left.value.code
 
 
-def test_the_command_line_takes_the_method_and_its_numbers(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_takes_the_method_and_its_parameters(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not call(
         model, "12", "--method", "sample", "--temperature", "0.5", "--top-k", "3", "--top-p", "0.9", "--json"
     )
@@ -169,7 +169,7 @@ def test_the_command_line_takes_the_method_and_its_numbers(model: Path, capsys: 
         (("--method", "sample", "--beam-width", "3"), "it is for beam and sampled-beam"),
     ],
 )
-def test_a_number_that_the_method_does_not_know_is_a_usage_error(
+def test_a_parameter_of_another_method_is_a_usage_error(
     model: Path, given: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(model, *given) == 2

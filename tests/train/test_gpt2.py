@@ -1,4 +1,4 @@
-"""GPT-2 learns captions, writes them from a cache as it would read them at once, and goes on with texts read by OCR."""
+"""The `gpt2` kind learns captions, decodes with a cache as without, and continues texts read by OCR."""
 
 import dataclasses
 import shutil
@@ -72,7 +72,7 @@ def likelihood_on_a_sheet(model: Gpt2Captioner, texts: list[str], rows: list[int
     return found
 
 
-def test_the_cache_tells_what_the_whole_pass_tells(trained: Config, model: Gpt2Captioner) -> None:
+def test_cached_decoding_gives_the_scores_of_a_whole_pass(trained: Config, model: Gpt2Captioner) -> None:
     captions = captions_of(trained, model)
     texts = list(captions.texts(model.alphabet))[:9]
     judged = model.score(captions, 0, 9)
@@ -95,7 +95,7 @@ def test_it_learns_the_toy_language(model: Gpt2Captioner) -> None:
     assert by_name["Doge"][0] == "wow"
 
 
-def test_it_goes_on_with_a_text_read_by_ocr(model: Gpt2Captioner) -> None:
+def test_it_continues_a_text_read_by_ocr(model: Gpt2Captioner) -> None:
     template = next(template for template in model.templates if template.name == "One Does Not Simply")
     start = model.normalize("ONE DOESNOT  SIMPLY|")
     (made,) = write_captions(
@@ -105,7 +105,7 @@ def test_it_goes_on_with_a_text_read_by_ocr(model: Gpt2Captioner) -> None:
     assert made.texts[1] in {"walk", "sleep", "code", "eat"}
 
 
-def test_it_ends_a_box_that_was_begun(model: Gpt2Captioner) -> None:
+def test_it_completes_a_started_box(model: Gpt2Captioner) -> None:
     template = next(template for template in model.templates if template.name == "One Does Not Simply")
     (made,) = write_captions(
         model, [Prompt(template, "one does not")], by_threshold(1.0), max_characters=60, rng=np.random.default_rng(1)
@@ -113,7 +113,7 @@ def test_it_ends_a_box_that_was_begun(model: Gpt2Captioner) -> None:
     assert made.texts[0] == "one does not simply"
 
 
-def test_markers_never_come_out(model: Gpt2Captioner) -> None:
+def test_markers_are_never_written(model: Gpt2Captioner) -> None:
     prompts = [Prompt(template) for template in model.templates] * 20
     # At this bar every token that the model may say at all passes.
     written = write_captions(model, prompts, by_threshold(0.0), max_characters=30, rng=np.random.default_rng(2))
@@ -121,7 +121,7 @@ def test_markers_never_come_out(model: Gpt2Captioner) -> None:
     assert set("".join(text for made in written for text in made.texts)) <= letters - {"|"}
 
 
-def test_rows_kept_are_read_on_as_they_were(model: Gpt2Captioner) -> None:
+def test_selected_rows_keep_their_state(model: Gpt2Captioner) -> None:
     prompts = [Prompt(template, "wow") for template in model.templates]
     alone, together = model.start_decoding(prompts), model.start_decoding(prompts)
     together.select(np.array([2, 0, 0, 1, 2]))
@@ -133,7 +133,7 @@ def test_rows_kept_are_read_on_as_they_were(model: Gpt2Captioner) -> None:
     np.testing.assert_allclose(together.log_probs(), alone.log_probs()[[1, 0]], rtol=1e-4, atol=1e-4)
 
 
-def test_a_caption_longer_than_the_window_is_written_on(model: Gpt2Captioner) -> None:
+def test_captions_longer_than_the_window_can_be_written(model: Gpt2Captioner) -> None:
     template = model.templates[0]
     long = "memes " * WINDOW
     state = model.start_decoding([Prompt(template, "me"), Prompt(template, model.normalize(long))])
@@ -143,7 +143,7 @@ def test_a_caption_longer_than_the_window_is_written_on(model: Gpt2Captioner) ->
         state.append(np.array([letter, letter]))
 
 
-def test_captions_longer_than_the_window_are_judged_whole(model: Gpt2Captioner, trained: Config) -> None:
+def test_captions_longer_than_the_window_are_scored_completely(model: Gpt2Captioner, trained: Config) -> None:
     captions = captions_of(trained, model)
     long = np.tile(captions.characters[: captions.starts[1] - 1], 12)
     one = Captions(
@@ -159,13 +159,13 @@ def test_captions_longer_than_the_window_are_judged_whole(model: Gpt2Captioner, 
     assert np.isfinite(judged.log_likelihood).all()
 
 
-def test_a_template_that_was_never_learned_is_judged_without_its_name(model: Gpt2Captioner, trained: Config) -> None:
+def test_an_unknown_template_is_scored_without_its_name(model: Gpt2Captioner, trained: Config) -> None:
     captions = captions_of(trained, model)
     unknown = dataclasses.replace(captions, templates=np.full_like(captions.templates, len(model.templates)))
     assert model.score(unknown, 0, 6).log_likelihood.sum() < model.score(captions, 0, 6).log_likelihood.sum()
 
 
-def test_a_model_kept_again_writes_the_same(model: Gpt2Captioner, trained: Config, tmp_path: Path) -> None:
+def test_a_saved_model_writes_the_same_captions(model: Gpt2Captioner, trained: Config, tmp_path: Path) -> None:
     write_model(tmp_path, model, {}, trained)
     again = load_model(tmp_path)
     prompts = [Prompt(template) for template in model.templates] * 3
@@ -182,7 +182,7 @@ def test_a_model_kept_again_writes_the_same(model: Gpt2Captioner, trained: Confi
     ]  # fmt: skip
 
 
-def test_tensorflow_alone_gets_the_same_logits(model: Gpt2Captioner, trained: Config, tmp_path: Path) -> None:
+def test_a_saved_model_gives_the_same_logits(model: Gpt2Captioner, trained: Config, tmp_path: Path) -> None:
     tensorflow = pytest.importorskip("tensorflow")
     export_model(Path(trained.train.output), tmp_path / "served", "saved-model", Silent())
     ((name, network),) = model.networks.items()
@@ -197,7 +197,7 @@ def test_tensorflow_alone_gets_the_same_logits(model: Gpt2Captioner, trained: Co
 
 
 @pytest.mark.parametrize("name", ["gpt2.keras", "tokens.json", "merges.json"])
-def test_a_damaged_model_is_refused(trained: Config, tmp_path: Path, name: str) -> None:
+def test_a_damaged_file_is_refused(trained: Config, tmp_path: Path, name: str) -> None:
     copy = Path(shutil.copytree(trained.train.output, tmp_path / "model"))
     content = bytearray((copy / name).read_bytes())
     content[len(content) // 2] ^= 1

@@ -1,4 +1,4 @@
-"""GPT-2 comes from a preset in a folder; what cannot be had is named in one line."""
+"""GPT-2 is loaded from a preset folder; a preset that cannot be loaded is a one-line error."""
 
 import sys
 from collections.abc import Callable
@@ -56,7 +56,7 @@ def test_weights_and_vocabulary_come_from_a_folder(toy: Toy, tmp_path: Path, pre
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_a_window_that_the_preset_cannot_read_is_refused(toy: Toy, tmp_path: Path, preset: Path) -> None:
+def test_a_window_longer_than_that_of_the_preset_is_refused(toy: Toy, tmp_path: Path, preset: Path) -> None:
     config = toy(tmp_path, model="gpt2", gpt2__preset=str(preset), gpt2__sequence_length=64)
     with pytest.raises(MemeloomError, match=r"train\.gpt2\.sequence_length is 64, but .* reads at most 40 tokens"):
         task(config)
@@ -65,7 +65,7 @@ def test_a_window_that_the_preset_cannot_read_is_refused(toy: Toy, tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "why"), [("no-such-gpt2", "Unknown preset identifier"), ("tests", "has no config.json")]
 )
-def test_a_preset_that_is_none_is_named(toy: Toy, tmp_path: Path, name: str, why: str) -> None:
+def test_an_invalid_preset_is_named(toy: Toy, tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(MemeloomError, match=rf"train\.gpt2\.preset '{name}' cannot be loaded .*{why}.*or tiny"):
         task(toy(tmp_path, model="gpt2", gpt2__preset=name))
 

@@ -1,4 +1,4 @@
-"""Captions become tokens and texts again, markers stay apart from them, and rows hold every caption once."""
+"""Captions are encoded as tokens and back, apart from markers, and packed into rows."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def captions(texts: list[str], templates: list[int]) -> Captions:
     return Captions(characters, np.zeros(len(characters), np.uint8), starts, np.array(templates, np.int32), prefixes)
 
 
-def test_a_new_vocabulary_joins_what_is_frequent(tokens: Tokens) -> None:
+def test_a_new_vocabulary_merges_frequent_pairs(tokens: Tokens) -> None:
     assert len(tokens) <= 300
     assert tokens.encode(["the the"]) == [[tokens.vocabulary.index("the"), tokens.vocabulary.index("Ġthe")]]
 
@@ -35,13 +35,13 @@ def test_equal_texts_give_equal_vocabularies() -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_what_the_model_is_to_say_reads_as_the_caption(tokens: Tokens, text: str) -> None:
+def test_the_targets_decode_to_the_caption(tokens: Tokens, text: str) -> None:
     ((read, said),) = tokens.streams([text])
     assert tokens.text(said) == text
     assert len(read) == len(said)
 
 
-def test_each_box_begins_with_its_own_marker_and_ends_alike(tokens: Tokens) -> None:
+def test_each_box_begins_with_its_own_marker_and_ends_with_the_same_token(tokens: Tokens) -> None:
     ((read, said),) = tokens.streams(["wow|wow|wow|"])
     wow = tokens.encode(["wow"])[0]
     markers = tokens.marker(np.arange(3)).tolist()
@@ -54,7 +54,7 @@ def test_boxes_beyond_the_last_marker_share_it(tokens: Tokens) -> None:
     assert tokens.marker(np.array([27, 28, 99])).tolist() == [int(tokens.marker(np.array([27]))[0])] * 3
 
 
-def test_it_may_say_the_letters_of_captions_and_nothing_else(tokens: Tokens) -> None:
+def test_only_tokens_of_caption_letters_are_writable(tokens: Tokens) -> None:
     may = {token for token, allowed in zip(tokens.vocabulary, tokens.writable, strict=True) if allowed}
     said = {token for text in TEXTS for token in tokens.streams([text])[0][1]}
     assert {tokens.vocabulary[token] for token in said} <= may
@@ -62,7 +62,7 @@ def test_it_may_say_the_letters_of_captions_and_nothing_else(tokens: Tokens) -> 
     assert not never & may
 
 
-def test_letters_of_two_bytes_can_be_said() -> None:
+def test_letters_of_two_bytes_are_writable() -> None:
     alphabet = Alphabet.of(["é", "a", "|"])
     spoken = Tokens(*learn_tokens(["a|"], 300), alphabet, "|")
     ((_, said),) = spoken.streams(["aéa|"])
@@ -71,7 +71,7 @@ def test_letters_of_two_bytes_can_be_said() -> None:
     assert spoken.text(said[1:2]) == ""
 
 
-def test_a_text_in_the_words_of_a_marker_is_no_marker(tokens: Tokens) -> None:
+def test_text_that_looks_like_a_marker_is_not_encoded_as_one(tokens: Tokens) -> None:
     (encoded,) = tokens.encode([f"{BEGIN}1"])
     assert tokens.begin not in encoded
     assert not np.isin(encoded, tokens.marker(np.arange(28))).any()
@@ -89,7 +89,7 @@ def test_a_text_in_the_words_of_a_marker_is_no_marker(tokens: Tokens) -> None:
         ("", ""),
     ],
 )
-def test_texts_read_by_ocr_become_what_captions_look_like(tokens: Tokens, read: str, fitting: str) -> None:
+def test_texts_read_by_ocr_are_normalized_like_captions(tokens: Tokens, read: str, fitting: str) -> None:
     assert tokens.normalize(read) == fitting
 
 
@@ -99,17 +99,17 @@ def test_a_vocabulary_without_a_byte_is_refused(tokens: Tokens) -> None:
 
 
 @pytest.mark.parametrize("merge", ["q q", "a", "a b c"])
-def test_a_merge_of_what_are_no_tokens_is_refused(tokens: Tokens, merge: str) -> None:
+def test_a_merge_of_unknown_tokens_is_refused(tokens: Tokens, merge: str) -> None:
     with pytest.raises(ValueError, match=f"the merge '{merge}' is not of tokens"):
         Tokens(tokens.vocabulary, [*tokens.merges, merge], ALPHABET, "|")
 
 
-def test_windows_show_every_token_once_as_new_and_half_of_the_room_before() -> None:
+def test_windows_overlap_by_half_and_score_every_token_once() -> None:
     assert list(windows(4, 6)) == [(0, 0, 4)]
     assert list(windows(13, 6)) == [(0, 0, 6), (3, 6, 9), (6, 9, 12), (9, 12, 13)]
 
 
-def test_rows_hold_every_caption_whole_and_only_captions_are_learned(tokens: Tokens) -> None:
+def test_rows_hold_whole_captions_and_only_captions_have_labels(tokens: Tokens) -> None:
     heads = [tokens.head(name, 16) for name in (*NAMES, None)]
     texts, templates = TEXTS * 6, [0, 1, 1, 5] * 6
     rows = Rows(cut_pieces(tokens, heads, captions(texts, templates), 0, 24, window=48), 48, seed=3)
@@ -126,7 +126,7 @@ def test_rows_hold_every_caption_whole_and_only_captions_are_learned(tokens: Tok
     assert (rows.batch(np.arange(len(rows)))[2] == (owners >= 0)).all()
 
 
-def test_rows_beyond_the_last_are_empty_and_weigh_nothing(tokens: Tokens) -> None:
+def test_rows_beyond_the_last_have_weight_zero(tokens: Tokens) -> None:
     rows = Rows(cut_pieces(tokens, [tokens.head(None, 16)], captions(["wow|"], [0]), 0, 1, window=48), 48, seed=3)
     assert len(rows) == 1
     assert rows.batch(np.array([0, 1]))[2].sum(axis=1).tolist() == [len(tokens.streams(["wow|"])[0][1]), 0]
@@ -142,14 +142,14 @@ def test_a_caption_longer_than_the_window_is_learned_in_pieces(tokens: Tokens) -
     assert all(pieces.read[start : start + len(head)].tolist() == head for start in pieces.starts[:-1])
 
 
-def test_some_captions_go_without_a_name(tokens: Tokens) -> None:
+def test_some_captions_are_learned_without_the_template_name(tokens: Tokens) -> None:
     heads = [tokens.head("Doge", 16), tokens.head(None, 16)]
     pieces = cut_pieces(tokens, heads, captions(["wow|"] * 9, [0] * 9), 0, 9, window=48, nameless=4)
     nameless = [pieces.read[at + 1] != heads[0][1] for at in pieces.starts[:-1]]
     assert np.flatnonzero(nameless).tolist() == [0, 4, 8]
 
 
-def test_packing_wastes_little_and_puts_every_piece_somewhere() -> None:
+def test_packing_places_every_piece_and_fills_rows_to_95_percent() -> None:
     lengths = np.random.default_rng(5).integers(5, 40, 2000)
     order, firsts = pack(lengths, 128, seed=1)
     assert sorted(order.tolist()) == list(range(2000))

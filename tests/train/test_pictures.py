@@ -1,4 +1,4 @@
-"""Pictures become vectors once, and a cache that was hurt heals."""
+"""Pictures are encoded once, and a damaged cache is repaired."""
 
 import errno
 import os
@@ -79,14 +79,14 @@ def test_pictures_are_encoded_once(dataset: Dataset, tmp_path: Path) -> None:
     np.testing.assert_array_equal(first.vectors, again.vectors)
 
 
-def test_another_encoder_does_not_take_them_for_its_own(dataset: Dataset, tmp_path: Path) -> None:
+def test_each_encoder_has_vectors_of_its_own(dataset: Dataset, tmp_path: Path) -> None:
     computed(dataset, tmp_path / "vectors")
     assert computed(dataset, tmp_path / "vectors", small_encoder(side=8))[1] == 4
     assert computed(dataset, tmp_path / "vectors")[1] == 0
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "nothing"])
-def test_a_damaged_file_of_vectors_is_computed_anew(dataset: Dataset, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_cache_file_is_computed_again(dataset: Dataset, tmp_path: Path, damage: str) -> None:
     first, _ = computed(dataset, tmp_path / "vectors")
     (path,) = (tmp_path / "vectors").rglob("*.npz")
     content = bytearray(path.read_bytes())
@@ -97,7 +97,7 @@ def test_a_damaged_file_of_vectors_is_computed_anew(dataset: Dataset, tmp_path: 
     np.testing.assert_array_equal(first.vectors, again.vectors)
 
 
-def test_it_goes_on_where_it_was_stopped(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_computation_resumes(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Mortal(Encoder):
         """Stops at the third picture."""
 
@@ -117,7 +117,7 @@ def test_it_goes_on_where_it_was_stopped(dataset: Dataset, tmp_path: Path, monke
     np.testing.assert_array_equal(found.vectors, computed(dataset, tmp_path / "elsewhere")[0].vectors)
 
 
-def test_of_memes_only_those_that_are_learned_make_their_template(
+def test_the_vector_of_a_template_is_the_mean_of_its_training_pictures(
     tmp_path: Path, write_dataset: Callable[..., Any]
 ) -> None:
     rows = {"train": captions(3, 1), "validation": [("doge", ("wow",))]}
@@ -134,14 +134,14 @@ def test_a_dataset_without_pictures_is_refused(tmp_path: Path, write_dataset: Ca
         picture_vectors(open_dataset(tmp_path), small_encoder(), tmp_path / "vectors", Silent())
 
 
-def test_a_picture_that_cannot_be_read_is_named(tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
+def test_an_unreadable_picture_is_named(tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
     rows = {"train": captions(3, 1), "validation": captions(3, 2)}
     with_pictures(tmp_path, write_dataset(tmp_path, rows), broken=True)
     with pytest.raises(MemeloomError, match=r"picture of toy:train0_0 cannot be read \(truncated.*build the dataset"):
         picture_vectors(open_dataset(tmp_path), small_encoder(), tmp_path / "vectors", Silent())
 
 
-def test_a_shelf_gives_vectors_in_any_order(tmp_path: Path) -> None:
+def test_the_cache_returns_vectors_in_any_order(tmp_path: Path) -> None:
     vectors = np.arange(12, dtype=np.float32).reshape(4, 3)
     cache = VectorCache(tmp_path, "encoder", 3)
     cache.add(["a", "b"], vectors[:2])
@@ -153,7 +153,7 @@ def test_a_shelf_gives_vectors_in_any_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
-def test_a_shelf_keeps_what_cannot_be_read_for_the_moment(
+def test_the_cache_keeps_a_file_that_is_temporarily_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     VectorCache(tmp_path, "encoder", 3).add(["a"], np.ones((1, 3), np.float32))
@@ -168,7 +168,7 @@ def test_a_shelf_keeps_what_cannot_be_read_for_the_moment(
     np.testing.assert_array_equal(VectorCache(tmp_path, "encoder", 3).take(["a"]), np.ones((1, 3)))
 
 
-def test_a_disk_that_fails_within_a_file_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_keeps_a_file_after_an_input_output_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     VectorCache(tmp_path, "encoder", 3).add(["a"], np.ones((1, 3), np.float32))
 
     class Failing(FileIO):
@@ -184,9 +184,7 @@ def test_a_disk_that_fails_within_a_file_deletes_nothing(tmp_path: Path, monkeyp
     assert "a" in VectorCache(tmp_path, "encoder", 3)
 
 
-def test_a_shelf_with_a_damaged_file_is_opened_where_nothing_can_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_cache_with_a_damaged_file_can_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = VectorCache(tmp_path, "encoder", 3)
     for key in ("a", "b"):
         cache.add([key], np.ones((1, 3), np.float32))
@@ -204,7 +202,7 @@ def test_a_shelf_with_a_damaged_file_is_opened_where_nothing_can_be_written(
     assert not damaged.exists()
 
 
-def test_pixels_are_rgb_and_become_squares() -> None:
+def test_pictures_become_rgb_squares() -> None:
     red = np.zeros((20, 40, 3), np.uint8)
     red[..., 0] = 200
     np.testing.assert_array_equal(rgb_pixels(png(red)), red)
@@ -215,7 +213,7 @@ def test_pixels_are_rgb_and_become_squares() -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"no weights"])
-def test_weights_that_cannot_be_read_are_said_plainly(tmp_path: Path, content: bytes | None) -> None:
+def test_unreadable_weights_are_a_one_line_error(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "inception.weights.h5"
     if content is not None:
         path.write_bytes(content)
@@ -224,7 +222,7 @@ def test_weights_that_cannot_be_read_are_said_plainly(tmp_path: Path, content: b
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
-def test_weights_in_a_file_make_the_same_vectors(tmp_path: Path) -> None:
+def test_weights_loaded_from_a_file_give_the_same_encoder(tmp_path: Path) -> None:
     path = tmp_path / "inception.weights.h5"
     known = open_encoder("none", 75, 1)
     known.network.get_layer("inception_v3").save_weights(path)
@@ -232,7 +230,7 @@ def test_weights_in_a_file_make_the_same_vectors(tmp_path: Path) -> None:
     assert again.identity == known.identity != other.identity
 
 
-def test_weights_that_cannot_be_downloaded_are_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_of_weights_is_a_one_line_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("keras.src.backend.config._KERAS_DIR", str(tmp_path))
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")

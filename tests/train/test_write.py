@@ -1,4 +1,4 @@
-"""Captions written side by side come as often as the probabilities say, with one compiled call a token."""
+"""Captions sampled in batches have the probabilities of the model, with one compiled call a token."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def tiny_convnet(letters: str = "abcdefgh |", filters: int = 8) -> ConvnetCaptio
     return ConvnetCaptioner(network, Alphabet(tuple(letters)), (template(2),), SEPARATOR)
 
 
-def test_every_caption_comes_as_often_as_its_probability_says() -> None:
+def test_captions_are_sampled_with_their_probabilities() -> None:
     model = TableCaptioner.drawn(WORDS, 3, ("1", "2"))
     # Different templates and start texts, so that captions end at different steps and the state shrinks.
     prompts = [Prompt(template(1, "1")), Prompt(template(2, "2"), "b")]
@@ -46,7 +46,7 @@ def test_every_caption_comes_as_often_as_its_probability_says() -> None:
             assert found[texts] / 6000 == pytest.approx(share, abs=0.025)
 
 
-def test_the_score_is_the_geometric_mean_of_what_was_drawn() -> None:
+def test_the_score_is_the_geometric_mean_of_token_probabilities() -> None:
     model = TableCaptioner.drawn(WORDS, 3)
     prompt = Prompt(template(2), "a")
     by_texts = {
@@ -58,7 +58,7 @@ def test_the_score_is_the_geometric_mean_of_what_was_drawn() -> None:
     assert [caption.score for caption in made] == pytest.approx([by_texts[caption.texts] for caption in made])
 
 
-def test_a_caption_is_closed_where_no_more_characters_fit() -> None:
+def test_a_caption_is_cut_at_max_characters() -> None:
     model = TableCaptioner(("a", "bb", SEPARATOR), {"61533": np.log(np.full((1, 4, 3), 1 / 3, np.float32))})
     made = sampled(model, [Prompt(template(2))] * 300, 4)
     assert all(len("|".join(caption.texts).rstrip("|")) <= 4 for caption in made)
@@ -66,7 +66,7 @@ def test_a_caption_is_closed_where_no_more_characters_fit() -> None:
     assert not next(caption for caption in made if caption.texts == ("bb", "")).cut
 
 
-def test_a_template_whose_boxes_are_filled_gets_nothing_more() -> None:
+def test_nothing_is_written_when_the_start_text_fills_all_boxes() -> None:
     model = TableCaptioner.drawn(WORDS, 3)
     (made,) = sampled(model, [Prompt(template(2), "a|b|")], 20)
     assert (made.texts, made.cut, model.steps) == (("a", "b"), False, [])
@@ -98,7 +98,7 @@ def test_no_method_predicts_token_by_token(method: str, start: str, monkeypatch:
     assert 0 < len(calls) <= 24 - len(start)
 
 
-def test_the_conv_net_says_the_same_of_a_text_written_and_a_text_read() -> None:
+def test_a_convnet_scores_written_and_given_text_equally() -> None:
     model = tiny_convnet()
     rng = np.random.default_rng(2)
     state = model.start_decoding([Prompt(template(3), "ab")] * 3)
@@ -113,7 +113,7 @@ def test_the_conv_net_says_the_same_of_a_text_written_and_a_text_read() -> None:
         np.testing.assert_allclose(state.log_probs(), read.log_probs(), rtol=1e-5, atol=1e-5)
 
 
-def test_greedy_and_the_conv_net_write_what_its_scores_say() -> None:
+def test_greedy_decoding_of_a_convnet_takes_the_best_characters() -> None:
     model = tiny_convnet()
     (made,) = write_captions(model, [Prompt(template(1))], greedily, max_characters=12, rng=np.random.default_rng(1))
     text = ""
@@ -123,7 +123,7 @@ def test_greedy_and_the_conv_net_write_what_its_scores_say() -> None:
     assert made.texts == (text.rstrip(SEPARATOR).strip(),)
 
 
-def test_a_sheet_is_halved_when_half_of_it_will_do() -> None:
+def test_the_batch_is_halved_when_half_of_it_suffices() -> None:
     wanted = np.zeros(64, bool)
     wanted[[7, 40]] = True
     kept = rows_to_keep(wanted)

@@ -1,4 +1,4 @@
-"""What a word_filter refuses is never written, whatever the method, and what it has nothing against comes as before."""
+"""Denied words are never written, whatever the method, and other captions stay as they are."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -46,7 +46,7 @@ def write(
     return write_captions(model, prompts, choose, max_characters=most, rng=rng, word_filter=word_filter)
 
 
-def test_the_next_best_takes_the_place_of_what_would_complete_a_word(zebra: WordList) -> None:
+def test_the_next_best_token_replaces_one_that_completes_a_denied_word(zebra: WordList) -> None:
     model = spelled({" ": 0.6, SEPARATOR: 0.2, "!": 0.15, "t": 0.05}, {" ": {SEPARATOR: 1.0}})
     assert write(model, None)[0].texts == ("zebra",)
     word_filter = WordFilter(zebra, model)
@@ -55,25 +55,25 @@ def test_the_next_best_takes_the_place_of_what_would_complete_a_word(zebra: Word
     assert word_filter.refused == 3
 
 
-def test_a_word_that_only_begins_like_a_listed_one_is_written(zebra: WordList) -> None:
+def test_a_word_that_only_begins_like_a_denied_one_is_written(zebra: WordList) -> None:
     model = spelled({"t": 1.0}, {"t": {"s": 1.0}})
     word_filter = WordFilter(zebra, model)
     assert write(model, word_filter)[0].texts == ("zebrats",)
     assert word_filter.refused == 0
 
 
-def test_a_word_that_is_complete_because_nothing_more_fits_is_refused(zebra: WordList) -> None:
+def test_a_denied_word_at_the_character_limit_is_refused(zebra: WordList) -> None:
     model = spelled({" ": 1.0}, {"r": {"a": 0.9, "s": 0.1}, "s": {"t": 1.0}})
     assert write(model, WordFilter(zebra, model), most=5)[0].texts == ("zebrs",)
 
 
-def test_a_caption_that_cannot_go_on_comes_out_empty(zebra: WordList) -> None:
+def test_a_caption_without_an_allowed_continuation_is_empty(zebra: WordList) -> None:
     model = spelled({" ": 1.0})
     (made,) = write(model, WordFilter(zebra, model))
     assert (made.empty, made.cut) == (True, True)
 
 
-def test_whole_words_are_refused_at_once(zebra: WordList) -> None:
+def test_word_tokens_are_refused_at_once(zebra: WordList) -> None:
     # Behind it there would be no way out.
     model = chain(
         ("the", "zebra", "horse", SEPARATOR), {"": {"the": 1.0}, "the": {"zebra": 0.8, "horse": 0.2}}, joint=" "
@@ -84,7 +84,7 @@ def test_whole_words_are_refused_at_once(zebra: WordList) -> None:
 
 
 @pytest.mark.parametrize("choose", [by_sampling(), by_threshold(0.0), by_sampling(0.7, top_k=3)])
-def test_chance_never_finds_a_way_around(choose: Chooser, zebra: WordList) -> None:
+def test_sampling_never_writes_a_denied_word(choose: Chooser, zebra: WordList) -> None:
     model = spelled({" ": 0.4, SEPARATOR: 0.3, "s": 0.3}, {" ": {"z": 0.5, "t": 0.5}, "s": {" ": 1.0}})
     said = ["zebra" in caption.texts[0].split() for caption in write(model, None, choose, times=400)]
     assert any(said)
@@ -94,7 +94,7 @@ def test_chance_never_finds_a_way_around(choose: Chooser, zebra: WordList) -> No
 
 
 @pytest.mark.parametrize("boxes", [1, 2])
-def test_a_wide_beam_finds_the_best_of_what_is_allowed(boxes: int) -> None:
+def test_an_exhaustive_beam_finds_the_best_allowed_captions(boxes: int) -> None:
     words = WordList(tiers=(), deny=("ab", "b"))
     model = TableCaptioner.drawn(("a", "b", " ", SEPARATOR), 3)
     prompt, word_filter = Prompt(template(boxes)), WordFilter(words, model)
@@ -118,7 +118,7 @@ def test_a_wide_beam_finds_the_best_of_what_is_allowed(boxes: int) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_no_method_says_what_the_settings_of_the_dataset_list(method: str) -> None:
+def test_no_method_writes_words_that_the_dataset_settings_deny(method: str) -> None:
     config = load_config(
         None,
         [

@@ -18,13 +18,13 @@ LISTING = "/meme/Proud-Toaster?sort=latest"
 PICTURE = "/cactus.jpg"
 
 
-def test_a_reset_connection_says_nothing_at_all(faulty: Internet, fetch: Fetch) -> None:
+def test_reset_can_come_before_the_response(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("reset")])
     assert until_reset(faulty.url("imgflip", LISTING)) == b""
     assert fetch(faulty.url("imgflip", LISTING)).status == 200
 
 
-def test_a_reset_connection_may_break_within_the_body(faulty: Internet, fetch: Fetch) -> None:
+def test_reset_can_come_within_the_body(faulty: Internet, fetch: Fetch) -> None:
     right = fetch(faulty.url("imgflip_images", PICTURE)).body
     faulty.set_faults([Rule("reset", settings={"part": 0.25})])
     head, _, body = until_reset(faulty.url("imgflip_images", PICTURE)).partition(b"\r\n\r\n")
@@ -33,13 +33,13 @@ def test_a_reset_connection_may_break_within_the_body(faulty: Internet, fetch: F
 
 
 @pytest.mark.parametrize("host", sorted(ALL_HOSTS))
-def test_every_host_can_break_off(faulty: Internet, host: Any) -> None:
+def test_every_host_can_reset_connections(faulty: Internet, host: Any) -> None:
     faulty.set_faults([Rule("reset")])
     assert until_reset(faulty.url(host, "/robots.txt")) == b""
 
 
 @pytest.mark.parametrize(("sends", "headers", "bodies"), [("nothing", 0, 0), ("headers", 1, 0), ("part", 1, 1)])
-def test_a_stalled_answer_never_goes_on(faulty: Internet, fetch: Fetch, sends: str, headers: int, bodies: int) -> None:
+def test_a_stalled_response_never_ends(faulty: Internet, fetch: Fetch, sends: str, headers: int, bodies: int) -> None:
     right = fetch(faulty.url("imgflip_images", PICTURE)).body
     faulty.set_faults([Rule("stall", settings={"sends": sends})])
     with asked(faulty.url("imgflip_images", PICTURE)) as connection:
@@ -61,7 +61,7 @@ def until_silent(connection: socket.socket) -> bytes:
     raise AssertionError("closed, not silent")
 
 
-def test_a_server_with_silent_slow_and_endless_answers_still_closes(fetch: Fetch) -> None:
+def test_the_server_stops_during_stalled_slow_and_endless_responses(fetch: Fetch) -> None:
     rules = [
         Rule("stall", path="imgflip/meme/"),
         Rule("stall", path="imgflip/i/", settings={"sends": "headers"}),
@@ -95,7 +95,7 @@ def ended(connection: socket.socket) -> bool:
     return True
 
 
-def test_faults_that_break_connections_do_not_upset_the_server(capfd: pytest.CaptureFixture[str]) -> None:
+def test_broken_connections_do_not_affect_the_server(capfd: pytest.CaptureFixture[str]) -> None:
     with Internet(memes=12, faults=[Rule("endless_body"), Rule("reset"), Rule("stall")]) as internet:
         url = internet.url("imgflip", LISTING)
         with asked(url) as connection:
@@ -108,7 +108,7 @@ def test_faults_that_break_connections_do_not_upset_the_server(capfd: pytest.Cap
     assert capfd.readouterr().err == ""
 
 
-def test_an_endless_body_begins_right_and_announces_no_length(faulty: Internet, fetch: Fetch) -> None:
+def test_an_endless_body_begins_with_the_right_bytes_and_has_no_length(faulty: Internet, fetch: Fetch) -> None:
     right = fetch(faulty.url("imgflip_images", PICTURE)).body
     faulty.set_faults([Rule("endless_body")])
     connection = http.client.HTTPConnection(faulty.addresses["imgflip_images"], timeout=20)
@@ -122,7 +122,7 @@ def test_an_endless_body_begins_right_and_announces_no_length(faulty: Internet, 
     connection.close()
 
 
-def test_huge_headers_are_more_than_clients_take(faulty: Internet) -> None:
+def test_huge_headers_exceed_the_limit_of_clients(faulty: Internet) -> None:
     faulty.set_faults([Rule("huge_headers", settings={"count": 150, "size": 2000})])
     head, _, body = raw(faulty.url("imgflip", LISTING)).partition(b"\r\n\r\n")
     assert len(head) > 300_000
@@ -135,7 +135,7 @@ def test_huge_headers_are_more_than_clients_take(faulty: Internet) -> None:
     connection.close()
 
 
-def test_a_gzip_bomb_is_small_on_the_wire_and_well_formed(faulty: Internet, fetch: Fetch) -> None:
+def test_a_gzip_bomb_is_small_and_valid_gzip(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("gzip_bomb", settings={"bytes": 50_000_000})])
     answer = fetch(faulty.url("imgflip", LISTING))
     assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")

@@ -21,14 +21,14 @@ LISTING = "/meme/Proud-Toaster?sort=latest"
 PICTURE = "/cactus.jpg"
 
 
-def test_a_burst_hits_consecutive_requests_of_a_host_whatever_they_ask_for(faulty: Internet, fetch: Fetch) -> None:
+def test_a_burst_fails_consecutive_requests_to_a_host(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("server_errors", times=4, after=1, path="^imgflip/")])
     paths = ("/memetemplates", LISTING, "/robots.txt", LISTING, "/memetemplates", LISTING, "/memetemplates")
     assert [fetch(faulty.url("imgflip", path)).status for path in paths] == [200, 503, 503, 503, 503, 200, 200]
     assert fetch(faulty.url("imgflip_images", PICTURE)).status == 200
 
 
-def test_each_host_has_a_burst_of_its_own_and_a_name_is_enough(faulty: Internet, fetch: Fetch) -> None:
+def test_bursts_are_counted_for_each_host(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults({"server_errors": 1.0})
     hosts: tuple[Host, ...] = ("imgflip", "imgflip_images")
     for host in hosts:
@@ -36,18 +36,13 @@ def test_each_host_has_a_burst_of_its_own_and_a_name_is_enough(faulty: Internet,
         assert statuses == [503] * 5 + [200] * 2
 
 
-def test_bursts_may_come_back(faulty: Internet, fetch: Fetch) -> None:
+def test_bursts_can_recur(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("server_errors", times=2, every=4, settings={"status": 502})])
     statuses = [fetch(faulty.url("bing", f"/robots.txt?{number}")).status for number in range(9)]
     assert statuses == [502, 502, 200, 200, 502, 502, 200, 200, 502]
 
 
-def test_any_fault_can_be_counted_by_host(faulty: Internet, fetch: Fetch) -> None:
-    faulty.set_faults([Rule("rate_limit", times=2, per="host")])
-    assert [fetch(faulty.url("reddit", f"/robots.txt?{n}")).status for n in range(3)] == [429, 429, 200]
-
-
-def test_redirect_private_leads_where_no_crawler_should_go(faulty: Internet, fetch: Fetch) -> None:
+def test_redirect_private_redirects_to_a_metadata_service(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("redirect_private", times=None)])
     answer = fetch(faulty.url("imgflip_images", PICTURE))
     assert (answer.status, answer.headers["location"]) == (302, "http://169.254.169.254/latest/meta-data/")
@@ -56,9 +51,7 @@ def test_redirect_private_leads_where_no_crawler_should_go(faulty: Internet, fet
 
 
 @pytest.mark.parametrize("form", ["name", "decimal", "hex", "octal", "short", "mapped"])
-def test_redirect_private_can_hide_a_service_of_this_machine_that_is_really_there(
-    faulty: Internet, fetch: Fetch, form: str
-) -> None:
+def test_redirect_private_can_write_loopback_in_other_forms(faulty: Internet, fetch: Fetch, form: str) -> None:
     faulty.set_faults([Rule("redirect_private", settings={"form": form})])
     target = urlsplit(fetch(faulty.url("pictures", "/robots.txt")).headers["location"])
     assert target.hostname != "127.0.0.1"
@@ -69,7 +62,7 @@ def test_redirect_private_can_hide_a_service_of_this_machine_that_is_really_ther
     assert answer.endswith(b"the keys to everything")
 
 
-def test_nobody_was_inside_unless_the_log_says_so(fetch: Fetch) -> None:
+def test_requests_to_the_private_host_are_logged(fetch: Fetch) -> None:
     with Internet(memes=12) as internet:
         fetch(internet.url("imgflip", "/robots.txt"))
         assert "inside" not in internet.log()["requests"]
@@ -95,16 +88,10 @@ def test_redirect_loop_leads_back(faulty: Internet, fetch: Fetch) -> None:
     assert follow(fetch, url, 4) == [other, url, other, url]
 
 
-def test_redirect_loop_can_be_a_chain_of_ever_new_addresses(faulty: Internet, fetch: Fetch) -> None:
+def test_redirect_loop_can_chain_new_addresses(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("redirect_loop", times=None, settings={"chain": True})])
     found = follow(fetch, faulty.url("pictures", "/robots.txt"), 60)
     assert len(set(found)) == 60
-
-
-def test_redirect_loop_with_a_number_of_times_ends_at_the_page(faulty: Internet, fetch: Fetch) -> None:
-    faulty.set_faults([Rule("redirect_loop", times=3, settings={"chain": True})])
-    last = follow(fetch, faulty.url("imgflip", LISTING), 3)[-1]
-    assert Selector(fetch(last).text).css(".base-unit")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +103,7 @@ def test_redirect_loop_with_a_number_of_times_ends_at_the_page(faulty: Internet,
         (("google", "/search?q=cats&udm=2"), "#islrg", "script:contains('/p/')"),
     ],
 )
-def test_an_empty_page_has_its_frame_but_nothing_in_it(
+def test_an_empty_page_has_no_memes(
     faulty: Internet, fetch: Fetch, path: tuple[Any, str], frame: str, unit: str
 ) -> None:
     full = Selector(fetch(faulty.url(*path)).text)
@@ -129,14 +116,14 @@ def test_an_empty_page_has_its_frame_but_nothing_in_it(
     assert not empty.css(".pager-next")
 
 
-def test_an_empty_listing_of_reddit(faulty: Internet, fetch: Fetch) -> None:
+def test_an_empty_reddit_listing_has_no_posts(faulty: Internet, fetch: Fetch) -> None:
     bearer = bearer_of(faulty, fetch)
     faulty.set_faults([Rule("empty_page")])
     page = listing(faulty, fetch, bearer, "/r/memes/new")
     assert (page["children"], page["after"]) == ([], None)
 
 
-def test_a_moving_listing_shows_memes_again_on_the_next_page(fetch: Fetch) -> None:
+def test_a_moving_listing_repeats_memes_on_the_next_page(fetch: Fetch) -> None:
     with Internet(memes=540, faults=[Rule("moving_listing", settings={"items": 4})]) as moving:
         memes = [meme for meme in moving.served() if meme.source == "imgflip"]
         before = [meme.id for meme in memes if meme.template_slug == "Proud-Toaster"]
@@ -155,7 +142,7 @@ def test_a_moving_listing_shows_memes_again_on_the_next_page(fetch: Fetch) -> No
         assert {meme.template_slug for meme in late} == {"Proud-Toaster"}
 
 
-def test_a_moving_listing_of_reddit_repeats_posts_and_has_new_ones_at_the_top(fetch: Fetch) -> None:
+def test_a_moving_reddit_listing_repeats_posts_and_adds_new_ones(fetch: Fetch) -> None:
     with Internet(memes=12, posts=30, faults=[Rule("moving_listing", settings={"items": 2})]) as moving:
         bearer = bearer_of(moving, fetch)
         first = listing(moving, fetch, bearer, "/r/memes/new?limit=10")
@@ -167,7 +154,7 @@ def test_a_moving_listing_of_reddit_repeats_posts_and_has_new_ones_at_the_top(fe
         assert any(meme.late for meme in moving.served() if meme.source == "reddit")
 
 
-def test_expired_token_is_a_401_to_a_good_token(faulty: Internet, fetch: Fetch) -> None:
+def test_expired_token_refuses_a_valid_token(faulty: Internet, fetch: Fetch) -> None:
     bearer, url = bearer_of(faulty, fetch), faulty.url("reddit_api", "/r/memes/new")
     faulty.set_faults({"expired_token": 1.0})
     answer = fetch(url, headers=bearer)
@@ -175,14 +162,14 @@ def test_expired_token_is_a_401_to_a_good_token(faulty: Internet, fetch: Fetch) 
     assert fetch(url, headers=bearer).status == 200
 
 
-def test_a_token_can_die_after_some_requests_and_a_new_one_lives(faulty: Internet, fetch: Fetch) -> None:
+def test_a_token_can_expire_after_some_requests(faulty: Internet, fetch: Fetch) -> None:
     faulty.set_faults([Rule("expired_token", per="token", after=3, times=None)])
     url = faulty.url("reddit_api", "/r/memes/new?limit=1")
     for bearer in (bearer_of(faulty, fetch), bearer_of(faulty, fetch)):
         assert [fetch(f"{url}&n={n}", headers=bearer).status for n in range(6)] == [200, 200, 200, 401, 401, 401]
 
 
-def test_lying_type_can_be_a_right_picture_under_a_wrong_name(
+def test_lying_type_can_send_a_picture_with_another_type(
     faulty: Internet, fetch: Fetch, decode: Callable[[bytes], Image.Image]
 ) -> None:
     faulty.set_faults([Rule("lying_type", settings={"type": "image/png"})])
