@@ -3,6 +3,7 @@
 A meme is one document: `_id`, `revision` (incremented by every change), `flags` and `record`, its facts.
 """
 
+from functools import partial
 from typing import Any
 
 from memeloom.catalog.documents import DocumentStore
@@ -29,6 +30,7 @@ class MongoDocuments(MongoMemes, MongoTemplates, MongoSketches, MongoWork, Mongo
 
     def __init__(self, url: str, timeout_seconds: float, *, read_only: bool = False) -> None:
         self._arguments = (url, timeout_seconds)
+        self._read_only = read_only
         self._database = MongoDatabase(url, timeout_seconds)
         try:
             self._database.prepare(VERSION, INDEXES, read_only=read_only)
@@ -41,4 +43,4 @@ class MongoDocuments(MongoMemes, MongoTemplates, MongoSketches, MongoWork, Mongo
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Connect again in another process."""
-        return type(self), self._arguments
+        return partial(type(self), read_only=self._read_only), self._arguments

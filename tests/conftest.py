@@ -1,4 +1,4 @@
-"""Fixtures that every room's tests share: stores, real servers and real data."""
+"""Fixtures for the tests of all rooms: stores, real servers and real data."""
 
 import os
 import uuid
@@ -38,7 +38,7 @@ def store_config(tmp_path: Path) -> Store:
 
 @pytest.fixture(scope="session")
 def _run(request: pytest.FixtureRequest, testrun_uid: str) -> tuple[str, int]:
-    """The id of this test run and the process that controls it: xdist's controller, or this one."""
+    """Id of this test run, and of its controlling process: xdist's controller, or this one."""
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
     return testrun_uid, os.getppid() if is_worker else os.getpid()
 
@@ -61,7 +61,7 @@ def mongo_url(_mongo_port: int) -> Iterator[str]:
 
 @pytest.fixture
 def mongo_server() -> Iterator[Mongod]:
-    """A mongod of the test's own, to be stopped and started."""
+    """A private mongod, which the test may stop and start."""
     server = Mongod()
     yield server
     server.stop()
@@ -69,19 +69,19 @@ def mongo_server() -> Iterator[Mongod]:
 
 @pytest.fixture(scope="session")
 def s3_access(_run: tuple[str, int]) -> S3Access:
-    """A real S3 server that the whole run shares."""
+    """A real S3 server, shared by the whole run."""
     return S3Access(**shared("s3", *_run))
 
 
 @pytest.fixture
 def s3_store(s3_access: S3Access, store_config: Store) -> Store:
-    """Settings whose blobs lie in a fresh bucket of a real S3 server."""
+    """Settings with a fresh bucket on a real S3 server."""
     return _in_new_bucket(store_config, s3_access, s3_access.endpoint)
 
 
 @pytest.fixture
 def s3_server(s3_access: S3Access) -> Iterator[Gateway]:
-    """An S3 gateway of the test's own over the shared data, to be killed and started."""
+    """A private S3 gateway to the shared data, which the test may kill and start."""
     gateway = Gateway(s3_access.config)
     yield gateway
     gateway.kill()
@@ -89,7 +89,7 @@ def s3_server(s3_access: S3Access) -> Iterator[Gateway]:
 
 @pytest.fixture
 def s3_server_store(s3_server: Gateway, s3_access: S3Access, store_config: Store) -> Store:
-    """Settings whose blobs lie in a fresh bucket behind `s3_server`."""
+    """Settings with a fresh bucket behind `s3_server`."""
     return _in_new_bucket(store_config, s3_access, s3_server.endpoint)
 
 

@@ -1,4 +1,4 @@
-"""Removal from catalog and blobs, on every pair of stores: all that must go goes, and nothing else."""
+"""Removal from catalog and blobs, on both pairs of stores: everything chosen is deleted, and nothing else."""
 
 import os
 import random
@@ -23,7 +23,7 @@ from memeloom.configs.schema import Store
 
 @pytest.fixture(params=["sqlite and a folder", "mongodb and s3"])
 def store(request: pytest.FixtureRequest, store_config: Store) -> Store:
-    """Settings of both, once as they are and once at scale."""
+    """Settings of the embedded stores and of the servers."""
     if request.param == "sqlite and a folder":
         return store_config
     s3: Store = request.getfixturevalue("s3_store")
@@ -77,7 +77,7 @@ def purge(documents: DocumentStore, blobs: BlobStore, where: Where) -> tuple[int
     return memes, finished.blobs, finished.templates
 
 
-def test_a_meme_goes_with_its_picture_and_what_was_made_of_it(documents: DocumentStore, blobs: BlobStore) -> None:
+def test_a_meme_is_deleted_with_its_pictures(documents: DocumentStore, blobs: BlobStore) -> None:
     put_all(blobs, b"a", b"a clean", b"mask", b"b", b"b clean")
     documents.upsert([
         meme(1, b"a", clean=made(b"a clean", b"a", mask=b"mask")),
@@ -109,7 +109,7 @@ def test_a_template_loses_the_picture_that_was_made_from_a_removed_meme(
     assert purge(documents, blobs, ALL)[1:] == (3, ["t2"])
 
 
-def test_a_purge_that_dies_among_the_blobs_is_finished_by_the_next(
+def test_a_purge_killed_while_deleting_blobs_is_finished_by_the_next(
     documents: DocumentStore, blobs: BlobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures = [str(n).encode() for n in range(40)]
@@ -134,7 +134,7 @@ def test_a_purge_that_dies_among_the_blobs_is_finished_by_the_next(
     assert list(documents.noted_orphans()) == []
 
 
-def test_a_purge_of_mongodb_that_dies_at_any_call_is_finished_by_the_same_one(
+def test_a_mongodb_purge_killed_at_any_call_is_finished_by_repeating_it(
     store_config: Store, mongo_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reached = MongoDatabase.__getitem__
@@ -170,7 +170,7 @@ def test_a_purge_of_mongodb_that_dies_at_any_call_is_finished_by_the_same_one(
     assert calls > 10
 
 
-def test_a_blob_that_a_removed_meme_brings_late_goes_with_the_next_purge(
+def test_a_blob_of_a_meme_upserted_after_its_purge_goes_with_the_next_purge(
     documents: DocumentStore, blobs: BlobStore
 ) -> None:
     documents.upsert([meme(1, b"a")])
@@ -181,20 +181,20 @@ def test_a_blob_that_a_removed_meme_brings_late_goes_with_the_next_purge(
     assert list(blobs.keys()) == []
 
 
-def test_a_sweep_takes_what_nothing_refers_to_and_leaves_what_is_young(
-    documents: DocumentStore, blobs: BlobStore
-) -> None:
+def test_a_sweep_deletes_old_unreferenced_blobs(documents: DocumentStore, blobs: BlobStore) -> None:
     put_all(blobs, b"needed", b"orphan", b"of a template", b"mask")
     documents.upsert([meme(1, b"needed", clean=made(b"missing", b"needed", mask=b"mask"))])
     documents.upsert_templates([Template(id="1", slug="s", name="n", source="x", image=image(b"of a template"))])
-    assert sweep(documents, blobs) == (0, 1), "whoever wrote it may be about to say who needs it"
+    assert sweep(documents, blobs) == (0, 1), "its record may be on its way"
     assert sweep(documents, blobs, dry=True, young_seconds=-60) == (1, 0)
     assert blobs.has(blob_key(b"orphan"))
     assert sweep(documents, blobs, young_seconds=-60) == (1, 0)
     assert there(blobs, b"needed", b"orphan", b"of a template", b"mask") == {b"needed", b"of a template", b"mask"}
 
 
-def test_a_plan_tells_what_goes_and_touches_nothing(documents: DocumentStore, blobs: BlobStore, tmp_path: Path) -> None:
+def test_a_plan_previews_the_purge_and_changes_nothing(
+    documents: DocumentStore, blobs: BlobStore, tmp_path: Path
+) -> None:
     rng = random.Random(1)
     names = [f"{n}".encode() for n in range(30)]
     for trial in range(6):
@@ -221,7 +221,7 @@ def test_a_plan_tells_what_goes_and_touches_nothing(documents: DocumentStore, bl
             assert plan.blobs == len(gone) >= finished.blobs
 
 
-def test_pictures_that_look_alike_are_found_by_bits(documents: DocumentStore, blobs: BlobStore) -> None:
+def test_similar_pictures_are_found_by_hamming_distance(documents: DocumentStore, blobs: BlobStore) -> None:
     base = random.Random(2).getrandbits(256)
     for n, bits in enumerate((0, 0, 3, 9, 16, 17, 90)):
         phash = f"{base ^ ((1 << bits) - 1):064x}"
@@ -242,11 +242,11 @@ def test_pictures_that_look_alike_are_found_by_bits(documents: DocumentStore, bl
     assert documents.purged(["test:0", "test:1", "test:2", "test:3"]) == {"test:0", "test:1", "test:2"}
 
 
-def test_a_large_source_goes_in_little_memory(store_config: Store, tmp_path: Path) -> None:
+def test_a_large_source_is_purged_in_bounded_memory(store_config: Store, tmp_path: Path) -> None:
     with closing(open_documents(store_config)) as documents, closing(open_blobs(store_config)) as blobs:
         ref = TemplateRef(id="t", slug="t", name="t")
         peaks = []
-        for number in (10_000, 40_000):
+        for number in (5_000, 20_000):
             documents.upsert(meme(f"{number}-{n}", str(n).encode(), template=ref) for n in range(number))
             folder = tmp_path / str(number)
             folder.mkdir()
@@ -261,7 +261,7 @@ def test_a_large_source_goes_in_little_memory(store_config: Store, tmp_path: Pat
     assert peaks[1] < 3.5 * peaks[0], "four times the memes"
 
 
-def test_of_a_removed_meme_no_word_is_left_in_the_file(store_config: Store, tmp_path: Path) -> None:
+def test_scrubbing_leaves_no_word_of_a_purged_meme_in_the_file(store_config: Store, tmp_path: Path) -> None:
     rng = random.Random(1)
     with closing(open_documents(store_config)) as documents:
         # Records that grow and shrink split pages, and leave copies behind.
@@ -280,7 +280,7 @@ def test_of_a_removed_meme_no_word_is_left_in_the_file(store_config: Store, tmp_
         assert documents.count() == 1000 - len(gone)
 
 
-def test_who_reads_meanwhile_keeps_the_file_from_being_scrubbed(store_config: Store, tmp_path: Path) -> None:
+def test_an_open_read_blocks_scrubbing(store_config: Store, tmp_path: Path) -> None:
     hasty = store_config.model_copy(update={"timeout_seconds": 0.1})
     with closing(open_documents(hasty)) as documents, closing(sqlite3.connect(tmp_path / "catalog.db")) as other:
         documents.upsert([meme(1, boxes=("words",))])

@@ -1,4 +1,4 @@
-"""Outputs are whole or absent."""
+"""Outputs are complete or absent."""
 
 import json
 import multiprocessing
@@ -15,7 +15,7 @@ from memeloom.configs.outputs import atomic_file, remove_leftovers, write_json, 
 from memeloom.configs.runs import Summary, write_run
 
 
-def test_a_file_takes_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_is_renamed_only_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     write_text(path, "old")
     with suppress(KeyboardInterrupt), atomic_file(path) as stream:
@@ -39,13 +39,13 @@ def test_kill_9_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
     victim.join(30)
     assert victim.exitcode == -signal.SIGKILL
     assert path.read_text() == "old"
-    # Half of the new one lies beside it until somebody who alone writes there clears up.
+    # The incomplete file stays until a process that holds the folder's lock removes it.
     assert len(list(tmp_path.iterdir())) == 2
     remove_leftovers(tmp_path)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_only_looks_like_a_leftover_stays(tmp_path: Path) -> None:
+def test_files_that_only_look_like_leftovers_stay(tmp_path: Path) -> None:
     names = [".notes.tmp", "out.txt.abcdefgh.tmp", ".out.txt.abcdefgh.tmp.gz", ".out.txt.ABCDEFGH.tmp"]
     for name in names:
         (tmp_path / name).write_text("mine")

@@ -164,7 +164,7 @@ def test_texts_are_escaped_unless_raw_json_is_asked_for(
 def test_an_unknown_subreddit_is_a_404(internet: Internet, fetch: Fetch, bearer: dict[str, str]) -> None:
     answer = fetch(internet.url("reddit_api", "/r/nosuchplace/new"), headers=bearer)
     assert answer.status == 404
-    assert json.loads(answer.body) == {"message": "Not ImageResult", "error": 404}
+    assert json.loads(answer.body) == {"message": "Not Found", "error": 404}
 
 
 def test_the_rate_limit_resets_after_its_window(fetch: Fetch) -> None:

@@ -65,6 +65,7 @@ def test_errors_are_those_of_local_processes(cluster: Engine) -> None:
         list(run_partitions(die_at_three, range(10), cluster))
 
 
+@pytest.mark.soak  # the supervisor does it, which local workers test
 @needs_ray
 @quiet
 def test_endless_partitions_are_taken_only_as_workers_become_free(cluster: Engine) -> None:
@@ -85,6 +86,7 @@ def test_endless_partitions_are_taken_only_as_workers_become_free(cluster: Engin
         results.close()  # type: ignore[attr-defined]
 
 
+@pytest.mark.soak  # the supervisor does it, which local workers test
 @needs_ray
 @quiet
 def test_an_error_ends_the_work_in_progress(cluster: Engine, tmp_path: Path) -> None:
@@ -110,6 +112,7 @@ def test_crashing_and_hanging_partitions_are_reported_once(cluster: Engine) -> N
     assert all(result == n * n for (_, n), result in results if n not in fates)
 
 
+@pytest.mark.soak  # the supervisor does it, which local workers test
 @needs_ray
 @quiet
 def test_a_worker_above_its_memory_limit_is_replaced(cluster: Engine) -> None:
