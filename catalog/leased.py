@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from memeloom.catalog.documents import DocumentStore, StageCounts, Where
-from memeloom.catalog.errors import LeaseLost, StoreError
+from memeloom.catalog.errors import BadImage, BlobMissing, LeaseLost, StoreCorrupt, StoreError
 from memeloom.catalog.held import HeldLeases
 from memeloom.catalog.records import Meme
+from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
 
 
@@ -37,6 +38,22 @@ class NotDone:
 
     reason: str
     again: bool = True
+
+
+def picture_failure(error: Exception) -> NotDone:
+    """Map an error about one picture to its reason; raise errors of a store or a program."""
+    match error:
+        case BadImage(reason=reason):
+            return NotDone(reason, again=False)
+        case BlobMissing():
+            return NotDone("image missing", again=False)
+        case StoreCorrupt():
+            return NotDone("image corrupt", again=False)
+        case MemeloomError():
+            raise error
+        case MemoryError():
+            return NotDone("out of memory")
+    return NotDone(f"unexpected {type(error).__module__}.{type(error).__name__}")
 
 
 class Job(Protocol[W, R_contra]):

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
 from memeloom.catalog.images import decode_image
-from memeloom.catalog.leased import NotDone
+from memeloom.catalog.leased import NotDone, picture_failure
 from memeloom.catalog.records import Ocr, TemplateBox
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs import schema
-from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Config
 from memeloom.engine.worker import resident_mb
 from memeloom.ocr.engines.contract import Engine, ReadFailed
@@ -53,25 +52,9 @@ def open_reader(config: Config, open_engine: OpenEngine, words: bytes | None) ->
         try:
             pixels = decode_image(blobs.get(picture.key), max_pixels=config.crawl.max_image_pixels)
             return read_picture(pixels, engine, config.ocr, picture.places, model)
+        except ReadFailed as error:
+            return NotDone(error.reason)
         except Exception as error:  # noqa: BLE001 one bad picture must not end the stage
-            return _failure(error)
+            return picture_failure(error)
 
     return read
-
-
-def _failure(error: Exception) -> NotDone:
-    """Map an error about one picture to its reason; raise errors of a store or of the engine itself."""
-    match error:
-        case BadImage(reason=reason):
-            return NotDone(reason, again=False)
-        case ReadFailed(reason=reason):
-            return NotDone(reason)
-        case BlobMissing():
-            return NotDone("image missing", again=False)
-        case StoreCorrupt():
-            return NotDone("image corrupt", again=False)
-        case MemeloomError():
-            raise error
-        case MemoryError():
-            return NotDone("out of memory")
-    return NotDone(f"unexpected {type(error).__module__}.{type(error).__name__}")

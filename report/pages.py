@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from memeloom.configs.errors import MemeloomError
 from memeloom.report import format as formats
 from memeloom.report import plot
 
@@ -71,6 +72,13 @@ def marked(text: str) -> Markup:
     """Return our own words, in which backticks stand around code, as HTML."""
     parts = text.split("`")
     return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
+def ending(error: BaseException) -> str:
+    """Return how a run that `error` ended did end, for `kit.ending`."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return f"failed: {error if isinstance(error, MemeloomError) else f'{type(error).__name__}: {error}'}"
 
 
 def is_web(address: object) -> bool:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.images import decode_image
-from memeloom.catalog.leased import LeasedRun, NotDone, grouped, reasons
+from memeloom.catalog.leased import LeasedRun, NotDone, grouped, picture_failure, reasons
 from memeloom.catalog.records import Image, Made, Meme, OcrBox
 from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.catalog.stores import open_blobs, open_documents
@@ -18,7 +18,7 @@ from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.templates.wordless import Blank, remove_words
-from memeloom.templates.worker import failure, run_workers, store_wordless
+from memeloom.templates.worker import run_workers, store_wordless
 
 STAGE = "inpaint"
 NO_WORDS = "no words"
@@ -131,7 +131,7 @@ def open_inpainter(config: Config) -> Inpainter:
             parts = (work.image, work.blank) if work.blank and done.method == "template" else (work.image,)
             return store_wordless(blobs, done.picture, done.mask, done.method, parts)
         except Exception as error:  # noqa: BLE001 one bad picture must not end the stage
-            return failure(error)
+            return picture_failure(error)
 
     return inpaint
 
@@ -143,7 +143,7 @@ def _or_none(blank_of: Callable[[str], Blank], image: Image | None) -> Blank | N
     try:
         return blank_of(image.key)
     except Exception as error:
-        if isinstance(failure(error), NotDone):
+        if isinstance(picture_failure(error), NotDone):
             return None
         raise
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.images import decode_image
-from memeloom.catalog.leased import NotDone
+from memeloom.catalog.leased import NotDone, picture_failure
 from memeloom.catalog.records import Image, Made, Meme, OcrBox, Template, TemplateBox, hamming
 from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.catalog.stores import open_blobs
@@ -34,7 +34,7 @@ from memeloom.templates.recover import (
     recover,
 )
 from memeloom.templates.sketch import sketch
-from memeloom.templates.worker import failure, store_picture
+from memeloom.templates.worker import store_picture
 
 STAGE = "pictures of templates"
 _GROWTH = 2  # in multiples of the members it was recovered from
@@ -110,7 +110,7 @@ def open_recoverer(config: Config) -> Recoverer:
             placed = [on for each in members if (on := place_member(each, sketch(grey_of(each.picture)), reference))]
             return _enough(placed, RecoverResult(None, learn_boxes(placed, blank), len(members) - len(placed)))
         except Exception as error:  # noqa: BLE001 one template must not end the stage
-            return failure(error)
+            return picture_failure(error)
 
     return work
 
@@ -134,7 +134,7 @@ def _members(blobs: BlobStore, task: RecoverTask, most: int) -> Iterator[Member]
         try:
             picture = decode_image(blobs.get(image.key), max_pixels=most)
         except Exception as error:  # noqa: BLE001 the others may suffice
-            failure(error)  # raises errors of the store
+            picture_failure(error)  # raises errors of the store
         else:
             yield Member(image.key, picture, boxes)
 

@@ -9,12 +9,11 @@ import cv2
 import numpy as np
 
 from memeloom.catalog.blobs import BlobStore
-from memeloom.catalog.errors import BadImage, BlobMissing, StoreCorrupt
 from memeloom.catalog.images import Pixels, inspect_image
-from memeloom.catalog.leased import NotDone
+from memeloom.catalog.leased import NotDone, picture_failure
 from memeloom.catalog.records import Image, Made
 from memeloom.catalog.stores import open_blobs
-from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Config
 from memeloom.engine.pool import try_partitions
 from memeloom.engine.supervisor import Guard, Lost
@@ -84,25 +83,9 @@ def open_sketcher(config: Config) -> Sketcher:
             data = blobs.get(picture.image.key)
             return sketch_image(data, max_pixels=config.crawl.max_image_pixels)
         except Exception as error:  # noqa: BLE001 one bad picture must not end the stage
-            return failure(error)
+            return picture_failure(error)
 
     return sketch
-
-
-def failure(error: Exception) -> NotDone:
-    """Map an error about one picture to its reason; raise errors of a store."""
-    match error:
-        case BadImage(reason=reason):
-            return NotDone(reason, again=False)
-        case BlobMissing():
-            return NotDone("image missing", again=False)
-        case StoreCorrupt():
-            return NotDone("image corrupt", again=False)
-        case MemeloomError():
-            raise error
-        case MemoryError():
-            return NotDone("out of memory")
-    return NotDone(f"unexpected {type(error).__module__}.{type(error).__name__}")
 
 
 def store_picture(blobs: BlobStore, picture: Pixels, like: str) -> Image:

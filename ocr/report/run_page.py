@@ -24,7 +24,7 @@ from memeloom.ocr.report.marks import band, box_marks, legend
 from memeloom.ocr.report.record import RunRecord
 from memeloom.report.format import duration, number, percent
 from memeloom.report.overlay import Overlay, overlay
-from memeloom.report.pages import render
+from memeloom.report.pages import ending, render
 from memeloom.report.plot import Plot, Series
 
 # Width of the drawing on a card, and how its picture is embedded: about ten kilobytes each.
@@ -56,7 +56,7 @@ def reporting(config: Config, record: RunRecord) -> Iterator[Path]:
         yield path
     except BaseException as error:
         with suppress(MemeloomError, OSError):
-            write_page(path, config, record, time.monotonic() - clock, _ending(error))
+            write_page(path, config, record, time.monotonic() - clock, ending(error))
         raise
     write_page(path, config, record, time.monotonic() - clock)
 
@@ -169,12 +169,6 @@ def _ranges(kept: Sequence[int]) -> list[tuple[str, int]]:
         for low, high in zip(_BOUNDS, ends, strict=True)
     ]
     return [(name, n) for name, n in ranges if n]
-
-
-def _ending(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
-    return f"failed: {error if isinstance(error, MemeloomError) else f'{type(error).__name__}: {error}'}"
 
 
 def _cards(config: Config, record: RunRecord) -> dict[str, Card]:

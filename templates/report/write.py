@@ -15,6 +15,7 @@ from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import write_text
 from memeloom.configs.schema import Config
+from memeloom.report.pages import ending
 from memeloom.templates.report.gather import Gatherer
 from memeloom.templates.report.page import Census, Run, draw, draw_closely, make_card
 
@@ -41,7 +42,7 @@ def reporting(config: Config, outcomes: Mapping[str, int]) -> Iterator[Path]:
         yield path
     except BaseException as error:
         with suppress(MemeloomError, OSError):
-            write(_ending(error))
+            write(ending(error))
         raise
     write("finished")
 
@@ -117,9 +118,3 @@ class _Survey:
     def found(self, templates: Iterable[Template]) -> Iterator[Template]:
         """Yield the templates that a person has yet to decide about."""
         return (template for template in self.all(templates) if template.usable and template.state == "found")
-
-
-def _ending(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
-    return f"failed: {error if isinstance(error, MemeloomError) else f'{type(error).__name__}: {error}'}"

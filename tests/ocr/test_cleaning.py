@@ -1,4 +1,4 @@
-"""Cleaning: what goes, goes for a reason that is counted."""
+"""Cleaning steps: what they remove or drop, and the reason."""
 
 import pytest
 
@@ -39,43 +39,43 @@ def texts(outcome: Keep[Reading] | Drop) -> list[str]:
 
 
 @pytest.mark.parametrize("lines", [(), ("|",), ("~ - .", "!")])
-def test_no_letters_is_no_text(lines: tuple[str, ...]) -> None:
+def test_readings_without_letters_are_dropped(lines: tuple[str, ...]) -> None:
     assert need_text(reading(*lines)) == Drop("no text")
 
 
-def test_a_bar_is_an_i_that_was_misread() -> None:
+def test_bars_become_the_letter_i() -> None:
     assert texts(replace_bars(reading("| AM | TH|NK"))) == ["I", "AM", "I", "THINK"]
 
 
-def test_two_letters_are_a_text() -> None:
+def test_two_letters_are_kept() -> None:
     assert texts(need_text(reading("NO"))) == ["NO"]
 
 
-def test_unsure_words_go_and_are_counted() -> None:
+def test_low_confidence_words_are_removed() -> None:
     sure, unsure = reading("one two"), reading("ghost", confidence=31)
     outcome = keep_confident_words(Reading(sure.words + unsure.words), 60)
     assert texts(outcome) == ["one", "two"]
     assert reasons(outcome) == [("ghost", "low confidence")]
 
 
-def test_a_reading_of_unsure_words_only_is_dropped() -> None:
+def test_a_reading_of_low_confidence_words_is_dropped() -> None:
     assert keep_confident_words(reading("ghost words", confidence=59.9), 60) == Drop("low confidence")
 
 
-def test_specks_alone_in_a_line_go_but_punctuation_in_a_line_stays() -> None:
+def test_specks_are_removed_but_punctuation_in_a_line_is_kept() -> None:
     outcome = keep_confident_words(reading("WAIT - WHAT ?", "| ~"), 60)
     assert texts(outcome) == ["WAIT", "-", "WHAT", "?"]
     assert reasons(outcome) == [("|", "speck"), ("~", "speck")]
 
 
-def test_a_single_character_alone_needs_to_be_beyond_doubt() -> None:
+def test_a_single_character_needs_a_high_confidence() -> None:
     caption = reading("press to pay respects").words
     doubtful, sure = (Word("F", 0.5, 0.8, 0.05, 0.1, confidence, 7) for confidence in (89.0, 90.0))
     assert texts(keep_confident_words(Reading((*caption, doubtful)), 60))[-1] == "respects"
     assert texts(keep_confident_words(Reading((*caption, sure)), 60))[-1] == "F"
 
 
-def test_a_page_of_text_is_not_a_meme() -> None:
+def test_a_page_of_text_is_dropped() -> None:
     page = reading(*(["word " * 9] * 9))
     assert limit_words(page, 80) == Drop("too much text")
     assert limit_words(page, 81) == Keep(page)
@@ -107,7 +107,7 @@ def test_a_word_model_restores_spaces_and_removes_noise(settings: Ocr) -> None:
     assert cleaned(noise, settings, model)[0] == ["hello"]
 
 
-def test_signs_screens_and_columns_go_from_a_picture(settings: Ocr) -> None:
+def test_all_steps_remove_signs_screens_and_columns(settings: Ocr) -> None:
     caption = reading("WHEN THE CAPTION IS LARGE").words
     around = [Word("9:41", 0.1, 0.01, 0.05, 0.03, 97, 1), Word("PARKING", 0.4, 0.6, 0.1, 0.02, 97, 2)]
     around += [Word(letter, 0.9, 0.2 + 0.1 * n, 0.03, 0.05, 97, 3 + n) for n, letter in enumerate("GUNS")]

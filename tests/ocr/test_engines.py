@@ -1,4 +1,4 @@
-"""Both engines for real: they read drawn memes, keep their deadline, and say what is missing."""
+"""Both real engines: reading drawn memes, deadlines, missing programs and packages."""
 
 import sys
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def test_dark_text_on_white_is_read(engine: Engine, settings: Ocr) -> None:
     assert read_picture(picture, engine, settings).text.casefold() == "nobody expects this"
 
 
-def test_words_stand_where_they_were_drawn(engine: Engine, draw_meme: DrawMeme) -> None:
+def test_words_have_the_boxes_where_they_were_drawn(engine: Engine, draw_meme: DrawMeme) -> None:
     below = TemplateBox(x=0.5, y=0.7, width=0.48, height=0.25)
     words = engine.read(bgr(draw_meme("LOWER RIGHT", boxes=(below,))))
     assert [word.text for word in words] == ["LOWER", "RIGHT"]
@@ -61,7 +61,7 @@ def test_words_stand_where_they_were_drawn(engine: Engine, draw_meme: DrawMeme) 
         assert 0.65 <= word.y <= word.y + word.height <= 1.0
 
 
-def test_with_the_template_known_a_caption_has_its_boxes(engine: Engine, settings: Ocr, draw_meme: DrawMeme) -> None:
+def test_a_caption_has_the_boxes_of_its_template(engine: Engine, settings: Ocr, draw_meme: DrawMeme) -> None:
     right = TemplateBox(x=0.52, y=0.05, width=0.45, height=0.2)
     left = TemplateBox(x=0.02, y=0.05, width=0.45, height=0.2)
     low = TemplateBox(x=0.02, y=0.75, width=0.96, height=0.2)
@@ -79,7 +79,7 @@ def test_odd_shapes_are_read_as_nothing(engine: Engine, settings: Ocr, shape: tu
     assert read_picture(np.full((*shape, 3), 127, np.uint8), engine, settings).dropped == "no text"
 
 
-def test_a_reading_that_takes_too_long_is_given_up(settings: Ocr, draw_meme: DrawMeme, engine: Engine) -> None:
+def test_a_reading_stops_at_its_deadline(settings: Ocr, draw_meme: DrawMeme, engine: Engine) -> None:
     hurried = open_engine(settings.model_copy(update={"engine": engine.name, "image_seconds": 1e-4}))
     with pytest.raises(ReadFailed) as failure:
         hurried.read(bgr(draw_meme(TOP, BOTTOM)))

@@ -1,4 +1,4 @@
-"""Words become lines, lines become boxes, boxes come in the order in which one reads."""
+"""Layout: words to lines, lines to boxes, boxes in reading order."""
 
 from memeloom.catalog.records import TemplateBox
 from memeloom.ocr.engines.contract import Word
@@ -26,7 +26,7 @@ def test_lines_close_together_are_one_box() -> None:
     assert boxes(*words) == ["one does not simply walk"]
 
 
-def test_top_and_bottom_are_two_boxes_whatever_the_engine_read_first() -> None:
+def test_boxes_do_not_depend_on_the_engines_order() -> None:
     words = line("bottom text", 0.1, 0.85, 0) + line("top text", 0.1, 0.05, 1)
     assert boxes(*words) == ["top text", "bottom text"]
 
@@ -43,17 +43,17 @@ def test_a_heading_and_small_print_under_it_are_two_boxes() -> None:
     assert boxes(*words) == ["HEADING", "small print"]
 
 
-def test_a_line_that_the_engine_cut_in_two_is_put_together() -> None:
+def test_pieces_of_a_line_are_joined() -> None:
     words = line("RIGHT", 0.34, 0.1, 0) + line("LEFT AND", 0.1, 0.105, 1)
     assert boxes(*words) == ["LEFT AND RIGHT"]
 
 
-def test_words_far_apart_in_one_row_are_two_boxes_even_if_the_engine_took_them_for_one_line() -> None:
+def test_words_far_apart_in_a_row_are_two_boxes() -> None:
     assert boxes(*line("you", 0.05, 0.1, 0), *line("me", 0.8, 0.1, 1)) == ["you", "me"]
     assert boxes(*line("you", 0.05, 0.1, 0), *line("me", 0.8, 0.1, 0)) == ["you", "me"]
 
 
-def test_a_box_says_where_its_text_stands_and_how_sure_it_is() -> None:
+def test_a_box_has_position_and_confidence() -> None:
     words = [Word("sure", 0.1, 0.2, 0.2, 0.05, 100.0, 0), Word("hardly", 0.34, 0.21, 0.36, 0.05, 60.0, 0)]
     (box,) = find_boxes(find_lines(words, aspect=1.0))
     assert (box.x, box.y) == (0.1, 0.2)
@@ -61,12 +61,12 @@ def test_a_box_says_where_its_text_stands_and_how_sure_it_is() -> None:
     assert box.confidence == 80.0
 
 
-def test_with_a_template_each_place_gets_its_text_in_the_templates_order() -> None:
+def test_texts_are_in_the_order_of_the_template() -> None:
     words = line("first", 0.3, 0.05, 0) + line("second", 0.3, 0.9, 1)
     assert [box.text for box in fill_boxes(words, 1.0, [BOTTOM, TOP])] == ["second", "first"]
 
 
-def test_places_side_by_side_keep_their_lines_apart_however_close_they_are() -> None:
+def test_places_side_by_side_keep_their_lines_apart() -> None:
     left = TemplateBox(x=0.0, y=0.0, width=0.5, height=0.3)
     right = TemplateBox(x=0.5, y=0.0, width=0.5, height=0.3)
     words = line("mine is", 0.32, 0.05, 0) + line("yours is", 0.53, 0.05, 1)
@@ -74,7 +74,7 @@ def test_places_side_by_side_keep_their_lines_apart_however_close_they_are() -> 
     assert [box.text for box in fill_boxes(words, 1.0, [left, right])] == ["mine is here", "yours is there"]
 
 
-def test_a_place_without_text_is_an_empty_box_where_the_template_has_it() -> None:
+def test_a_place_without_text_is_an_empty_box() -> None:
     top, bottom = fill_boxes(line("only below", 0.3, 0.9, 0), 1.0, [TOP, BOTTOM])
     assert (top.text, top.x, top.y, top.width, top.height) == ("", 0.0, 0.0, 1.0, 0.25)
     assert bottom.text == "only below"

@@ -1,4 +1,4 @@
-"""The networks that are made of the package's: cut, fused, in 8 bits, made once, and still reading the same."""
+"""The shrunken networks: built once, small, and reading the same as the package's."""
 
 import multiprocessing
 import os
@@ -110,7 +110,7 @@ def test_several_languages_share_a_network() -> None:
     assert set(characters_of("eng+deu+swe")) == {*characters_of("deu"), *characters_of("swe")}
 
 
-def test_a_language_without_letters_is_named() -> None:
+def test_an_unsupported_language_is_named() -> None:
     with pytest.raises(EngineMissing, match=r"not 'hin'; use ocr.engine: tesseract"):
         networks("eng+hin")
 
@@ -132,9 +132,7 @@ def _networks(pipe: Connection) -> None:
     pipe.send((made, found.detector.read_bytes(), found.recogniser.read_bytes()))
 
 
-def test_processes_that_need_the_networks_at_once_make_them_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_processes_build_the_networks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path))
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
@@ -155,7 +153,7 @@ def test_processes_that_need_the_networks_at_once_make_them_once(
     assert {tuple(found) for _, *found in answers} == {(b"d", b"r")}
 
 
-def test_what_was_left_half_made_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_build_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path))
 
     def stopped(source: Path, target: Path, characters: str) -> None:

@@ -1,4 +1,4 @@
-"""What is in the photo or on the screen goes, with a reason; captions stay."""
+"""Noise in photos and screenshots is removed with a reason; captions are kept."""
 
 from collections.abc import Sequence
 
@@ -39,11 +39,11 @@ def left_of(step: Step, reason: str, *lines: Sequence[Word]) -> list[str]:
 
 
 @pytest.mark.parametrize("chrome", ["9:41 AM 100%", "21%", "8:52 PM Mon Sep 21", "carrier 5:42", "12.05pm"])
-def test_clock_and_battery_at_the_top_go(chrome: str) -> None:
+def test_clock_and_battery_are_removed(chrome: str) -> None:
     assert left_of(drop_screen, "screen", line(chrome, 2, y=0.01, height=0.03)) == []
 
 
-def test_what_stands_beside_the_clock_goes_too() -> None:
+def test_text_beside_the_clock_is_removed() -> None:
     row = line("CARRIER", 2, y=0.005, height=0.03), line("9:41 AM", 3, x=0.5, y=0.01, height=0.025)
     below = line("Search", 4, y=0.05, height=0.03)
     assert left_of(drop_screen, "screen", *row, below) == ["Search"]
@@ -58,21 +58,21 @@ def test_what_stands_beside_the_clock_goes_too() -> None:
         ("up at 3:00 am to be or so", 0.01, 0.03),  # a sentence
     ],
 )
-def test_times_in_captions_stay(text: str, y: float, height: float) -> None:
+def test_times_in_captions_are_kept(text: str, y: float, height: float) -> None:
     assert left_of(drop_screen, "screen", line(text, 2, y=y, height=height)) == text.split()
 
 
-def test_a_few_small_words_in_the_photo_go() -> None:
+def test_a_few_small_words_are_removed() -> None:
     sign = line("FREE PARKING", 2, y=0.6, height=0.03), line("BEHIND", 3, y=0.64, height=0.03)
     assert left_of(drop_small_print, "small print", *sign) == []
 
 
-def test_a_small_paragraph_is_meant_to_be_read() -> None:
+def test_a_small_paragraph_is_kept() -> None:
     paragraph = line("as they told us all", 2, y=0.6, height=0.03), line("last year", 3, y=0.64, height=0.03)
     assert left_of(drop_small_print, "small print", *paragraph) == ["as", "they", "told", "us", "all", "last", "year"]
 
 
-def test_words_far_from_a_small_paragraph_are_not_part_of_it() -> None:
+def test_small_words_far_from_a_paragraph_are_removed() -> None:
     paragraph = line("as they told us all last year", 2, y=0.6, height=0.03)
     assert "SIGN" not in left_of(drop_small_print, "small print", paragraph, line("SIGN", 3, y=0.8, height=0.03))
     assert "SIGN" not in left_of(
@@ -80,32 +80,32 @@ def test_words_far_from_a_small_paragraph_are_not_part_of_it() -> None:
     )
 
 
-def test_somewhat_small_words_go_at_the_rim_only() -> None:
+def test_medium_words_are_removed_only_at_the_edge() -> None:
     assert left_of(drop_small_print, "small print", line("Somebody", 2, y=0.94, height=0.05)) == []
     assert left_of(drop_small_print, "small print", line("Somebody", 2, y=0.6, height=0.05)) == ["Somebody"]
 
 
-def test_a_second_box_somewhat_smaller_than_the_first_stays() -> None:
+def test_a_slightly_smaller_second_box_is_kept() -> None:
     assert left_of(drop_small_print, "small print", line("BOTTOM TEXT", 2, y=0.9, height=0.06)) == ["BOTTOM", "TEXT"]
 
 
-def test_captions_of_any_size_stay_when_nothing_larger_is_there() -> None:
+def test_a_small_caption_alone_is_kept() -> None:
     reading = Reading(line("tiny words", 0, y=0.02, height=0.01))
     assert drop_small_print(reading) == Keep(reading)
 
 
-def test_letters_below_each_other_go_but_a_lone_letter_stays() -> None:
+def test_columns_of_letters_are_removed_but_a_single_letter_is_kept() -> None:
     column = [line(letter, 2 + place, y=0.3 + 0.1 * place, height=0.08) for place, letter in enumerate("GUNS")]
     assert left_of(drop_columns, "column", *column) == []
     assert left_of(drop_columns, "column", column[0]) == ["G"]
 
 
-def test_a_line_that_runs_down_the_picture_goes() -> None:
+def test_a_rotated_line_is_removed() -> None:
     credit = [Word(text, 0.95 + 0.01 * place, 0.2, 0.01, 0.5, 97.0, 2) for place, text in enumerate(("Some", "Body"))]
     assert left_of(drop_columns, "column", credit) == []
 
 
-def test_tall_letters_stay() -> None:
+def test_tall_letters_are_kept() -> None:
     assert left_of(drop_columns, "column", [Word("MASSIVE", 0.02, 0.3, 0.96, 0.6, 97.0, 2)]) == ["MASSIVE"]
 
 
@@ -115,23 +115,23 @@ def model() -> WordModel:
 
 
 @pytest.mark.parametrize("noise", ["HEIP", "GBS", "ee", "58122920", "Q123RP", "ynn Eptein"])
-def test_doubtful_words_that_nobody_writes_go(noise: str, model: WordModel) -> None:
+def test_low_confidence_nonwords_are_removed(noise: str, model: WordModel) -> None:
     doubtful = line(noise, 2, y=0.6, height=0.08, confidence=80)
     assert left_of(need_words(model), "not a word", doubtful) == []
 
 
 @pytest.mark.parametrize("noise", ["HEIP", "GBS", "ee", "58122920"])
-def test_the_same_letters_stay_where_the_engine_is_sure(noise: str, model: WordModel) -> None:
+def test_high_confidence_nonwords_are_kept(noise: str, model: WordModel) -> None:
     assert left_of(need_words(model), "not a word", line(noise, 2, y=0.6, height=0.08, confidence=95)) == [noise]
 
 
 @pytest.mark.parametrize("text", ["HE", "Zorblax", "hello HEIP", "GBS grmpf HEIP"])
-def test_words_that_are_known_and_whole_lines_stay(text: str, model: WordModel) -> None:
+def test_known_words_and_long_lines_are_kept(text: str, model: WordModel) -> None:
     doubtful = line(text, 2, y=0.6, height=0.08, confidence=80)
     assert left_of(need_words(model), "not a word", doubtful) == text.split()
 
 
-def test_without_a_model_only_heaps_of_consonants_go() -> None:
+def test_without_a_model_only_consonants_are_removed() -> None:
     step = need_words(None)
     for noise in ("GRMPF", "lvl xx"):
         assert left_of(step, "not a word", line(noise, 2, y=0.6, height=0.08, confidence=80)) == []

@@ -1,4 +1,4 @@
-"""The page of a run: bounded memory, the worst readings first, and nothing in it that strangers could use."""
+"""The page of a run: bounded memory, worst readings first, foreign text escaped."""
 
 import random
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def meme(name: str, text: str = "SAID", confidence: float = 97.0, **facts: objec
     return Meme.model_validate({"id": f"test:{name}", "source": "test", "ocr": ocr, **facts})
 
 
-def test_the_worst_are_kept_in_order_and_the_order_of_arrival_is_no_matter() -> None:
+def test_the_worst_readings_do_not_depend_on_the_order() -> None:
     notes = [Outcome(f"test:{number}", "kept", (number * 37 % 1000) / 10) for number in range(1000)]
     lowest = sorted(notes, key=lambda note: (note.confidence, note.meme_id))[:WORST]
     for shuffle in range(3):
@@ -50,7 +50,7 @@ def test_the_worst_are_kept_in_order_and_the_order_of_arrival_is_no_matter() -> 
         assert record_of(*notes).worst() == [note.meme_id for note in lowest]
 
 
-def test_memory_does_not_grow_with_memes_or_reasons() -> None:
+def test_memory_is_bounded() -> None:
     record = RunRecord()
     for number in range(30_000):
         group = ("kept", f"dropped/reason {number % 500}", "failed/timeout")[number % 3]
@@ -70,7 +70,7 @@ def test_a_sample_is_fair_and_does_not_depend_on_the_order() -> None:
     assert min(places) < 1000 < max(places)
 
 
-def test_reasons_come_with_the_most_frequent_first() -> None:
+def test_frequent_reasons_come_first() -> None:
     record = record_of(*(Outcome(f"test:{n}", "failed/rare" if n == 0 else "failed/common") for n in range(5)))
     assert list(record.sample("failed")) == ["common", "rare"]
     assert record.sample("dropped") == {}
@@ -85,7 +85,7 @@ def test_the_median_is_that_of_kept_readings() -> None:
     assert record_of(Outcome("test:1", "dropped/no text", 20.0), Outcome("test:2", "kept", 99.5)).median == 99.5
 
 
-def test_the_page_shows_the_worst_first_then_what_was_dropped_then_what_failed() -> None:
+def test_the_page_shows_worst_dropped_and_failed_readings() -> None:
     notes = [
         Outcome("test:fine", "kept", 99.0), Outcome("test:bad", "kept", 62.0), Outcome("test:gone", "kept", 61.0),
         Outcome("test:page", "dropped/too much text", 90.0), Outcome("test:cut", "failed/truncated"),
@@ -114,14 +114,14 @@ def test_the_plot_and_the_table_count_every_reading() -> None:
     assert "98 to 100: 3 kept" in page.text
 
 
-def test_a_run_that_read_nothing_and_one_that_was_stopped_have_a_page() -> None:
+def test_empty_and_stopped_runs_have_a_page() -> None:
     assert "No words were read." in page_of(RunRecord()).text
     stopped = page_of(record_of(Outcome("test:1", "kept", 80.0)), ended=f"the disk is full {HOSTILE}")
     assert f"the disk is full {HOSTILE}" in stopped.text
     assert "pill bad" in [attributes.get("class") for attributes in stopped.of("p")]
 
 
-def test_nothing_of_strangers_changes_the_page() -> None:
+def test_foreign_text_is_escaped_on_the_page() -> None:
     bad = meme("x").model_copy(update={"id": f"test:{HOSTILE}", "page_url": f'https://site.example/"{HOSTILE}'})
     read = meme("y", HOSTILE).ocr
     made = card(bad.model_copy(update={"ocr": read}), np.zeros((40, 40, 3), np.uint8))
@@ -159,7 +159,7 @@ def add(config: Config) -> Callable[..., None]:
     return add
 
 
-def test_the_page_holds_small_pictures_and_survives_those_that_are_gone(
+def test_pictures_are_embedded_small_and_may_be_missing(
     config: Config, add: Callable[..., None], tmp_path: Path
 ) -> None:
     noise = np.random.default_rng(1).integers(0, 255, (1200, 1600, 3), np.uint8)
@@ -189,9 +189,7 @@ def only_page(config: Config) -> str:
     ("error", "how"),
     [(KeyboardInterrupt(), "interrupted"), (MemeloomError("the disk is full"), "failed: the disk is full")],
 )
-def test_a_run_that_was_cut_short_has_its_page_and_its_own_error(
-    config: Config, error: BaseException, how: str
-) -> None:
+def test_an_interrupted_run_has_a_page_and_raises_its_error(config: Config, error: BaseException, how: str) -> None:
     def run(record: RunRecord) -> None:
         with reporting(config, record):
             record.add([Outcome("test:1", "kept", 97.0)])
@@ -202,7 +200,7 @@ def test_a_run_that_was_cut_short_has_its_page_and_its_own_error(
     assert how in Page(only_page(config)).text
 
 
-def test_a_store_that_is_gone_leaves_a_page_of_numbers_under_the_first_error(config: Config, tmp_path: Path) -> None:
+def test_without_a_store_the_page_has_counts_and_the_first_error_is_raised(config: Config, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     broken = config.store.model_copy(update={"documents": f"sqlite:///{tmp_path}/file/catalog.db"})
     gone = config.model_copy(update={"store": broken})

@@ -1,4 +1,4 @@
-"""Spaces come back where they were lost; names and rare words stay whole."""
+"""Lost spaces are restored; names and rare words stay whole."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def model() -> WordModel:
         ("people...youforget", "people... you forget"),
     ],
 )
-def test_lost_spaces_come_back(glued: str, words: str, model: WordModel) -> None:
+def test_lost_spaces_are_restored(glued: str, words: str, model: WordModel) -> None:
     assert split_text(glued, model) == words.split()
 
 
@@ -70,7 +70,7 @@ def test_names_rare_words_addresses_and_numbers_stay_whole(word: str, model: Wor
     assert split_text(word, model) == [word]
 
 
-def test_a_change_of_case_speaks_for_a_cut(model: WordModel) -> None:
+def test_a_change_of_case_favours_a_split(model: WordModel) -> None:
     assert split_text("itif", model) == ["itif"]
     assert split_text("itIf", model) == ["it", "If"]
 
@@ -86,14 +86,14 @@ def test_no_character_is_lost(text: str, model: WordModel) -> None:
     assert "".join(split_text(text, model)) == text
 
 
-def test_a_catalog_without_captions_knows_common_english() -> None:
+def test_an_empty_catalog_knows_common_english() -> None:
     model = WordModel.of([])
     assert split_text("ANDTHEWINNERIS", model) == ["AND", "THE", "WINNER", "IS"]
     for word in ("manage", "season", "candle", "forget", "themes", "Kamala", "another"):
         assert split_text(word, model) == [word]
 
 
-def test_pieces_share_the_place_of_their_word_and_keep_its_line(model: WordModel) -> None:
+def test_pieces_share_the_box_and_line_of_their_word(model: WordModel) -> None:
     glued = Word("TOBEOR", 0.1, 0.2, 0.6, 0.05, 91.0, 4)
     outcome = restore_spaces(model)(Reading((glued, replace(glued, text="not", line=5))))
     assert isinstance(outcome, Keep)
@@ -103,6 +103,6 @@ def test_pieces_share_the_place_of_their_word_and_keep_its_line(model: WordModel
     assert [(word.confidence, word.line) for word in outcome.record.words] == [(91.0, 4)] * 3 + [(91.0, 5)]
 
 
-def test_a_reading_that_lost_nothing_is_unchanged(model: WordModel) -> None:
+def test_a_reading_without_lost_spaces_is_unchanged(model: WordModel) -> None:
     reading = Reading((Word("winner", 0.1, 0.2, 0.6, 0.05, 91.0, 4),))
     assert restore_spaces(model)(reading) == Keep(reading)

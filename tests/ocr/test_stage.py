@@ -64,7 +64,7 @@ def ocr_of(documents: DocumentStore, name: str) -> Ocr | None:
     return meme.ocr
 
 
-def test_captions_are_read_and_what_is_none_is_dropped_with_a_reason(
+def test_captions_are_kept_and_others_dropped_with_a_reason(
     config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
 ) -> None:
     add("two", encoded(draw_meme("TOP OF THE MEME", "BOTTOM OF IT")))
@@ -105,7 +105,7 @@ def test_a_meme_on_a_known_template_gets_its_boxes(
     assert captions == [("UP HERE", "DOWN THERE"), ("DOWN THERE", "UP HERE", "")]
 
 
-def test_blobs_that_are_gone_or_damaged_fail_with_a_reason_and_stop_nobody(
+def test_missing_and_corrupt_blobs_fail_with_a_reason(
     config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
 ) -> None:
     good = encoded(draw_meme("STILL HERE"))
@@ -120,7 +120,7 @@ def test_blobs_that_are_gone_or_damaged_fail_with_a_reason_and_stop_nobody(
     assert read_memes(config, Silent()).counts["memes"] == 0
 
 
-def test_what_takes_too_long_is_tried_again_then_set_aside_until_asked_for(
+def test_a_timeout_is_retried_then_fails_until_requested(
     config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
 ) -> None:
     add("slow", encoded(draw_meme("THIS TAKES SOME TIME")))
@@ -142,7 +142,7 @@ def test_a_second_run_changes_nothing(
     assert list(documents.scan()) == before
 
 
-def test_lost_spaces_are_put_back_by_the_words_of_the_catalog(
+def test_lost_spaces_are_restored_with_the_catalogs_words(
     config: Config, documents: DocumentStore, add: Add, draw_meme: DrawMeme, encoded: Encoded
 ) -> None:
     for number in range(30):

@@ -1,4 +1,4 @@
-"""Pictures as strangers make them, each from its bytes through a worker with a real engine to what the catalog says."""
+"""Pictures of every format, good and bad, through the stage with the real engines."""
 
 import io
 import struct

@@ -1,4 +1,4 @@
-"""Tesseract for real, as a program and in process: the same words, the same deadline, any language pack."""
+"""Tesseract as a program and in process: same words, same deadlines, any language pack."""
 
 import io
 import sys
@@ -60,7 +60,7 @@ def test_a_page_is_read_with_places_and_lines(reader: PageReader) -> None:
     assert all(word.confidence > 80 for word in words)
 
 
-def test_time_that_is_up_is_up(reader: PageReader) -> None:
+def test_a_past_deadline_is_a_timeout(reader: PageReader) -> None:
     with pytest.raises(ReadFailed) as failure:
         reader(page("too late"), 6, time.monotonic() - 1)
     assert failure.value.reason == "timeout"
@@ -97,7 +97,7 @@ def test_without_tesserocr_the_program_is_used(monkeypatch: pytest.MonkeyPatch) 
     assert not tesseract_page.has_api()
 
 
-def test_packs_are_looked_for_where_the_environment_says(
+def test_language_packs_are_found_by_the_environment(
     settings: Ocr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tesserocr", with_spec("tesserocr"))
@@ -137,7 +137,7 @@ def test_devanagari_is_read(way: str) -> None:
     assert texts(Tesseract("hin", 60, reader).read(bgr(picture))) == HINDI.split()
 
 
-def test_a_table_is_taken_apart() -> None:
+def test_a_tsv_table_is_parsed() -> None:
     table = "level\tpage_num\n4\t1\t1\t1\t1\t0\t0\t0\t9\t9\t-1\t\n5\t1\t2\t1\t1\t1\t50\t10\t20\t40\t91.5\tyes\n"
     table += "5\t1\t2\t1\t1\t2\t80\t10\t10\t40\t-1\tno\n5\t1\t3\t1\t1\t1\t0\t90\t20\t10\t7\t|\n"
     assert parse_table(table, 100, 200) == [

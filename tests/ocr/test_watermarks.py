@@ -1,4 +1,4 @@
-"""Marks of sites, apps and authors go, with a reason; the same words in captions stay."""
+"""Watermarks are removed with a reason; the same words in captions are kept."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def left_of(*lines: tuple[Word, ...]) -> list[str]:
         "https://example.com/page", "makeameme.org", "PIC•COLLAGE",
     ],
 )  # fmt: skip
-def test_small_marks_go(mark: str) -> None:
+def test_small_watermarks_are_removed(mark: str) -> None:
     assert left_of(line(mark, 2, y=0.95, height=0.03)) == []
 
 
@@ -59,21 +59,21 @@ def test_small_marks_go(mark: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("height", [0.03, 0.08])
-def test_words_like_marks_stay_in_captions(text: str, height: float) -> None:
+def test_similar_words_in_captions_are_kept(text: str, height: float) -> None:
     assert left_of(line(text, 2, y=0.6, height=height)) == text.split()
 
 
 @pytest.mark.parametrize("name", ["TikTok", "imgflip", "@everyone", "Twitter.com", "Shutterstock"])
-def test_names_as_large_as_the_caption_are_the_captions(name: str) -> None:
+def test_names_as_large_as_the_caption_are_kept(name: str) -> None:
     assert left_of(line(name, 2, y=0.6, height=0.08)) == [name]
 
 
-def test_an_author_or_address_as_large_as_the_caption_is_a_mark_at_the_rim_only() -> None:
+def test_large_authors_and_addresses_are_removed_only_at_the_edge() -> None:
     assert left_of(line("u/somebody", 2, y=0.91, height=0.08)) == []
     assert left_of(line("u/somebody", 2, y=0.6, height=0.08)) == ["u/somebody"]
 
 
-def test_a_mark_at_the_end_of_a_captions_line_goes_alone() -> None:
+def test_a_watermark_at_the_end_of_a_line_is_removed_alone() -> None:
     assert left_of(line("never gonna give you up imgflip.com", 2, y=0.9, height=0.09)) == [
         "never",
         "gonna",
@@ -84,7 +84,7 @@ def test_a_mark_at_the_end_of_a_captions_line_goes_alone() -> None:
 
 
 @pytest.mark.parametrize("mark", ["imgflip.com", "made with mematic"])
-def test_a_reading_may_hold_nothing_else(mark: str) -> None:
+def test_a_reading_of_only_a_watermark_becomes_empty(mark: str) -> None:
     assert drop_watermarks(Reading(line(mark, 0, y=0.95, height=0.03))).record.words == ()
     assert drop_watermarks(Reading(())).record.words == ()
 

@@ -1,4 +1,4 @@
-"""The model of a catalog's words: what it counts, forgets, and how it travels."""
+"""The word model: counts, bounds, bytes."""
 
 import pytest
 
@@ -25,20 +25,20 @@ def test_it_knows_words_seen_twice_and_common_english() -> None:
     assert WordModel.of([]).row("the") is not None
 
 
-def test_frequent_words_surprise_less_and_words_after_their_usual_neighbour_less_still() -> None:
+def test_surprisal_falls_with_frequency_and_with_a_usual_predecessor() -> None:
     model = WordModel.of(["ask zorblax"] * 50 + ["tell zorblax", "tell blorbs", "blorbs"])
     assert surprisal(model, "zorblax") < surprisal(model, "blorbs")
     assert surprisal(model, "zorblax", after="ask") < surprisal(model, "zorblax")
     assert surprisal(model, "blorbs", after="ask") > surprisal(model, "blorbs")
 
 
-def test_what_was_often_new_makes_the_unknown_less_surprising() -> None:
+def test_many_new_words_lower_the_surprisal_of_unknown_ones() -> None:
     settled = WordModel.of(["the same words again"] * 30_000)
     varied = WordModel.of(f"word{number} w{number}" for number in range(30_000))
     assert varied.unseen_surprisal < settled.unseen_surprisal
 
 
-def test_it_comes_back_from_its_bytes_which_are_always_the_same() -> None:
+def test_bytes_are_deterministic_and_read_back() -> None:
     content = WordModel.of(CAPTIONS * 3).to_bytes()
     assert content == WordModel.of(CAPTIONS * 3).to_bytes()
     again, model = WordModel.from_bytes(content), WordModel.of(CAPTIONS * 3)
@@ -48,12 +48,12 @@ def test_it_comes_back_from_its_bytes_which_are_always_the_same() -> None:
 
 
 @pytest.mark.parametrize("spoil", [lambda content: b"", lambda content: content[:-9], lambda content: b"x" + content])
-def test_bytes_of_something_else_are_refused(spoil) -> None:  # type: ignore[no-untyped-def]
+def test_other_bytes_are_refused(spoil) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match="not a word model"):
         WordModel.from_bytes(spoil(WordModel.of(CAPTIONS).to_bytes()))
 
 
-def test_it_stays_small_and_keeps_the_frequent_words() -> None:
+def test_the_model_is_bounded_and_holds_the_frequent_words() -> None:
     captions = [f"zorblax meets n{number} and n{number}" for number in range(5000)]
     model = WordModel.of(captions, max_words=50, max_pairs=50)
     assert len(model) == 50

@@ -1,4 +1,4 @@
-"""Pictures are laid on each other to a fraction of a pixel, words or not."""
+"""Alignment to a fraction of a pixel, with and without words."""
 
 import cv2
 import numpy as np
@@ -25,7 +25,7 @@ def farthest(one: Affine, other: Affine, size: tuple[int, int]) -> float:
 
 
 @pytest.mark.parametrize("factor", [0.45, 0.8, 1.0, 1.7])
-def test_a_meme_of_another_size_is_laid_on_its_template_to_a_tenth_of_its_pixels(factor: float) -> None:
+def test_a_scaled_meme_is_aligned_to_a_tenth_of_a_pixel(factor: float) -> None:
     template = scene(1)
     meme = write(template, [("TOP TEXT HERE", 0.5, 0.1), ("AND BOTTOM TEXT", 0.5, 0.9)]).picture
     size = round(500 * factor), round(400 * factor)
@@ -36,7 +36,7 @@ def test_a_meme_of_another_size_is_laid_on_its_template_to_a_tenth_of_its_pixels
     assert found.agreement > 0.7
 
 
-def test_a_crop_in_a_frame_is_laid_where_it_was_cut_out() -> None:
+def test_a_framed_crop_is_aligned() -> None:
     template = scene(2)
     crop = cv2.copyMakeBorder(template[20:380, 25:500], 30, 10, 15, 15, cv2.BORDER_CONSTANT, value=(255, 255, 255))
     truth = affine((505 / 500, 400 / 400), (10 / 500, -10 / 400))
@@ -45,21 +45,21 @@ def test_a_crop_in_a_frame_is_laid_where_it_was_cut_out() -> None:
     assert farthest(found.affine, truth, (500, 400)) < 0.1
 
 
-def test_strangers_do_not_agree() -> None:
+def test_unrelated_pictures_do_not_agree() -> None:
     found = refine(grey(scene(3)), grey(scene(4)), affine((1, 1), (0, 0)))
     assert found is None or found.agreement < 0.4
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 300), (300, 2), (30, 30)])
 @pytest.mark.parametrize("value", [0, 128])
-def test_what_shows_nothing_is_laid_nowhere(shape: tuple[int, int], value: int) -> None:
+def test_plain_pictures_are_not_aligned(shape: tuple[int, int], value: int) -> None:
     even = np.full(shape, value, np.uint8)
     for picture, reference in ((even, grey(scene(5))), (grey(scene(5)), even)):
         found = refine(picture, reference, affine((1, 1), (0, 0)))
         assert found is None or found.agreement < 0.05
 
 
-def test_a_picture_is_laid_where_the_map_says_and_nowhere_else() -> None:
+def test_a_picture_is_warped_by_its_map() -> None:
     template = scene(6)
     half = np.ascontiguousarray(template[:200])
     laid, there = warp_onto(half, affine((1, 0.5), (0, 0)), (500, 400))
@@ -69,7 +69,7 @@ def test_a_picture_is_laid_where_the_map_says_and_nowhere_else() -> None:
     assert psnr(laid[:199], template[:199]) > 50
 
 
-def test_a_large_picture_is_averaged_when_it_is_laid_on_a_small_one() -> None:
+def test_a_large_picture_is_averaged_when_warped_onto_a_small_one() -> None:
     noise = np.random.default_rng(0).integers(0, 256, (1600, 2000, 3), np.uint8)
     laid, _ = warp_onto(noise, affine((1, 1), (0, 0)), (250, 200))
     assert laid.std() < 20  # single pixels of it would have 74

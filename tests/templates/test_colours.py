@@ -1,4 +1,4 @@
-"""Colours: a template in other hues is another one; what happens to memes' colours on the web changes nothing."""
+"""Colours: other hues are another template; usual changes of colour are not."""
 
 from collections.abc import Callable
 
@@ -40,14 +40,14 @@ def found(meme: Sketch, **templates: Pixels) -> str | None:
     return next((match.key for match in index.find(meme)), None)
 
 
-def test_a_template_on_another_ground_is_another_one() -> None:
+def test_another_background_colour_is_another_template() -> None:
     red, blue = ground(RED, RED), ground(BLUE, BLUE)
     assert found(sketch(worded(red)), red=red, blue=blue) == "red"
     assert found(sketch(worded(blue)), red=red, blue=blue) == "blue"
     assert found(sketch(worded(red)), blue=blue) is None
 
 
-def test_one_half_on_another_ground_is_another_one_too() -> None:
+def test_half_in_another_background_colour_is_another_template() -> None:
     both = ground(BLUE, RED)
     assert found(sketch(worded(both)), both=both, red=ground(RED, RED), blue=ground(BLUE, BLUE)) == "both"
     assert found(sketch(worded(both)), red=ground(RED, RED), blue=ground(BLUE, BLUE)) is None
@@ -63,7 +63,7 @@ def test_a_mirrored_meme_has_the_colours_of_its_mirrored_template() -> None:
     assert np.array_equal(sketch(sides).mirrored.mirrored.colours, sketch(sides).colours)
 
 
-def test_a_crop_and_a_panel_are_compared_where_they_stand() -> None:
+def test_crops_and_panels_are_compared_at_their_position() -> None:
     both, swapped = ground(BLUE, RED), ground(RED, BLUE)
     crop = worded(both)[90:, 60:]
     assert found(sketch(crop), both=both) == "both"
@@ -74,7 +74,7 @@ def test_a_crop_and_a_panel_are_compared_where_they_stand() -> None:
 
 
 @pytest.mark.parametrize("name", ["grey", "faded", "loud", "dark", "warm", "cold", "compressed"])
-def test_what_the_web_does_to_colours_changes_nothing(draw: Draw, name: str) -> None:
+def test_usual_changes_of_colour_do_not_matter(draw: Draw, name: str) -> None:
     template = np.ascontiguousarray(np.asarray(draw(1), np.uint8)[:, :, ::-1])
     meme = worded(template).astype(np.float32)
     light = meme.mean(axis=2, keepdims=True)
@@ -96,14 +96,14 @@ def test_a_grey_template_is_found_in_colour() -> None:
     assert not sketch(grey).colours.any()
 
 
-def test_a_sticker_in_another_colour_is_no_other_template() -> None:
+def test_a_sticker_in_another_colour_does_not_matter() -> None:
     red = ground(RED, RED)
     meme = worded(red)
     meme[150:280, 180:320] = BLUE
     assert found(sketch(meme), red=red) == "red"
 
 
-def test_only_what_has_a_colour_there_and_here_counts() -> None:
+def test_only_cells_coloured_in_both_count() -> None:
     def share(here: tuple[int, int, int], there: tuple[int, int, int]) -> float:
         shown, known = (colours_of(np.full((90, 130, 3), colour, np.uint8)) for colour in (here, there))
         return share_recoloured(shown, known, IN_PLACE)
@@ -114,7 +114,7 @@ def test_only_what_has_a_colour_there_and_here_counts() -> None:
     assert share_recoloured(no_colours(), colours_of(ground(RED, RED)), IN_PLACE) == 0
 
 
-def test_the_share_is_of_what_is_in_view() -> None:
+def test_the_share_refers_to_cells_in_view() -> None:
     known = colours_of(ground(BLUE, RED))
     red = colours_of(np.full((90, 90, 3), RED, np.uint8))
     whole = share_recoloured(red, known, IN_PLACE)

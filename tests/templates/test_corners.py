@@ -1,4 +1,4 @@
-"""Corners: all over a picture, also beside text, and described in a way that a mirror only reorders."""
+"""Corners: spread over a picture, also beside text, and described in a way that mirroring reorders."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ def distances(one: Pixels, two: Pixels) -> NDArray[np.int64]:
     return np.asarray(np.bitwise_count(one[:, None] ^ two[None]).sum(axis=2), np.int64)
 
 
-def test_text_takes_no_corners_from_the_rest(draw: Draw) -> None:
+def test_text_does_not_displace_other_corners(draw: Draw) -> None:
     picture = draw(1)
     plain = find_corners(grey(picture))
     texted = find_corners(grey(draw_caption(picture, (), ["MANY SHARP LETTERS AT THE TOP OF IT"])))
@@ -46,7 +46,7 @@ def test_an_even_picture_has_none(shade: int) -> None:
     assert describe_corners(even, corners).shape == (0, 32)
 
 
-def test_the_same_corner_looks_alike_in_another_light_and_unlike_others(draw: Draw) -> None:
+def test_descriptions_survive_changes_of_light_and_tell_corners_apart(draw: Draw) -> None:
     light = grey(draw(3))
     dark = np.asarray(light * 0.6 + 20, np.uint8)
     corners = find_corners(light)

@@ -1,4 +1,4 @@
-"""What a person says about templates: it holds for memes, for later runs, and when it is said twice."""
+"""Decisions about templates: they apply to memes and later runs, and are idempotent."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def test_the_list_has_the_most_members_first_and_can_be_of_one_state(
     assert list_templates(config, "merged") == []
 
 
-def test_a_name_makes_a_found_template_known_and_its_memes_learn_it(
+def test_naming_makes_a_template_known_and_updates_its_memes(
     config: Config, catalog: MemeCatalog, found: list[str]
 ) -> None:
     for _ in range(2):
@@ -51,7 +51,7 @@ def test_a_name_makes_a_found_template_known_and_its_memes_learn_it(
     assert template_with_id(config, found[0]).members == 5
 
 
-def test_a_rejected_template_is_not_found_again_and_can_be_brought_back(
+def test_a_rejected_template_is_not_found_again_and_can_be_restored(
     config: Config, catalog: MemeCatalog, found: list[str], captioned: Captioned
 ) -> None:
     for _ in range(2):
@@ -67,7 +67,7 @@ def test_a_rejected_template_is_not_found_again_and_can_be_brought_back(
     assert template_with_id(config, found[0]).members == 10
 
 
-def test_the_members_of_a_merged_template_are_the_others_and_so_are_its_exemplars(
+def test_a_merge_moves_members_and_exemplars(
     config: Config, catalog: MemeCatalog, found: list[str], captioned: Captioned
 ) -> None:
     into, template_id = found
@@ -80,7 +80,7 @@ def test_the_members_of_a_merged_template_are_the_others_and_so_are_its_exemplar
     assert catalog.made_on("late") == into
 
 
-def test_a_merge_that_was_killed_is_finished_by_the_next_run(
+def test_a_killed_merge_is_finished_by_the_next_run(
     config: Config, catalog: MemeCatalog, found: list[str], captioned: Captioned
 ) -> None:
     into, template_id = found
@@ -91,14 +91,14 @@ def test_a_merge_that_was_killed_is_finished_by_the_next_run(
     assert catalog.made_on("late") == into
 
 
-def test_merging_leads_on_to_where_the_other_was_merged(config: Config, catalog: MemeCatalog, found: list[str]) -> None:
+def test_merging_follows_earlier_merges(config: Config, catalog: MemeCatalog, found: list[str]) -> None:
     catalog.template("last", None)
     merge_template(config, found[0], "last")
     assert merge_template(config, found[1], found[0]).id == "last"
     assert set(catalog.clusters()) == {"last"}
 
 
-def test_memes_whose_page_names_the_template_follow_it_too(config: Config, catalog: MemeCatalog) -> None:
+def test_a_merge_moves_memes_whose_page_names_the_template(config: Config, catalog: MemeCatalog) -> None:
     catalog.template("one", None)
     catalog.template("other", None)
     catalog.meme("a", None, template=TemplateRef(id="one", slug="one", name="One"))
@@ -108,7 +108,7 @@ def test_memes_whose_page_names_the_template_follow_it_too(config: Config, catal
     assert meme.template == TemplateRef(id="other", slug="slug-other", name="Name other", known="page")
 
 
-def test_what_cannot_be_decided_is_one_clear_line(config: Config, catalog: MemeCatalog, found: list[str]) -> None:
+def test_impossible_decisions_are_one_line(config: Config, catalog: MemeCatalog, found: list[str]) -> None:
     catalog.template("drake-hotline", None, name="Drake Hotline Bling")
     with pytest.raises(ConfigError, match=r"^no template has the id 'drake-hotlime'; did you mean drake-hotline\?$"):
         reject_template(config, "drake-hotlime")

@@ -1,4 +1,4 @@
-"""Small pictures in colour: what the catalog's careful decoders give, faster; what they refuse is refused."""
+"""Reduced decoding in colour: the same result and refusals as the catalog's decoders."""
 
 import io
 
@@ -37,7 +37,7 @@ def near(one: Pixels, other: Pixels) -> bool:
 
 
 @pytest.mark.parametrize("progressive", [False, True])
-def test_a_jpeg_comes_reduced(picture: Pillow.Image, progressive: bool) -> None:
+def test_a_jpeg_is_decoded_at_reduced_scale(picture: Pillow.Image, progressive: bool) -> None:
     data = saved(picture, "JPEG", quality=85, progressive=progressive)
     made = small(data)
     assert made.shape == (300, 450, 3)
@@ -47,12 +47,12 @@ def test_a_jpeg_comes_reduced(picture: Pillow.Image, progressive: bool) -> None:
 
 
 @pytest.mark.parametrize("form", ["PNG", "GIF", "WEBP", "BMP"])
-def test_other_formats_come_too(picture: Pillow.Image, form: str) -> None:
+def test_other_formats_are_decoded(picture: Pillow.Image, form: str) -> None:
     data = saved(picture, form)
     assert np.array_equal(small(data), decode_image(data))
 
 
-def test_a_turned_jpeg_comes_upright(picture: Pillow.Image) -> None:
+def test_a_rotated_jpeg_is_decoded_upright(picture: Pillow.Image) -> None:
     tags = Pillow.Exif()
     tags[ORIENTATION] = 6
     data = saved(picture, "JPEG", exif=tags)
@@ -62,20 +62,20 @@ def test_a_turned_jpeg_comes_upright(picture: Pillow.Image) -> None:
 
 
 @pytest.mark.parametrize("mode", ["L", "CMYK"])
-def test_odd_jpegs_come_in_three_colours(picture: Pillow.Image, mode: str) -> None:
+def test_unusual_jpegs_are_decoded_in_colour(picture: Pillow.Image, mode: str) -> None:
     data = saved(picture.convert(mode), "JPEG")
     assert small(data).shape[2] == 3
     assert near(small(data), decode_image(data))
 
 
-def test_what_is_cut_is_refused(picture: Pillow.Image) -> None:
+def test_truncated_pictures_are_refused(picture: Pillow.Image) -> None:
     whole = saved(picture, "JPEG", quality=90)
     for data in (whole[: len(whole) // 2], whole[: len(whole) // 2] + b"\xff\xd9", saved(picture, "PNG")[:-500]):
         with pytest.raises(BadImage, match="truncated"):
             small(data)
 
 
-def test_what_is_too_large_or_no_picture_is_refused(picture: Pillow.Image) -> None:
+def test_oversized_pictures_and_other_data_are_refused(picture: Pillow.Image) -> None:
     for form in ("JPEG", "PNG"):
         with pytest.raises(BadImage, match="too many pixels"):
             decode_small(saved(picture, form), 160, max_pixels=900 * 600 - 1)
@@ -84,6 +84,6 @@ def test_what_is_too_large_or_no_picture_is_refused(picture: Pillow.Image) -> No
             small(data)
 
 
-def test_a_picture_that_ends_in_grey_is_no_cut_one() -> None:
+def test_a_picture_ending_in_grey_is_not_truncated() -> None:
     data = saved(Pillow.new("RGB", (400, 400), (128, 128, 128)), "JPEG")
     assert (small(data) == 128).all()

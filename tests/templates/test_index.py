@@ -1,4 +1,4 @@
-"""The index: who is found among many, in place, through growth and removals."""
+"""The index: matches among many sketches, growth and removal."""
 
 from collections.abc import Callable
 
@@ -55,7 +55,7 @@ def test_panels_are_all_found_if_asked_for(few: SketchIndex, draw: Draw) -> None
     assert len(keys(few, both)) == 1
 
 
-def test_what_is_removed_is_found_no_more(few: SketchIndex, draw: Draw) -> None:
+def test_removed_sketches_are_not_found(few: SketchIndex, draw: Draw) -> None:
     few.remove("t4")
     few.remove("t4")
     few.remove("never there")
@@ -112,7 +112,7 @@ def test_it_grows_beyond_its_first_tables_and_finds_first_and_last(draw: Draw) -
     assert keys(index, meme(draw, 2)) == ["last"]
 
 
-def test_room_is_given_back(draw: Draw) -> None:
+def test_removed_sketches_free_their_room(draw: Draw) -> None:
     """UnknownMemes come and go for months: neither memory nor what is found may change by that."""
     base = [sketch(turned([grey(draw(seed)) for seed in range(100, 104)], number)) for number in range(16)]
     index = SketchIndex(0.4)
@@ -138,7 +138,7 @@ def test_copies_of_one_picture_do_not_hide_it(draw: Draw) -> None:
     assert len(keys(index, sketch(grey(draw(7))), 3)) == 3
 
 
-def test_what_is_found_does_not_depend_on_the_order(draw: Draw) -> None:
+def test_matches_do_not_depend_on_the_order(draw: Draw) -> None:
     made = [sketch(grey(draw(seed))) for seed in range(40)]
     orders = [range(40), range(39, -1, -1)]
     answers = []

@@ -1,4 +1,4 @@
-"""What is filled in is nearer to the picture than the words were; nothing else is touched."""
+"""Inpainting: closer to the picture than the words were; the rest unchanged."""
 
 import cv2
 import numpy as np
@@ -11,7 +11,7 @@ from tests.templates.scenes import BLACK, as_jpeg, psnr, scene, write
 TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]
 
 
-def test_the_picture_without_words_is_nearer_to_the_truth_than_the_one_with_them() -> None:
+def test_inpainting_is_closer_to_the_truth_than_the_words() -> None:
     for seed in range(8):
         worded = write(scene(seed), TEXTS)
         picture = as_jpeg(worded.picture)
@@ -38,7 +38,7 @@ def test_pixels_outside_of_the_mask_stay_as_they_are() -> None:
     assert not np.array_equal(filled[mask > 0], picture[mask > 0])
 
 
-def test_an_even_colour_flows_in_as_it_is() -> None:
+def test_a_plain_colour_is_filled_exactly() -> None:
     picture, mask = np.full((60, 80, 3), (10, 200, 90), np.uint8), np.zeros((60, 80), np.uint8)
     mask[20:40, 10:70] = 255
     ground = picture.copy()

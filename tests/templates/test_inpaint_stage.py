@@ -1,10 +1,7 @@
 """The inpaint stage: pictures without words, skipped memes, and kills that lose nothing."""
 
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -16,41 +13,12 @@ from memeloom.catalog.records import Meme, Ocr, OcrBox, TemplateRef
 from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.templates.inpaint_stage import inpaint_memes
+from tests.templates.killed import run_killed
 from tests.templates.meme_catalog import LONG_AGO, MemeCatalog
 from tests.templates.scenes import psnr, scene, write
 
 pytestmark = pytest.mark.usefixtures("in_process")
-ROOT = Path(__file__).parents[2]
 TEXTS = [("WHEN YOU FINALLY", 0.5, 0.1), ("FIX THE BUG", 0.5, 0.9)]
-
-SCRIPT = """
-import os, signal, sys
-from memeloom.catalog.stores import open_documents
-from memeloom.configs.progress import Silent
-from memeloom.configs.schema import Config
-from memeloom.templates import inpaint_stage, worker
-from tests.in_process import work_in_process
-import pytest
-
-class Mortal:
-    def __init__(self, documents, writes):
-        self.documents, self.left = documents, writes
-    def __getattr__(self, name):
-        found = getattr(self.documents, name)
-        if name not in ("upsert", "ack"):
-            return found
-        def write(*arguments, **options):
-            self.left -= 1
-            if self.left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return found(*arguments, **options)
-        return write
-
-if __name__ == "__main__":
-    work_in_process(pytest.MonkeyPatch(), worker)
-    inpaint_stage.open_documents = lambda store: Mortal(open_documents(store), int(sys.argv[2]))
-    inpaint_stage.inpaint_memes(Config.model_validate_json(sys.argv[1]), Silent())
-"""
 
 
 def jpeg(picture: Pixels) -> bytes:
@@ -161,12 +129,7 @@ def test_a_kill_between_two_writes_loses_nothing(config: Config, catalog: MemeCa
     )
     for number in range(4):
         put(catalog, str(number), number)
-    ends = [
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT, brief.model_dump_json(), str(writes)], cwd=ROOT, timeout=120, check=False
-        ).returncode
-        for writes in (0, 1, 2)
-    ]
+    ends = [run_killed(brief, inpaint_memes, writes) for writes in (0, 1, 2)]
     assert ends[0] == -signal.SIGKILL
     end = time.monotonic() + 60
     while catalog.documents.count(Where(clean=False)):

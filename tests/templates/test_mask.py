@@ -1,4 +1,4 @@
-"""Words are found to the pixel: nearly all of their ink, and little beside it."""
+"""Masks of words: nearly all of their ink, and little beside it."""
 
 import cv2
 import numpy as np
@@ -31,7 +31,7 @@ def test_letters_and_their_outline_are_masked_and_little_else(
     assert precise > 0.9
 
 
-def test_the_look_of_a_text_is_told() -> None:
+def test_colour_outline_and_height_are_found() -> None:
     worded = write(scene(2, 900, 700), [("LOOK AT THIS", 0.5, 0.2)], size=0.12, colour=YELLOW)
     (ink,) = find_words(worded.picture, worded.boxes).inks
     assert ink is not None
@@ -55,7 +55,7 @@ def test_lines_of_two_colours_and_their_points_are_masked() -> None:
     assert ink > 0.94
 
 
-def test_where_the_ground_has_the_colour_of_the_ink_the_outline_shows_the_letters() -> None:
+def test_letters_are_found_by_their_outline_on_a_background_of_their_colour() -> None:
     half_white = scene(3)
     half_white[:, 250:] = 255
     worded = write(half_white, [("HALF OF THIS ON WHITE", 0.5, 0.5)], size=0.12)
@@ -63,7 +63,7 @@ def test_where_the_ground_has_the_colour_of_the_ink_the_outline_shows_the_letter
     assert ink > 0.97
 
 
-def test_where_letters_cannot_be_told_from_the_picture_the_whole_box_is_masked() -> None:
+def test_the_whole_box_is_masked_where_no_letters_are_found() -> None:
     noise = np.random.default_rng(4).integers(0, 256, (300, 400, 3), np.uint8)
     box = OcrBox(text="CANNOT BE SEEN", x=0.25, y=0.4, width=0.5, height=0.1, confidence=50.0)
     words = find_words(noise, (box,))

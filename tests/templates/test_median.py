@@ -1,4 +1,4 @@
-"""What most pictures agree on is found, even where words cover most of them."""
+"""Merging layers by agreement, also where words cover most of them."""
 
 import numpy as np
 
@@ -16,13 +16,13 @@ def everywhere(picture: Pixels) -> Pixels:
     return np.full(picture.shape[:2], 255, np.uint8)
 
 
-def test_the_mean_of_what_agrees_is_nearer_to_the_truth_than_any_of_them() -> None:
+def test_the_merge_is_closer_to_the_truth_than_any_layer() -> None:
     truth = scene(1, 200, 150)
     layers = [Layer(noisy(truth, seed), everywhere(truth)) for seed in range(12)]
     assert psnr(merge(layers).pixels, truth) > psnr(layers[0].pixels, truth) + 8
 
 
-def test_words_over_the_same_place_in_most_of_them_do_not_show() -> None:
+def test_words_in_the_same_place_of_most_layers_are_removed() -> None:
     truth = scene(2, 200, 150)
     layers = []
     for seed in range(10):
@@ -39,7 +39,7 @@ def test_words_over_the_same_place_in_most_of_them_do_not_show() -> None:
     assert psnr(plain_median(layers)[40:80], truth[40:80]) < 20
 
 
-def test_where_nobody_shows_anything_nothing_is_claimed() -> None:
+def test_covered_places_have_no_support() -> None:
     truth = scene(3, 200, 150)
     shown = everywhere(truth)
     shown[10:20] = 0
@@ -48,12 +48,12 @@ def test_where_nobody_shows_anything_nothing_is_claimed() -> None:
     assert (merged.support[25:] >= 3).mean() > 0.99
 
 
-def test_a_single_colour_without_company_is_no_agreement() -> None:
+def test_a_single_vote_is_no_agreement() -> None:
     greys = [np.full((8, 8, 3), value, np.uint8) for value in (0, 60, 120, 180, 240)]
     assert (merge([Layer(grey, everywhere(grey)) for grey in greys]).support == 0).all()
 
 
-def test_the_sharper_ones_count_more() -> None:
+def test_heavier_layers_count_more() -> None:
     truth = scene(4, 200, 150)
     sharp, coarse = noisy(truth, 1), as_jpeg(truth, 10)
     equal = merge([Layer(sharp, everywhere(truth)), Layer(coarse, everywhere(truth))])

@@ -1,11 +1,11 @@
-"""Names from titles: what members agree on and others do not say."""
+"""Names from titles: phrases of the members that other titles lack."""
 
 from memeloom.templates.naming import Titles, unnamed
 
 ELSEWHERE = [f"when you see post number {number} on a monday" for number in range(60)]
 
 
-def test_the_longest_run_of_words_that_half_of_the_titles_share() -> None:
+def test_the_name_is_the_longest_phrase_of_half_of_the_titles() -> None:
     titles = [
         "Distracted Boyfriend again",
         "my distracted boyfriend",
@@ -16,7 +16,7 @@ def test_the_longest_run_of_words_that_half_of_the_titles_share() -> None:
     assert Titles(ELSEWHERE).name(titles) == "Distracted Boyfriend"
 
 
-def test_what_is_said_everywhere_is_no_name() -> None:
+def test_a_common_phrase_is_not_a_name() -> None:
     titles = ["when you see a cat", "when you see a dog", "when you see me", "when you see it"]
     assert Titles(ELSEWHERE).name(titles) is None
 
@@ -32,9 +32,9 @@ def test_too_few_titles_agree_on_nothing() -> None:
     assert Titles(ELSEWHERE).name([]) is None
 
 
-def test_nonsense_is_survived() -> None:
+def test_odd_titles_give_no_name() -> None:
     assert Titles(["", "🙂🙂", "!!!"]).name(["🙂", "—", "\x00", "a" * 10_000]) is None
 
 
-def test_the_nameless_are_told_apart_by_their_ids() -> None:
+def test_unnamed_templates_differ_by_id() -> None:
     assert unnamed("found:0123456789ab") == "Unnamed 0123456789ab"

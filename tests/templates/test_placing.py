@@ -1,4 +1,4 @@
-"""Placing: where a template stands in a picture, and when a picture shows it."""
+"""Placing: the position of a template in a picture, and whether it is a match."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def near(placing: Placing, affine: list[list[float]], within: float = 0.02) -> b
     return bool(np.abs(placing.affine - np.array(affine)).max() < within)
 
 
-def test_a_meme_shows_its_template_where_it_stands(draw: Draw) -> None:
+def test_a_meme_shows_its_template_at_the_right_position(draw: Draw) -> None:
     placing = found(grey(draw_caption(draw(1), (), ["SOME WORDS ON TOP", "AND BELOW"])), grey(draw(1)))
     assert placing.shows(LEAST)
     assert 0.5 < placing.agreement < 1  # text covers some of it
@@ -110,7 +110,7 @@ def test_plain_pictures_show_nothing(draw: Draw, shade: int) -> None:
     assert place(plain, plain) is None
 
 
-def test_what_is_hardly_in_view_is_no_match() -> None:
+def test_a_template_hardly_in_view_is_no_match() -> None:
     def seen(agreement: float, seen: float) -> bool:
         return Placing(agreement, seen, False, np.eye(2, 3)).shows(LEAST)
 
@@ -121,7 +121,7 @@ def test_what_is_hardly_in_view_is_no_match() -> None:
     assert not seen(1.0, 0.3)
 
 
-def test_what_has_other_colours_is_no_match() -> None:
+def test_other_colours_are_no_match() -> None:
     def shows(recoloured: float) -> bool:
         return Placing(1.0, 1.0, False, np.eye(2, 3), recoloured).shows(LEAST)
 

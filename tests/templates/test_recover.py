@@ -1,4 +1,4 @@
-"""From memes alone comes the picture that they are made on, and where their texts go."""
+"""Recovery of clean pictures and text boxes from memes."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The page of templates: what is to be decided comes first, bounded, and nothing in it that strangers could use."""
+"""The page of templates: bounded, foreign text escaped."""
 
 import base64
 import io
@@ -203,7 +203,7 @@ def test_an_empty_catalog_has_a_page_and_an_unknown_template_is_one_clear_error(
         written("found:x")
 
 
-def test_one_template_is_told_closely(catalog: Catalog, written: Callable[..., Page]) -> None:
+def test_the_page_of_one_template_shows_details(catalog: Catalog, written: Callable[..., Page]) -> None:
     scene = SCENES["detective_duck"]()
     template = catalog.template(
         "duck", "known", boxes=BOXES, image=catalog.image(scene.resize((260, 200))),
@@ -231,7 +231,7 @@ def read(text: str, x: float = 0.1) -> Ocr:
     return Ocr(text=text, boxes=(box,), confidence=95, engine="fake")
 
 
-def test_texts_are_counted_where_they_stand_in_the_template() -> None:
+def test_texts_are_counted_at_their_position_in_the_template() -> None:
     """A mirrored meme, and one whose left quarter is cut off, have their texts where the others have them."""
     scene = SCENES["rocket_and_snail"]()
     meme = meme_of(scene, "HI")
@@ -265,7 +265,7 @@ def only_page(config: Config) -> str:
     ("error", "how"),
     [(KeyboardInterrupt(), "interrupted"), (MemeloomError("the disk is full"), "failed: the disk is full")],
 )
-def test_a_run_that_was_cut_short_has_its_page_and_its_own_error(
+def test_an_interrupted_run_has_a_page_and_raises_its_error(
     config: Config, catalog: Catalog, error: BaseException, how: str
 ) -> None:
     catalog.template("a")
@@ -286,7 +286,7 @@ def test_a_run_that_was_cut_short_has_its_page_and_its_own_error(
     assert cards(page) == ["found:a"]
 
 
-def test_a_run_that_ends_well_names_its_page_and_one_without_work_leaves_none(config: Config) -> None:
+def test_a_run_without_work_has_no_page(config: Config) -> None:
     with reporting(config, Counter()) as page:
         pass
     assert not page.exists()

@@ -1,4 +1,4 @@
-"""What is decided on the page becomes commands: in a real browser, and then in a real shell."""
+"""Decisions on the page become commands: in a real browser, then in a real shell."""
 
 import shutil
 import subprocess
@@ -87,7 +87,7 @@ def commands(browser: Chrome) -> str:
     return str(browser.find_element(By.TAG_NAME, "pre").get_property("textContent"))
 
 
-def test_commands_reach_a_shell_as_they_were_meant(browser: Chrome, tmp_path: Path) -> None:
+def test_names_reach_a_shell_unchanged(browser: Chrome, tmp_path: Path) -> None:
     ids = [f"found:{number:03}" for number in range(len(AWKWARD))]
     opened(browser, tmp_path / "page.html", ids)
     for place, name in enumerate(AWKWARD):
@@ -102,7 +102,7 @@ def test_commands_reach_a_shell_as_they_were_meant(browser: Chrome, tmp_path: Pa
     ]
 
 
-def test_ids_reach_a_shell_as_they_are(browser: Chrome, tmp_path: Path) -> None:
+def test_ids_reach_a_shell_unchanged(browser: Chrome, tmp_path: Path) -> None:
     ids = (*AWKWARD, "two\nlines", "\n")
     opened(browser, tmp_path / "page.html", ids)
     for control in browser.find_elements(By.NAME, "reject"):

@@ -1,4 +1,4 @@
-"""Sketches: borders off, strange pictures survived, bytes that come back or are refused."""
+"""Sketches: borders, odd pictures, bytes."""
 
 import io
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def alike(one: Sketch, two: Sketch) -> bool:
     )
 
 
-def test_it_tells_of_corners_at_every_size(draw: Draw) -> None:
+def test_a_sketch_has_corners_at_every_size(draw: Draw) -> None:
     made = sketch(grey(draw(1)))
     assert len(made.counts) == len(SIDES)
     assert list(made.counts) == sorted(made.counts, reverse=True)
@@ -41,7 +41,7 @@ def test_it_tells_of_corners_at_every_size(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize("colour", [0, 90, 255])
-def test_borders_come_off(draw: Draw, colour: int) -> None:
+def test_borders_are_removed(draw: Draw, colour: int) -> None:
     plain = grey(draw(2))
     framed = cv2.copyMakeBorder(plain, 40, 60, 30, 0, cv2.BORDER_CONSTANT, value=colour)
     left, top, right, bottom = sketch(np.asarray(framed, np.uint8)).inset
@@ -51,7 +51,7 @@ def test_borders_come_off(draw: Draw, colour: int) -> None:
     assert bottom == pytest.approx(440 / 500, abs=0.01)
 
 
-def test_lines_of_text_in_a_border_come_off_too(draw: Draw) -> None:
+def test_lines_of_text_in_a_border_are_removed(draw: Draw) -> None:
     framed = cv2.copyMakeBorder(grey(draw(2)), 0, 70, 0, 0, cv2.BORDER_CONSTANT, value=255)
     cv2.putText(framed, "example.org, where memes are", (20, 450), cv2.FONT_HERSHEY_SIMPLEX, 0.6, 0, 2)
     assert sketch(np.asarray(framed, np.uint8)).inset[3] == pytest.approx(400 / 470, abs=0.02)
@@ -67,7 +67,7 @@ def test_a_mirrored_sketch_is_that_of_the_mirrored_picture(draw: Draw) -> None:
     assert alike(turned.mirrored, sketch(picture)) or np.allclose(turned.mirrored.points, sketch(picture).points)
 
 
-def test_bytes_come_back(draw: Draw) -> None:
+def test_bytes_are_read_back(draw: Draw) -> None:
     made = sketch(np.asarray(draw(4), np.uint8))
     assert made.colours.any()
     back = Sketch.from_bytes(made.to_bytes())
@@ -76,7 +76,7 @@ def test_bytes_come_back(draw: Draw) -> None:
     assert len(made.to_bytes()) < 16_000
 
 
-def test_a_sketch_without_corners_comes_back() -> None:
+def test_a_sketch_without_corners_is_read_back() -> None:
     made = sketch(np.full((200, 300), 128, np.uint8))
     back = Sketch.from_bytes(made.to_bytes())
     assert back is not None
@@ -84,7 +84,7 @@ def test_a_sketch_without_corners_comes_back() -> None:
     assert alike(back, made)
 
 
-def test_bytes_that_are_no_sketch_are_refused(draw: Draw) -> None:
+def test_other_bytes_are_refused(draw: Draw) -> None:
     good = sketch(grey(draw(5))).to_bytes()
     assert Sketch.from_bytes(b"") is None
     assert Sketch.from_bytes(b"\x80\x04N.") is None  # a pickle
@@ -98,7 +98,7 @@ def test_bytes_that_are_no_sketch_are_refused(draw: Draw) -> None:
         assert Sketch.from_bytes(bytes(bad)) is None
 
 
-def test_borders_have_no_say_in_the_colours(draw: Draw) -> None:
+def test_borders_do_not_affect_the_colours(draw: Draw) -> None:
     plain = np.asarray(draw(2), np.uint8)
     framed = cv2.copyMakeBorder(plain, 60, 60, 60, 60, cv2.BORDER_CONSTANT, value=(255, 0, 0))
     change = np.abs(sketch(np.asarray(framed, np.uint8)).colours.astype(int) - sketch(plain).colours)
@@ -123,7 +123,7 @@ def test_noise_gives_a_bounded_number_of_corners() -> None:
     assert len(sketch(noise).points) < 700
 
 
-def test_what_is_no_picture_is_refused_by_name() -> None:
+def test_undecodable_pictures_are_refused() -> None:
     with pytest.raises(BadImage):
         sketch_image(b"<html>")
     stream = io.BytesIO()

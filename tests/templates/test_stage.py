@@ -1,4 +1,4 @@
-"""The templates stage: memes on known templates learn which, the others are counted and remembered."""
+"""The templates stage: matches, unknown memes, failures, repeated runs."""
 
 import time
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def test_matches_are_written_and_the_rest_is_counted(config: Config, filled: Mem
     assert filled.unknown() == [f"test:strange{number}" for number in range(4)]
 
 
-def test_what_a_page_says_stays(config: Config, filled: MemeCatalog) -> None:
+def test_a_template_named_by_a_page_stays(config: Config, filled: MemeCatalog) -> None:
     run(config)
     meme = filled.documents.get("test:named")
     assert meme is not None
@@ -79,7 +79,7 @@ def test_the_pictures_of_templates_are_sketched_once(config: Config, filled: Mem
     assert run(config).counts["matched"] == 1
 
 
-def test_a_template_whose_picture_changed_is_sketched_anew(
+def test_a_changed_template_picture_is_sketched_again(
     config: Config, filled: MemeCatalog, draw: Draw, captioned: Captioned
 ) -> None:
     run(config)
@@ -89,7 +89,7 @@ def test_a_template_whose_picture_changed_is_sketched_anew(
     assert filled.made_on("late") == "2"
 
 
-def test_a_picture_of_a_template_that_is_gone_is_counted_and_stops_nobody(config: Config, filled: MemeCatalog) -> None:
+def test_a_missing_template_picture_is_counted(config: Config, filled: MemeCatalog) -> None:
     (gone,) = (template.image for template in filled.documents.templates() if template.id == "3")
     assert gone is not None
     filled.blobs.delete(gone.key)
@@ -99,7 +99,7 @@ def test_a_picture_of_a_template_that_is_gone_is_counted_and_stops_nobody(config
     assert run(config).reasons == {"template's image missing": 1}  # it may come back: it is tried again
 
 
-def test_strangers_learn_the_template_that_comes_later(
+def test_unknown_memes_match_a_later_template(
     config: Config, catalog: MemeCatalog, draw: Draw, captioned: Captioned
 ) -> None:
     catalog.meme("early", captioned(2, 1))
@@ -112,9 +112,7 @@ def test_strangers_learn_the_template_that_comes_later(
     assert summary.counts == {"templates": 1, "memes": 0, "matched": 0, "unknown": 0, "learned later": 1}
 
 
-def test_blobs_that_are_gone_or_damaged_fail_with_a_reason_and_stop_nobody(
-    config: Config, filled: MemeCatalog, draw: Draw
-) -> None:
+def test_missing_and_corrupt_blobs_fail_with_a_reason(config: Config, filled: MemeCatalog, draw: Draw) -> None:
     lost = filled.meme("lost", draw(40)).image
     assert lost is not None
     filled.blobs.delete(lost.key)
@@ -134,21 +132,21 @@ def filled_image(catalog: MemeCatalog, data: bytes) -> dict[str, object]:
     }  # fmt: skip
 
 
-def test_what_another_run_holds_is_left_to_it(config: Config, filled: MemeCatalog) -> None:
+def test_memes_leased_by_another_run_are_skipped(config: Config, filled: MemeCatalog) -> None:
     filled.documents.enqueue("templates", Where(image=True, template_known=False))
     assert len(filled.documents.lease("templates", 6, ttl=600, attempts=3)) == 6
     counts = run(config).counts
     assert (counts["memes"], counts["held"]) == (8, 6)
 
 
-def test_what_a_dead_run_held_comes_back(config: Config, filled: MemeCatalog) -> None:
+def test_leases_of_a_dead_run_expire(config: Config, filled: MemeCatalog) -> None:
     filled.documents.enqueue("templates", Where(image=True, template_known=False))
     assert len(filled.documents.lease("templates", 6, ttl=0.01, attempts=3)) == 6
     time.sleep(0.02)  # past the end of the dead run's lease
     assert run(config).counts == {"templates": 5, "memes": 14, "matched": 10, "unknown": 4}
 
 
-def test_memes_that_stayed_unknown_are_looked_at_again_on_request_only(config: Config, filled: MemeCatalog) -> None:
+def test_unknown_memes_are_processed_again_on_request_only(config: Config, filled: MemeCatalog) -> None:
     run(config)
     assert run(config).counts["memes"] == 0
     again = run(config, again=True)
@@ -156,7 +154,7 @@ def test_memes_that_stayed_unknown_are_looked_at_again_on_request_only(config: C
     assert len(filled.unknown()) == 4
 
 
-def test_pictures_without_anything_in_them_are_unknown_and_not_remembered(config: Config, catalog: MemeCatalog) -> None:
+def test_plain_pictures_are_unknown_and_not_stored(config: Config, catalog: MemeCatalog) -> None:
     catalog.meme("white", Pillow.new("RGB", (300, 300), "white"))
     catalog.meme("dot", Pillow.new("RGB", (1, 1)))
     catalog.template("plain", Pillow.new("RGB", (300, 200), "red"))
@@ -165,7 +163,7 @@ def test_pictures_without_anything_in_them_are_unknown_and_not_remembered(config
     assert run(config).counts["memes"] == 0
 
 
-def test_a_found_template_gets_its_picture_and_its_text_boxes_in_the_same_run(
+def test_a_found_template_gets_picture_and_text_boxes_in_the_same_run(
     config: Config, catalog: MemeCatalog, captioned: Captioned
 ) -> None:
     for number in range(6):
@@ -181,7 +179,7 @@ def test_a_found_template_gets_its_picture_and_its_text_boxes_in_the_same_run(
     assert "pictures recovered" not in run(config).counts
 
 
-def test_a_template_without_a_picture_that_pages_name_gets_one_without_any_work_leased(
+def test_a_template_named_by_pages_gets_a_picture_without_leased_work(
     config: Config, catalog: MemeCatalog, captioned: Captioned
 ) -> None:
     ref = catalog.template("bare", None).ref()

@@ -1,14 +1,11 @@
-"""The stage killed between any two writes, beside another run, on MongoDB and on Ray."""
+"""The templates stage with kills between writes, concurrent runs, MongoDB and Ray."""
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from PIL import Image as Pillow
@@ -19,47 +16,11 @@ from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.templates.stage import match_memes
 from tests.services.ray_cluster import in_own_process, ray_cluster
+from tests.templates.killed import run_killed
 from tests.templates.meme_catalog import MemeCatalog
 
 Draw = Callable[[int], Pillow.Image]
 Captioned = Callable[[int, int], Pillow.Image]
-ROOT = Path(__file__).parents[2]
-
-SCRIPT = """
-import os, signal, sys
-from memeloom.catalog.stores import open_documents
-from memeloom.configs.progress import Silent
-from memeloom.configs.schema import Config
-from memeloom.templates import recover_stage, stage, worker
-from tests.in_process import work_in_process
-import pytest
-
-class Mortal:
-    def __init__(self, documents, writes):
-        self.documents, self.left = documents, writes
-    def __getattr__(self, name):
-        found = getattr(self.documents, name)
-        if name not in ("upsert", "upsert_templates", "revise_template", "put_sketches", "drop_sketches", "ack"):
-            return found
-        def write(*arguments, **options):
-            self.left -= 1
-            if self.left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return found(*arguments, **options)
-        return write
-
-if __name__ == "__main__":
-    work_in_process(pytest.MonkeyPatch(), worker, recover_stage)
-    stage.open_documents = lambda store: Mortal(open_documents(store), int(sys.argv[2]))
-    stage.match_memes(Config.model_validate_json(sys.argv[1]), Silent())
-"""
-
-
-def child(config: Config, writes: int) -> int:
-    """A run in a process of its own that is killed when it is about to write once more than `writes` times."""
-    return subprocess.run(
-        [sys.executable, "-c", SCRIPT, config.model_dump_json(), str(writes)], cwd=ROOT, timeout=120, check=False
-    ).returncode
 
 
 def until_done(config: Config, catalog: MemeCatalog) -> None:
@@ -72,7 +33,7 @@ def until_done(config: Config, catalog: MemeCatalog) -> None:
     match_memes(config, Silent())
 
 
-def test_killed_between_any_two_writes_nothing_is_lost_or_doubled(
+def test_kills_between_writes_lose_and_repeat_nothing(
     config: Config, catalog: MemeCatalog, captioned: Captioned, draw: Draw
 ) -> None:
     brief = config.model_copy(
@@ -87,7 +48,7 @@ def test_killed_between_any_two_writes_nothing_is_lost_or_doubled(
     chance = random.Random(5)
     deaths = 0
     for _ in range(6):
-        deaths += child(brief, chance.randrange(9)) == -signal.SIGKILL
+        deaths += run_killed(brief, match_memes, chance.randrange(9)) == -signal.SIGKILL
         if deaths == 2:
             catalog.template("late", draw(2))  # a site tells of what was, or is to be, found
     assert deaths >= 3
@@ -102,7 +63,7 @@ def test_killed_between_any_two_writes_nothing_is_lost_or_doubled(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_two_runs_at_once_agree_in_the_end(config: Config, catalog: MemeCatalog, captioned: Captioned) -> None:
+def test_two_concurrent_runs_agree(config: Config, catalog: MemeCatalog, captioned: Captioned) -> None:
     for number in range(4):
         for template in (1, 2, 3):
             catalog.meme(f"{number}-{template}", captioned(template, number))
@@ -118,7 +79,7 @@ def test_two_runs_at_once_agree_in_the_end(config: Config, catalog: MemeCatalog,
 
 
 @pytest.mark.usefixtures("in_process")
-def test_on_mongodb_the_same_comes_out(
+def test_mongodb_gives_the_same_result(
     config: Config, mongo_url: str, encoded: Callable[..., bytes], captioned: Captioned, draw: Draw
 ) -> None:
     remote = config.model_copy(update={"store": config.store.model_copy(update={"documents": mongo_url})})
@@ -151,7 +112,7 @@ def test_too_little_memory_for_any_worker_is_one_clear_error(config: Config, cat
     "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
     "ignore::pytest.PytestUnraisableExceptionWarning",
 )  # fmt: skip
-def test_on_ray_the_same_comes_out(config: Config, catalog: MemeCatalog, captioned: Captioned) -> None:
+def test_ray_gives_the_same_result(config: Config, catalog: MemeCatalog, captioned: Captioned) -> None:
     for number in range(4):
         catalog.meme(f"a{number}", captioned(1, number))
     with ray_cluster(processors=2) as address:

@@ -1,4 +1,4 @@
-"""A meme without its words: by its template where that is known, and in either case nearer to the truth."""
+"""Memes without their words, with and without a known template."""
 
 import cv2
 import numpy as np
@@ -9,7 +9,7 @@ from tests.templates.scenes import BLACK, as_jpeg, psnr, scene, write
 TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]
 
 
-def test_the_template_shows_what_is_under_the_words() -> None:
+def test_words_are_filled_from_the_template() -> None:
     worded = write(scene(1), TEXTS)
     meme = as_jpeg(np.asarray(cv2.resize(worded.picture, (430, 350), interpolation=cv2.INTER_AREA), np.uint8))
     truth = np.asarray(cv2.resize(worded.clean, (430, 350), interpolation=cv2.INTER_AREA), np.uint8)
@@ -24,7 +24,7 @@ def test_the_template_shows_what_is_under_the_words() -> None:
     assert np.array_equal(done.picture[done.mask == 0], meme[done.mask == 0])
 
 
-def test_by_its_template_a_meme_needs_not_be_read() -> None:
+def test_with_a_template_a_meme_need_not_be_read() -> None:
     worded = write(scene(2), TEXTS)
     done = remove_words(as_jpeg(worded.picture), (), Blank.of(scene(2)))
     assert done is not None
@@ -41,7 +41,7 @@ def test_a_darker_mirrored_meme_is_filled_as_dark_as_it_is() -> None:
     assert psnr(done.picture, dark, worded.ink) > 30
 
 
-def test_what_was_drawn_into_the_picture_far_from_the_words_stays() -> None:
+def test_drawings_far_from_the_words_are_kept() -> None:
     clean = scene(4)
     cv2.circle(clean, (250, 200), 25, (0, 0, 255), -1)
     worded = write(clean, TEXTS)
@@ -50,7 +50,7 @@ def test_what_was_drawn_into_the_picture_far_from_the_words_stays() -> None:
     assert not done.mask[175:225, 225:275].any()
 
 
-def test_a_strip_above_the_picture_comes_out_white() -> None:
+def test_an_added_white_strip_is_filled_with_white() -> None:
     panel = np.concatenate([np.full((100, 500, 3), 255, np.uint8), scene(5)])
     worded = write(panel, [("WHAT IT SAYS ABOVE", 0.5, 0.1)], size=0.08, colour=BLACK, outline=None)
     done = remove_words(as_jpeg(worded.picture), worded.boxes, Blank.of(scene(5)))
@@ -58,19 +58,19 @@ def test_a_strip_above_the_picture_comes_out_white() -> None:
     assert done.picture[5:90].min() > 220
 
 
-def test_a_meme_on_something_else_than_its_template_is_filled_from_around() -> None:
+def test_a_meme_on_another_picture_is_filled_from_its_surroundings() -> None:
     worded = write(scene(6), TEXTS)
     done = remove_words(worded.picture, worded.boxes, Blank.of(scene(66)))
     assert done is not None
     assert done.method == "inpaint"
 
 
-def test_where_no_words_are_known_nothing_is_made() -> None:
+def test_without_words_there_is_no_picture() -> None:
     assert remove_words(scene(7), ()) is None
     assert remove_words(as_jpeg(scene(7)), (), Blank.of(scene(7))) is None
 
 
-def test_a_large_picture_is_made_smaller_with_its_mask() -> None:
+def test_a_large_picture_is_scaled_down_with_its_mask() -> None:
     worded = write(np.asarray(cv2.resize(scene(8), (3000, 2400)), np.uint8), TEXTS)
     done = remove_words(worded.picture, worded.boxes)
     assert done is not None
