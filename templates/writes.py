@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from memeloom.catalog.documents import DocumentStore, StoredSketch, Where, batched
 from memeloom.catalog.records import Meme, Template, TemplateRef
-from memeloom.templates.records import SketchRecord
+
+if TYPE_CHECKING:  # naming and merging templates must not need OpenCV
+    from memeloom.templates.records import SketchRecord
 
 Key = tuple[str, str]
 _BATCH = 500
@@ -46,7 +49,7 @@ class PendingWrites:
         source = meme_id.partition(":")[0]
         self._memes[meme_id] = Meme(id=meme_id, source=source, template=ref, fetched_at=datetime.now(UTC))
 
-    def remember_unknown(self, meme_id: str, record: SketchRecord) -> None:
+    def remember_unknown(self, meme_id: str, record: "SketchRecord") -> None:
         """Store the sketch of a meme without a known template."""
         self._unknown["", meme_id] = record.stored("", meme_id)
         self._dropped.discard(("", meme_id))

@@ -1,5 +1,7 @@
 """Decisions about templates: they apply to memes and later runs, and are idempotent."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -127,3 +129,8 @@ def test_impossible_decisions_are_one_line(config: Config, catalog: MemeCatalog,
     for decide in (reject_template, lambda config, which: name_template(config, which, "x")):
         with pytest.raises(ConfigError, match="was merged into drake-hotline: use that one"):
             decide(config, found[1])
+
+
+def test_decisions_need_no_image_libraries() -> None:
+    blocked = "import sys; sys.modules.update(cv2=None, PIL=None); import memeloom.templates.curate"
+    subprocess.run([sys.executable, "-c", blocked], check=True, timeout=60)
