@@ -82,15 +82,15 @@ def crawl(config: Config, progress: Progress = SILENT, *, retry_failed: bool = F
 
 
 def _totals(last: Report) -> dict[str, int]:
-    vitals = last.vitals
+    status = last.status
     first = dict.fromkeys(("pages", "memes", "new", "updated", "unchanged", "images", "bytes"), 0)
     return {
         **first,
         **last.counts,
-        "received bytes": vitals.received_bytes,
-        "hosts": sum(vitals.states.values()),
-        "hosts given up": vitals.states.get("given up", 0),
-        "requests left": sum(vitals.queue.values()),
+        "received bytes": status.received_bytes,
+        "hosts": sum(status.states.values()),
+        "hosts given up": status.states.get("given up", 0),
+        "requests left": sum(status.queue.values()),
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.report.vitals import Pulse, Vitals
+from memeloom.scrapers.report.status import CrawlStatus, StatusReader
 from memeloom.scrapers.session import CrawlSession
 
 HEARTBEAT_SECONDS = 0.5
@@ -36,7 +36,7 @@ class Report:
     errors: tuple[str, ...] = ()
     stopped: str | None = None
     over: bool = False
-    vitals: Vitals = field(default_factory=Vitals)
+    status: CrawlStatus = field(default_factory=CrawlStatus)
 
     def progress(self) -> tuple[object, ...]:
         """Return a value that changes whenever something is done or fails."""
@@ -77,7 +77,7 @@ async def crawl_sources(config: Config, session: CrawlSession, pipe: Connection)
     from memeloom.scrapers.guard import GuardedResolver
     from memeloom.scrapers.settings import scrapy_settings
 
-    loop, pulse = asyncio.get_running_loop(), Pulse(session)
+    loop, reader = asyncio.get_running_loop(), StatusReader(session)
     runner = AsyncCrawlerRunner(scrapy_settings(config))
     GuardedResolver.install(runner.settings)
     loop.add_reader(pipe.fileno(), _receive_stop, loop, pipe, session)
@@ -87,10 +87,10 @@ async def crawl_sources(config: Config, session: CrawlSession, pipe: Connection)
     try:
         running: set[asyncio.Task[None]] = set(tasks)
         while running:
-            _send_report(session, pulse, pipe)
+            _send_report(session, reader, pipe)
             _, running = await asyncio.wait(running, timeout=HEARTBEAT_SECONDS)
         session.errors += [_as_ours(error) for task in tasks if (error := task.exception()) is not None]
-        _send_report(session, pulse, pipe, over=True)
+        _send_report(session, reader, pipe, over=True)
     finally:
         if timer is not None:
             timer.cancel()
@@ -98,11 +98,11 @@ async def crawl_sources(config: Config, session: CrawlSession, pipe: Connection)
         pipe.close()
 
 
-def _send_report(session: CrawlSession, pulse: Pulse, pipe: Connection, *, over: bool = False) -> None:
+def _send_report(session: CrawlSession, reader: StatusReader, pipe: Connection, *, over: bool = False) -> None:
     errors = tuple(str(error) for error in session.errors)
     counts, reasons = session.counts.copy(), session.reasons.copy()
     try:
-        pipe.send(Report(counts, reasons, errors, session.stopping, over, pulse.take(anew=over)))
+        pipe.send(Report(counts, reasons, errors, session.stopping, over, reader.read(refresh=over)))
     except OSError:
         session.stop("the parent process is gone")
 

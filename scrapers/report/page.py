@@ -31,8 +31,8 @@ def draw(history: CrawlHistory) -> str:
         retried=bool(last.counts.get(_SET_ASIDE)),
         failed=_ranked({reason: n for reason, n in last.reasons.items() if is_error(reason)}),
         left_out=_ranked({reason: n for reason, n in last.reasons.items() if not is_error(reason)}),
-        hosts=map(_host, sorted(last.vitals.hosts, key=lambda host: (-host.answers, -host.failures))),
-        states=sorted(last.vitals.states.items(), key=lambda each: -each[1]),
+        hosts=map(_host, sorted(last.status.hosts, key=lambda host: (-host.answers, -host.failures))),
+        states=sorted(last.status.states.items(), key=lambda each: -each[1]),
         numbers=_numbers(history),
     )
 
@@ -46,7 +46,7 @@ def _started(history: CrawlHistory) -> str:
 
 def _tiles(history: CrawlHistory) -> list[tuple[str, str, str]]:
     last = history.last
-    counts, vitals, whole = last.counts, last.vitals, max(last.seconds, 0.1)
+    counts, status, whole = last.counts, last.status, max(last.seconds, 0.1)
     errors = sum(n for reason, n in last.reasons.items() if is_error(reason))
     pages, memes = counts.get("pages", 0), counts.get("memes", 0)
     return [
@@ -54,9 +54,9 @@ def _tiles(history: CrawlHistory) -> list[tuple[str, str, str]]:
         ("Memes per second", number(round(memes / whole, 1)), ""),
         ("Pages", number(pages), f"{number(round(pages / whole, 1))} per second"),
         ("Images", number(counts.get("images", 0)), size(counts.get("bytes", 0))),
-        ("Received", size(vitals.received_bytes), f"{size(vitals.received_bytes / whole)} per second"),
+        ("Received", size(status.received_bytes), f"{size(status.received_bytes / whole)} per second"),
         ("Errors", number(errors), f"{number(counts.get('retries', 0))} retries"),
-        ("Unfinished requests", number(sum(vitals.queue.values())), f"{number(history.peaks.get('queue', 0))} at most"),
+        ("Unfinished requests", number(sum(status.queue.values())), f"{number(history.peaks.get('queue', 0))} at most"),
         ("Peak memory", size(history.peaks.get("rss_bytes", 0)), "of the crawling process"),
     ]
 
@@ -83,7 +83,7 @@ def _numbers(history: CrawlHistory) -> list[tuple[str, ...]]:
     memes = intervals.amounts(lambda sample: sample.counts.get("memes", 0))
     pages = intervals.amounts(lambda sample: sample.counts.get("pages", 0))
     errors = intervals.amounts(lambda at: sum(n for reason, n in at.reasons.items() if is_error(reason)))
-    received = intervals.amounts(lambda sample: sample.vitals.received_bytes)
+    received = intervals.amounts(lambda sample: sample.status.received_bytes)
     return [
         (f"until {clock(end)}", *(number(round(n[place])) for n in (memes, pages, errors)), size(received[place]))
         for place, end in enumerate(intervals.ends)

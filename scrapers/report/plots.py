@@ -96,10 +96,10 @@ def _errors(history: CrawlHistory, intervals: Intervals) -> Plot:
 
 
 def _bytes(history: CrawlHistory, intervals: Intervals) -> Plot:
-    rates = intervals.rates(lambda sample: sample.vitals.received_bytes)
+    rates = intervals.rates(lambda sample: sample.status.received_bytes)
     return Plot(
         title="Bytes received per second",
-        summary=f"{size(history.last.vitals.received_bytes)} in total",
+        summary=f"{size(history.last.status.received_bytes)} in total",
         kind="area",
         series=[Series("bytes", list(zip(intervals.ends, rates, strict=True)))],
         x_ticks=time_ticks(history.last.seconds),
@@ -109,21 +109,21 @@ def _bytes(history: CrawlHistory, intervals: Intervals) -> Plot:
 
 def _queue(history: CrawlHistory) -> Plot:
     samples = _even(history.samples)
-    sources = sorted({source for sample in samples for source in sample.vitals.queue})
-    left = sum(history.last.vitals.queue.values())
+    sources = sorted({source for sample in samples for source in sample.status.queue})
+    left = sum(history.last.status.queue.values())
     return Plot(
         title="Unfinished requests",
         summary=f"{number(history.peaks['queue'])} at most, {number(left)} at the end",
         kind="area" if len(sources) == 1 else "lines",
-        series=[Series(source, [(at.seconds, at.vitals.queue.get(source)) for at in samples]) for source in sources],
+        series=[Series(source, [(at.seconds, at.status.queue.get(source)) for at in samples]) for source in sources],
         x_ticks=time_ticks(history.last.seconds),
     )
 
 
 def _latency(history: CrawlHistory) -> Plot:
     samples = _even(history.samples)
-    latencies = [(at.seconds, {host.name: host.latency_seconds for host in at.vitals.hosts}) for at in samples]
-    busiest = sorted(history.last.vitals.hosts, key=lambda host: -host.answers)
+    latencies = [(at.seconds, {host.name: host.latency_seconds for host in at.status.hosts}) for at in samples]
+    busiest = sorted(history.last.status.hosts, key=lambda host: -host.answers)
     shown = [host for host in busiest if host.answers][:_MOST_HOSTS]
     return Plot(
         title="Latency of the busiest hosts",
@@ -139,7 +139,7 @@ def _memory(history: CrawlHistory) -> Plot:
         title="Memory of the crawling process",
         summary=f"{size(history.peaks['rss_bytes'])} at most",
         kind="area",
-        series=[Series("memory", [(at.seconds, at.vitals.rss_bytes or None) for at in _even(history.samples)])],
+        series=[Series("memory", [(at.seconds, at.status.rss_bytes or None) for at in _even(history.samples)])],
         x_ticks=time_ticks(history.last.seconds),
         y_format=size,
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import HostNow
-from memeloom.scrapers.report.vitals import Vitals
+from memeloom.scrapers.report.status import CrawlStatus
 
 POINTS = 500  # samples that a history keeps
 _LEAST_SECONDS = 1.0
@@ -32,7 +32,7 @@ class Sample:
     seconds: float
     counts: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
-    vitals: Vitals = field(default_factory=Vitals)
+    status: CrawlStatus = field(default_factory=CrawlStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Rates:
     def of(self, sample: Sample) -> dict[str, float]:
         """Return the rates at `sample`, which must be later than the one before."""
         totals = Counter({name: sample.counts.get(name, 0) for name in RATED})
-        totals["bytes"] = sample.vitals.received_bytes
+        totals["bytes"] = sample.status.received_bytes
         self._seen.append((sample.seconds, totals))
         while len(self._seen) > 2 and self._seen[1][0] <= sample.seconds - _RATE_OVER_SECONDS:
             self._seen.popleft()
@@ -168,8 +168,8 @@ def history_of(lines: Iterable[Mapping[str, Any]], most: int = POINTS) -> CrawlH
         except (KeyError, TypeError, AttributeError):
             continue
         thinned.add(sample)
-        rss = max(rss, sample.vitals.rss_bytes)
-        queue = max(queue, sum(sample.vitals.queue.values()))
+        rss = max(rss, sample.status.rss_bytes)
+        queue = max(queue, sum(sample.status.queue.values()))
         end = line.get("end", end)
     return CrawlHistory(head, thinned.samples(), {"rss_bytes": rss, "queue": queue}, end)
 
@@ -179,21 +179,21 @@ def _sample(line: Mapping[str, Any]) -> Sample:
         HostNow(name, facts["state"], facts["latency_s"], facts["answers"], facts["failures"], facts["bytes"])
         for name, facts in line["hosts"].items()
     )
-    vitals = Vitals(line["queue"], hosts, line["host_states"], line["received_bytes"], line["rss_bytes"])
-    return Sample(line["seconds"], line["counts"], line["reasons"], vitals)
+    status = CrawlStatus(line["queue"], hosts, line["host_states"], line["received_bytes"], line["rss_bytes"])
+    return Sample(line["seconds"], line["counts"], line["reasons"], status)
 
 
 def _line(sample: Sample, rates: Mapping[str, float]) -> dict[str, Any]:
-    vitals = sample.vitals
+    status = sample.status
     return {
         "seconds": round(sample.seconds, 2),
         "per_second": dict(rates),
         "counts": dict(sample.counts),
         "reasons": dict(Counter(sample.reasons).most_common(_MOST_REASONS)),
-        "queue": vitals.queue,
-        "received_bytes": vitals.received_bytes,
-        "rss_bytes": vitals.rss_bytes,
-        "host_states": vitals.states,
+        "queue": status.queue,
+        "received_bytes": status.received_bytes,
+        "rss_bytes": status.rss_bytes,
+        "host_states": status.states,
         "hosts": {
             host.name: {
                 "state": host.state,
@@ -202,6 +202,6 @@ def _line(sample: Sample, rates: Mapping[str, float]) -> dict[str, Any]:
                 "failures": host.failures,
                 "bytes": host.received_bytes,
             }
-            for host in vitals.hosts
+            for host in status.hosts
         },
     }

@@ -49,8 +49,8 @@ class View:
         self._file.add(sample, rates)
         self._advance(report)
         if isinstance(self._progress, Window):
-            vitals = report.vitals
-            self._progress.show(Now(rates, vitals.queue, vitals.hosts, vitals.states))
+            status = report.status
+            self._progress.show(Now(rates, status.queue, status.hosts, status.states))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -70,7 +70,7 @@ class View:
         write_text(self.page, draw(read_history(self.series)))
 
     def _sample(self) -> Sample:
-        return Sample(time.monotonic() - self._began, self.last.counts, self.last.reasons, self.last.vitals)
+        return Sample(time.monotonic() - self._began, self.last.counts, self.last.reasons, self.last.status)
 
     def _advance(self, report: Report) -> None:
         totals = Counter({name: report.counts[name] for name in ("memes", *_TALLIES)})

@@ -1,4 +1,4 @@
-"""What is seen of a crawl: its series on disk, also after a kill -9, and the page that is drawn from it."""
+"""The report of a crawl: its series on disk, also after a kill -9, and the page drawn from it."""
 
 import json
 import os
@@ -33,7 +33,7 @@ from memeloom.scrapers.report.series import (
     read_history,
     read_lines,
 )
-from memeloom.scrapers.report.vitals import Pulse, Vitals
+from memeloom.scrapers.report.status import CrawlStatus, StatusReader
 from memeloom.scrapers.session import CrawlSession
 from tests.html_page import Page, check_self_contained
 from tests.services.website import Answer, Asked, Website
@@ -48,12 +48,12 @@ crawl(pickle.loads(open(sys.argv[1], "rb").read()), Silent())
 
 
 def labels(page: Page) -> list[str]:
-    """What is said of each plot to who cannot see it."""
+    """The descriptions of the plots."""
     return [str(attributes["aria-label"]) for attributes in page.of("svg")]
 
 
 class Onlooker(Silent):
-    """A progress that remembers what it was shown."""
+    """A progress that records what it is shown."""
 
     def __init__(self) -> None:
         self.shown: list[Now] = []
@@ -118,12 +118,12 @@ def samples(n: int, per_step: int = 10) -> Iterator[dict[str, Any]]:
 def small_history(**facts: Any) -> CrawlHistory:
     """Two samples; what the later one holds can be said."""
     host = HostNow("site.example", "ok", 0.25, 10, 1, 5000)
-    vitals = facts.pop("vitals", Vitals({"imgflip": 3}, (host,), {"ok": 1}, 5000, 10**8))
+    status = facts.pop("status", CrawlStatus({"imgflip": 3}, (host,), {"ok": 1}, 5000, 10**8))
     counts = facts.pop("counts", {"memes": 20, "pages": 2})
-    last = Sample(60.0, counts, facts.pop("reasons", {}), vitals)
+    last = Sample(60.0, counts, facts.pop("reasons", {}), status)
     head = {"started_at": "2026-11-20T10:00:00+00:00", "sources": ["imgflip"]}
     defaults: dict[str, Any] = {"peaks": {"rss_bytes": 10**8, "queue": 3}, "end": {"how": "finished", "errors": []}}
-    return CrawlHistory(**{"head": head, "samples": [Sample(30.0, vitals=vitals), last], **defaults, **facts})
+    return CrawlHistory(**{"head": head, "samples": [Sample(30.0, status=status), last], **defaults, **facts})
 
 
 def test_a_crawl_leaves_a_series_that_ends_with_its_totals_and_a_page(subreddit: Callable[..., Config]) -> None:
@@ -202,7 +202,7 @@ def test_nothing_from_outside_becomes_part_of_the_page() -> None:
             head={"started_at": HOSTILE, "sources": [HOSTILE]},
             reasons={f"image: {HOSTILE}": 3, f"skipped: {HOSTILE}": 2},
             counts={HOSTILE: 4, "memes": 1},
-            vitals=Vitals({HOSTILE: 9, "imgflip": 2}, (host,), {HOSTILE: 1}, 5000, 10**8),
+            status=CrawlStatus({HOSTILE: 9, "imgflip": 2}, (host,), {HOSTILE: 1}, 5000, 10**8),
             end={"how": HOSTILE, "errors": [HOSTILE]},
         )
     )
@@ -274,7 +274,7 @@ def test_rates_are_those_of_the_last_seconds() -> None:
     assert rates.of(Sample(60.0, {"memes": 790}))["memes"] < 1
 
 
-def test_the_vital_signs_of_many_hosts_are_few_and_the_unwell_come_first() -> None:
+def test_the_status_of_many_hosts_is_small_and_the_worst_come_first() -> None:
     session = CrawlSession(load_config(environment={}).crawl)
     for place in range(5000):
         session.hosts.answered(f"host{place}", 100, 0.1)
@@ -283,13 +283,13 @@ def test_the_vital_signs_of_many_hosts_are_few_and_the_unwell_come_first() -> No
     session.hosts["ill"].given_up = True
     for name in ("tired", "busy"):
         session.hosts[name].rests_until = time.monotonic() + 60
-    vitals = Pulse(session).take()
-    assert vitals.states == {"ok": 5000, "given up": 1, "resting": 2}
-    assert {host.name for host in vitals.hosts[:3]} == {"ill", "tired", "busy"}
-    assert vitals.hosts[0].state == "given up"
-    assert len(vitals.hosts) <= 12
-    assert vitals.received_bytes == 5003 * 100
-    assert len(pickle.dumps(vitals)) < 4000
+    status = StatusReader(session).read()
+    assert status.states == {"ok": 5000, "given up": 1, "resting": 2}
+    assert {host.name for host in status.hosts[:3]} == {"ill", "tired", "busy"}
+    assert status.hosts[0].state == "given up"
+    assert len(status.hosts) <= 12
+    assert status.received_bytes == 5003 * 100
+    assert len(pickle.dumps(status)) < 4000
 
 
 def test_a_disk_that_takes_no_series_is_one_clear_error(subreddit: Callable[..., Config], tmp_path: Path) -> None:

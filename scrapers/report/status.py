@@ -1,4 +1,4 @@
-"""The vital signs of a crawl, taken in the crawling process: small, however many hosts there are."""
+"""The status of a crawl, read in the crawling process; its size is bounded, however many hosts there are."""
 
 import os
 import resource
@@ -12,17 +12,17 @@ from memeloom.configs.progress import HostNow
 from memeloom.scrapers.hosts import Host, Hosts
 from memeloom.scrapers.session import CrawlSession
 
-# Looking through all hosts takes a while when an image search has met a hundred thousand of them.
+# Reading all hosts takes a while: an image search meets a hundred thousand of them.
 _MANY_HOSTS = 500
 _MANY_HOSTS_EVERY_SECONDS = 2.0
-_UNWELL = 4
+_FAILING = 4
 _BUSIEST = 8
 _WORST_FIRST = {"given up": 3, "resting": 2, "trying": 1, "ok": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Vitals:
-    """queue: unfinished requests by source. hosts: the most unwell, then the busiest. states: hosts by state."""
+class CrawlStatus:
+    """queue: unfinished requests by source. hosts: the worst, then the busiest. states: number of hosts by state."""
 
     queue: dict[str, int] = field(default_factory=dict)
     hosts: tuple[HostNow, ...] = ()
@@ -31,31 +31,31 @@ class Vitals:
     rss_bytes: int = 0
 
 
-class Pulse:
-    """Takes the vital signs of one session."""
+class StatusReader:
+    """Reads the status of one session."""
 
     def __init__(self, session: CrawlSession) -> None:
         self._session = session
-        self._taken = -_MANY_HOSTS_EVERY_SECONDS
+        self._read_at = -_MANY_HOSTS_EVERY_SECONDS
         self._hosts: tuple[HostNow, ...] = ()
         self._states: dict[str, int] = {}
         self._received = 0
 
-    def take(self, *, anew: bool = False) -> Vitals:
-        """How the crawl is doing. Many hosts are looked at every other second only, or `anew`."""
+    def read(self, *, refresh: bool = False) -> CrawlStatus:
+        """Return the status. Many hosts are read every other second only, or to `refresh`."""
         now, hosts = time.monotonic(), self._session.hosts
-        if anew or len(hosts.known) <= _MANY_HOSTS or now - self._taken >= _MANY_HOSTS_EVERY_SECONDS:
-            self._look_at(hosts, now)
-        return Vitals(dict(self._session.queue), self._hosts, self._states, self._received, rss_bytes())
+        if refresh or len(hosts.known) <= _MANY_HOSTS or now - self._read_at >= _MANY_HOSTS_EVERY_SECONDS:
+            self._read_hosts(hosts, now)
+        return CrawlStatus(dict(self._session.queue), self._hosts, self._states, self._received, rss_bytes())
 
-    def _look_at(self, hosts: Hosts, now: float) -> None:
-        self._taken = now
+    def _read_hosts(self, hosts: Hosts, now: float) -> None:
+        self._read_at = now
         states = {name: host.state(now) for name, host in hosts.known.items()}
         self._states = dict(Counter(states.values()))
         self._received = sum(host.received_bytes for host in hosts.known.values())
-        unwell = [name for name, state in states.items() if state != "ok"]
+        failing = [name for name, state in states.items() if state != "ok"]
         chosen = nlargest(
-            _UNWELL, unwell, key=lambda name: (_WORST_FIRST[states[name]], hosts.known[name].failures, name)
+            _FAILING, failing, key=lambda name: (_WORST_FIRST[states[name]], hosts.known[name].failures, name)
         )
         busiest = nlargest(
             _BUSIEST, hosts.known, key=lambda name: (hosts.known[name].answers + hosts.known[name].failures, name)
@@ -77,7 +77,7 @@ def _host_now(name: str, host: Host, now: float) -> HostNow:
 
 
 def rss_bytes() -> int:
-    """Resident memory of this process; its peak where the system tells no more."""
+    """Return the resident memory of this process, or its peak where the system tells no more."""
     if sys.platform == "linux":
         with open("/proc/self/statm", "rb") as stream:  # noqa: PTH123 -- read twice a second
             return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
