@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -69,6 +70,24 @@ class CommandContext:
             summary = replace(summary, seconds={**summary.seconds, "total": _since(clock)})
         show_summary(summary, write_run(folder, summary, masked(config)))
         return summary
+
+
+def check_blobs(config: Config) -> None:
+    """Check that the blob store answers, which a run without work would not notice.
+
+    Raises:
+        StoreUnavailable: it does not answer within `store.timeout_seconds`.
+    """
+    from memeloom.catalog.errors import StoreError, StoreUnavailable
+    from memeloom.catalog.stores import open_blobs
+
+    with closing(open_blobs(config.store)) as blobs:
+        try:
+            blobs.has("0" * 64)
+        except StoreUnavailable:
+            raise
+        except StoreError:  # a restricted key may be refused this and be allowed all that the run needs
+            return
 
 
 def new_run_folder(runs: Path, stage: str) -> Path:

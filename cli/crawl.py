@@ -4,7 +4,7 @@ from functools import partial
 
 import click
 
-from memeloom.cli.context import CommandContext
+from memeloom.cli.context import CommandContext, check_blobs
 from memeloom.cli.options import Command
 from memeloom.cli.terminal import echo_row
 
@@ -29,4 +29,5 @@ def crawl(context: CommandContext, retry_failed: bool, failed: bool, fresh: bool
         for source, request in stage.failed_requests(config):
             echo_row(source, request.reason, request.url)
         return
+    check_blobs(config)
     context.run("crawl", config, partial(stage.crawl, retry_failed=retry_failed, fresh=fresh))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memeloom.cli.context import CommandContext
+from memeloom.cli.context import CommandContext, check_blobs
 from memeloom.cli.options import Command
 from memeloom.cli.terminal import add_row, console, echo_row, new_table
 from memeloom.report.format import escape_controls
@@ -63,6 +63,7 @@ def ocr(context: CommandContext, inspect: str | None, out: Path | None, retry_fa
         for meme_id, reason in failed_memes(config):
             echo_row(meme_id, reason)
         return
+    check_blobs(config)
     context.run("ocr", config, partial(read_memes, retry_failed=retry_failed))
 
 

@@ -6,9 +6,35 @@ import click
 
 from memeloom.cli.terminal import add_row, amount, console, new_table
 from memeloom.configs.runs import Summary
-from memeloom.report.format import duration, escape_controls, number
+from memeloom.report.format import duration, escape_controls, number, percent
 
-_RATED = {"captions", "examples", "images", "memes", "pages", "steps"}
+# The counts of a stage that have a rate: work done one by one, in all of the stage's time.
+_RATED = {
+    "build-dataset": ("memes",),
+    "crawl": ("pages", "memes", "images"),
+    "evaluate": ("captions",),
+    "export": ("memes",),
+    "import": ("captions",),
+    "inpaint": ("memes",),
+    "ocr": ("memes",),
+    "templates": ("memes",),
+    "train": ("steps",),
+}
+# Counts whose name in `run.json` does not explain itself.
+_LABELS = {
+    "build-dataset": {
+        "train": "for training",
+        "validation": "for validation",
+        "test": "for testing",
+        "characters": "characters in the vocabulary",
+        "words": "words in the vocabulary",
+        "shards": "files",
+        "bytes": "size",
+    },
+    "crawl": {"pages": "pages read", "new": "new memes", "bytes": "size of the images", "received bytes": "downloaded"},
+    "ocr": {"kept": "captions kept"},
+    "train": {"captions": "captions to learn from", "characters": "characters learned from"},
+}
 # What can be done about a count.
 _HINTS = {
     "requests left": "`memeloom crawl` continues with the requests that are left.",
@@ -31,8 +57,9 @@ def show_summary(summary: Summary, record: Path) -> None:
     )
     for name, count in summary.counts.items():
         if count:
-            rate = number(round(count / total, 1)) if total and name in _RATED else ""
-            add_row(table, name, amount(name, count), rate)
+            rate = number(round(count / total, 1)) if total and name in _RATED.get(summary.stage, ()) else ""
+            label = _LABELS.get(summary.stage, {}).get(name, name.replace("_", " "))
+            add_row(table, label, percent(count) if name.endswith("accuracy") else amount(name, count), rate)
     if summary.reasons:
         table.add_section()
         for reason, count in sorted(summary.reasons.items(), key=lambda item: (-item[1], item[0])):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memeloom.cli.context import CommandContext
+from memeloom.cli.context import CommandContext, check_blobs
 from memeloom.cli.options import Group
 from memeloom.cli.terminal import add_row, console, echo_json, echo_row, facts_table, new_table
 from memeloom.configs.extras import require
@@ -58,6 +58,7 @@ def run(context: CommandContext, again: bool = False, retry_failed: bool = False
         for meme_id, reason in failed_memes(config):
             echo_row(meme_id, reason)
         return
+    check_blobs(config)
     context.run("templates", config, partial(match_memes, retry_failed=retry_failed, again=again))
     if config.templates.inpaint:
         context.run("inpaint", config, partial(inpaint_memes, retry_failed=retry_failed, again=again))

@@ -67,6 +67,7 @@ def test_every_command_explains_itself(memeloom: Memeloom, name: str) -> None:
         (["import", "nothing.jsonl"], 1, "nothing.jsonl"),
         (["build-dataset"], 1, "holds no memes"),
         (["purge"], 2, "name ids"),
+        (["train", "--dataset", "nowhere"], 1, "nowhere: no dataset here"),
         (["generate", "--method", "greedy", "--top-k", "3"], 2, "--top-k has no effect with --method greedy"),
         (["generate", "--picture", "memes.pdf"], 2, "memes.pdf: the name must end in .png, .jpg, .jpeg"),
     ],
@@ -81,6 +82,25 @@ def test_bad_input_is_one_clear_line_and_the_right_exit_code(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "data/dataset"),
+        (["generate"], "data/model"),
+        (["evaluate"], "data/dataset"),
+        (["export-model", "nowhere", "--output", "out"], "nowhere"),
+        (["export-model", "nowhere", "--format", "onnx", "--output", "out"], "nowhere"),
+    ],
+)
+def test_missing_models_and_datasets_are_refused_before_tensorflow_is_imported(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    code, loaded, error = _loaded(*arguments, cwd=tmp_path)
+    assert code in (1, 2)
+    assert message in error
+    assert not loaded & {"tensorflow", "keras", "jax"}
+
+
+@pytest.mark.parametrize(
     ("arguments", "missing", "extra"),
     [
         (["crawl"], "scrapy", "crawl"),
@@ -88,6 +108,7 @@ def test_bad_input_is_one_clear_line_and_the_right_exit_code(
         (["templates"], "cv2", "templates"),
         (["templates", "run"], "cv2", "templates"),
         (["ocr"], "cv2", "pictures"),
+        (["train"], "tensorflow", "train"),
         (["demo"], "keras", "train"),
     ],
 )
@@ -99,6 +120,17 @@ def test_a_missing_extra_is_named_at_once(
     assert result.code == 1
     assert result.err.count("\n") <= 1
     assert f'{missing}: pip install "memeloom[{extra}]"' in result.err
+
+
+@pytest.mark.parametrize("command", ["ocr", "templates", "crawl"])
+def test_an_object_store_that_is_down_is_told_without_work(memeloom: Memeloom, tmp_path: Path, command: str) -> None:
+    store = ("blobs=s3://bucket/x", "s3.endpoint=http://127.0.0.1:9", "s3.access_key=a", "s3.secret_key=b")
+    result = memeloom(
+        command, "-s", "store.timeout_seconds=1", *(word for each in store for word in ("-s", f"store.{each}"))
+    )
+    assert result.code == 1
+    assert "s3://bucket/x" in result.err
+    assert result.err.count("\n") == 1
 
 
 def test_global_options_work_before_and_after_the_command(memeloom: Memeloom, tmp_path: Path) -> None:

@@ -93,6 +93,18 @@ def test_the_summary_says_what_can_be_done(capsys: pytest.CaptureFixture[str], c
     assert hint not in capsys.readouterr().out
 
 
+def test_the_summary_speaks_words_and_rates_only_work(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = {"steps": 600, "captions": 850, "validation_captions": 30, "validation_accuracy": 0.6123}
+    show_summary(Summary("train", counts, seconds={"total": 60.0}), Path("run.json"))
+    rows = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["steps", "600", "10"],
+        ["captions to learn from", "850", ""],
+        ["validation captions", "30", ""],
+        ["validation accuracy", "61.2 %", ""],
+    ]
+
+
 def test_bytes_of_every_kind_are_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     show_summary(Summary("crawl", {"received bytes": 30_700_000}, seconds={"total": 1.0}), Path("run.json"))
     assert "30.7 MB" in capsys.readouterr().out
