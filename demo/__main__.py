@@ -1,4 +1,4 @@
-"""`python -m demo`: the miniature internet to look at or to crawl by hand. Its addresses go to stderr."""
+"""`python -m memeloom.demo`: serve the miniature internet. Its addresses are printed to stderr."""
 
 from pathlib import Path
 
@@ -8,8 +8,10 @@ from memeloom.demo.internet import serve_forever
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Serve this folder's data.")
-@click.option("--memes", type=click.IntRange(min=1), help="On Imgflip in all.")
+@click.option(
+    "--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of real data to serve."
+)
+@click.option("--memes", type=click.IntRange(min=1), help="Number of memes on Imgflip.")
 def main(data: Path | None, memes: int | None) -> None:
     """Serve the miniature internet until Ctrl-C."""
     serve_forever(data=data, memes=memes, announce=lambda line: click.echo(line, err=True))

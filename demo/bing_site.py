@@ -1,4 +1,4 @@
-"""An image search in the manner of Bing's.
+"""An image search like that of Bing.
 
 The first 35 results stand in the page; more are fetched by script when one scrolls to the end,
 three times, then after a press on "See more results", and so on until there are no more.
@@ -97,7 +97,7 @@ class Bing:
         return html_response(page)
 
     async def more(self, request: web.Request) -> web.Response:
-        """Results from place `first` on, as the page's script asks for them; nothing after the last."""
+        """Results from place `first` on, as the page's script requests them; empty after the last."""
         results = self._pictures.ranked(request.query.get("q", ""))
         first = whole_number(request, "first", 0)
         if "endless_paging" in request:
@@ -106,7 +106,7 @@ class Bing:
         return html_response(self._list(results[first : first + size]))
 
     async def thumbnail(self, request: web.Request) -> web.Response:
-        """What the search keeps of a picture."""
+        """The thumbnail of a picture."""
         return await self._pictures.thumbnail(request.query.get("id", "").removeprefix(_THUMBNAIL))
 
     def _list(self, results: Sequence[ImageResult]) -> str:
@@ -128,5 +128,5 @@ class Bing:
 
 
 def thumbnail_path(found: ImageResult) -> str:
-    """Where the search keeps its thumbnail."""
+    """Return the path of the thumbnail."""
     return f"/th?id={_THUMBNAIL}{found.name}&pid=15.1"

@@ -1,4 +1,4 @@
-"""What the miniature internet is made of: templates and posts, from our own corpus or from a folder's."""
+"""Templates and posts of the miniature internet, from our own corpus or from a folder."""
 
 import string
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _EXTRA_PICTURES = 2
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """A template as Imgflip offers it.
+    """A template on Imgflip.
 
     id: decimal; key: the same number in base 36, which names its picture.
     featured: its memes stand under `/meme/<slug>`, else under `/meme/<id>/<slug>`.
@@ -72,17 +72,17 @@ class Post:
 
     @property
     def text(self) -> str:
-        """The caption as the site writes it: boxes joined by `; `, with nothing escaped."""
+        """The caption as the site writes it: boxes joined by `; `, not escaped."""
         return "; ".join(self.boxes)
 
     @property
     def alt(self) -> str:
-        """The picture's `alt` text: title, two spaces, caption, tags and maker."""
+        """The `alt` text of the picture: title, two spaces, caption, tags and maker."""
         return f"{self.title} |  {self.text} | image tagged in {','.join(self.tags)} | made w/ Imgflip meme maker"
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What the site tags it with."""
+        """Its tags on the site."""
         return ("memes", self.blank.name.lower(), *(["nsfw"] if self.over_18 else []))
 
     @property
@@ -91,18 +91,18 @@ class Post:
         return tuple(f"{self.key}x{n + 1}" for n in range(_EXTRA_PICTURES)) if self.kind == "several" else ()
 
     def extra_boxes(self, number: int) -> tuple[str, ...]:
-        """What is written in the `number`-th further picture, from 0."""
+        """The boxes of the `number`-th further picture, from 0."""
         return (*self.boxes[:-1], " ".join((*self.boxes[-1:], f"({number + 2})")))
 
     def stated_boxes(self) -> tuple[str, ...]:
-        """The boxes as far as the page tells them: none that is empty, and the last takes what is too many."""
+        """The boxes that the page states: empty ones are left out, surplus ones joined to the last."""
         count = len(self.blank.boxes)
         boxes = [*self.boxes[: count - 1], "; ".join(self.boxes[count - 1 :])]
         return tuple(stripped for box in boxes if (stripped := box.strip()))
 
 
 class Corpus(Protocol):
-    """Where templates and posts come from; the same arguments give the same ones, always and everywhere."""
+    """A source of templates and posts; equal arguments give equal posts in every process."""
 
     @property
     def blanks(self) -> Sequence[Blank]:
@@ -131,7 +131,7 @@ class Corpus(Protocol):
 
 
 def open_corpus(data: Path | None, memes: int | None, seed: int, *, numbered: bool = False) -> Corpus:
-    """Our own corpus, or that of the folder `data`.
+    """Return our own corpus, or that of the folder `data`.
 
     memes: how many Imgflip shows in all; None: 400 a template of ours, or all of the folder's.
     numbered: write a running number behind each caption of ours, so that there are as many as one likes.
@@ -149,12 +149,12 @@ def open_corpus(data: Path | None, memes: int | None, seed: int, *, numbered: bo
 
 
 def shares(total: int, parts: int) -> list[int]:
-    """`total` in `parts` shares that differ by one at most, the larger ones first."""
+    """Divide `total` into `parts` numbers that differ by at most one, larger ones first."""
     return [total // parts + (part < total % parts) for part in range(parts)]
 
 
 def base36(number: int) -> str:
-    """`number` in digits and small letters."""
+    """Return `number` in base 36, in lower case."""
     digits = ""
     while number or not digits:
         number, rest = divmod(number, 36)
@@ -163,7 +163,7 @@ def base36(number: int) -> str:
 
 
 def invent_author(rng: Random) -> str | None:
-    """A user name, or None for every fifth post."""
+    """Return a user name, or None for one in five."""
     if rng.random() < 0.2:
         return None
     first = rng.choice(("sleepy", "tiny", "captain", "late", "brave", "mister", "salty", "quiet", "disco", "major"))

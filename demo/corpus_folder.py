@@ -1,4 +1,4 @@
-"""A folder of real data as a corpus: captions stay on disk, only their places are kept in memory.
+"""A corpus from a folder of real data; captions stay on disk, and only their offsets are in memory.
 
 The folder holds `imgflip_captions.jsonl.gz` (one post a line: template, post, image_url, title, views, votes,
 boxes) and `templates/manifest.json` with the pictures that it names.
@@ -33,7 +33,7 @@ _ROTATION = re.compile(r"rotate\((-?[\d.]+)deg\)")
 
 
 class FolderCorpus:
-    """The captions and templates of `folder`; a template without captions is not offered, and the other way round."""
+    """The captions and templates of `folder`; templates without captions and captions without template are left out."""
 
     def __init__(self, folder: Path, memes: int | None) -> None:
         entries = [entry for entry in _read_manifest(folder / _MANIFEST) if entry.get("imgflip_id")]
@@ -78,14 +78,14 @@ class FolderCorpus:
         return None
 
     def extra_caption(self, number: int) -> tuple[Blank, tuple[str, ...]]:
-        """A caption that Imgflip does not show, as long as there are such."""
+        """A caption that Imgflip does not show, while there are any."""
         turn, which = divmod(number, len(self.blanks))
         blank = self.blanks[which]
         place = (self.count(blank) + turn) % len(self._keys[blank.id])
         return blank, tuple(self._row(blank, place)["boxes"])
 
     def _index(self, path: Path, known: Mapping[str, Any]) -> dict[str, tuple["array[int]", "array[int]"]]:
-        """Copy the lines to a temporary file; per template the keys, newest first, and where each line begins."""
+        """Copy the lines to a temporary file; return keys, newest first, and line offsets by template."""
         found: dict[str, list[tuple[int, int]]] = {}
         offset = 0
         try:
@@ -108,7 +108,7 @@ class FolderCorpus:
         return places
 
     def _share_out(self, folder: Path, memes: int | None) -> dict[str, int]:
-        """How many memes each template shows: the same for all as far as they have that many."""
+        """Distribute `memes` evenly over the templates, as far as each has that many."""
         have = {blank.id: len(self._keys[blank.id]) for blank in self.blanks}
         if memes is None:
             return have
@@ -128,7 +128,7 @@ class FolderCorpus:
 
 
 def css_boxes(rules: list[str], width: int, height: int) -> tuple[TemplateBox, ...]:
-    """Text boxes from the editor's style rules, the last box first, for a picture of `width` x `height` pixels.
+    """Convert the editor's style rules, last box first, to text boxes of a picture of `width` x `height` pixels.
 
     The rules are in the editor's pixels, in which the picture is 463 wide. Boxes are clamped to the picture.
     """
@@ -146,7 +146,7 @@ def css_boxes(rules: list[str], width: int, height: int) -> tuple[TemplateBox, .
 
 
 def _nameless_file() -> int:
-    """A descriptor of an empty temporary file that goes when it is closed."""
+    """Return the descriptor of an unlinked temporary file."""
     handle, path = tempfile.mkstemp(prefix="memeloom-demo-")
     Path(path).unlink()
     return handle
@@ -168,7 +168,7 @@ def _blank(entry: Mapping[str, Any]) -> Blank:
 
 
 def _search(keys: "array[int]", number: int) -> int | None:
-    """Where `number` stands in `keys`, which fall; None if it does not."""
+    """Return the index of `number` in `keys`, which descend; None if it is missing."""
     low, high = 0, len(keys)
     while low < high:
         middle = (low + high) // 2

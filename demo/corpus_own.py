@@ -27,7 +27,7 @@ Texts: TypeAlias = tuple[str, ...]
 
 
 class OwnCorpus:
-    """Twelve templates, each with a few hundred captions of its own manner.
+    """Twelve templates, each with a few hundred captions in its own style.
 
     One caption in 25 has a flaw that a filter should find; a few others hold a newline or a
     `; ` in their last box, which are no flaws but catch careless parsers.
@@ -100,7 +100,7 @@ class _CaptionWriter:
         self._flaws: dict[str, list[str]] = tree["flaws"]
 
     def captions(self, count: int) -> list[Texts]:
-        """`count` captions, no two alike.
+        """Return `count` distinct captions.
 
         Raises:
             ConfigError: the patterns do not give that many.
@@ -118,7 +118,7 @@ class _CaptionWriter:
         raise ConfigError(f"memes: the demo's own template {self._name!r} has about {len(found)} captions, not {count}")
 
     def numbered(self, count: int) -> list[Texts]:
-        """`count` captions, told apart by the number at their end."""
+        """Return `count` captions that end in a number."""
         filled = (self._fill(self.rng.choice(self._patterns)) for _ in range(count))
         return [(*caption[:-1], f"{caption[-1]} {number}") for number, caption in enumerate(filled, start=1)]
 
@@ -131,14 +131,14 @@ class _CaptionWriter:
         return tuple(_SLOT.sub(pick, text) for text in pattern)
 
     def as_typed(self, caption: Texts) -> Texts:
-        """As users type: much of it in capitals."""
+        """Return the caption as users type it: often in capitals."""
         mood = self.rng.random()
         if mood < 0.45:
             return tuple(text.upper() for text in caption)
         return caption if mood < 0.8 else tuple(text[0].upper() + text[1:] for text in caption)
 
     def add_flaw(self, boxes: Texts, turn: int, earlier: Sequence[Post]) -> tuple[str, Texts]:
-        """A flaw's name and a caption that has it; `turn` goes through the flaws in order."""
+        """Return the name of a flaw and a caption that has it; `turn` cycles through the flaws."""
         kinds = [*self._flaws, "duplicates"]
         kind = kinds[(turn + self._place) % len(kinds)]
         if kind == "duplicates":
@@ -148,7 +148,7 @@ class _CaptionWriter:
         return kind, (*boxes[:-1], f"{boxes[-1]} {text}") if kind == "too long" else (text,)
 
     def post(self, key: str, blank: Blank, boxes: Texts, flaw: str | None) -> Post:
-        """The caption as a post, with a title and the numbers that a site shows."""
+        """Return the caption as a post with title, views and votes."""
         views = int(self.rng.lognormvariate(7, 1.4)) + 1
         return Post(
             key=key, blank=blank, boxes=boxes, flaw=flaw,

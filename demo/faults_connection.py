@@ -27,7 +27,7 @@ async def slow_bytes(request: web.Request, handler: Handler, settings: Settings)
 
 
 async def truncated(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """The first `part` (0.5) of the bytes, then the connection closes; all of them were announced."""
+    """The first `part` (0.5) of the bytes announced by Content-Length, then the connection closes."""
     response, body = await _begun(request, handler)
     response.force_close()
     await response.write(body[: int(len(body) * settings.get("part", 0.5))])
@@ -50,7 +50,7 @@ async def reset(request: web.Request, handler: Handler, settings: Settings) -> w
 
 
 async def stall(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """Silence until the client gives up; it gets nothing, the headers or a part of the body, as `sends` (nothing) says.
+    """No more bytes until the client disconnects, after what `sends` (nothing) names.
 
     It is ``nothing``, ``headers`` or ``part``.
     """
@@ -64,7 +64,7 @@ async def stall(request: web.Request, handler: Handler, settings: Settings) -> w
 
 
 async def endless_body(request: web.Request, handler: Handler, _: Settings) -> web.StreamResponse:
-    """The right bytes and then others without end; no length is announced."""
+    """The right bytes, then endless others, without Content-Length."""
     inner, body = await whole(request, handler)
     response = web.StreamResponse(status=inner.status, headers=headers_of(inner))
     await response.prepare(request)
@@ -75,14 +75,14 @@ async def endless_body(request: web.Request, handler: Handler, _: Settings) -> w
 
 
 async def huge_headers(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """The right answer behind `count` (200) needless headers of `size` (1,000) bytes each."""
+    """The right response with `count` (200) extra headers of `size` (1,000) bytes each."""
     response, body = await whole(request, handler)
     padding = {f"X-Padding-{number}": "x" * settings.get("size", 1000) for number in range(settings.get("count", 200))}
     return web.Response(status=response.status, body=body, headers=headers_of(response) | padding)
 
 
 async def gzip_bomb(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """A well-formed body that is small on the wire and unpacks to `bytes` (2,000,000,000) zeros."""
+    """A small valid gzip body that unpacks to `bytes` (2,000,000,000) zeros."""
     inner, _ = await whole(request, handler)
     body = await asyncio.to_thread(_packed_zeros, settings.get("bytes", 2_000_000_000))
     return web.Response(status=inner.status, body=body, headers=headers_of(inner) | {"Content-Encoding": "gzip"})
@@ -90,7 +90,7 @@ async def gzip_bomb(request: web.Request, handler: Handler, settings: Settings) 
 
 @lru_cache(2)
 def _packed_zeros(count: int) -> bytes:
-    """At least `count` zeros as one gzip file: flushed blocks do not depend on each other, so one is repeated."""
+    """Return at least `count` zeros as gzip; flushed blocks are independent, so one block is repeated."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = packer.compress(_ZEROS) + packer.flush(zlib.Z_FULL_FLUSH)
     blocks, checksum = -(-count // len(_ZEROS)), 0
@@ -101,7 +101,7 @@ def _packed_zeros(count: int) -> bytes:
 
 
 async def _begun(request: web.Request, handler: Handler) -> tuple[web.StreamResponse, bytes]:
-    """The right answer, its headers and length announced and nothing of its body sent, and that body."""
+    """Send the headers of the right response; return it and its unsent body."""
     inner, body = await whole(request, handler)
     response = web.StreamResponse(status=inner.status, headers=headers_of(inner))
     response.content_length = len(body)

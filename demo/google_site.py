@@ -1,4 +1,4 @@
-"""An image search in the manner of Google's.
+"""An image search like that of Google.
 
 A browser without the consent cookie is sent to a page that asks for it. The first results stand in arrays
 inside the page's scripts, and the grid of thumbnails is drawn from them. More are fetched when one scrolls to
@@ -97,7 +97,7 @@ _FORM = """<form action="/save" method="POST"><input type="hidden" name="continu
 
 
 class Google:
-    """Handlers of the search, of its consent screen and of its thumbnails."""
+    """Handlers of the search, its consent page and its thumbnails."""
 
     def __init__(self, context: SiteContext, pictures: ImageHost) -> None:
         self._context = context
@@ -114,7 +114,7 @@ class Google:
         ]
 
     async def search(self, request: web.Request) -> web.Response:
-        """The result page of a query; or the script with further results, nothing after the last."""
+        """The result page of a query, or the script with further results; empty after the last."""
         if "google" in self._context.options.consent and _CONSENT_COOKIE not in request.cookies:
             raise web.HTTPFound(f"/ml?continue={quote(request.path_qs, safe='')}&gl=DE&hl=en&pc=irp")
         query = request.query.get("q", "")
@@ -134,21 +134,21 @@ class Google:
         return html_response(page)
 
     async def ask(self, request: web.Request) -> web.Response:
-        """The consent screen; either answer leads on to `continue`."""
+        """The consent page; either answer redirects to `continue`."""
         target = escape(_own_path(request.query.get("continue", "/")))
         answers = (("Reject all", "true"), ("Accept all", "false"))
         forms = "".join(_FORM.format(target=target, label=label, reject=reject) for label, reject in answers)
         return html_response(_CONSENT.format(forms=forms))
 
     async def save(self, request: web.Request) -> web.Response:
-        """Remember the answer in a cookie and go on."""
+        """Store the answer in a cookie and redirect."""
         form = await request.post()
         response = web.Response(status=303, headers={"Location": _own_path(str(form.get("continue", "/")))})
         response.set_cookie(_CONSENT_COOKIE, "CAESHAgBEhIaAB", max_age=_CONSENT_AGE)
         return response
 
     async def thumbnail(self, request: web.Request) -> web.Response:
-        """What the search keeps of a picture."""
+        """The thumbnail of a picture."""
         return await self._pictures.thumbnail(request.query.get("q", "").removeprefix("tbn:"))
 
     async def _script(self, results: Sequence[ImageResult], first: int) -> str:
@@ -177,5 +177,5 @@ def _dumped(value: Any) -> str:
 
 
 def _own_path(target: str) -> str:
-    """`target` if it is a path of ours."""
+    """Return `target` if it is a path of this site, else `/`."""
     return target if target.startswith("/") and not target.startswith("//") else "/"

@@ -1,4 +1,4 @@
-"""Imgflip's pages as HTML, after saved pages and the selectors of public scrapers. Pure functions."""
+"""Imgflip's pages as HTML, modelled on saved pages and the selectors of public scrapers. Pure functions."""
 
 from collections.abc import Sequence
 from html import escape
@@ -38,7 +38,7 @@ def _unit(post: Post, images: str) -> str:
 
 
 def _listed_picture(post: Post, images: str) -> str:
-    """What a listing shows of a meme: of a GIF no caption, and of what is not safe for work nothing."""
+    """An entry of a listing: without caption for a GIF, without picture for a meme not safe for work."""
     if post.over_18:
         return f'<div class="base-nsfw">{_WALL}</div>'
     if post.kind == "animated":
@@ -47,7 +47,7 @@ def _listed_picture(post: Post, images: str) -> str:
 
 
 def _loop(post: Post, images: str, attributes: str) -> str:
-    """A GIF as the site plays it: as a film, with its first frame as the poster."""
+    """A GIF as the site shows it: as a video, with its first frame as the poster."""
     address = f"//{images}/{post.key}"
     return (
         f'<video {attributes} data-src="{address}.gif" poster="{address}.jpg" muted loop playsinline>'
@@ -56,7 +56,7 @@ def _loop(post: Post, images: str, attributes: str) -> str:
 
 
 def stats(post: Post) -> str:
-    """`1,234 views, 56 upvotes, 7 comments`; what nobody gave is left out."""
+    """`1,234 views, 56 upvotes, 7 comments`; zero counts are left out."""
     amounts = (_amount(post.views, "view"), _amount(post.votes, "upvote"), _amount(post.comments, "comment"))
     return ", ".join(amount for amount in amounts if amount)
 
@@ -66,7 +66,7 @@ def _amount(number: int, word: str) -> str:
 
 
 def meme_page(post: Post, images: str) -> str:
-    """A meme's own page; its second description is the caption, and what is not safe for work is shown and marked."""
+    """A meme's own page; its second description is the caption. Memes not safe for work are shown and marked."""
     views, votes = _amount(post.views, "view"), _amount(post.votes, "upvote")
     author = f'<a class="u-username" href="/user/{post.author}">{post.author}</a>' if post.author else ""
     return (
@@ -91,7 +91,7 @@ def _shown_pictures(post: Post, images: str) -> str:
 
 
 def template_list_page(title: str, blanks: Sequence[Blank], images: str, next_href: str | None) -> str:
-    """A page of the template list or of a search."""
+    """A page of the template list or of search results."""
     boxes = "".join(
         f'<div class="mt-box"><h3 class="mt-title"><a href="{blank.path}">{escape(blank.name)}</a></h3>'
         f'<div class="mt-img-wrap"><a href="{blank.path}">'

@@ -56,14 +56,14 @@ class Imgflip:
         ]
 
     async def templates(self, request: web.Request) -> web.Response:
-        """The template list; `sort=top-new` turns it round."""
+        """The template list; `sort=top-new` reverses it."""
         blanks = list(self._context.corpus.blanks)
         if request.query.get("sort") == "top-new":
             blanks.reverse()
         return self._template_list(request, "Meme Templates", blanks, _TEMPLATES_A_PAGE)
 
     async def search(self, request: web.Request) -> web.Response:
-        """Templates whose names hold the words of `q`; pages past 250 are an error of the server's."""
+        """Templates whose names contain the words of `q`; pages past 250 are a server error."""
         if whole_number(request, "page", 1) > _LAST_SEARCH_PAGE:
             return web.Response(status=500, text="Internal Server Error")
         words = request.query.get("q", "").lower().split()
@@ -108,7 +108,7 @@ class Imgflip:
         return html_response(meme_page(self._find(request.match_info["key"]), self._images))
 
     async def get_memes(self, _: web.Request) -> web.Response:
-        """The most popular templates; responses of old escaped slashes and had no `captions`."""
+        """The most popular templates; the old API escapes slashes and has no `captions`."""
         old = self._context.options.old_api
         memes = []
         for blank in self._context.corpus.blanks[:_API_TEMPLATES]:
@@ -124,7 +124,7 @@ class Imgflip:
         return web.Response(text=text.replace("/", r"\/") if old else text, content_type="application/json")
 
     async def picture(self, request: web.Request) -> web.Response:
-        """A meme's picture, or a template's clean one. A GIF is also there as a film, and as a still."""
+        """A meme's picture, or a template's clean one. A GIF is also served as video and as still picture."""
         key, suffix = _file(request)
         blank = self._by_id.get(str(int(key, 36)))
         if blank is not None and suffix == "jpg":
@@ -155,7 +155,7 @@ class Imgflip:
         return html_response(template_list_page(title, part, self._images, _href(request, page + 1) if more else None))
 
     def _find_picture(self, key: str) -> tuple[Post, int]:
-        """The meme that the picture belongs to, and which of its further pictures it is; 0 is none of them."""
+        """The meme of a picture, and the number of the further picture; 0 for the first."""
         head, _, number = key.rpartition("x")
         post = self._context.corpus.find(head) if head else None
         if post is not None and key in post.extra_keys:
@@ -170,7 +170,7 @@ class Imgflip:
 
 
 def _turn_back(request: web.Request, page: int, count: int, size: int) -> int:
-    """`page`, or under endless paging the page that it repeats."""
+    """Return `page`, or with endless paging the page that it repeats."""
     if "endless_paging" not in request:
         return page
     return (page - 1) % max(1, -(-count // size)) + 1

@@ -1,4 +1,4 @@
-"""What stands on the miniature Reddit: posts by subreddit, in the shape of the `t3` objects that its API sends."""
+"""The posts of the miniature Reddit, in the shape of the `t3` objects that its API sends."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ _TITLES = (
 
 @dataclass(frozen=True, slots=True)
 class PostPicture:
-    """A picture on the image host: its name there, and what it is drawn from."""
+    """A picture on the image host: its name, and the template and texts that it is drawn from."""
 
     name: str
     blank: Blank
@@ -50,7 +50,7 @@ class PostPicture:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A post. `pictures` is empty for what shows none; a crosspost shows those of its `parent`."""
+    """A post. `pictures` may be empty; a crosspost shows those of its `parent`."""
 
     id: str
     subreddit: str
@@ -77,12 +77,12 @@ class Submission:
 
     @property
     def states(self) -> Sequence[State]:
-        """What became of each of its pictures."""
+        """The state of each of its pictures."""
         return _SHAPES.get(self.kind) or ["valid"] * len(self.pictures)
 
 
 class RedditPosts:
-    """The posts of every subreddit; what is published later stands at the top and has a kind in the same turn."""
+    """The posts of every subreddit, newest first; published posts continue the cycle of kinds."""
 
     def __init__(self, corpus: Corpus, options: Options) -> None:
         self._corpus = corpus
@@ -96,7 +96,7 @@ class RedditPosts:
         self._parents = list(next(iter(self.posts.values()), []))
 
     def publish(self, late: Mapping[str, int]) -> list[Submission]:
-        """Put new posts at the top: how many in each subreddit. Returns them."""
+        """Add new posts at the top and return them. late: how many, by subreddit."""
         fresh = []
         for number, subreddit in enumerate(self._options.subreddits):
             for _ in range(late.get(subreddit, 0)):
@@ -106,7 +106,7 @@ class RedditPosts:
         return fresh
 
     def _submission(self, number: int, place: int) -> Submission:
-        """The post at `place` of the `number`-th subreddit; late ones have places below 0."""
+        """Return the post at `place` of the `number`-th subreddit; places of late posts are negative."""
         rng = Random(f"{self._options.seed}/reddit/{number}/{place}")
         kind = self._kinds.get(place % _CYCLE, "image")
         parent = self._parent(number, place) if kind == "crosspost" else None
@@ -128,14 +128,14 @@ class RedditPosts:
         )
 
     def _parent(self, number: int, place: int) -> Submission | None:
-        """What a crosspost repeats: a post of the first subreddit that was there from the start."""
+        """Return the post that a crosspost repeats: one of the first subreddit, there since the start."""
         first = self.posts.get(self._options.subreddits[0], []) if number else []
         if place < 0:
             first, place = self._parents, place % _CYCLE
         return first[place - 1] if 0 < place <= len(first) else None
 
     def _extra_captions(self, number: int, place: int, count: int) -> Sequence[int]:
-        """The numbers of the captions of its `count` pictures; late posts count them from the end."""
+        """Return the numbers of the captions of its `count` pictures; those of late posts are negative."""
         posts, subreddits = self._options.posts, len(self._options.subreddits)
         if place < 0:
             first = -((-place - 1) * subreddits + number + 1) * _MOST_PICTURES
@@ -156,7 +156,7 @@ def captions_used(options: Options) -> int:
 
 
 def as_t3(post: Submission, images: str) -> dict[str, Any]:
-    """`post` as the `data` of a `t3` object; `images` is the base address of the image host."""
+    """Return `post` as the `data` of a `t3` object; `images` is the base URL of the image host."""
     parent: dict[str, Any] = {}
     if post.parent:
         parent = {"crosspost_parent": post.parent.fullname, "crosspost_parent_list": [as_t3(post.parent, images)]}
@@ -196,7 +196,7 @@ def _linked(domain: str, url: str) -> dict[str, Any]:
 
 
 def _gallery(post: Submission, images: str) -> dict[str, Any]:
-    """Pictures in the order of the items, not of the metadata; some their author took back or the site lost."""
+    """Return pictures in the order of the items, not of the metadata; some were withdrawn or lost."""
     items: list[dict[str, Any]] = []
     media: dict[str, Any] = {}
     for number, (drawn, state) in reversed(list(enumerate(zip(post.pictures, post.states, strict=True)))):
@@ -215,6 +215,6 @@ def _gallery(post: Submission, images: str) -> dict[str, Any]:
 
 
 def picture_address(drawn: PostPicture, images: str, *, preview: bool = False) -> str:
-    """Where the picture lies; `images` is the base address of the host, galleries show a `preview`."""
+    """Return the URL of the picture; `images` is the base URL of the host, galleries show a `preview`."""
     address = f"{images}/{drawn.name}.{drawn.suffix}"
     return f"{address}?width=500&format=pjpg&auto=webp&s={drawn.name}" if preview else address

@@ -1,4 +1,4 @@
-"""Reddit: tokens, listings with their rate limit, and the image host. Without a token there is nothing to see."""
+"""Reddit: tokens, listings with their rate limit, and the image host. Listings need a token."""
 
 import math
 import time
@@ -51,7 +51,7 @@ class Reddit:
         return self._posts.late
 
     def publish(self, late: Mapping[str, int]) -> None:
-        """Put new posts at the top: how many in each subreddit."""
+        """Add new posts at the top. late: how many, by subreddit."""
         for post in self._posts.publish(late):
             self._pictures.update({drawn.name: drawn for drawn in post.pictures})
 
@@ -73,7 +73,7 @@ class Reddit:
         return web.json_response(answer)
 
     async def refuse(self, _: web.Request) -> web.Response:
-        """Listings for nobody in particular are no more."""
+        """Refuse listings without a token."""
         return _error(403, "Blocked")
 
     async def listing(self, request: web.Request) -> web.Response:
@@ -115,7 +115,7 @@ class Reddit:
         return picture_response(data, suffix)
 
     def _spend(self) -> dict[str, str]:
-        """Count one request of the window; the headers that tell how many are left."""
+        """Count a request of the window; return the rate limit headers."""
         now = time.monotonic()
         if now > self._window_end:
             self._window_end, self._used = now + self._context.options.reddit_window, 0
@@ -142,7 +142,7 @@ def _sorted(posts: Sequence[Submission], sort: str) -> list[Submission]:
 def _slice(
     posts: Sequence[Submission], after: str | None, before: str | None, limit: int, moved: int
 ) -> Sequence[Submission]:
-    """The page behind `after` or ahead of `before`; the whole listing's first one for names that are not in it.
+    """Return the page behind `after` or ahead of `before`; the first page for unknown names.
 
     The last `moved` posts of the page before stand on it again.
     """
@@ -157,7 +157,7 @@ def _slice(
 
 
 def _escaped(value: Any) -> Any:
-    """What the API does to texts when it is not asked for `raw_json`."""
+    """Escape texts as the API does without `raw_json`."""
     match value:
         case str():
             return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -66,7 +66,7 @@ class Truth:
         self._hashes = hashes
 
     def memes(self, corpus: LiveCorpus, late_posts: Mapping[str, int]) -> Iterator[ServedMeme]:
-        """The memes of all sites: Imgflip's by template and newest first, Reddit's, then the image searches'.
+        """Yield the memes of Imgflip by template, newest first, then those of Reddit and of the image searches.
 
         late_posts: how many posts were published on Reddit since the start, by subreddit.
         """
@@ -105,7 +105,7 @@ class Truth:
         )
 
     def _reddit(self, reddit_posts: RedditPosts, renderer: PictureRenderer) -> Iterator[ServedMeme]:
-        """Pictures of posts that were not removed; a crosspost is its parent again, and so not told twice."""
+        """Yield the pictures of posts that were not removed; a crosspost repeats its parent and is left out."""
         for post in (post for posts in reddit_posts.posts.values() for post in posts):
             if post.kind in ("removed", "deleted"):
                 continue
