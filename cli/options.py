@@ -212,16 +212,10 @@ def _type(annotation: Any, limits: Sequence[Any]) -> click.ParamType[Any]:
 def _range(kind: type, limits: Sequence[Any]) -> click.ParamType[Any]:
     bounds: dict[str, Any] = {}
     for limit in limits:
-        for name, bound, is_open in (
-            ("ge", "min", False),
-            ("gt", "min", True),
-            ("le", "max", False),
-            ("lt", "max", True),
-        ):
-            if (value := getattr(limit, name, None)) is not None:
-                bounds[bound] = value + 1 if is_open and kind is int and bound == "min" else value
-                if is_open and kind is float:
-                    bounds[f"{bound}_open"] = True
+        for name in ("ge", "gt", "le", "lt"):
+            if (bound := getattr(limit, name, None)) is not None:
+                edge = "min" if name.startswith("g") else "max"
+                bounds |= {edge: bound, f"{edge}_open": name.endswith("t")}
     if not bounds:
         return click.INT if kind is int else click.FLOAT
     return click.IntRange(**bounds) if kind is int else click.FloatRange(**bounds)

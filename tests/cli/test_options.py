@@ -1,4 +1,4 @@
-"""What is typed as a command's option is a value, and no YAML; what stands behind --set is YAML."""
+"""The value of an option is taken as it is typed; the value of --set is YAML."""
 
 import pytest
 from click.testing import CliRunner
@@ -13,31 +13,31 @@ STRANGE = ["😀 hi", "pay ${me}", "pay ${NAMED}", "null", "[a, b", "12", "a: b 
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Generate]:
-    """What the calls of `memeloom generate` asked for."""
-    wishes: list[Generate] = []
+def generated(monkeypatch: pytest.MonkeyPatch) -> list[Generate]:
+    """What the calls of `memeloom generate` generated for."""
+    given: list[Generate] = []
 
     def show(config: Config, *, as_json: bool) -> None:
-        wishes.append(config.generate)
+        given.append(config.generate)
 
     monkeypatch.setattr("memeloom.cli.model.write_captions", show)
     monkeypatch.setenv("NAMED", "a secret")
-    return wishes
+    return given
 
 
 @pytest.mark.parametrize("text", STRANGE)
-def test_texts_arrive_as_they_were_typed(asked: list[Generate], text: str) -> None:
+def test_texts_arrive_as_they_were_typed(generated: list[Generate], text: str) -> None:
     arguments = ["generate", text, "more", "--start", text, "--model", f"models/{text}"]
     assert CliRunner().invoke(cli, arguments, catch_exceptions=False).exit_code == 0
-    assert asked[0].templates == (text, "more")
-    assert (asked[0].start, asked[0].model) == (text, f"models/{text}")
+    assert generated[0].templates == (text, "more")
+    assert (generated[0].start, generated[0].model) == (text, f"models/{text}")
 
 
-def test_options_go_before_set_and_what_is_not_typed_is_left_to_it(asked: list[Generate]) -> None:
+def test_options_go_before_set_and_what_is_not_typed_is_left_to_it(generated: list[Generate]) -> None:
     settings = ["-s", "generate.start=${NAMED}", "-s", "generate.captions=7", "-s", "generate.templates=[doge]"]
     CliRunner().invoke(cli, [*settings, "generate", "--captions", "2", "--no-safe"], catch_exceptions=False)
-    assert (asked[0].captions, asked[0].safe) == (2, False)
-    assert (asked[0].start, asked[0].templates) == ("a secret", ("doge",))
+    assert (generated[0].captions, generated[0].safe) == (2, False)
+    assert (generated[0].start, generated[0].templates) == ("a secret", ("doge",))
 
 
 def test_a_reference_that_an_option_replaces_need_not_be_set() -> None:
@@ -60,7 +60,7 @@ def test_every_setting_explains_itself() -> None:
 def test_an_option_has_type_choices_range_and_help_from_its_setting() -> None:
     shown = " ".join(CliRunner().invoke(cli, ["generate", "--help"]).output.split())
     assert "--method [greedy|threshold|sample|beam|sampled-beam] Decoding method" in shown
-    assert "Captions for each template. (generate.captions, default 3) [x>=1]" in shown
+    assert "Captions for each template. (generate.captions, default 3) [x>0]" in shown
     assert "--safe / --no-safe" in shown
     wrong = CliRunner().invoke(cli, ["generate", "--top-p", "0"])
     assert wrong.exit_code == 2
