@@ -1,4 +1,4 @@
-"""Keras, imported in one place: slow (3-8 s, 600 MB on TensorFlow), and loud unless it is told not to be.
+"""Keras, imported in one place: that takes 3-8 s and 600 MB with TensorFlow, which also logs unless it is muted.
 
 Import `keras` from here only. It runs on the backend that KERAS_BACKEND names, TensorFlow or JAX; what only
 TensorFlow can do imports it where it does it.
@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 @contextmanager
 def muted() -> Iterator[None]:
-    """Keep what native code writes to standard error; show it only if the body fails.
+    """Hold back what native code writes to standard error; show it only if the body fails.
 
     TensorFlow's loader logs before it reads TF_CPP_MIN_LOG_LEVEL, so the variable alone is not enough.
     """
     sys.stderr.flush()
     kept = os.dup(2)
-    with tempfile.TemporaryFile() as words:
-        os.dup2(words.fileno(), 2)
+    with tempfile.TemporaryFile() as output:
+        os.dup2(output.fileno(), 2)
         try:
             yield
         except BaseException:
-            words.seek(0)
-            os.write(kept, words.read())
+            output.seek(0)
+            os.write(kept, output.read())
             raise
         finally:
             os.dup2(kept, 2)
@@ -51,9 +51,9 @@ ACCELERATED: bool
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> bool:
-        """ACCELERATED: whether there is a GPU or the like, found out when it is first asked for.
+        """Return ACCELERATED: True if there is a GPU or the like.
 
-        JAX settles its devices when it is asked; a process that is one of several must have met the others before.
+        Asking fixes JAX's devices; one of several processes must have connected to the others before.
         """
         if name != "ACCELERATED":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -68,19 +68,15 @@ def _accelerated() -> bool:
 
 
 def holds_short_integers() -> bool:
-    """Whether variables may hold uint8 and uint16 here.
-
-    TensorFlow's workers send each other the values that variables begin with, and cannot send these.
-    """
+    """Return True if variables may be uint8 and uint16: TensorFlow's workers cannot send such values to each other."""
     return BACKEND != "tensorflow" or tf.distribute.get_strategy().cluster_resolver is None
 
 
 def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla: bool = True) -> Callable[..., Any]:
-    """`function` of arrays, compiled for the backend; compiled anew for each shape of its arguments.
+    """Return `function` of arrays, compiled for the backend, once for each shape of its arguments.
 
-    variables: Keras variables that `function` reads. JAX would go on with the values that they had when it was
-    compiled, so it is handed those of the moment at every call.
-    xla: False leaves it to TensorFlow's own kernels; JAX knows nothing but XLA.
+    variables: Keras variables that `function` reads. JAX would keep the values they had at compilation, so they are
+    passed at every call. xla: False uses TensorFlow's own kernels; JAX always uses XLA.
     """
     if BACKEND == "tensorflow":
         return _traced(tf.function(function, jit_compile=xla))
@@ -94,7 +90,7 @@ def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla
 
 
 def _traced(function: Any) -> Callable[..., Any]:
-    """The trace that fits the arguments: TensorFlow itself takes twice as long to find it as a small step takes."""
+    """Cache traces by shape: TensorFlow's own lookup takes twice as long as a small step."""
     traces: dict[Any, Callable[..., Any]] = {}
 
     def call(*arguments: Any) -> Any:
@@ -109,10 +105,10 @@ def _traced(function: Any) -> Callable[..., Any]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether `error` says that memory, of the device or of the machine, did not suffice."""
+    """Return True if `error` means that memory, of the device or of the machine, ran out."""
     if isinstance(error, MemoryError):
         return True
     if BACKEND == "tensorflow":
         return isinstance(error, tf.errors.ResourceExhaustedError)
-    # One class of JAX's stands for everything that goes wrong in a runtime; its text begins with a code.
+    # JAX has one class for all runtime errors; the text begins with a code.
     return isinstance(error, jax.errors.JaxRuntimeError) and str(error).startswith("RESOURCE_EXHAUSTED")

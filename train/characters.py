@@ -1,7 +1,7 @@
-"""Text as the network sees it: numbers of characters, and the prefix that names template and text box.
+"""Text as numbers of characters, and the prefix that names template and text box.
 
 The input of the Imgflip article (https://towardsdatascience.com/meme-text-generation-with-a-deep-convolutional-network-in-keras-tensorflow-a57c6f218e85)
-is ``<template, 12 digits>  <box index>  <text so far>``, so everything the network knows is characters.
+is ``<template, 12 digits>  <box index>  <text so far>``: everything is characters.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _ALWAYS = " 0123456789"
 
 
 def template_code(template_id: str) -> str:
-    """Twelve digits that stand for a template.
+    """Return twelve digits that stand for a template.
 
     A number is padded with zeros, as in the article; any other id (a slug) becomes the first 64 bits
     of its sha256, modulo 10^12: the same code on every machine and in every dataset.
@@ -32,37 +32,34 @@ def template_code(template_id: str) -> str:
 
 
 def prefix(template_id: str, box: int) -> str:
-    """What stands before the text so far; 17 characters, 18 from the eleventh box on."""
+    """Return the prefix of the text so far; 17 characters, 18 from the eleventh box on."""
     return f"{template_code(template_id)}  {box}  "
 
 
 @dataclass(frozen=True)
 class Alphabet:
-    """The characters that the network knows. `characters[i]` is number i + 1; 0 is padding.
-
-    They are in order of frequency, as in the article.
-    """
+    """Known characters in order of frequency. `characters[i]` is number i + 1; 0 is padding."""
 
     characters: tuple[str, ...]
 
     @classmethod
     def of(cls, captions: Sequence[str]) -> "Alphabet":
-        """The characters of the captions (most frequent first), and those that a prefix needs."""
+        """Return the characters of the captions (most frequent first), and those that a prefix needs."""
         return cls((*captions, *(character for character in _ALWAYS if character not in captions)))
 
     @cached_property
     def _table(self) -> NDArray[np.uint16]:
-        """The number of each code point; the last is of none."""
+        """The number of each code point; the last entry is for all others."""
         table = np.zeros(max(map(ord, self.characters), default=0) + 2, np.uint16)
         table[[ord(character) for character in self.characters]] = np.arange(1, len(self) + 1)
         return table
 
     def __len__(self) -> int:
-        """How many characters, padding not counted."""
+        """Return the number of characters without padding."""
         return len(self.characters)
 
     def encode(self, text: str, *, unknown: int | None = None) -> NDArray[np.uint16]:
-        """The numbers of the characters of `text`; those that the network does not know are `unknown`, or left out."""
+        """Return the numbers of the characters of `text`; unknown ones become `unknown`, or are left out."""
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         numbers = self._table[np.minimum(points, len(self._table) - 1)]
         if unknown is None:
@@ -70,16 +67,16 @@ class Alphabet:
         return np.where(numbers > 0, numbers, np.uint16(unknown))
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """The text of `numbers`; padding is nothing."""
+        """Return the text of `numbers` without padding."""
         return "".join(self.characters[number - 1] for number in numbers if number)
 
     def normalize(self, text: str) -> str:
-        """`text` in lower case, if there are no other letters."""
-        # Some capitals, such as mathematical ones, are in no lower case: they say nothing about the others.
+        """Return `text` in lower case if the alphabet has no other letters."""
+        # Some capitals, such as mathematical ones, have no lower case and do not count.
         return text if any(character != character.lower() for character in self.characters) else text.lower()
 
     def prefixes(self, template_ids: Sequence[str], boxes: int) -> NDArray[np.uint16]:
-        """The prefix of every template and box: shape (templates, boxes, PREFIX_WIDTH), padded on the left."""
+        """Return the prefix of every template and box, (templates, boxes, PREFIX_WIDTH), padded on the left."""
         table = np.zeros((len(template_ids), boxes, PREFIX_WIDTH), np.uint16)
         for row, template_id in enumerate(template_ids):
             for box in range(boxes):

@@ -22,7 +22,7 @@ from memeloom.train.characters import MAX_BOXES, Alphabet
 class Captions:
     """The captions of a split, end to end.
 
-    characters: numbers, uint16 (characters,). boxes: text box that each stands in, uint8 (characters,).
+    characters: numbers, uint16 (characters,). boxes: index of its text box, uint8 (characters,).
     starts: where each caption begins, and where the last ends, int64 (captions + 1,).
     templates: row of each caption's template in `prefixes`, and in the manifest, int32 (captions,).
     prefixes: numbers before the text, uint16 (templates, boxes, PREFIX_WIDTH).
@@ -35,12 +35,12 @@ class Captions:
     prefixes: NDArray[np.uint16]
 
     def __len__(self) -> int:
-        """How many captions."""
+        """Return the number of captions."""
         return len(self.templates)
 
     @property
     def examples(self) -> int:
-        """How many examples they make: one a character."""
+        """Number of examples of a character-level model: one per character."""
         return len(self.characters)
 
     @property
@@ -49,12 +49,12 @@ class Captions:
         return np.diff(self.starts)
 
     def lengths_of(self, rows: slice | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Characters of the captions `rows`, without looking at all of them."""
+        """Return the characters of the captions `rows` without computing all lengths."""
         lengths: NDArray[np.int64] = self.starts[1:][rows] - self.starts[:-1][rows]
         return lengths
 
     def texts(self, alphabet: Alphabet) -> Iterator[str]:
-        """What the captions say, every box followed by the separator."""
+        """Yield the texts, every box followed by the separator."""
         for first, last in zip(self.starts[:-1], self.starts[1:], strict=True):
             yield alphabet.decode(self.characters[first:last].tolist())
 
@@ -71,7 +71,7 @@ class Dataset:
 
 
 class _Part(NamedTuple):
-    """Some captions: the fields of `Captions`, lengths instead of starts, and -1 where a template is not known."""
+    """Some captions: the fields of `Captions`, lengths instead of starts, and -1 for unknown templates."""
 
     characters: NDArray[np.uint16]
     boxes: NDArray[np.uint8]
@@ -121,7 +121,7 @@ def _encoded(texts: Texts, rows: Mapping[str, int], alphabet: Alphabet, separato
 
 
 def _box_indices(characters: NDArray[np.uint16], lengths: NDArray[np.int64], separator: int) -> NDArray[np.uint8]:
-    """How many separators stand before each character in its caption: the index of its text box."""
+    """Return the index of each character's text box: the number of separators before it in its caption."""
     before = np.zeros(len(characters) + 1, np.int32)
     np.cumsum(characters == separator, out=before[1:])
     boxes = before[:-1] - np.repeat(before[np.cumsum(lengths) - lengths], lengths)
@@ -135,7 +135,7 @@ def open_dataset(folder: Path) -> Dataset:
     Raises:
         NotADataset: no dataset, one of another version, or it lacks a file.
         DamagedRecords: a shard is damaged; the line names file and place.
-        MemeloomError: a split is empty, vocabulary or words are of another dataset, or the folder changed meanwhile.
+        MemeloomError: a split is empty, vocabulary or words belong to another dataset, or the folder changed meanwhile.
     """
     manifest = read_manifest(folder)
     for file in (manifest.vocabulary, manifest.word_list):
@@ -155,7 +155,11 @@ _TURNS = tuple(np.uint64(turn * _MIX % 2**64) for turn in range(_ROUNDS))
 
 
 def shuffled(places: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
-    """What stands at `places` of an endless row of passes over 0 … `count` - 1, each in an order of its own."""
+    """Return the items at `places` of an endless sequence of passes over 0 … `count` - 1, each shuffled anew.
+
+    A Feistel network over pairs of half-words, applied until it lands inside (Black and Rogaway, "Ciphers with
+    Arbitrary Finite Domains", 2002): the order needs no memory, so a training continues at any step.
+    """
     passes = (places // count).astype(np.uint64)
     keys = _mixed(passes * np.uint64(_MIX) + np.uint64(seed % 2**64))
     return _permuted((places % count).astype(np.uint64), count, keys)
@@ -180,7 +184,7 @@ def _encrypted(values: NDArray[np.uint64], half: np.uint64, keys: NDArray[np.uin
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Every bit of each value depends on all of its bits."""
+    """Mix the bits of each value."""
     values = (values ^ (values >> np.uint64(30))) * _SPREAD
     mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
     return mixed

@@ -245,7 +245,7 @@ def test_the_model_folder_holds_encoder_and_decoder(model: ShowAndTellCaptioner,
     decoder = keras.saving.load_model(folder / "decoder.keras", compile=False)
     vectors = np.load(folder / "pictures.npy", allow_pickle=False)
     assert json.loads((folder / "model.json").read_text())["networks"] == ["encoder", "decoder"]
-    seen = model.gallery.encoder.vectors([drawn(template.id) for template in model.templates])
+    seen = model.template_pictures.encoder.vectors([drawn(template.id) for template in model.templates])
     np.testing.assert_allclose(seen, vectors, rtol=5e-3, atol=5e-3)
     start = np.full((len(vectors), 1), model.words.start, np.int32)
     logits, _ = decoder([vectors, start, np.zeros((len(vectors), 32), np.float32)])
@@ -261,7 +261,7 @@ def test_both_networks_are_exported(model: ShowAndTellCaptioner, trained: Config
     )
     pictures = [resize_square(drawn(template.id), 75) for template in model.templates]
     (seen,) = encoder(pixels=tensorflow.constant(np.stack(pictures))).values()
-    np.testing.assert_allclose(seen, model.gallery.encoder.vectors(pictures), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(seen, model.template_pictures.encoder.vectors(pictures), rtol=1e-3, atol=1e-3)
     start = np.full((3, 1), model.words.start, np.int32)
     given = [np.asarray(seen), start, np.zeros((3, 32), np.float32)]
     names = [tensor.name for tensor in model.decoder.inputs]

@@ -1,9 +1,9 @@
-"""What stands before a character, as rows of one table: the last few characters, words, the box, the template.
+"""The contexts of a character as rows of one table: the last few characters, words, the box, the template.
 
-Each of sixteen contexts is hashed to a row, and what the network learns about a context is the vector in its row
-(hashed n-gram features, as in Mikolov et al., "Strategies for Training Large Scale Neural Network Language Models",
-2011). Contexts of captions that lie end to end are computed for all characters at once; a caption that is being
-written carries what it needs in `ContextState`. Both give the same rows, and none depends on the character to come.
+Each of sixteen contexts is hashed to a row, whose vector the network learns (hashed n-gram features, as in Mikolov et
+al., "Strategies for Training Large Scale Neural Network Language Models", 2011). Contexts of captions that lie end to
+end are computed for all characters at once; a caption that is being written carries a `ContextState`. Both give the
+same rows, and no row depends on the character to come.
 
 Hashes of texts are polynomial, mod 2^32: H(text + c) = (H(text) + r(c)) · B, with r a random number of the character.
 """
@@ -22,11 +22,11 @@ _INVERSE = np.uint32(pow(0x01000193, -1, 2**32))
 SPREAD, MIX, LAST = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 ORDERS = 7
 FARTHEST = 63
-# Templates that the model does not know have the first number; those that it learned follow.
+# The number of templates that the model did not learn; the others follow.
 UNKNOWN_TEMPLATE = 0
-# The row of a context that is left out. Its vector stays nought, as one that was never learned.
+# The row of a context that is left out. Its vector stays zero, as one that was never learned.
 NULL_ROW = 0
-# Those that there are many of get `bits` of the table each; the bits of the others, by how many 166,723 captions had.
+# Bits of contexts that have few values (counted in 166,723 captions); the others get `bits` of the table each.
 _FEW = {
     "characters 2": 12, "characters 3": 16, "characters 4": 17, "template": 12, "template, place": 14, "word": 17,
 }  # fmt: skip
@@ -40,7 +40,7 @@ _COLUMNS = np.arange(1, len(NAMES), dtype=np.uint32)[:, np.newaxis]
 
 @dataclass(slots=True)
 class ContextState:
-    """What captions say so far, one a row, uint32 (rows,) each.
+    """The contexts of captions so far, one per row, uint32 (rows,) each.
 
     last: the last seven characters, nearest first, (7, rows); 0 before the beginning. word, word_before,
     word_before_that: hashes of the word so far and of those before it. box: of the box so far. place: characters in the
@@ -58,13 +58,13 @@ class ContextState:
 
     @classmethod
     def begin(cls, templates: NDArray[np.int64]) -> "ContextState":
-        """Of captions that say nothing yet. templates: (rows,)."""
+        """Return the state of empty captions. templates: (rows,)."""
         rows = len(templates)
         none = np.zeros(rows, np.uint32)
         return cls(np.zeros((ORDERS, rows), np.uint32), none, none, none, none, none, none, templates.astype(np.uint32))
 
     def read(self, characters: NDArray[np.int64], spaces: NDArray[np.bool_], separator: int) -> "ContextState":
-        """After one more character each, (rows,). spaces: whether each character ends a word; the separator does."""
+        """Return the state after one more character each, (rows,). spaces: True for characters that end a word."""
         read = characters.astype(np.uint32)
         ends, closes = spaces[characters], characters == separator
         number = random_numbers(read)
@@ -79,14 +79,14 @@ class ContextState:
             template=self.template,
         )
 
-    def unless(self, there: NDArray[np.bool_], other: "ContextState") -> "ContextState":
-        """These rows, and where `there` those of `other`."""
+    def replaced(self, there: NDArray[np.bool_], other: "ContextState") -> "ContextState":
+        """Return these rows, replaced by those of `other` where `there`."""
         return ContextState(
             *(np.where(there, mine, its) for mine, its in zip(_columns(other), _columns(self), strict=True))
         )
 
-    def keep(self, rows: NDArray[np.int64]) -> "ContextState":
-        """Those rows in that order."""
+    def select(self, rows: NDArray[np.int64]) -> "ContextState":
+        """Return the rows `rows`, in this order."""
         return ContextState(*(column[..., rows] for column in _columns(self)))
 
 
@@ -101,7 +101,7 @@ def read_all(
     spaces: NDArray[np.bool_],
     separator: int,
 ) -> ContextState:
-    """What stands before each character of captions that lie end to end, (characters,).
+    """Return the state before each character of captions that lie end to end, (characters,).
 
     starts: where each caption begins, ascending from 0, (captions,). templates: of each caption.
     """
@@ -118,7 +118,7 @@ def read_all(
         last[back - 1, at - begin < back] = 0
     powers = np.multiply.accumulate(np.concatenate([[np.uint32(1)], np.full(count, BASE)]), dtype=np.uint32)
     inverse = np.multiply.accumulate(np.concatenate([[np.uint32(1)], np.full(count - 1, _INVERSE)]), dtype=np.uint32)
-    # Of everything before a place; what lies between two places is a difference.
+    # Prefix sums: the hash of a range is a difference.
     sums = np.concatenate([[np.uint32(0)], np.cumsum(random_numbers(read) * inverse, dtype=np.uint32)])[:-1]
     ends, closes = spaces[characters], characters == separator
     word_begin, box_begin = (np.maximum(begin, _after_last(found)) for found in (ends, closes))
@@ -143,12 +143,12 @@ def read_all(
 
 
 def table_rows(bits: int, characters: int) -> int:
-    """Rows of the table for contexts of `bits` each, and for so many characters, padding not counted."""
+    """Return the rows of a table for contexts of `bits` each and this many characters without padding."""
     return characters + 2 + sum(1 << min(_FEW.get(name, bits), bits) for name in NAMES[1:])
 
 
 def context_rows(reading: ContextState, bits: int, characters: int) -> NDArray[np.int32]:
-    """The row of every context, (rows, 16), each context in a part of the table of its own."""
+    """Return the row of every context, (rows, 16), each in its own part of the table."""
     last, chain = reading.last, [np.zeros_like(reading.word)]
     for character in last:
         chain.append(_mixed(chain[-1], character))
@@ -160,20 +160,20 @@ def context_rows(reading: ContextState, bits: int, characters: int) -> NDArray[n
     contexts = np.stack([*chain[2:], template, *on_template[:2], reading.word, two, three, *on_template[2:]])
     away, first = parts(bits)
     rows = (_mixed(contexts, _COLUMNS) * LAST >> away).astype(np.int32) + first + np.int32(characters + 2)
-    # One character needs no hash.
+    # A single character needs no hash.
     return np.concatenate([last[:1].astype(np.int32) + 1, rows]).T
 
 
 @lru_cache
 def parts(bits: int) -> tuple[Hashes, NDArray[np.int32]]:
-    """Bits to shift away for each hashed context, and where its part of the table begins behind the characters."""
+    """Return, for each hashed context, the bits to shift away and where its part begins behind the characters."""
     own = np.array([min(_FEW.get(name, bits), bits) for name in NAMES[1:]])
     first = np.concatenate([[0], np.cumsum(1 << own)[:-1]])
     return (32 - own).astype(np.uint32)[:, np.newaxis], first.astype(np.int32)[:, np.newaxis]
 
 
 def random_numbers(characters: Hashes) -> Hashes:
-    """A number for each character; that of 0 is not 0."""
+    """Return a pseudo-random number for each character; that of 0 is not 0."""
     return _mixed(characters, np.uint32(0x5BD1))
 
 
@@ -184,14 +184,14 @@ def _mixed(one: Hashes, other: Hashes | np.uint32) -> Hashes:
 
 
 def _after_last(found: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Behind the last place before each one where `found` is, (places,); 0 if there is none."""
+    """Return the place behind the last one `found` before each place, (places,); 0 if there is none."""
     after = np.where(found, np.arange(1, len(found) + 1), 0)
     return np.concatenate([[0], np.maximum.accumulate(after)[:-1]])
 
 
 @dataclass(frozen=True)
 class ContextSpec:
-    """bits: of the table's part for each context. end: the separator."""
+    """How contexts are computed. bits: of the table's part for each context. end: the separator."""
 
     alphabet: Alphabet
     end: str
@@ -204,6 +204,6 @@ class ContextSpec:
 
     @cached_property
     def spaces(self) -> NDArray[np.bool_]:
-        """Whether each character ends a word, by its number: white space and the separator."""
+        """True for characters that end a word, by number: white space and the separator."""
         ends = [character.isspace() or character == self.end for character in self.alphabet.characters]
         return np.array([False, *ends])

@@ -1,4 +1,4 @@
-"""`causal` as a kind of model: what it learns from, how it writes and how it judges."""
+"""`causal` as a kind of model: its training, decoding and scoring."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,17 +23,17 @@ from memeloom.train.pictures.vectors import TemplatePictures, picture_vectors
 ops = keras.ops
 _NETWORK, _ENCODER = "causal", "encoder"
 _VOCABULARY, _PICTURES = "vocabulary.json", "pictures.npy"
-_JUDGED_AT_ONCE = 128
-# Lengths that the judging step is compiled for are multiples of that.
+_BATCH = 128
+# The scoring step is compiled for multiples of this length.
 _LENGTHS = 32
 
 
 class CausalCaptioner:
-    """Writes a caption character by character, with a state that grows by one character a step.
+    """Writes a caption character by character.
 
-    gallery: of a model that looks at pictures. learned: rows of the templates that it has learned captions of; to the
-        network all others are one, `UNKNOWN_TEMPLATE`.
-    template_numbers: what the network knows templates by, (1 + templates,); the first is any that is not among them.
+    template_pictures: of a model that uses pictures. learned: rows of the templates that it has learned captions of; to
+        the network all others are one, `UNKNOWN_TEMPLATE`.
+    template_numbers: the network's number of each template, (1 + templates,); the first is for any other.
     """
 
     kind: ClassVar[KindName] = "causal"
@@ -44,25 +44,25 @@ class CausalCaptioner:
         networks: Networks,
         letters: ContextSpec,
         templates: tuple[DatasetTemplate, ...],
-        gallery: TemplatePictures | None,
+        template_pictures: TemplatePictures | None,
         learned: Sequence[int],
     ) -> None:
         self.letters, self.alphabet, self.templates = letters, letters.alphabet, templates
-        self.separator, self.uses_pictures = letters.end, gallery is not None
+        self.separator, self.uses_pictures = letters.end, template_pictures is not None
         self.networks: Mapping[str, Any] = {_NETWORK: networks.network}
         self.settings: Mapping[str, Any] = {
             "separator": letters.end, "bits": letters.bits, "learned": list(learned),
         }  # fmt: skip
         self.files: Mapping[str, Any] = {_VOCABULARY: list(letters.alphabet.characters)}
-        if gallery is not None:
-            self.networks = {**self.networks, _ENCODER: gallery.encoder.network}
-            self.files = {**self.files, _PICTURES: gallery.vectors}
+        if template_pictures is not None:
+            self.networks = {**self.networks, _ENCODER: template_pictures.encoder.network}
+            self.files = {**self.files, _PICTURES: template_pictures.vectors}
         self.boxes_closed = np.array([character == letters.end for character in letters.alphabet.characters], np.int64)
         self.state_shape = (networks.core.layers, networks.core.units)
         self._network, variables = networks.network, networks.network.variables
-        self._gallery, self.parts = gallery, networks
+        self._template_pictures, self.parts = template_pictures, networks
         self.step = compiled(lambda *now: networks.step(list(now), training=False), variables=variables)
-        self._judged = compiled(self._judge, variables=variables)
+        self._compiled_score = compiled(self._score_batch, variables=variables)
         self._rows = {template.id: row for row, template in enumerate(templates, start=1)}
         rows = np.arange(len(templates))
         self.template_numbers = np.concatenate([[UNKNOWN_TEMPLATE], template_numbers(rows, learned)])
@@ -75,12 +75,16 @@ class CausalCaptioner:
         """As `Captioner`."""
         templates = self.template_numbers[[self._rows.get(prompt.template.id, 0) for prompt in prompts]]
         starts = [self.alphabet.encode(prompt.start).astype(np.int64) for prompt in prompts]
-        seen = None if self._gallery is None else self._seen(self._gallery.of_prompts(prompts))
+        seen = None if self._template_pictures is None else self._seen(self._template_pictures.of_prompts(prompts))
         return CausalState(self.step, self.state_shape, self.letters, templates, starts, seen)
 
     def seen_templates(self) -> NDArray[np.float32] | None:
-        """What is seen of the picture of an unknown template and of all known ones, (1 + templates, units)."""
-        return None if self._gallery is None else self._seen(self._gallery.of_templates(np.arange(-1, len(self._rows))))
+        """Return the projected pictures of an unknown template and of all known ones, (1 + templates, units)."""
+        return (
+            None
+            if self._template_pictures is None
+            else self._seen(self._template_pictures.of_templates(np.arange(-1, len(self._rows))))
+        )
 
     def text(self, tokens: Sequence[int]) -> str:
         """As `Captioner`."""
@@ -90,20 +94,20 @@ class CausalCaptioner:
         """As `Captioner`."""
         likelihood, right = np.zeros(last - first), np.zeros(last - first, np.int64)
         lengths = captions.lengths_of(slice(first, last))
-        # Of like length together: less padding.
+        # Captions of similar length need less padding.
         order = first + np.argsort(lengths, kind="stable")
-        for at in range(0, len(order), _JUDGED_AT_ONCE):
-            chosen = order[at : at + _JUDGED_AT_ONCE]
+        for at in range(0, len(order), _BATCH):
+            chosen = order[at : at + _BATCH]
             templates = template_numbers(captions.templates[chosen], self.settings["learned"])
             length = -(-int(lengths[chosen - first].max()) // _LENGTHS) * _LENGTHS
-            batch = fill(captions, chosen, np.arange(len(chosen)), templates, self.letters, (_JUDGED_AT_ONCE, length))
+            batch = fill(captions, chosen, np.arange(len(chosen)), templates, self.letters, (_BATCH, length))
             inputs: tuple[NDArray[Any], ...]
             inputs, labels, weights = batch
-            if self._gallery is not None:
-                shown = self._gallery.of_templates(captions.templates[chosen])
-                missing = _JUDGED_AT_ONCE - len(shown)
+            if self._template_pictures is not None:
+                shown = self._template_pictures.of_templates(captions.templates[chosen])
+                missing = _BATCH - len(shown)
                 inputs = (*inputs, np.pad(shown, ((0, missing), (0, 0)))[:, None])
-            found, hits = (np.asarray(part)[: len(chosen)] for part in self._judged(labels, weights, *inputs))
+            found, hits = (np.asarray(part)[: len(chosen)] for part in self._compiled_score(labels, weights, *inputs))
             likelihood[chosen - first], right[chosen - first] = found, hits
         return CaptionScores(likelihood, lengths, right, lengths)
 
@@ -111,7 +115,7 @@ class CausalCaptioner:
         sight = self.parts.sight
         return None if sight is None else np.asarray(ops.convert_to_numpy(sight.shown(vectors)), np.float32)
 
-    def _judge(self, labels: Any, weights: Any, *inputs: Any) -> tuple[Any, Any]:
+    def _score_batch(self, labels: Any, weights: Any, *inputs: Any) -> tuple[Any, Any]:
         logits = self._network(list(inputs), training=False)
         likely = ops.log_softmax(ops.cast(logits, "float32"))
         own = ops.take_along_axis(likely, labels[..., None], axis=-1)[..., 0]
@@ -120,14 +124,14 @@ class CausalCaptioner:
 
 
 class CausalKind:
-    """See `train.contract.Kind`."""
+    """See `memeloom.train.contract.Kind`."""
 
     def hyperparameters(self, settings: Train) -> Training:
         """As `Kind`."""
         return settings.causal
 
     def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
-        """As `Kind`: rows of whole captions, each character of which is learned."""
+        """As `Kind`: rows of whole captions, of which every character is learned."""
         own = settings.causal
         characters = len(dataset.alphabet)
         letters = ContextSpec(dataset.alphabet, dataset.manifest.separator, own.table_bits)
@@ -150,11 +154,11 @@ class CausalKind:
             name="core",
         )
         templates = dataset.manifest.templates
-        gallery, learned, checked, sight, size = None, None, None, None, 0
+        template_pictures, learned, checked, sight, size = None, None, None, None, 0
         if own.pictures:
             encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
             pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
-            gallery, size = TemplatePictures(encoder, templates, pictures.templates), encoder.size
+            template_pictures, size = TemplatePictures(encoder, templates, pictures.templates), encoder.size
             learned, checked = (CaptionPictures(pictures.vectors, rows) for rows in (pictures.learn, pictures.check))
             sight = PictureInput(own.units, settings.seed, name="sight")
         networks = join(table, core, sight, size)
@@ -165,7 +169,7 @@ class CausalKind:
         learn = PackedBatches(dataset.train, letters, **shape, known=known, unknown=own.unknown, shown=learned)
         check = PackedBatches(dataset.validation, letters, **shape, known=known, unknown=0, shown=checked)
         return TrainingTask(
-            captioner=CausalCaptioner(networks, letters, templates, gallery, known.tolist()),
+            captioner=CausalCaptioner(networks, letters, templates, template_pictures, known.tolist()),
             training_model=networks.training_model,
             validation_model=networks.network,
             batch=learn.batch,
@@ -193,21 +197,20 @@ class CausalKind:
             return CausalCaptioner(join(table, core), letters, templates, None, settings["learned"])
         encoder = Encoder(networks[_ENCODER])
         joined = join(table, core, networks[_NETWORK].get_layer("sight"), encoder.size)
-        gallery = TemplatePictures(encoder, templates, files[_PICTURES])
-        return CausalCaptioner(joined, letters, templates, gallery, settings["learned"])
+        template_pictures = TemplatePictures(encoder, templates, files[_PICTURES])
+        return CausalCaptioner(joined, letters, templates, template_pictures, settings["learned"])
 
 
 KIND = CausalKind()
 
 
 class CausalState:
-    """See `train.contract.DecodingState`. One compiled call a character, whatever the number of rows.
+    """See `memeloom.train.contract.DecodingState`: one compiled call per character for all rows.
 
     step: (contexts (rows, 16), state (rows, layers, units)) to (log-probabilities (rows, characters), state); with
         pictures also what is seen of them.
-    templates: what the network knows the template of each row by. starts: numbers of the characters that each begins
-        with.
-    seen: of the picture of each row, (rows, units), where pictures are looked at.
+    templates: the network's number of each row's template. starts: numbers of the characters that each begins with.
+    seen: projected picture of each row, (rows, units), of a model that uses pictures.
     """
 
     def __init__(
@@ -220,7 +223,7 @@ class CausalState:
         seen: NDArray[np.float32] | None = None,
     ) -> None:
         self._step, self._letters, self._seen = step, letters, seen
-        self._reading = ContextState.begin(templates)
+        self._contexts = ContextState.begin(templates)
         self._state = np.zeros((len(templates), *state_shape), np.float32)
         self._after: NDArray[np.float32] | None = None
         for at in range(max(map(len, starts))):
@@ -230,9 +233,9 @@ class CausalState:
     def log_probs(self) -> NDArray[np.float32]:
         """As `DecodingState`."""
         rows = len(self._state)
-        # Padded to a power of two, so that the step is compiled a few times only.
+        # Padded to a power of two, so that few shapes are compiled.
         padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
-        contexts = context_rows(self._reading, self._letters.bits, len(self._letters.alphabet))
+        contexts = context_rows(self._contexts, self._letters.bits, len(self._letters.alphabet))
         seen = [] if self._seen is None else [self._seen[padded]]
         found, after = self._step(contexts[padded], self._state[padded], *seen)
         self._after = np.asarray(after)[:rows]
@@ -244,16 +247,16 @@ class CausalState:
 
     def select(self, rows: NDArray[np.int64]) -> None:
         """As `DecodingState`."""
-        self._reading, self._state = self._reading.keep(rows), self._state[rows]
+        self._contexts, self._state = self._contexts.select(rows), self._state[rows]
         self._after = None if self._after is None else self._after[rows]
         self._seen = None if self._seen is None else self._seen[rows]
 
     def _read(self, characters: NDArray[np.int64], there: NDArray[np.bool_]) -> None:
-        """Read one character in the rows that are `there`."""
+        """Read one character in the rows where `there`."""
         if self._after is None:
             self.log_probs()
         after = self._after if self._after is not None else self._state
-        read = self._reading.read(characters, self._letters.spaces, self._letters.separator)
-        self._reading = self._reading.unless(there, read)
+        read = self._contexts.read(characters, self._letters.spaces, self._letters.separator)
+        self._contexts = self._contexts.replaced(there, read)
         self._state = np.where(there[:, np.newaxis, np.newaxis], after, self._state)
         self._after = None

@@ -1,8 +1,8 @@
-"""The network behind the table: blocks of gated linear recurrence, and a short way from the contexts to the output.
+"""The network behind the table: blocks of gated linear recurrence, and a skip connection from contexts to output.
 
 The recurrence is h = (1 - z) h' + z x with z and x from the input alone (Martin and Cundy, "Parallelizing Linear
 Recurrent Neural Nets Over Sequence Length", 2018; the minGRU of Feng et al., "Were RNNs All We Needed?", 2024): all
-products are made for all characters at once, and only a sum runs along the caption. Each is followed by a gated
+products are computed for all characters at once, and only a sum runs along the caption. Each is followed by a gated
 feed-forward part (Shazeer, "GLU Variants Improve Transformer", 2020).
 """
 
@@ -18,16 +18,17 @@ from memeloom.train.pictures.vectors import statistics
 
 ops = keras.ops
 _CONTEXTS = len(NAMES)
-# The gates begin so that some hold what they read for a few characters and others for a whole caption.
+# Initial gate biases: some units remember for a few characters, others for a whole caption.
 _SHORTEST, _LONGEST = 1.5, -3.0
-_STRETCH = 16
+_CHUNK = 16
 
 
 @keras.saving.register_keras_serializable("memeloom")
 class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """A vector for each context: rows int32 (…, 16) to float32 (…, 16 · width).
 
-    See `train.contract.Table`; the method is Duchi et al., "Adaptive Subgradient Methods", 2011, with one sum a row.
+    See `memeloom.train.contract.EmbeddingTable`; the method is Duchi et al., "Adaptive Subgradient Methods", 2011, with
+    one sum per row.
     """
 
     epsilon = 1e-4
@@ -38,7 +39,7 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         self.rows, self.width, self.living, self.rate, self.seed = rows, width, living, rate, seed
 
     def build(self, _shape: Any) -> None:
-        """The `living` rows behind the first, of single characters, begin at random, the others at nought."""
+        """Initialise the `living` rows behind the first, of single characters, at random, and the others with zero."""
 
         def begin(shape: tuple[int, int], dtype: Any = None) -> Any:
             drawn = keras.random.normal((self.living, shape[1]), stddev=0.5, dtype=dtype, seed=self.seed)
@@ -53,20 +54,20 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         return ops.reshape(found, (*ops.shape(rows)[:-1], _CONTEXTS * self.width))
 
     def get_config(self) -> dict[str, Any]:
-        """As Keras wants it."""
+        """See Keras."""
         own = {name: getattr(self, name) for name in ("rows", "width", "living", "rate", "seed")}
         return {**super().get_config(), **own}
 
     def compute_output_spec(self, rows: Any) -> Any:
-        """As Keras wants it."""
+        """See Keras."""
         return keras.KerasTensor((*rows.shape[:-1], _CONTEXTS * self.width), "float32")
 
 
 @keras.saving.register_keras_serializable("memeloom")
 class PictureInput(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
-    """What the core sees of pictures: vectors (rows, captions of a row, size) to (rows, length, units).
+    """Projects pictures: vectors (rows, captions of a row, size) to (rows, length, units).
 
-    Each place of a row gets the picture of its caption; begins (rows, length) is 1 where one begins.
+    Each place of a row gets the picture of its caption; begins (rows, length) is 1 where a caption begins.
     """
 
     def __init__(self, units: int, seed: int, **options: Any) -> None:
@@ -74,7 +75,7 @@ class PictureInput(keras.layers.Layer):  # type: ignore[misc]  # keras has no ty
         self.units, self.seed = units, seed
 
     def build(self, pictures_shape: Any, begins_shape: Any = None) -> None:  # noqa: ARG002
-        """Make the parts; mean and variance are of the pictures, set once by `fit_statistics` and never trained."""
+        """Create the weights; mean and variance are set once by `fit_statistics` and never trained."""
         size = pictures_shape[-1]
         fixed = {"trainable": False, "dtype": "float32"}
         self.mean = self.add_weight((size,), "zeros", name="mean", **fixed)
@@ -84,31 +85,31 @@ class PictureInput(keras.layers.Layer):  # type: ignore[misc]  # keras has no ty
         self.project.build((None, size))
 
     def fit_statistics(self, vectors: NDArray[Any]) -> None:
-        """Scale pictures as those of `vectors`, (pictures, size), want it."""
+        """Set the statistics by which pictures are scaled to those of `vectors`, (pictures, size)."""
         for weight, values in zip((self.mean, self.variance), statistics(vectors), strict=True):
             weight.assign(values)
 
     def shown(self, vectors: Any) -> Any:
-        """Of vectors (…, size), (…, units)."""
+        """Project vectors (…, size) to (…, units)."""
         return self.project((vectors - self.mean) / ops.sqrt(self.variance))
 
     def call(self, pictures: Any, begins: Any) -> Any:
-        """What each place sees, (rows, length, units)."""
+        """Return the projected picture of each place, (rows, length, units)."""
         shown = self.shown(pictures)
-        # In the padding there is none.
+        # Padding has none.
         caption = ops.cast(ops.cumsum(begins, axis=1), "int32") - 1
         return ops.matmul(ops.one_hot(caption, ops.shape(pictures)[1], dtype=shown.dtype), shown)
 
     def compute_output_spec(self, pictures: Any, begins: Any) -> Any:  # noqa: ARG002
-        """As Keras wants it."""
+        """See Keras."""
         return keras.KerasTensor((*begins.shape, self.units), self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """As Keras wants it."""
+        """See Keras."""
         return {**super().get_config(), "units": self.units, "seed": self.seed}
 
 
-# On several devices all have the same table, and learn the same rows.
+# Several devices have equal tables and update equal rows.
 _ALIKE: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica"}
 
 
@@ -116,9 +117,8 @@ _ALIKE: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica
 class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """Vectors of the contexts (rows, length, 16 · width) and where captions begin (rows, length) to logits.
 
-    Beside them it takes and gives the state of the recurrence, (rows, layers, units), so that a caption can be
-    written character by character, and takes what is seen of pictures, (rows, length, units).
-    layers may be 0: then there is no state, and no recurrence.
+    It also takes and returns the state of the recurrence, (rows, layers, units), so that a caption can be written
+    character by character, and takes projected pictures, (rows, length, units). layers may be 0: no recurrence.
     """
 
     def __init__(
@@ -132,13 +132,13 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         seed: int,
         **options: Any,
     ) -> None:
-        # The state and the vectors stay 32 bits wide; the layers inside cast what they multiply.
+        # State and vectors stay float32; the layers inside cast what they multiply.
         super().__init__(**{**options, "autocast": False})
         self.characters, self.units, self.layers, self.hidden = characters, units, layers, hidden
         self.dropout, self.blank, self.seed = dropout, blank, seed
 
     def build(self, vectors_shape: Any, begins_shape: Any, state_shape: Any = None, sight_shape: Any = None) -> None:  # noqa: ARG002
-        """Make the parts; equal seeds give equal weights and equal dropout."""
+        """Create the layers; equal seeds give equal weights and equal dropout."""
         layers, seeds = keras.layers, iter(range(self.seed * 1000, (self.seed + 1) * 1000))
 
         def dense(inputs: int, outputs: int, scale: float = 1.0, **more: Any) -> Any:
@@ -169,13 +169,13 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         self.leave = dense(units, self.characters, 0.1, use_bias=True, dtype="float32")
         self.skip = dense(width, self.characters, 0.1, dtype="float32")
         self.drop = layers.Dropout(self.dropout, seed=next(seeds))
-        # A context that is left out is left out whole.
+        # Drops whole contexts.
         self.forget = layers.Dropout(self.blank, noise_shape=(None, _CONTEXTS, 1), seed=next(seeds))
 
     def call(
         self, vectors: Any, begins: Any, state: Any = None, sight: Any = None, training: bool = False
     ) -> tuple[Any, Any]:
-        """Logits (rows, length, characters), and the state behind the last character."""
+        """Return logits (rows, length, characters) and the state behind the last character."""
         rows, length = ops.shape(begins)
         # Two axes: with three, the backward products of XLA on a CPU are three times slower.
         seen = ops.reshape(vectors, (rows * length, -1))
@@ -205,47 +205,47 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         return logits, ops.stack(states, axis=1) if states else ops.zeros((rows, 0, self.units), "float32")
 
     def compute_output_spec(self, *inputs: Any, **_: Any) -> Any:
-        """As Keras wants it."""
+        """See Keras."""
         begins = inputs[1]
         logits = keras.KerasTensor((*begins.shape, self.characters), "float32")
         return logits, keras.KerasTensor((begins.shape[0], self.layers, self.units), "float32")
 
     def get_config(self) -> dict[str, Any]:
-        """As Keras wants it."""
+        """See Keras."""
         own = ("characters", "units", "layers", "hidden", "dropout", "blank", "seed")
         return {**super().get_config(), **{name: getattr(self, name) for name in own}}
 
 
 def _along(keep: Any, add: Any, state: Any) -> Any:
-    """Every h = keep · h + add along the second axis, from `state`; all (rows, length, units), state without length."""
+    """Return every h = keep · h + add along the second axis, from `state` (rows, units); all (rows, length, units)."""
     kept, found = _by_doubling(keep, add) if keep.shape[1] is None else _joined(keep, add)
     return found if state is None else kept * state[:, None] + found
 
 
 def _joined(keep: Any, add: Any) -> tuple[Any, Any]:
-    """What each place makes of an h before the first: kept · h + found.
+    """Return the coefficients of each place for an h before the first: kept · h + found.
 
-    Stretches are done side by side, then what came before each is put in front of it (Blelloch, "Prefix Sums and Their
+    Chunks are computed in parallel, then combined with what comes before them (Blelloch, "Prefix Sums and Their
     Applications", 1990). Keras's own scans cannot be compiled by TensorFlow's XLA.
     """
     rows, length, units = ops.shape(keep)
-    if length <= _STRETCH:
+    if length <= _CHUNK:
         kept, found = [keep[:, 0]], [add[:, 0]]
         for at in range(1, length):
             found.append(keep[:, at] * found[-1] + add[:, at])
             kept.append(keep[:, at] * kept[-1])
         return ops.stack(kept, axis=1), ops.stack(found, axis=1)
-    if lacking := -length % _STRETCH:
-        # Places that leave everything as it is.
+    if lacking := -length % _CHUNK:
+        # Identity steps as padding.
         full = (
             ops.pad(values, ((0, 0), (0, lacking), (0, 0)), constant_values=fill)
             for values, fill in ((keep, 1.0), (add, 0.0))
         )
         kept, found = _joined(*full)
         return kept[:, :length], found[:, :length]
-    stretches = length // _STRETCH
-    apart = (ops.reshape(values, (rows * stretches, _STRETCH, units)) for values in (keep, add))
-    kept, found = (ops.reshape(values, (rows, stretches, _STRETCH, units)) for values in _joined(*apart))
+    chunks = length // _CHUNK
+    apart = (ops.reshape(values, (rows * chunks, _CHUNK, units)) for values in (keep, add))
+    kept, found = (ops.reshape(values, (rows, chunks, _CHUNK, units)) for values in _joined(*apart))
     kept_before, found_before = (
         ops.pad(values[:, :-1], ((0, 0), (1, 0), (0, 0)), constant_values=fill)[:, :, None]
         for values, fill in zip(_joined(kept[:, :, -1], found[:, :, -1]), (1.0, 0.0), strict=True)
@@ -255,7 +255,7 @@ def _joined(keep: Any, add: Any) -> tuple[Any, Any]:
 
 
 def _by_doubling(keep: Any, add: Any) -> tuple[Any, Any]:
-    """The same for a length that nobody knows yet, slower (Hillis and Steele, "Data Parallel Algorithms", 1986)."""
+    """The same for a length unknown at compile time, slower (Hillis and Steele, "Data Parallel Algorithms", 1986)."""
     length = ops.shape(keep)[1]
     place = ops.arange(length)[None, :, None]
 
@@ -279,8 +279,8 @@ class Networks:
     training_model: the same from the vectors of the contexts.
     step: contexts int32 (rows, 16) and state (rows, layers, units) to log-probabilities (rows, characters) and state.
 
-    Those that look at pictures also take: network and training_model the vectors of each row's captions, in order,
-    float32 (rows, captions of a row, size); step what is seen of each row's picture, (rows, units).
+    With pictures they also take: network and training_model the vectors of each row's captions, in order,
+    float32 (rows, captions of a row, size); step the projected picture of each row, (rows, units).
     """
 
     network: Any
@@ -292,7 +292,7 @@ class Networks:
 
 
 def join(table: Table, core: Core, sight: PictureInput | None = None, size: int = 0) -> Networks:
-    """Models around parts that may have learned already. size: numbers of a picture's vector, if there is a sight."""
+    """Build models around layers that may be trained already. size: of a picture's vector, if there is a `sight`."""
     contexts = keras.Input((None, _CONTEXTS), dtype="int32", name="contexts")
     begins = keras.Input((None,), dtype="float32", name="begins")
     vectors = keras.Input((None, _CONTEXTS * table.width), dtype="float32", name="vectors")

@@ -1,7 +1,7 @@
-"""Captions packed into rows of one length, so that almost nothing that is computed is padding.
+"""Captions packed into rows of one length, so that almost nothing is padding.
 
-A pass takes the captions in an order of its own, puts them side by side into rows as they come, and rows into batches.
-What a step sees is a function of the seed and the step alone.
+Each pass shuffles the captions anew, packs them into rows in this order, and rows into batches. The batch of a step is
+a function of the seed and the step alone.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,10 @@ from memeloom.train.causal.contexts import (
 )
 from memeloom.train.corpus import Captions, shuffled
 
-# From the second pass on, a context that stands n times in the captions is left out with a probability of this over n.
-# Else the network learns to trust what the table has learned from the very caption that it reads again, and what it
-# tells of others gets worse with every pass.
-_SELDOM = 8
-# Where pictures are looked at, a row has so many captions at most, for it has that many vectors whatever it holds.
+# From the second pass on, a context that occurs n times is left out with a probability of this over n. Otherwise the
+# network learns to trust what the table memorised from the same caption, and generalises worse with every pass.
+_RARE = 8
+# Maximum number of captions per row with pictures: a row always has this many picture vectors.
 _CAPTIONS_A_ROW = 16
 
 # Inputs, labels and their weights; see `PackedBatches.batch`.
@@ -43,10 +42,10 @@ class CaptionPictures(NamedTuple):
 class PackedBatches:
     """The batches of captions.
 
-    rows, length: of a batch. Of captions that are longer than a row, the beginning is learned.
-    known: rows of the templates that there are captions to learn of.
-    unknown: share of captions whose template is not told, so that the network learns to write on unknown ones, too.
-    shown: the pictures of the captions, for a network that looks at them.
+    rows, length: of a batch. Captions longer than a row are truncated.
+    known: rows of the templates that have training captions.
+    unknown: share of captions whose template is hidden, so that the network learns to write for unknown ones, too.
+    shown: the pictures of the captions, for a network that uses them.
     """
 
     def __init__(
@@ -67,22 +66,22 @@ class PackedBatches:
         self._shown, self._most = shown, len(captions) if shown is None else _CAPTIONS_A_ROW
         self._ends: list[int] = []
         self._packed = lru_cache(2)(self._pack)
-        # How often each row of the table was a context, in so many steps of the first pass.
+        # Occurrences of each row of the table in the first `_counted` steps of the first pass.
         self._counts = np.zeros(table_rows(letters.bits, len(letters.alphabet)), np.int32)
         self._counted = 0
 
     @property
     def steps(self) -> int:
-        """Batches of the first pass; the others have nearly as many."""
+        """Number of batches of the first pass; the others have nearly as many."""
         return self._last_step(0)
 
     @property
     def characters(self) -> int:
-        """How many characters a batch has, on average."""
+        """Mean number of characters in a batch."""
         return int(np.minimum(self._captions.lengths, self._length).sum()) // self.steps
 
     def batch(self, step: int) -> Packed:
-        """(contexts int32 (rows, length, 16), begins float32 (rows, length)), labels and weights (rows, length).
+        """Return (contexts int32 (rows, length, 16), begins float32 (rows, length)), labels and weights (rows, length).
 
         begins: 1 where a caption begins, and in the padding. labels: numbers of characters, the first is 0.
         With pictures, a third input: the vectors of each row's captions, in their order, float32 (rows, 16, size).
@@ -94,17 +93,17 @@ class PackedBatches:
         if number:
             for earlier in range(self._counted, self._last_step(0)):
                 self._count(self._read(earlier, 0)[0][0])
-            inputs = (self._without_seldom(inputs[0], step), *inputs[1:])
+            inputs = (self._without_rare(inputs[0], step), *inputs[1:])
         elif step == self._counted:
             self._count(inputs[0])
         return inputs, labels, weights
 
     def one_pass(self, step: int) -> Packed:
-        """As `batch`, of the first pass and no other: for captions that nothing is learned from."""
+        """Return a batch of the first pass with all contexts: for validation."""
         return self._read(step, 0)
 
     def _read(self, step: int, number: int) -> Packed:
-        """The batch of `step`, which belongs to pass `number`, with all contexts."""
+        """Return the batch of `step`, which belongs to pass `number`, with all contexts."""
         first = step - (self._last_step(number - 1) if number else 0)
         order, begins = self._packed(number)
         row = slice(*(min(at, len(begins) - 1) for at in (first * self._rows, (first + 1) * self._rows)))
@@ -121,15 +120,15 @@ class PackedBatches:
         return (*inputs, *pictures), labels, weights
 
     def _count(self, contexts: NDArray[np.int32]) -> None:
-        """Count those of the next step of the first pass."""
+        """Count the contexts of the next step of the first pass."""
         rows, times = np.unique(contexts, return_counts=True)
         self._counts[rows] += times.astype(np.int32)
         self._counted += 1
 
-    def _without_seldom(self, contexts: NDArray[np.int32], step: int) -> NDArray[np.int32]:
-        """Without those of which the table knows little but this very batch, read a pass ago."""
+    def _without_rare(self, contexts: NDArray[np.int32], step: int) -> NDArray[np.int32]:
+        """Drop contexts of which the table knows little more than this batch itself."""
         drawn = np.random.default_rng([self._seed, step, 1]).random(contexts.shape, np.float32)
-        return np.where(drawn * self._counts[contexts] < _SELDOM, np.int32(NULL_ROW), contexts)
+        return np.where(drawn * self._counts[contexts] < _RARE, np.int32(NULL_ROW), contexts)
 
     def _pictures(
         self, shown: CaptionPictures, chosen: NDArray[np.int64], rows: NDArray[np.int64]
@@ -139,14 +138,14 @@ class PackedBatches:
         return vectors
 
     def _last_step(self, number: int) -> int:
-        """Steps of all passes up to this one."""
+        """Return the number of steps of all passes up to this one."""
         while len(self._ends) <= number:
             rows = len(self._packed(len(self._ends))[1]) - 1
             self._ends.append((self._ends[-1] if self._ends else 0) - (-rows // self._rows))
         return self._ends[number]
 
     def _pack(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The captions of a pass in its order, and which of them is the first of each row (and one behind the last)."""
+        """Return the captions of a pass in order, and the first caption of each row (and one behind the last)."""
         count = len(self._captions)
         order = shuffled(np.arange(number * count, (number + 1) * count), count, self._seed)
         sizes = np.minimum(self._captions.lengths[order], self._length)
@@ -160,7 +159,7 @@ class PackedBatches:
 
 
 def template_numbers(rows: NDArray[Any], known: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
-    """What the network knows the templates of `rows` by: 1 + row, or `UNKNOWN_TEMPLATE` for those that it does not."""
+    """Return the network's number of each template: 1 + row, or `UNKNOWN_TEMPLATE` if it is not among `known`."""
     return np.where(np.isin(rows, known), rows.astype(np.int64) + 1, UNKNOWN_TEMPLATE)
 
 
@@ -172,7 +171,7 @@ def fill(
     letters: ContextSpec,
     shape: tuple[int, int],
 ) -> tuple[tuple[NDArray[np.int32], NDArray[np.float32]], NDArray[np.int32], NDArray[np.float32]]:
-    """The batch of the captions `chosen`, each in its row of `rows`, behind those that are there before it.
+    """Return the batch of the captions `chosen`, packed in order into their `rows`.
 
     rows: ascending. templates: the number of the template of each. shape: rows, length.
     """

@@ -20,15 +20,15 @@ _MOST = 2**31 - 1
 
 
 def examples_of(captions: Captions, step: int, *, batch: int, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The examples of `step`, shuffled over all examples, pass after pass.
+    """Return the examples of `step`, shuffled over all examples, pass after pass.
 
-    Places of the labels, int32 (batch,), and indices of the characters that stand there, int32 (batch,).
+    Places of the labels, int32 (batch,), and indices of the characters there, int32 (batch,).
     """
     return _labelled(captions, np.arange(step * batch, (step + 1) * batch, dtype=np.int64), seed)
 
 
 def one_pass_of(captions: Captions, step: int, *, batch: int, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """As `examples_of`, of one single pass: the last batch is smaller."""
+    """Return the examples of `step` of a single pass; the last batch is smaller."""
     last = min((step + 1) * batch, captions.examples)
     return _labelled(captions, np.arange(step * batch, last, dtype=np.int64), seed)
 
@@ -39,10 +39,10 @@ def _labelled(captions: Captions, at: NDArray[np.int64], seed: int) -> tuple[NDA
 
 
 def compose(prefixes: Any, tails: Any, lengths: Any) -> Any:
-    """Inputs for the network: padding, prefix and text, aligned on the right.
+    """Return inputs for the network: padding, prefix and text, aligned on the right.
 
     prefixes: (n, PREFIX_WIDTH), padded on the left. tails: (n, sequence_length - PREFIX_WIDTH), the end of
-    the text, aligned on the right. lengths: (n,), how many characters of the tail are text.
+    the text, aligned on the right. lengths: (n,), number of characters of the tail that are text.
     A text too long loses its beginning, never its prefix. Returns int32 (n, sequence_length).
     """
     ops = keras.ops
@@ -57,7 +57,7 @@ def compose(prefixes: Any, tails: Any, lengths: Any) -> Any:
 class Cut(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """Cuts examples out of captions that lie on the device: places int32 (n,) to int32 (n, sequence_length).
 
-    Raises MemeloomError for captions that are too many for 32 bits.
+    Raises MemeloomError if the places of the captions exceed 32 bits.
     """
 
     def __init__(self, captions: Captions, sequence_length: int) -> None:
@@ -81,7 +81,7 @@ class Cut(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         return weight
 
     def call(self, places: Any) -> Any:
-        """The examples whose label stands at `places`."""
+        """Return the examples whose labels are at `places`."""
         ops = keras.ops
         caption = ops.cast(ops.searchsorted(self._starts, places, side="right"), "int32") - 1
         written = ops.minimum(places - ops.take(self._starts, caption), self._tail)

@@ -1,4 +1,4 @@
-"""The article's network as a kind of model: what it learns from, how it writes and how it judges."""
+"""The article's network as a kind of model: its training, decoding and scoring."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -17,12 +17,12 @@ from memeloom.train.corpus import Captions, Dataset
 
 _NETWORK = "convnet"
 _VOCABULARY = "vocabulary.json"
-_JUDGED_AT_ONCE = 512
+_BATCH = 512
 _LEAST = 1e-12
 
 
 class ConvnetCaptioner:
-    """Writes a caption character by character, all rows with one call a character."""
+    """Writes a caption character by character, with one call per character for all rows."""
 
     kind: ClassVar[KindName] = "convnet"
     unit: ClassVar[str] = "character"
@@ -48,7 +48,7 @@ class ConvnetCaptioner:
 
     @property
     def sequence_length(self) -> int:
-        """Characters that the network sees at once."""
+        """Length of the network's input in characters."""
         return int(self.network.input_shape[1])
 
     def normalize(self, start: str) -> str:
@@ -64,16 +64,16 @@ class ConvnetCaptioner:
         return self.alphabet.decode([token + 1 for token in tokens])
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        """As `Captioner`; every prefix goes through the network."""
+        """As `Captioner`; every prefix is one input of the network."""
         begin, end = int(captions.starts[first]), int(captions.starts[last])
         cut = Cut(captions, self.sequence_length)
         likelihood = np.zeros(end - begin)
         right = np.zeros(end - begin, np.int64)
-        for at in range(begin, end, _JUDGED_AT_ONCE):
-            # Always of one size, so that the network is compiled once.
-            places = np.minimum(np.arange(at, at + _JUDGED_AT_ONCE), end - 1).astype(np.int32)
+        for at in range(begin, end, _BATCH):
+            # Always one size, so that the network is compiled once.
+            places = np.minimum(np.arange(at, at + _BATCH), end - 1).astype(np.int32)
             scores = np.asarray(self.probabilities(cut(places)))[: end - at]
-            labels = captions.characters[at : min(at + _JUDGED_AT_ONCE, end)].astype(np.int64) - 1
+            labels = captions.characters[at : min(at + _BATCH, end)].astype(np.int64) - 1
             chosen = scores[np.arange(len(labels)), labels]
             likelihood[at - begin : at - begin + len(labels)] = np.log(np.maximum(chosen, _LEAST))
             right[at - begin : at - begin + len(labels)] = scores.argmax(axis=1) == labels
@@ -83,7 +83,7 @@ class ConvnetCaptioner:
 
 
 class ConvnetState:
-    """The ends of the texts so far, as the network sees them."""
+    """The ends of the texts so far, the input of the network."""
 
     def __init__(self, model: ConvnetCaptioner, prompts: Sequence[Prompt]) -> None:
         self._model = model
@@ -105,7 +105,7 @@ class ConvnetState:
     def log_probs(self) -> NDArray[np.float32]:
         """As `DecodingState`."""
         rows = len(self._tails)
-        # Padded to a power of two, so that the network is compiled a few times only.
+        # Padded to a power of two, so that few shapes are compiled.
         padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
         box = np.minimum(self._box, self._prefixes.shape[1] - 1)
         prefixes = self._prefixes[self._prompt[padded], box[padded]]
@@ -126,7 +126,7 @@ class ConvnetState:
 
 
 class ConvnetKind:
-    """See `train.contract.Kind`."""
+    """See `memeloom.train.contract.Kind`."""
 
     def hyperparameters(self, settings: Train) -> Training:
         """As `Kind`."""
@@ -182,8 +182,8 @@ KIND = ConvnetKind()
 
 _BLOCKS = 5
 _KERNEL = 5
-# Of the moving statistics. Keras's 0.99 lags behind a training of a few hundred steps, so that the network
-# looks as if it had learned nothing; ten batches of many positions each are statistics enough.
+# Of the moving statistics. Keras's 0.99 lags behind a training of a few hundred steps, so that validation
+# shows an untrained network; ten batches of many positions each are enough.
 _MOMENTUM = 0.9
 
 

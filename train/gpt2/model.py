@@ -1,4 +1,4 @@
-"""GPT-2 as a kind of model: what it learns from, how it writes and how it judges."""
+"""GPT-2 as a kind of model: its training, decoding and scoring."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -19,29 +19,29 @@ from memeloom.train.gpt2.network import (
     TINY,
     TINY_TOKENS,
     empty_cache,
-    judging,
     new_network,
     packed_model,
     preset_network,
     reading,
+    scoring,
 )
 from memeloom.train.gpt2.packing import Rows, cut_pieces
 from memeloom.train.gpt2.tokens import Tokens, learn_tokens
 
 _NETWORK = "gpt2"
 _CHARACTERS, _VOCABULARY, _MERGES = "vocabulary.json", "tokens.json", "merges.json"
-# Captions of templates that were never learned have no name to go by: so many of those learned go without as well.
+# One in this many training captions hides the template's name, for templates that were never learned.
 _NAMELESS = 20
 # 32 MB of logits.
-_JUDGED_LOGITS = 1 << 23
-_JUDGED_AT_ONCE = 4096
+_MAX_LOGITS = 1 << 23
+_BATCH = 4096
 _WEIGHT_DECAY = 0.01
 
 
 class Gpt2Captioner:
-    """Writes a caption token by token, all rows with one call a token.
+    """Writes a caption token by token, with one call per token for all rows.
 
-    network: KerasHub's `GPT2CausalLM`. window: how many tokens it reads at most.
+    network: KerasHub's `GPT2CausalLM`. window: maximum number of tokens that it reads.
     """
 
     kind: ClassVar[KindName] = "gpt2"
@@ -60,19 +60,19 @@ class Gpt2Captioner:
         }
         self.boxes_closed = (np.arange(len(tokens)) == tokens.close).astype(np.int64)
         self._read = reading(network.backbone, tokens.writable)
-        self._judge = judging(network.backbone, tokens.writable)
+        self._compiled_score = scoring(network.backbone, tokens.writable)
 
     @cached_property
     def heads(self) -> list[list[int]]:
-        """What stands before the captions of each of `templates`, and last, of any other."""
+        """The tokens before the captions of each of `templates`, and last, of any other."""
         return [self._head(template.name) for template in self.templates] + [self._head(None)]
 
     def normalize(self, start: str) -> str:
-        """As `Captioner`; what OCR read is made to look like a caption, see `Tokens.fitting`."""
+        """As `Captioner`; see `Tokens.normalize`."""
         return self.tokens.normalize(start)
 
     def start_decoding(self, prompts: Sequence[Prompt]) -> "Gpt2State":
-        """As `Captioner`; a template that was never learned goes by its name."""
+        """As `Captioner`; a template that was never learned is known by its name."""
         heads = [self._head(prompt.template.name) for prompt in prompts]
         starts = [prompt.start for prompt in prompts]
         return Gpt2State(self.network.backbone, self._read, self.tokens, heads, starts, self.window)
@@ -82,18 +82,18 @@ class Gpt2Captioner:
         return self.tokens.text(tokens)
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        """As `Captioner`; a caption longer than the window is judged piece by piece."""
+        """As `Captioner`; a caption longer than the window is scored piece by piece."""
         likelihood = np.zeros(last - first)
         tokens, right = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
-        most = max(1, _JUDGED_LOGITS // (self.window * len(self.tokens)))
-        for begin in range(first, last, _JUDGED_AT_ONCE):
-            end = min(begin + _JUDGED_AT_ONCE, last)
+        most = max(1, _MAX_LOGITS // (self.window * len(self.tokens)))
+        for begin in range(first, last, _BATCH):
+            end = min(begin + _BATCH, last)
             rows = Rows(cut_pieces(self.tokens, self.heads, captions, begin, end, window=self.window), self.window, 0)
-            # Powers of two, so that the network is compiled a few times only.
+            # Powers of two, so that few shapes are compiled.
             at_once = min(most, 1 << (len(rows) - 1).bit_length())
             for at in range(0, len(rows), at_once):
                 inputs, labels, owners = rows.owned(np.arange(at, at + at_once))
-                likely, chosen = (np.asarray(found) for found in self._judge(inputs, labels))
+                likely, chosen = (np.asarray(found) for found in self._compiled_score(inputs, labels))
                 said = owners >= 0
                 owner = owners[said] + begin - first
                 np.add.at(likelihood, owner, likely[said].astype(np.float64))
@@ -106,14 +106,14 @@ class Gpt2Captioner:
 
 
 class Gpt2Kind:
-    """See `train.contract.Kind`."""
+    """See `memeloom.train.contract.Kind`."""
 
     def hyperparameters(self, settings: Train) -> Training:
         """As `Kind`."""
         return settings.gpt2
 
     def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG002
-        """As `Kind`: rows of captions, in an order that the seed fixes; only the captions are learned."""
+        """As `Kind`: rows of captions in an order fixed by the seed; prompts have no loss."""
         own = settings.gpt2
         # Dropout draws from generators that Keras seeds with its own.
         keras.utils.set_random_seed(settings.seed)
@@ -167,7 +167,7 @@ class Gpt2Kind:
 
 
 def _optimizer(learning_rate: Any) -> Any:
-    """AdamW; biases and the scales of normalisation are left alone by its decay."""
+    """Return AdamW without weight decay of biases and normalisation."""
     optimizer = keras.optimizers.AdamW(learning_rate, weight_decay=_WEIGHT_DECAY)
     optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
     return optimizer
@@ -176,16 +176,16 @@ def _optimizer(learning_rate: Any) -> Any:
 KIND = Gpt2Kind()
 
 
-# Widths and columns come in few sizes, because the network is compiled for each.
+# Widths and columns have few sizes, because the network is compiled for each.
 _WIDTHS = 16
 _LEAST_COLUMNS = 64
 _COLUMNS_TO_COME = 32
 
 
 class Gpt2State:
-    """Rows that end at the same column; before the shorter ones stands padding.
+    """Rows that end at the same column; shorter ones are padded before.
 
-    A row that has grown longer than the window loses the oldest part of its text, never its prompt.
+    A row longer than the window loses the oldest part of its text, never its prompt.
 
     read: as `train.gpt2.network.reading` makes it, of `body`. heads: tokens before the first box of each row.
     starts: the text that each row begins with. window: how many tokens a row may have.
@@ -214,7 +214,7 @@ class Gpt2State:
         self._lay_out()
 
     def log_probs(self) -> NDArray[np.float32]:
-        """As `DecodingState`; what the model may not say has about -1e9."""
+        """As `DecodingState`; tokens that the model may not write have about -1e9."""
         if self._scores is None:
             if self._at + self._unread.shape[1] - self._padding.min() > self._window:
                 self._lay_out()
@@ -222,7 +222,7 @@ class Gpt2State:
         return self._scores
 
     def append(self, tokens: NDArray[np.int64]) -> None:
-        """As `DecodingState`; behind a box that is closed the next marker is read."""
+        """As `DecodingState`; behind a closed box the next marker is read."""
         self.log_probs()
         closed = tokens == self._tokens.close
         self._boxes = self._boxes + closed
@@ -243,7 +243,7 @@ class Gpt2State:
         self._cache = tuple(keras.ops.take(layer, held, axis=0) for layer in self._cache)
 
     def _lay_out(self) -> None:
-        """Have everything read anew, from the first column on."""
+        """Prepare to read everything again, from the first column on."""
         for row, (head, text) in enumerate(zip(self._heads, self._texts, strict=True)):
             room = self._window - len(head)
             if len(text) > room:
@@ -259,7 +259,7 @@ class Gpt2State:
         self._scores = None
 
     def _read_on(self) -> NDArray[np.float32]:
-        """Read what is unread; log-probabilities of what comes then, (rows, tokens)."""
+        """Read the unread tokens; return log-probabilities of the next ones, (rows, tokens)."""
         ends = self._at + self._unread.shape[1]
         columns = self._cache[0].shape[2]
         if ends > columns:
@@ -275,7 +275,7 @@ class Gpt2State:
 
 
 def _padded(rows: int) -> NDArray[np.int64]:
-    """The rows, the last one repeated up to a power of two."""
+    """Return the rows, the last one repeated up to a power of two."""
     return np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
 
 

@@ -1,8 +1,8 @@
-"""What GPT-2 computes: packed rows at once for learning and judging, or new tokens behind a cache for writing.
+"""GPT-2 from KerasHub: packed rows for training and scoring, and new tokens behind a cache for writing.
 
-Both walk through the layers of KerasHub's own network, so they share every weight with it. Its `call_with_cache`
-takes all rows to be equally long; here rows of different lengths end at the same column, and each has positions of
-its own. `body` is the network without its head, a `GPT2Backbone`.
+Both call the layers of KerasHub's own network, so they share every weight with it. Its `call_with_cache` needs rows of
+equal length; here rows of different lengths end at the same column, and each has its own positions. `body` is the
+network without its head, a `GPT2Backbone`.
 """
 
 from collections.abc import Callable
@@ -19,16 +19,16 @@ from memeloom.train.backend import ACCELERATED, compiled, keras, muted
 # XLA is left out on a CPU (`xla=ACCELERATED`): it took 13 s to compile one step of 124 million parameters, which then
 # was no faster than TensorFlow's own kernels.
 
-# The logit of what the model may not say: far below any other, and finite, so that nothing times it is nothing.
+# The logit of tokens that the model may not write: far below any other, and finite, so that zero times it is zero.
 _NEVER = -1e9
 
 
 def packed_logits(body: Any, writable: NDArray[np.bool_], inputs: Any) -> Any:
-    """Logits of what is said next, float32 (rows, width, tokens), for rows of `train.gpt2.rows.Rows`."""
+    """Return the logits of the next tokens, float32 (rows, width, tokens), for rows of `PackedRows`."""
     ops = keras.ops
     read, begins = inputs[:, 0], inputs[:, 1]
     place = ops.arange(inputs.shape[2], dtype="int32")
-    # Every place sees those of its own piece, up to itself.
+    # Every place attends to its own piece, up to itself.
     seen = (place[None, None] >= begins[:, :, None]) & (place[None, None] <= place[None, :, None])
     x = _embedded(body, read, place[None] - begins)
     for layer in body.transformer_layers:
@@ -51,8 +51,8 @@ class _Packed(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         return packed_logits(self._body, self._writable, inputs)
 
 
-def judging(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
-    """A compiled function of inputs and labels: log-likelihood of each label, and whether it is the first choice."""
+def scoring(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
+    """Return a compiled function of inputs and labels: log-likelihood of each label, and True if it is the argmax."""
 
     def score(inputs: Any, labels: Any) -> Any:
         ops = keras.ops
@@ -64,9 +64,9 @@ def judging(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
 
 
 def reading(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
-    """A compiled function that reads tokens behind those of a cache.
+    """Return a compiled function that reads tokens behind those of a cache.
 
-    Arguments: tokens, int32 (rows, new), for the columns `at` …; how many columns before each row are padding, int32
+    Arguments: tokens, int32 (rows, new), for the columns `at` …; columns of padding before each row, int32
     (rows,); `at`, int32 (); and the cache, one array a layer (rows, 2, columns, heads, size).
     Returns log-probabilities of the token after the last column, float32 (rows, tokens), and the new cache.
     """
@@ -90,7 +90,7 @@ def reading(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
 
 
 def empty_cache(body: Any, rows: int, columns: int) -> tuple[Any, ...]:
-    """The cache of `reading` before anything is read."""
+    """Return the empty cache of `reading`."""
     shape = (rows, 2, columns, body.num_heads, body.hidden_dim // body.num_heads)
     return tuple(keras.ops.zeros(shape, dtype=body.compute_dtype) for _ in range(body.num_layers))
 
@@ -119,7 +119,7 @@ def _imported() -> Any:
         raise MemeloomError(f'the model gpt2 needs KerasHub ({error}): pip install "memeloom[hub]"') from error
 
 
-# Where the model is loaded from a file, Keras must know KerasHub's classes.
+# Keras must know KerasHub's classes before a model is loaded from a file.
 _HUB = _imported()
 
 
@@ -163,7 +163,7 @@ def preset_network(preset: str, *, window: int, dropout: float) -> tuple[Any, li
 
 
 def _reason(error: Exception, preset: str) -> str:
-    """Why a preset cannot be loaded, in a few words."""
+    """Return why a preset cannot be loaded, in a few words."""
     if isinstance(error, OSError) and not Path(preset).exists():
         return f"the download failed: {type(error).__name__}"
     return (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")

@@ -1,7 +1,7 @@
-"""Captions packed into rows of one length, so that hardly a place is padding.
+"""Captions packed into rows of one length, so that almost nothing is padding.
 
-A row holds whole captions with their prompts; each reads only itself, at positions of its own. Which captions share
-a row is fixed by the seed, and the rows of a step by the seed and the step alone.
+A row holds whole captions with their prompts; each attends only to itself, at its own positions. The packing is fixed
+by the seed, and the rows of a step by the seed and the step alone.
 """
 
 from array import array
@@ -21,11 +21,11 @@ _ENCODED_AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Captions behind their prompts, end to end; one that is longer than the window is cut into several pieces.
+    """Captions behind their prompts, end to end; those longer than the window are cut into several pieces.
 
-    read: what the model reads, int32 (places,). said: what it is to say then, int32 (places,); -1 where nothing is
-    learned. starts: where each piece begins, and where the last ends, int64 (pieces + 1,).
-    captions: whose each piece is, counted from the first of them, int64 (pieces,).
+    read: input tokens, int32 (places,). said: labels, int32 (places,); -1 where there is no loss.
+    starts: where each piece begins, and where the last ends, int64 (pieces + 1,).
+    captions: the caption of each piece, counted from the first, int64 (pieces,).
     """
 
     read: NDArray[np.int32]
@@ -44,10 +44,10 @@ def cut_pieces(
     window: int,
     nameless: int | None = None,
 ) -> Pieces:
-    """The captions `first` up to `last`, not included, in pieces of at most `window` places.
+    """Cut the captions `first` up to `last`, exclusive, into pieces of at most `window` places.
 
-    heads: what stands before the captions of each template; the last is for templates that have none.
-    nameless: every so many captions take that one, so that the model learns to do without a name.
+    heads: the tokens before the captions of each template; the last is for unknown templates.
+    nameless: one in this many captions takes the last, so that the model learns to do without a name.
     """
     read, said, starts, owners = array("i"), array("i"), array("q", [0]), array("q")
     for begin in range(first, last, _ENCODED_AT_ONCE):
@@ -70,9 +70,9 @@ def cut_pieces(
 
 
 def windows(length: int, room: int) -> Iterator[tuple[int, int, int]]:
-    """Cut `length` tokens into spans of at most `room`: where each begins, its first new token, and its end.
+    """Yield spans of at most `room` of `length` tokens: where each begins, its first new token, and its end.
 
-    All but the first begin with the last half of what fits of the tokens before.
+    All but the first repeat tokens before them in half of the room.
     """
     new = 0
     while new < length:
@@ -83,7 +83,7 @@ def windows(length: int, room: int) -> Iterator[tuple[int, int, int]]:
 
 
 def pack(lengths: NDArray[np.int64], width: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Put pieces into rows of `width` places, in an order that the seed fixes, each where it fits best.
+    """Pack pieces into rows of `width` places, in an order fixed by the seed, each where it fits best.
 
     Returns the pieces in the order of the rows, (pieces,), and where in them each row begins, (rows + 1,).
     """
@@ -112,21 +112,21 @@ class Rows:
         self._order, self._firsts = pack(np.diff(pieces.starts), width, seed)
 
     def __len__(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         return len(self._firsts) - 1
 
     def batch(self, which: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
-        """These rows; those from `len` on are empty.
+        """Return these rows; those from `len` on are empty.
 
-        inputs: int32 (rows, 2, width): what is read, and at which place of the row its piece begins.
-        labels: what is to be said then, int32 (rows, width). weights: 1 for labels of captions, 0 for those of prompts
+        inputs: int32 (rows, 2, width): tokens, and the place of the row where their piece begins.
+        labels: next tokens, int32 (rows, width). weights: 1 for labels of captions, 0 for those of prompts
         and padding, float32 (rows, width).
         """
         inputs, labels, owners = self.owned(which)
         return inputs, labels, (owners >= 0).astype(np.float32)
 
     def owned(self, which: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """As `batch`, but in place of weights whose caption each label is of, int64 (rows, width); -1: of none."""
+        """Return, in place of weights, the caption of each label, int64 (rows, width); -1: of none."""
         pieces = self.pieces
         inputs = np.zeros((len(which), 2, self.width), np.int32)
         inputs[:, 1] = np.arange(self.width)

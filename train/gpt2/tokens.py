@@ -3,11 +3,11 @@
     <|endoftext|> One Does Not Simply ⟨1⟩ one does not simply ⟨2⟩ walk into mordor
                                        └ learned: one … simply ⟨close⟩    └ walk … mordor ⟨close⟩
 
-What GPT-2 begins every document with, the name of the template, and for each box its marker and its text. A marker
-is the token of a control character: every byte-level vocabulary has those as tokens of their own, nothing is learned
-about them beforehand, and no text holds one. Each box is encoded apart, so that no token reaches over its border.
-Behind the last token of a box the model learns to say `close`, the token of a line feed; the next marker is read in
-its place, so that all rows of a batch stay in step. It can only say what is spelled in the letters of the captions.
+GPT-2's document start, the name of the template, and for each box its marker and its text. A marker is the token of a
+control character: every byte-level vocabulary has such tokens, nothing is learned about them beforehand, and no text
+contains one. Each box is encoded separately, so that no token spans two boxes. Behind the last token of a box the model
+learns to write `close`, the token of a line feed; the next marker is read in its place, so that all rows of a batch
+stay in step. It can only write the characters of the captions.
 """
 
 import json
@@ -30,19 +30,19 @@ _TYPED = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "
 
 
 def _spelled() -> list[str]:
-    """The character that stands for each byte in GPT-2's vocabularies: itself if it shows, else one from 256 on."""
+    """Return the character for each byte in GPT-2's vocabularies: itself if printable, else one from 256 on."""
     shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return [chr(byte if byte in shown else next(others)) for byte in range(256)]
 
 
 class Tokens:
-    """A vocabulary, and captions in it.
+    """A vocabulary, and captions encoded in it.
 
     vocabulary: tokens at their numbers, bytes spelled as in GPT-2's own. merges: what BPE joins, ``a b``, first first.
     alphabet, separator: of the captions.
 
-    Raises ValueError if the vocabulary lacks a byte or `BEGIN`, or a merge is none.
+    Raises ValueError if the vocabulary lacks a byte or `BEGIN`, or a merge is invalid.
     """
 
     def __init__(self, vocabulary: Sequence[str], merges: Sequence[str], alphabet: Alphabet, separator: str) -> None:
@@ -60,12 +60,12 @@ class Tokens:
         self._encoder = self._bpe(number)
 
     def __len__(self) -> int:
-        """How many tokens."""
+        """Return the number of tokens."""
         return len(self.vocabulary)
 
     @cached_property
     def writable(self) -> NDArray[np.bool_]:
-        """Which tokens the model may say: `close`, and those of the bytes that captions are made of, (tokens,)."""
+        """True for tokens that the model may write: `close`, and those made of the captions' bytes, (tokens,)."""
         letters = set("".join(self.alphabet.characters).replace(self.separator, "").encode())
         allowed = [
             token != BEGIN and all(self._bytes.get(character) in letters for character in token)
@@ -75,21 +75,21 @@ class Tokens:
         return np.array(allowed)
 
     def head(self, name: str | None, most: int) -> list[int]:
-        """What stands before the first box's marker: `BEGIN` and the name of the template, at most `most` tokens."""
+        """Return the tokens before the first box: `BEGIN` and the name of the template, at most `most`."""
         named = self.encode([name])[0] if name else []
         return [self.begin, *named[: min(_NAME_TOKENS, most - 1)]]
 
     def marker(self, box: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The token before the text of each box (n,); those from the 28th on share one."""
+        """Return the token before the text of each box (n,); boxes from the 28th on share one."""
         marked: NDArray[np.int32] = self._markers[np.minimum(box, len(self._markers) - 1)]
         return marked
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text, without markers."""
+        """Return the tokens of each text, without markers."""
         return [found.ids for found in self._encoder.encode_batch_fast(list(texts))]
 
     def streams(self, captions: Iterable[str]) -> list[tuple[list[int], list[int]]]:
-        """What the model reads of each caption, and what it is to say after each token of it; of equal lengths."""
+        """Return the input tokens of each caption and the label of each of them."""
         split = [caption.removesuffix(self.separator).split(self.separator) for caption in captions]
         encoded = iter(self.encode([box for boxes in split for box in boxes]))
         markers = self.marker(np.arange(max(map(len, split), default=0))).tolist()
@@ -105,14 +105,14 @@ class Tokens:
         return streams
 
     def begun(self, start: str) -> tuple[list[int], int]:
-        """What the model reads of a caption that is still being written, and the box that is open."""
+        """Return the input tokens of an unfinished caption, and the index of its open box."""
         encoded = self.encode(start.split(self.separator))
         markers = self.marker(np.arange(len(encoded))).tolist()
         read = [token for marker, text in zip(markers, encoded, strict=True) for token in (marker, *text)]
         return read, len(encoded) - 1
 
     def text(self, tokens: Sequence[int]) -> str:
-        """What tokens say; `close` is the separator. Bytes that are no character are left out."""
+        """Return the text of tokens; `close` is the separator. Invalid bytes are left out."""
         parts: list[bytearray] = [bytearray()]
         for token in tokens:
             if token == self.close:
@@ -122,10 +122,10 @@ class Tokens:
         return self.separator.join(part.decode(errors="ignore") for part in parts)
 
     def normalize(self, start: str) -> str:
-        """A text read by OCR or typed by hand as captions are written.
+        """Return a typed or OCR text in the form of captions.
 
-        Typographic signs become plain ones, letters lower case if no others were learned, any white space one space,
-        and what no caption has is left out. The end has no space: GPT-2's words begin with theirs.
+        Typographic signs become plain ones, letters lower case if no others were learned, white space one space, and
+        unknown characters are left out. The end has no space: GPT-2's words begin with theirs.
         """
         return self.separator.join(self._plain(box) for box in start.split(self.separator))
 
@@ -149,7 +149,7 @@ class Tokens:
 
 
 def learn_tokens(texts: Iterable[str], most: int) -> tuple[list[str], list[str]]:
-    """A byte-level BPE vocabulary of at most `most` tokens and its merges; equal texts give equal ones."""
+    """Learn a byte-level BPE vocabulary of at most `most` tokens and its merges; equal texts give equal ones."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     learned = Tokenizer(models.BPE())

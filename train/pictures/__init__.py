@@ -1,1 +1,1 @@
-"""Pictures as vectors, computed once: what a captioner that looks at pictures knows of them."""
+"""Pictures as vectors of a frozen encoder, computed once."""

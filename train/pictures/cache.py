@@ -1,7 +1,7 @@
 """Vectors on disk, by the picture's key and the encoder that made them.
 
-A cache is the folder FOLDER/IDENTITY of an encoder. Its files are added and never changed, each with the vectors of up
-to a few hundred pictures: NumPy's ``.npz`` of `keys` and `vectors`, whose parts have checksums.
+A cache is the folder FOLDER/IDENTITY of an encoder. Files are added and never changed, each with the vectors of up to
+a few hundred pictures: NumPy's ``.npz`` of `keys` and `vectors`, whose parts have checksums.
 """
 
 import hashlib
@@ -18,17 +18,16 @@ from numpy.typing import NDArray
 
 from memeloom.configs.outputs import atomic_file
 
-# What a file raises that will never be read again.
+# What a damaged file raises.
 _BROKEN = (ValueError, KeyError, EOFError, zipfile.BadZipFile)
-# What may pass, such as too many open files, or is too seldom to delete anything for: a bit turned round in a header.
+# Temporary errors such as too many open files, and damage too rare to delete a file for: a flipped bit in a header.
 _UNREADABLE = (OSError, RuntimeError, SyntaxError, TypeError, tokenize.TokenError)
 
 
 class VectorCache:
     """The vectors of one encoder. size: numbers of each vector.
 
-    A file that is damaged is removed when the cache is opened. Its pictures, and those of a file that cannot be read
-    for another reason and stays, are as if they had never been there.
+    Damaged files are removed when the cache is opened; other unreadable files stay and are ignored.
     """
 
     def __init__(self, folder: Path, identity: str, size: int) -> None:
@@ -38,7 +37,7 @@ class VectorCache:
             try:
                 keys, _ = self._read(path)
             except _BROKEN:
-                with suppress(OSError):  # in a folder that cannot be written it does no harm
+                with suppress(OSError):  # harmless where the folder is read-only
                     path.unlink()
                 continue
             except _UNREADABLE:
@@ -46,11 +45,11 @@ class VectorCache:
             self._place(path, keys)
 
     def __contains__(self, key: str) -> bool:
-        """Whether the vector of this picture is there."""
+        """Return True if the vector of this picture is cached."""
         return key in self._places
 
     def add(self, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Keep `vectors`, (keys, size), as 16-bit floats; they are durable when this returns."""
+        """Store `vectors`, (keys, size), as 16-bit floats, durably."""
         name = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:32]
         path = self._folder / f"{name}.npz"
         with atomic_file(path) as stream:
@@ -58,7 +57,7 @@ class VectorCache:
         self._place(path, keys)
 
     def take(self, keys: Sequence[str]) -> NDArray[np.float16]:
-        """The vectors of `keys`, which all are there, (keys, size). One file of the cache in memory at a time."""
+        """Return the vectors of `keys`, all of which are cached, (keys, size). One file is in memory at a time."""
         found = np.zeros((len(keys), self._size), np.float16)
         wanted: dict[Path, list[tuple[int, int]]] = defaultdict(list)
         for row, key in enumerate(keys):
@@ -73,7 +72,7 @@ class VectorCache:
         self._places |= {key: (path, row) for row, key in enumerate(keys)}
 
     def _read(self, path: Path) -> tuple[list[str], NDArray[np.float16]]:
-        # All at once: to zipfile, a disk that does not answer is a file that is no archive.
+        # Read at once: zipfile would take a disk error for a damaged archive.
         with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as held:
             keys, vectors = held["keys"].tolist(), held["vectors"]
         if vectors.shape != (len(keys), self._size) or vectors.dtype != np.float16:

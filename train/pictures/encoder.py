@@ -13,17 +13,14 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.reader import resize_square
 from memeloom.train.backend import ACCELERATED, compiled, keras
 
-# Of what happens to pixels before and after the network; vectors of another version are computed anew.
+# Of the processing around the network; vectors of another version are computed again.
 _VERSION = 1
-# Pictures that go through the network at once; less of a batch is filled up, so that it is compiled once.
+# Batch size; smaller batches are padded, so that the network is compiled once.
 AT_ONCE = 16
 
 
 class Encoder:
-    """Makes vectors of pictures.
-
-    network: Keras; RGB pixels 0 to 255, (n, side, side, 3), to float32 (n, size). It is never trained here.
-    """
+    """Encodes pictures with a frozen Keras network: RGB pixels 0 to 255, (n, side, side, 3), to float32 (n, size)."""
 
     def __init__(self, network: Any) -> None:
         self.network = network
@@ -35,14 +32,14 @@ class Encoder:
 
     @cached_property
     def identity(self) -> str:
-        """The same for encoders that make the same vectors: of the weights and the size of pictures, in hex."""
+        """A digest of weights and picture size, equal for encoders that make equal vectors."""
         digest = hashlib.sha256(f"{_VERSION} {self.side} {self.size}".encode())
         for weight in self.network.get_weights():
             digest.update(weight.tobytes())
         return digest.hexdigest()[:32]
 
     def vectors(self, pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """The vectors of RGB pictures (height, width, 3), (pictures, size). Each is stretched to a square."""
+        """Return the vectors of RGB pictures (height, width, 3), stretched to squares: (pictures, size)."""
         found = np.zeros((len(pictures), self.size), np.float32)
         pixels = np.zeros((AT_ONCE, self.side, self.side, 3), np.uint8)
         for first in range(0, len(pictures), AT_ONCE):
@@ -54,17 +51,17 @@ class Encoder:
 
 
 def open_encoder(weights: str, side: int, seed: int) -> Encoder:
-    """An encoder of 2048 numbers.
+    """Return an encoder to 2048 numbers.
 
     weights: ``imagenet`` (Keras downloads them once, 84 MB), a file that Keras wrote of InceptionV3 without its top,
-        or ``none``: random ones, fixed by `seed`, which tell pictures apart but know nothing of what they show.
-    side: pixels of the square that it looks at, 75 at least; 299 is what ImageNet's weights know.
+        or ``none``: random ones, fixed by `seed`, which tell pictures apart but not what they show.
+    side: side of the square in pixels, 75 at least; ImageNet's weights were trained on 299.
 
     Raises:
         MemeloomError: the weights cannot be downloaded or read.
     """
     policy = keras.config.dtype_policy()
-    # Vectors are kept; they must not depend on what a training happens to compute in.
+    # Vectors are cached and must not depend on the precision of a training.
     keras.config.set_dtype_policy("float32")
     try:
         return Encoder(_network(weights, side, seed))

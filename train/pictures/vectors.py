@@ -1,4 +1,4 @@
-"""The pictures of a dataset as vectors: one for each that is different, however many captions it has."""
+"""The pictures of a dataset as vectors: one per distinct picture."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,16 +21,16 @@ from memeloom.train.corpus import Dataset
 from memeloom.train.pictures.cache import VectorCache
 from memeloom.train.pictures.encoder import Encoder
 
-# Pictures that are in memory at once, and whose vectors go into one file: what a kill loses.
+# Pictures in memory at once, and in one file of the cache: a kill loses that many vectors.
 _TOGETHER = 256
 _DECODERS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class PictureVectors:
-    """What a dataset's pictures are to an encoder.
+    """The vectors of a dataset's pictures.
 
-    vectors: of each different picture, float16 (pictures, size).
+    vectors: of each distinct picture, float16 (pictures, size).
     learn, check: row of each training and validation caption's picture in `vectors`, int32 (captions,).
     templates: the mean of each template's pictures, in order of the manifest, float32 (templates, size); where a
         template has no picture, the mean of all templates that have.
@@ -43,11 +43,10 @@ class PictureVectors:
 
 
 def picture_vectors(dataset: Dataset, encoder: Encoder, folder: Path, progress: Progress) -> PictureVectors:
-    """The vectors of all pictures of `dataset` that training and validation need, and of its templates.
+    """Return the vectors of all pictures that training and validation need, and of the templates.
 
-    folder: vectors that were computed before are taken from there, and new ones kept; a run that is killed goes on
-        where it stopped.
-    Where pictures are the templates' own, those of templates that stand in the test split alone have vectors, too.
+    folder: cache of vectors; a killed run continues from it. Where pictures are the templates' own, templates that
+    occur only in the test split have vectors, too.
 
     Raises:
         MemeloomError: the dataset was built without pictures, or one of them cannot be decoded.
@@ -62,15 +61,15 @@ def picture_vectors(dataset: Dataset, encoder: Encoder, folder: Path, progress: 
     if manifest.images == "template":
         splits.append("test")
     cache = VectorCache(folder, encoder.identity, encoder.size)
-    gathering = _Gathering(dataset.folder, manifest, encoder, cache)
+    builder = _VectorBuilder(dataset.folder, manifest, encoder, cache)
     progress.start("pictures", sum(manifest.splits[split] for split in splits), "captions")
-    rows = {split: gathering.split(split, progress) for split in splits}
-    gathering.encode_waiting(progress)
+    rows = {split: builder.split(split, progress) for split in splits}
+    builder.encode_queued(progress)
     if read_manifest(dataset.folder) != manifest:
         raise MemeloomError(f"{dataset.folder}: another dataset was written there while it was read; train again")
     progress.finish()
-    vectors = cache.take(list(gathering.rows))
-    # A held-out meme's own picture is nothing that its template is known by.
+    vectors = cache.take(list(builder.rows))
+    # A template must not be known by the pictures of held-out memes.
     known = [rows[split] for split in splits if split != "validation" or manifest.images == "template"]
     templates = _means(vectors, known, len(manifest.templates))
     return PictureVectors(vectors, rows["train"].pictures, rows["validation"].pictures, templates)
@@ -83,39 +82,39 @@ class _Rows(NamedTuple):
     pictures: NDArray[np.int32]
 
 
-class _Gathering:
-    """Sees to it that the vectors of pictures are on the cache. rows: a number for each different picture."""
+class _VectorBuilder:
+    """Adds missing vectors to the cache. rows: a number for each distinct picture."""
 
     def __init__(self, folder: Path, manifest: Manifest, encoder: Encoder, cache: VectorCache) -> None:
         self.rows: dict[str, int] = {}
         self._folder, self._manifest, self._encoder, self._shelf = folder, manifest, encoder, cache
         self._templates = {template.id: row for row, template in enumerate(manifest.templates)}
-        self._waiting: dict[str, DatasetRecord] = {}
+        self._queued: dict[str, DatasetRecord] = {}
 
     def split(self, split: Split, progress: Progress) -> _Rows:
-        """Of each caption of a split, in order."""
+        """Return template and picture of each caption of a split, in order."""
         templates, pictures = array("i"), array("i")
         for record in self._records(split):
             if record.image is None:
                 raise MemeloomError(f"{self._folder}: {record.id} has no picture; build the dataset again")
             templates.append(self._templates[record.template])
             pictures.append(self.rows.setdefault(record.image_key, len(self.rows)))
-            if record.image_key not in self._shelf and record.image_key not in self._waiting:
-                self._waiting[record.image_key] = record
-                if len(self._waiting) == _TOGETHER:
-                    self.encode_waiting(progress)
+            if record.image_key not in self._shelf and record.image_key not in self._queued:
+                self._queued[record.image_key] = record
+                if len(self._queued) == _TOGETHER:
+                    self.encode_queued(progress)
             progress.advance()
         return _Rows(np.array(templates, np.int32), np.array(pictures, np.int32))
 
-    def encode_waiting(self, progress: Progress) -> None:
-        """Put the vectors of the pictures that wait on the cache."""
-        if not self._waiting:
+    def encode_queued(self, progress: Progress) -> None:
+        """Encode the queued pictures and add them to the cache."""
+        if not self._queued:
             return
         with ThreadPoolExecutor(_DECODERS) as decoders:
-            pixels = list(decoders.map(self._decoded, self._waiting.values()))
-        self._shelf.add(list(self._waiting), self._encoder.vectors(pixels))
+            pixels = list(decoders.map(self._decoded, self._queued.values()))
+        self._shelf.add(list(self._queued), self._encoder.vectors(pixels))
         progress.advance(0, encoded=len(pixels))
-        self._waiting.clear()
+        self._queued.clear()
 
     def _records(self, split: Split) -> Iterator[DatasetRecord]:
         for shard in self._manifest.shards:
@@ -132,7 +131,7 @@ class _Gathering:
 
 
 def _means(vectors: NDArray[np.float16], rows: Iterable[_Rows], templates: int) -> NDArray[np.float32]:
-    """The mean vector of each template's different pictures."""
+    """Return the mean vector of each template's distinct pictures."""
     pairs = np.unique(np.concatenate([some.templates * np.int64(len(vectors)) + some.pictures for some in rows]))
     of, pictures = np.divmod(pairs, len(vectors))
     counts = np.bincount(of, minlength=templates)
@@ -144,12 +143,12 @@ def _means(vectors: NDArray[np.float16], rows: Iterable[_Rows], templates: int) 
     return means
 
 
-# A number that hardly differs between pictures would be noise once it is scaled.
+# Scaling a number that hardly differs between pictures would amplify noise.
 _LEAST_SPREAD = 0.1
 
 
 class TemplatePictures:
-    """The vectors of templates, and of whatever picture is shown.
+    """The vectors of templates and of prompts' pictures.
 
     vectors: of the pictures of `templates`, float32 (templates, size).
 
@@ -164,14 +163,14 @@ class TemplatePictures:
         self._rows = {template.id: row for row, template in enumerate(templates)}
 
     def of_templates(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Of templates by row, (rows, size); a row that there is none of is the mean of all."""
+        """Return the vectors of templates by row, (rows, size); unknown rows get the mean of all."""
         known = (rows >= 0) & (rows < len(self.vectors))
         found: NDArray[np.float32] = self.vectors[np.where(known, rows, 0)]
         found[~known] = self.vectors.mean(axis=0)
         return found
 
     def of_prompts(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
-        """Of each prompt's picture, (prompts, size); where there is none, of its template."""
+        """Return the vectors of the prompts' pictures, (prompts, size); without a picture, of the template."""
         vectors = self.of_templates(np.array([self._rows.get(prompt.template.id, -1) for prompt in prompts]))
         seen = {id(prompt.picture): prompt.picture for prompt in prompts if prompt.picture is not None}
         known = dict(zip(seen, self.encoder.vectors(list(seen.values())), strict=True)) if seen else {}
@@ -182,7 +181,7 @@ class TemplatePictures:
 
 
 def statistics(vectors: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and variance by which the numbers of `vectors`, (pictures, size), are scaled; both (size,)."""
+    """Return mean and variance that scale the numbers of `vectors`, (pictures, size); both (size,)."""
     mean = vectors.mean(axis=0, dtype=np.float64)
     variance = vectors.astype(np.float32).var(axis=0, dtype=np.float64)
     typical = float(variance.mean()) or 1.0

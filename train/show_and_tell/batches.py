@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from memeloom.train.corpus import shuffled
 from memeloom.train.show_and_tell.words import END, Words
 
-# (vectors, words to read), words that come next, and 1 where there is one.
+# (vectors, input words), next words, weights.
 _Batch: TypeAlias = tuple[tuple[NDArray[np.float32], NDArray[np.int32]], NDArray[np.int32], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Numbers of words, end to end: int32 (words,); `starts` says where each caption begins, int64 (captions + 1,).
+    """Captions as numbers of words, end to end, int32 (words,); `starts` of the captions, int64 (captions + 1,).
 
-    The end of each caption is one of its numbers, its start is not.
+    Each caption includes its end, not its start.
     """
 
     numbers: NDArray[np.int32]
@@ -27,7 +27,7 @@ class Texts:
 
     @classmethod
     def of(cls, texts: Iterable[str], words: Words) -> "Texts":
-        """Captions in order."""
+        """Encode captions in order."""
         numbers, starts = array("i"), array("q", [0])
         for text in texts:
             numbers.extend(words.encode(text))
@@ -36,7 +36,7 @@ class Texts:
         return cls(np.array(numbers, np.int32), np.array(starts, np.int64))
 
     def __len__(self) -> int:
-        """How many captions."""
+        """Return the number of captions."""
         return len(self.starts) - 1
 
     @property
@@ -47,9 +47,9 @@ class Texts:
     def rows(
         self, captions: NDArray[np.int64], longest: int, start: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
-        """Words to read, words that come next, and 1 where there is one: all (captions, longest).
+        """Return input words, next words, and weights, 1 for words and 0 for padding: all (captions, longest).
 
-        The first word read is `start`. Of a caption of more than `longest` numbers the rest is left out.
+        The first input word is `start`. Longer captions are truncated.
         """
         starts = self.starts[captions]
         lengths = np.minimum(self.starts[captions + 1] - starts, longest)
@@ -65,8 +65,7 @@ class Rows:
     """The captions of a split.
 
     vectors: of pictures, (pictures, size). pictures: the row of each caption's, int32 (captions,).
-    start: the word that begins each caption. size: captions of a batch. longest: words of a caption, the end counted;
-    more are left out.
+    start: the word that begins each caption. size: captions per batch. longest: maximum words of a caption.
     """
 
     texts: Texts
@@ -78,10 +77,10 @@ class Rows:
     seed: int
 
     def batch(self, step: int, noise: float) -> _Batch:
-        """The captions of `step`, shuffled over all, pass after pass.
+        """Return the captions of `step`, shuffled over all, pass after pass.
 
-        noise: of a vector. To each of its numbers a Gaussian one is added whose standard deviation is this share of
-            the standard deviation among the numbers of that vector; drawn anew for every caption and step.
+        noise: standard deviation of the Gaussian noise that is added to each number of a vector, as a share of the
+            standard deviation among the numbers of that vector; drawn anew for every caption and step.
         """
         places = np.arange(step * self.size, (step + 1) * self.size, dtype=np.int64)
         (vectors, read), following, there = self._of(shuffled(places, len(self.texts), self.seed))
@@ -92,7 +91,7 @@ class Rows:
         return (vectors, read), following, there
 
     def one_pass(self, step: int) -> _Batch:
-        """As `batch`, of one single pass and without noise: the last batch is smaller."""
+        """Return the captions of `step` of a single pass without noise; the last batch is smaller."""
         last = min((step + 1) * self.size, len(self.texts))
         places = np.arange(step * self.size, last, dtype=np.int64)
         return self._of(shuffled(places, len(self.texts), self.seed))

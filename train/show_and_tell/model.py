@@ -1,4 +1,4 @@
-"""Show and Tell as a kind of model: what it learns from, how it writes and how it judges."""
+"""Show and Tell as a kind of model: its training, decoding and scoring."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -25,16 +25,16 @@ from memeloom.train.show_and_tell.words import UNKNOWN, Words, spacing_nats, unu
 
 _ENCODER, _DECODER = "encoder", "decoder"
 _WORDS, _CHARACTERS, _PICTURES = "words.json", "vocabulary.json", "pictures.npy"
-_JUDGED_AT_ONCE = 64
-# Rows of captions that are judged are filled up to a multiple of this.
+_BATCH = 64
+# Rows are padded to multiples of this length for scoring.
 _WIDTHS = 16
-_ASKED_FOR_SPACES = 20_000
+_SPACED_CAPTIONS = 20_000
 
 
 class ShowAndTellCaptioner:
-    """Writes a caption word by word for a picture, or for a template by the vector of its own picture.
+    """Writes a caption word by word for a picture, or for a template by the mean vector of its pictures.
 
-    odd_spaces: share of the places between words that are not spaced as is usual, in the captions it learned.
+    odd_spaces: share of the gaps between words that have unusual spaces, in the captions it learned.
     """
 
     kind: ClassVar[KindName] = "show-and-tell"
@@ -43,7 +43,7 @@ class ShowAndTellCaptioner:
 
     def __init__(
         self,
-        gallery: TemplatePictures,
+        template_pictures: TemplatePictures,
         decoder: Any,
         words: Words,
         alphabet: Alphabet,
@@ -52,57 +52,57 @@ class ShowAndTellCaptioner:
     ) -> None:
         if decoder.output_shape[0][-1] != len(words):
             raise ValueError("its parts do not fit together")
-        self.gallery, self.decoder, self.words, self.alphabet = gallery, decoder, words, alphabet
+        self.template_pictures, self.decoder, self.words, self.alphabet = template_pictures, decoder, words, alphabet
         self.templates, self.separator = templates, words.separator
-        self.networks: Mapping[str, Any] = {_ENCODER: gallery.encoder.network, _DECODER: decoder}
+        self.networks: Mapping[str, Any] = {_ENCODER: template_pictures.encoder.network, _DECODER: decoder}
         self.settings: Mapping[str, Any] = {"separator": words.separator, "odd_spaces": odd_spaces}
         self.files: Mapping[str, Any] = {
-            _WORDS: list(words.words), _CHARACTERS: list(alphabet.characters), _PICTURES: gallery.vectors,
+            _WORDS: list(words.words), _CHARACTERS: list(alphabet.characters), _PICTURES: template_pictures.vectors,
         }  # fmt: skip
         self.boxes_closed = np.array([ALL_BOXES, 0, *(word == words.separator for word in words.words)], np.int64)
-        self._turns = decoder_steps(decoder)
-        self._judge = compiled(self._judged, variables=decoder.variables)
+        self._steps = decoder_steps(decoder)
+        self._compiled_score = compiled(self._score_batch, variables=decoder.variables)
 
     def normalize(self, start: str) -> str:
-        """As `Captioner`; the space behind the last word is the next word's."""
+        """As `Captioner`; the space behind the last word belongs to the next word."""
         return self.alphabet.normalize(start).rstrip()
 
     def start_decoding(self, prompts: Sequence[Prompt]) -> "PictureState":
         """As `Captioner`; a start text is read as whole words.
 
-        Without a picture a template that it never learned is taken for the mean of those that it did.
+        Without a picture, a template that it never learned is the mean of those that it learned.
         """
         begun = [self.words.encode(prompt.start) for prompt in prompts]
-        return PictureState(self._turns, self.gallery.of_prompts(prompts), self.words.start, begun)
+        return PictureState(self._steps, self.template_pictures.of_prompts(prompts), self.words.start, begun)
 
     def text(self, tokens: Sequence[int]) -> str:
-        """As `Captioner`; begins with a space if a word does, so that it may stand behind a start text."""
+        """As `Captioner`; begins with a space if its first word has one, so that it fits behind a start text."""
         return self.words.decode(tokens)
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         """As `Captioner`, of captions for the pictures of their templates.
 
-        So that bits per character can be compared with those of models that write characters, it counts what words do
-        not say. A word that is not known is spelled in letters that are all equally likely, its end among them; and of
-        each place between two words it is told, with `odd_spaces`, whether the usual space, or none, stands there.
+        To make bits per character comparable with models of characters, what words leave open is added: an unknown word
+        is spelled in equally likely letters, its end among them, and each gap between two words codes, with
+        `odd_spaces`, whether its space is the usual one.
         """
         texts = list(islice(captions.texts(self.alphabet), first, last))
         encoded = Texts.of(texts, self.words)
-        vectors = self.gallery.of_templates(captions.templates[first:last])
+        vectors = self.template_pictures.of_templates(captions.templates[first:last])
         likelihood, right = np.zeros(len(texts)), np.zeros(len(texts), np.int64)
-        for at in range(0, len(texts), _JUDGED_AT_ONCE):
-            count = min(_JUDGED_AT_ONCE, len(texts) - at)
-            # Always so many, so that few shapes are compiled.
-            rows = np.minimum(np.arange(at, at + _JUDGED_AT_ONCE), len(texts) - 1)
+        for at in range(0, len(texts), _BATCH):
+            count = min(_BATCH, len(texts) - at)
+            # Always this many, so that few shapes are compiled.
+            rows = np.minimum(np.arange(at, at + _BATCH), len(texts) - 1)
             width = -(-int(encoded.lengths[rows].max()) // _WIDTHS) * _WIDTHS
-            chances, hits = self._judge(vectors[rows], *encoded.rows(rows, width, self.words.start))
+            chances, hits = self._compiled_score(vectors[rows], *encoded.rows(rows, width, self.words.start))
             likelihood[at : at + count] = np.asarray(chances)[:count]
             right[at : at + count] = np.asarray(hits)[:count]
-        likelihood -= [self._unsaid(text) for text in texts]
+        likelihood -= [self._uncoded_nats(text) for text in texts]
         return CaptionScores(likelihood, encoded.lengths, right, captions.lengths_of(slice(first, last)))
 
-    def _judged(self, vectors: Any, read: Any, following: Any, there: Any) -> tuple[Any, Any]:
-        """Log-probability of each row's words, and how many of them were the first choice; both (rows,)."""
+    def _score_batch(self, vectors: Any, read: Any, following: Any, there: Any) -> tuple[Any, Any]:
+        """Return the log-probability of each row's words, and how many were the first choice; both (rows,)."""
         ops = keras.ops
         state = ops.zeros((vectors.shape[0], self.decoder.output_shape[1][-1]))
         logits = ops.cast(self.decoder([vectors, read, state], training=False)[0], "float32")
@@ -111,21 +111,21 @@ class ShowAndTellCaptioner:
         said = ops.logical_and(first, ops.not_equal(following, UNKNOWN))
         return ops.sum(logs * there, axis=1), ops.sum(ops.cast(said, "float32") * there, axis=1)
 
-    def _unsaid(self, text: str) -> float:
-        """What the words of a caption leave open, in nats."""
+    def _uncoded_nats(self, text: str) -> float:
+        """Return the cost of what the words of a caption leave open, in nats."""
         letters = sum(count + 1 for count in self.words.unknown_letters(text)) * math.log(len(self.alphabet) + 1)
         return letters + spacing_nats(*unusual_spaces(text, self.separator), self.settings["odd_spaces"])
 
 
 class ShowAndTellKind:
-    """See `train.contract.Kind`."""
+    """See `memeloom.train.contract.Kind`."""
 
     def hyperparameters(self, settings: Train) -> Training:
         """As `Kind`."""
         return settings.show_and_tell
 
     def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
-        """As `Kind`: whole captions. The vectors of pictures that were never seen are computed first."""
+        """As `Kind`: whole captions. Missing picture vectors are computed first."""
         own = settings.show_and_tell
         encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
         pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
@@ -140,8 +140,11 @@ class ShowAndTellKind:
         )
         fit_statistics(decoder.network, pictures.vectors)
         templates = dataset.manifest.templates
-        gallery, odd = TemplatePictures(encoder, templates, pictures.templates), _odd_spaces(dataset, words.separator)
-        captioner = ShowAndTellCaptioner(gallery, decoder.network, words, dataset.alphabet, templates, odd)
+        template_pictures, odd = (
+            TemplatePictures(encoder, templates, pictures.templates),
+            _odd_spaces(dataset, words.separator),
+        )
+        captioner = ShowAndTellCaptioner(template_pictures, decoder.network, words, dataset.alphabet, templates, odd)
 
         def rows(captions: Captions, rows: NDArray[np.int32]) -> Rows:
             texts = Texts.of(captions.texts(dataset.alphabet), words)
@@ -181,7 +184,7 @@ class ShowAndTellKind:
 
 
 def _words(own: ShowAndTell, dataset: Dataset) -> Words:
-    """The dataset's own list, or where that is empty what its captions say."""
+    """Return the dataset's word list, or, if that is empty, the words of its captions."""
     counted = read_words(dataset.folder)
     if counted:
         return Words.of(counted, own.max_words, dataset.manifest.separator)
@@ -189,9 +192,9 @@ def _words(own: ShowAndTell, dataset: Dataset) -> Words:
 
 
 def _odd_spaces(dataset: Dataset, separator: str) -> float:
-    """Share of the places between words, in the first captions, that are not spaced as is usual; never 0 or 1."""
+    """Return the share of gaps with unusual spaces in the first captions; never 0 or 1."""
     unusual = places = 0
-    for text in islice(dataset.train.texts(dataset.alphabet), _ASKED_FOR_SPACES):
+    for text in islice(dataset.train.texts(dataset.alphabet), _SPACED_CAPTIONS):
         found, among = unusual_spaces(text, separator)
         unusual, places = unusual + found, places + among
     return (unusual + 1) / (places + 2)
@@ -200,12 +203,12 @@ def _odd_spaces(dataset: Dataset, separator: str) -> float:
 KIND = ShowAndTellKind()
 
 
-# Up to so many rows every number of them has a step of its own, which is compiled when it is needed first.
+# Up to this many rows, each number of rows has its own compiled step.
 _FEW = 8
 
 
 class DecoderSteps(NamedTuple):
-    """The decoder, compiled. show: vectors to what is seen of them. step: to logits and the new state."""
+    """The compiled decoder. show: projects vectors. step: returns logits and the new state."""
 
     show: Callable[[NDArray[np.float32]], Any]
     step: Callable[..., Any]
@@ -213,27 +216,27 @@ class DecoderSteps(NamedTuple):
 
 
 def decoder_steps(network: Any) -> DecoderSteps:
-    """The turns of a decoder."""
+    """Compile the steps of a decoder."""
     show, step = (compiled(each, variables=network.variables) for each in open_step(network))
     return DecoderSteps(show, step, network.get_layer("memory").units)
 
 
 class PictureState:
-    """See `train.contract.DecodingState`. The state of the decoder is all that a caption is to it."""
+    """See `memeloom.train.contract.DecodingState`; holds the recurrent state of each row."""
 
     def __init__(
-        self, turns: DecoderSteps, vectors: NDArray[np.float32], start: int, begun: Sequence[Sequence[int]]
+        self, steps: DecoderSteps, vectors: NDArray[np.float32], start: int, begun: Sequence[Sequence[int]]
     ) -> None:
-        """`vectors` (rows, size) of the pictures; `begun`: the words that each caption has already."""
-        self._turns = turns
-        self._shown = _of_rows(turns.show, vectors)
-        self._state = np.zeros((len(vectors), turns.units), np.float32)
+        """Read the start texts. vectors: of the pictures, (rows, size). begun: words of each caption's start text."""
+        self._steps = steps
+        self._shown = _of_rows(steps.show, vectors)
+        self._state = np.zeros((len(vectors), steps.units), np.float32)
         self._scores = np.zeros((len(vectors), 0), np.float32)
         rows = np.arange(len(vectors))
-        self._turn(rows, np.full(len(rows), start))
+        self._feed(rows, np.full(len(rows), start))
         for place in range(max(map(len, begun))):
             longer = [row for row, words in enumerate(begun) if place < len(words)]
-            self._turn(np.array(longer), np.array([begun[row][place] for row in longer]))
+            self._feed(np.array(longer), np.array([begun[row][place] for row in longer]))
 
     def log_probs(self) -> NDArray[np.float32]:
         """As `DecodingState`."""
@@ -241,15 +244,15 @@ class PictureState:
 
     def append(self, tokens: NDArray[np.int64]) -> None:
         """As `DecodingState`."""
-        self._turn(np.arange(len(tokens)), tokens)
+        self._feed(np.arange(len(tokens)), tokens)
 
     def select(self, rows: NDArray[np.int64]) -> None:
         """As `DecodingState`."""
         self._shown, self._state, self._scores = self._shown[rows], self._state[rows], self._scores[rows]
 
-    def _turn(self, rows: NDArray[np.int64], words: NDArray[np.int64]) -> None:
-        """Let these rows read a word each."""
-        logits, state = _of_rows(self._turns.step, self._shown[rows], words.astype(np.int32), self._state[rows])
+    def _feed(self, rows: NDArray[np.int64], words: NDArray[np.int64]) -> None:
+        """Feed these rows a word each."""
+        logits, state = _of_rows(self._steps.step, self._shown[rows], words.astype(np.int32), self._state[rows])
         scores = _log_probabilities(logits)
         if len(rows) == len(self._state):
             self._scores, self._state = scores, state
@@ -258,7 +261,7 @@ class PictureState:
 
 
 def _log_probabilities(logits: NDArray[Any]) -> NDArray[np.float32]:
-    """Of the words that may be written; NumPy has them sooner than what the backends compile."""
+    """Return log-probabilities of the words that may be written; NumPy is faster than the compiled backends here."""
     scores = logits.astype(np.float32)
     scores[:, UNKNOWN] = -np.inf
     scores -= scores.max(axis=1, keepdims=True)
@@ -267,10 +270,10 @@ def _log_probabilities(logits: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _of_rows(function: Callable[..., Any], *arrays: NDArray[Any]) -> Any:
-    """`function` of arrays with equally many rows, filled up so that it is compiled for a few numbers of rows only."""
+    """Call `function` with arrays padded to few numbers of rows, so that it is compiled a few times only."""
     rows = len(arrays[0])
     size = rows if rows <= _FEW else 1 << (rows - 1).bit_length()
     filled = np.minimum(np.arange(size), rows - 1)
     found = function(*[array[filled] for array in arrays] if size > rows else arrays)
-    # Cut as arrays: TensorFlow takes as long to cut its own as a turn takes.
+    # Slice arrays: slicing a tensor takes TensorFlow as long as a step.
     return keras.tree.map_structure(lambda each: np.array(keras.ops.convert_to_numpy(each)[:rows]), found)

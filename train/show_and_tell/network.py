@@ -1,7 +1,7 @@
 """The decoder of Show and Tell with the picture joined to the words ("par-inject").
 
-Vinyals et al. 2015 (https://arxiv.org/abs/1411.4555) show the picture to the recurrent network as its first word. Here
-it stands beside every word instead, as Memefly has it: Tanti et al. 2017, https://arxiv.org/abs/1708.02043.
+Vinyals et al. 2015 (https://arxiv.org/abs/1411.4555) feed the picture to the recurrent network as its first word. Here
+it is joined to every word instead, as in Memefly: Tanti et al. 2017, https://arxiv.org/abs/1708.02043.
 """
 
 from typing import Any, NamedTuple
@@ -15,8 +15,8 @@ from memeloom.train.pictures.vectors import statistics
 class Decoder(NamedTuple):
     """Two networks of the same weights.
 
-    network: float32 vectors (n, size), int32 words (n, length) and float32 state (n, units), nought at the beginning;
-        to logits of the words that come next, float32 (n, length, words), and the state then, (n, units).
+    network: float32 vectors (n, size), int32 words (n, length) and float32 state (n, units), zero at the beginning;
+        to logits of the next words, float32 (n, length, words), and the state then, (n, units).
     training_model: the same without state: (vectors, words) to logits.
     """
 
@@ -25,9 +25,9 @@ class Decoder(NamedTuple):
 
 
 def build_decoder(words: int, *, size: int, embedding: int, units: int, dropout: float, seed: int) -> Decoder:
-    """The decoder: the next word from a picture's vector and the words before.
+    """Return the decoder: the next word from a picture's vector and the words before.
 
-    words: how many can be written; it reads one more, the start. size: numbers of a picture's vector.
+    words: size of the output; the input has one more, the start. size: of a picture's vector.
     Equal seeds give equal weights and equal dropout.
     """
     layers = keras.layers
@@ -64,7 +64,7 @@ def build_decoder(words: int, *, size: int, embedding: int, units: int, dropout:
 
 
 def fit_statistics(network: Any, vectors: NDArray[Any]) -> None:
-    """Let the decoder scale pictures as those of `vectors`, (pictures, size), want it."""
+    """Set the statistics by which the decoder scales pictures to those of `vectors`, (pictures, size)."""
     layer = network.get_layer("scaled")
     mean, variance = statistics(vectors)
     layer.moving_mean.assign(mean)
@@ -72,11 +72,10 @@ def fit_statistics(network: Any, vectors: NDArray[Any]) -> None:
 
 
 def open_step(network: Any) -> tuple[Any, Any]:
-    """Two functions of the arrays of a decoder, not compiled yet.
+    """Return two functions of arrays, not compiled yet.
 
-    The first makes vectors (n, size) into what the decoder sees of them, (n, embedding). The second takes that, a word
-    a row, int32 (n,), and the state (n, units) to logits (n, words) and the new state: one turn of `network`, without
-    what it would have to do again for a picture that it knows.
+    The first projects vectors (n, size) to (n, embedding). The second takes that, a word per row, int32 (n,), and the
+    state (n, units) to logits (n, words) and the new state: one step of `network` without projecting the picture again.
     """
     ops = keras.ops
     scaled, picture, embedding, memory, next_word = (

@@ -1,4 +1,4 @@
-"""Words as numbers, and how they stand beside each other in a text."""
+"""Words as numbers, and the spaces between them."""
 
 import math
 from collections import Counter
@@ -18,10 +18,10 @@ _PAIRED = frozenset('"*')
 
 @dataclass(frozen=True)
 class Words:
-    """The words that a model knows; `words[i]` is number i + 2.
+    """A model's vocabulary; `words[i]` is number i + 2.
 
-    0 ends a caption (Memefly's ``endseq``) and 1 stands for every word that is not known: it is read, never written.
-    The number behind the last word begins a caption (``startseq``): it is read only. The separator is a word.
+    0 ends a caption (Memefly's ``endseq``) and 1 is every unknown word, which is read and never written. The number
+    behind the last word begins a caption (``startseq``) and is only read. The separator is a word.
     """
 
     words: tuple[str, ...]
@@ -29,18 +29,18 @@ class Words:
 
     @classmethod
     def of(cls, counted: Iterable[tuple[str, int]], most: int, separator: str) -> "Words":
-        """The first `most` of `counted` words, which come most frequent first; the separator is always among them."""
+        """Return the first `most` of `counted` words, most frequent first; the separator is always among them."""
         words = [word for word, _ in counted if word != separator]
         return cls((separator, *words[: most - 1]), separator)
 
     @classmethod
     def of_texts(cls, texts: Iterable[str], most: int, separator: str) -> "Words":
-        """The `most` frequent words of `texts`; equally frequent ones by code point."""
+        """Return the `most` frequent words of `texts`; equally frequent ones by code point."""
         tally = Counter(word for text in texts for word in split_words(text))
         return cls.of(sorted(tally.items(), key=lambda item: (-item[1], item[0])), most, separator)
 
     def __len__(self) -> int:
-        """How many numbers can be written or meant: the words, the end and the unknown."""
+        """Return the size of the output: the words, the end and the unknown word."""
         return len(self.words) + _SPECIAL
 
     @property
@@ -53,23 +53,23 @@ class Words:
         return {word: number for number, word in enumerate(self.words, start=_SPECIAL)}
 
     def encode(self, text: str) -> list[int]:
-        """The numbers of the words of `text`, without start and end."""
+        """Return the numbers of the words of `text`, without start and end."""
         known = self._numbers
         return [known.get(word, UNKNOWN) for word in split_words(text)]
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """What `numbers` say, spaced as is usual; the end is nothing. A text begins with a space if a word does."""
+        """Return the text of `numbers` with the usual spaces, also before its first word."""
         words = [self.words[number - _SPECIAL] for number in numbers if number >= _SPECIAL]
         spaces = spaced(words, self.separator)
         return "".join(f" {word}" if space else word for word, space in zip(words, spaces, strict=True))
 
     def unknown_letters(self, text: str) -> list[int]:
-        """How many letters each word of `text` has that is not known."""
+        """Return the lengths of the unknown words of `text`."""
         return [len(word) for word in split_words(text) if word not in self._numbers]
 
 
 def spaced(words: Sequence[str], separator: str) -> Iterator[bool]:
-    """Whether a space usually stands before each of `words`; also before the first, if it is an ordinary one."""
+    """Yield True for each of `words` that usually has a space before it, the first included."""
     open_pairs: set[str] = set()
     glued = False
     for word in words:
@@ -86,7 +86,7 @@ def spaced(words: Sequence[str], separator: str) -> Iterator[bool]:
 
 
 def unusual_spaces(text: str, separator: str) -> tuple[int, int]:
-    """How many places between two words of `text` are not spaced as is usual, and how many places there are."""
+    """Return how many gaps between two words of `text` have unusual spaces, and how many gaps there are."""
     words = split_words(text)
     at = unusual = 0
     for place, (word, space) in enumerate(zip(words, spaced(words, separator), strict=True)):
@@ -97,5 +97,5 @@ def unusual_spaces(text: str, separator: str) -> tuple[int, int]:
 
 
 def spacing_nats(unusual: int, places: int, share: float) -> float:
-    """What it costs to say which of `places` are `unusual`, in nats, where a `share` of all is; 0 < share < 1."""
+    """Return the cost of coding which of `places` are `unusual`, in nats, for a `share` of all; 0 < share < 1."""
     return -unusual * math.log(share) - (places - unusual) * math.log1p(-share)
