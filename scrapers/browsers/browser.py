@@ -110,9 +110,7 @@ class Browser:
             raise DownloadTimeoutError(f"{url} did not load within {self._settings.page_seconds:g} s") from error
         except _ERRORS_OF_PAGES:
             raise
-        except (
-            Exception
-        ) as error:  # Selenium, urllib3, websocket and json each raise their own for a browser that crashes
+        except Exception as error:  # of Selenium, urllib3, websocket or json: each has its own for a crash
             if "net::ERR_" in str(error):
                 raise self._not_shown(url) from error
             raise DownloadFailedError(f"the browser failed: {_line(error)}") from error

@@ -165,11 +165,19 @@ def test_pages_with_known_memes_or_skipped_posts_only_are_not_empty(
 ) -> None:
     for name in dead(5):
         fill(website, name, ["https://site/text"], is_self=True)
-    fill(website, "empty", [])
-    config = subreddits(good(website, picture), *dead(5), "empty", max_empty_pages=2)
+    config = subreddits(good(website, picture), *dead(5), max_empty_pages=2)
     first, second = crawl(config, Silent()), crawl(config, Silent())
-    assert first.reasons == second.reasons == {"skipped: text post": 5, "skipped: page without a meme": 1}
+    assert first.reasons == second.reasons == {"skipped: text post": 5}
     assert (first.counts["new"], second.counts["unchanged"]) == (1, 1)
+
+
+def test_empty_pages_among_others_are_counted(
+    subreddits: Subreddits, website: Website, picture: Callable[[int], bytes]
+) -> None:
+    for name in dead(5):
+        fill(website, name, [])
+    summary = crawl(subreddits(good(website, picture), *dead(5)), Silent())
+    assert summary.reasons == {"skipped: page without a meme": 5}
 
 
 def test_a_source_without_memes_says_why() -> None:
