@@ -177,3 +177,12 @@ def test_runs_of_one_second_have_folders_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_script_names_the_command(memeloom: Memeloom, shell: str) -> None:
     assert "_MEMELOOM_COMPLETE" in memeloom("completion", shell).out
+
+
+def test_the_demo_refuses_a_folder_with_other_files(memeloom: Memeloom, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("")
+    result = memeloom("demo", "--folder", "mine")
+    assert result.code == 2
+    assert "holds files that are not a demo's" in result.err
+    assert (tmp_path / "mine" / "thesis.txt").exists()

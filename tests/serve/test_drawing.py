@@ -5,7 +5,6 @@ from PIL import Image, ImageChops
 
 from memeloom.catalog.records import TemplateBox
 from memeloom.serve.drawing import DEFAULT_BOXES, draw_caption
-from memeloom.serve.lettering import ems
 
 GREY = (120, 130, 140)
 BOX = TemplateBox(x=0.1, y=0.2, width=0.5, height=0.3)
@@ -134,11 +133,10 @@ def test_emoji_are_left_out_and_the_words_stay() -> None:
     assert plain.tobytes() == decorated.tobytes()
 
 
-@pytest.mark.parametrize("letter", "áéíóúñçßøåæœđłşžÀÈŐÜ")
-def test_the_font_has_accented_latin(letter: str) -> None:
+def test_the_font_has_accented_latin() -> None:
     picture = blank()
-    assert touched(picture, draw_caption(picture, [], [letter])) is not None
-    assert ems(letter) > 0
+    for letter in "áéíóúñçßøåæœđłşžÀÈŐÜ":
+        assert touched(picture, draw_caption(picture, [], [letter])) is not None, letter
 
 
 @pytest.mark.parametrize("angle", [-30.0, 8.0, 90.0, 353.0, 360.0])
