@@ -72,7 +72,7 @@ def _cached(name: str, fetch: Callable[[Path], None]) -> Path:
     with _locked(cache / f"{name}.lock"):
         if folder.is_dir():
             return folder
-        # What an interrupted fetch left behind is nobody's: we hold the lock.
+        # We hold the lock, so these are leftovers of interrupted fetches.
         for stale in cache.glob(f".{name}-*"):
             shutil.rmtree(stale)
         partial = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache))
@@ -113,7 +113,7 @@ def _fetch_mongo(folder: Path) -> None:
 
 
 def _pip() -> list[str]:
-    """This environment's pip, else the one on the path (environments made by uv have none)."""
+    """Return this environment's pip, else the one on the path (environments made by uv have none)."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     own = Path(sys.executable).parent
@@ -125,7 +125,7 @@ def _pip() -> list[str]:
 
 
 def _unpack_debian(folder: Path, packages: tuple[str, ...]) -> None:
-    """Unpack `packages` and whatever they need that this machine lacks."""
+    """Unpack `packages` and those of their dependencies that this machine lacks."""
     if not shutil.which("apt-get") or not shutil.which("dpkg"):
         raise ServerError(f"test servers are unpacked from Debian packages ({packages[0]} …), and there is no apt-get")
     lists = "no package lists: run `apt-get update` once (as root)"

@@ -1,7 +1,7 @@
-"""One server for all workers of a test run: the first that asks starts it, and it ends with the run.
+"""One server for all workers of a test run: the first that needs it starts it, and it ends with the run.
 
-A server must outlive the worker that started it, so a process of its own keeps it: it starts the server,
-says where it is, and waits until the run's controller is gone (which the kernel tells it, even after kill -9).
+A server must outlive the worker that started it, so a separate process keeps it: it starts the server, prints its
+address, and waits until the run's controlling process ends (a pidfd tells it, even after kill -9).
 """
 
 import fcntl
@@ -21,9 +21,9 @@ _START_SECONDS = 1200
 
 
 def shared(kind: str, run: str, controller: int) -> dict[str, Any]:
-    """Where the `kind` server (`mongo`, `s3`, `redis`) of test run `run` is, started if it is not running yet.
+    """Return the address of the `kind` server (`mongo`, `s3`, `redis`) of test run `run`; start it if needed.
 
-    controller: the process whose end ends the server.
+    It ends with the process `controller`.
     """
     folder = Path(tempfile.gettempdir()) / f"ml-run-{os.getuid()}-{run[:12]}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -53,7 +53,7 @@ def _spawn(kind: str, folder: Path, controller: int) -> str:
         keeper.kill()
         words = (folder / f"{kind}.log").read_text(errors="replace").strip()[-500:]
         return json.dumps({"error": f"its keeper ended or hung: {words}"})
-    # It is nobody's child to wait for: it ends when the run has ended.
+    # Nobody waits for it: it ends after the run.
     keeper.returncode = 0
     return line.decode()
 
@@ -78,7 +78,7 @@ def _start(kind: str) -> tuple[Any, dict[str, Any]]:
 
 
 def main() -> None:
-    """Keep one server until the controller is gone."""
+    """Keep one server until the controlling process has ended."""
     kind, folder, controller = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     try:
         watch = os.pidfd_open(controller)

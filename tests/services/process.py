@@ -1,4 +1,4 @@
-"""Starting and stopping server processes: each dies with whoever started it, even after kill -9."""
+"""Start and stop server processes; each ends with its parent, even after kill -9."""
 
 import contextlib
 import shutil
@@ -15,8 +15,7 @@ from tests.services.binaries import ServerError, environment
 class Process:
     """One running server program.
 
-    The kernel kills it when the thread that started it is gone (PR_SET_PDEATHSIG, by setpriv),
-    so that nothing stays behind whatever happens to the tests.
+    The kernel kills it when the thread that started it ends (PR_SET_PDEATHSIG, by setpriv).
     """
 
     def __init__(self, command: list[str], root: Path, log: Path, extra: dict[str, str] | None = None) -> None:
@@ -34,34 +33,34 @@ class Process:
         return self._popen.pid
 
     def wait_until(self, ready: Callable[[], bool], seconds: float = 60) -> None:
-        """Poll `ready` until it is true; a program that ended or is late is an error that shows its last words."""
+        """Poll `ready` until it is true. A program that ends or is late is an error that shows the end of its log."""
         deadline = time.monotonic() + seconds
         while not ready():
             if self._popen.poll() is not None:
-                raise ServerError(f"{self._name} ended with {self._popen.returncode}: {self._last_words()}")
+                raise ServerError(f"{self._name} ended with {self._popen.returncode}: {self._log_tail()}")
             if time.monotonic() > deadline:
-                raise ServerError(f"{self._name} was not ready within {seconds:g} s: {self._last_words()}")
+                raise ServerError(f"{self._name} was not ready within {seconds:g} s: {self._log_tail()}")
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """Stop it at once, as a crash would."""
+        """Kill it, as a crash would."""
         self._popen.kill()
         self._popen.wait()
 
     def stop(self, seconds: float = 5) -> None:
-        """Ask it to end, then insist."""
+        """Terminate it; kill it if it does not end."""
         self._popen.terminate()
         try:
             self._popen.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         return self.log.read_text(errors="replace").strip()[-500:].replace("\n", " | ")
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody uses at the moment."""
+    """Return a free TCP port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -69,7 +68,7 @@ def free_port() -> int:
 
 
 def answers(port: int) -> bool:
-    """Whether something listens there."""
+    """Return True if something listens there."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False
@@ -85,7 +84,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def run(command: list[str], root: Path, extra: dict[str, str] | None = None, seconds: float = 60) -> str:
-    """Run a server's own tool to its end."""
+    """Run a command-line tool of a server."""
     done = subprocess.run(
         command, env={**environment(root), **(extra or {})}, capture_output=True, text=True,
         timeout=seconds, check=False,

@@ -1,6 +1,6 @@
 """Processes that use a store and may be killed: `python -m tests.services.workers JOB STORE [ARGUMENTS]`.
 
-Each says on its standard output, one JSON value a line, what the store has acknowledged.
+Each prints what the store has acknowledged, one JSON value a line.
 """
 
 import base64
@@ -40,7 +40,7 @@ def start(job: str, store: Store, *arguments: object, inside: tuple[str, ...] = 
 
 @contextlib.contextmanager
 def running(job: str, store: Store, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """A worker that is killed at the end of the block, if it still runs."""
+    """Yield a worker that is killed at the end of the block."""
     worker = start(job, store, *arguments)
     try:
         yield worker
@@ -52,89 +52,89 @@ def running(job: str, store: Store, *arguments: object) -> Iterator[subprocess.P
 
 
 def result(worker: subprocess.Popen[str], seconds: float = 120) -> list[Any]:
-    """Wait for a worker's end, and for what it said."""
+    """Wait until a worker has ended; return the values it printed."""
     said, _ = worker.communicate(timeout=seconds)
     assert worker.returncode == 0, f"the worker ended with {worker.returncode}: {said[-500:]}"
     return [json.loads(line) for line in said.splitlines()]
 
 
 def killed(worker: subprocess.Popen[str], after_lines: int, then_seconds: float) -> list[Any]:
-    """Kill -9 a worker some time after it said so many things; everything it said."""
+    """Kill -9 a worker some time after it printed so many lines; return the values it printed."""
     assert worker.stdout is not None
     said = list(itertools.islice(worker.stdout, after_lines))
     time.sleep(then_seconds)
     worker.kill()
     rest, _ = worker.communicate()
-    # The last line may be cut off by the kill: then nobody was told.
+    # The kill may cut off the last line.
     lines = ("".join(said) + rest).split("\n")[:-1]
     return [json.loads(line) for line in lines]
 
 
 def batch_of(writer: str, number: int, size: int) -> list[Meme]:
-    """The memes that `upsert` writes as batch `number`."""
+    """Return the memes that `upsert` writes as batch `number`."""
     return [
         Meme(id=f"test:{writer}-{number:05}-{i:03}", source="test", boxes=(f"box {i}", "x" * 300), fetched_at=_WHEN)
         for i in range(size)
     ]
 
 
-def _say(value: object) -> None:
+def _print(value: object) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 
 
 def _upsert(store: Store, writer: str, size: str) -> None:
-    """Write batches for ever."""
+    """Write batches until killed."""
     documents = open_documents(store)
     for number in itertools.count():
         documents.upsert(batch_of(writer, number, int(size)))
-        _say(number)
+        _print(number)
 
 
 def _facts(store: Store, fact: str, n: str) -> None:
-    """Tell every meme the same fact, one call each; several workers with different facts collide."""
+    """Write one fact of every meme, one call each; workers with different facts collide."""
     documents = open_documents(store)
     update: dict[str, Any] = {fact: f"known by {fact}" if fact in ("title", "page_url", "image_url") else 7}
     for i in range(int(n)):
         documents.upsert([Meme(id=f"test:{i}", source="test", fetched_at=_WHEN, **update)])
-    _say("done")
+    _print("done")
 
 
 def _lease(store: Store, stage: str) -> None:
-    """Claim work until there is none, and finish it."""
+    """Lease and acknowledge work until there is none."""
     documents = open_documents(store)
     while leases := documents.lease(stage, 7, 60, 3):
         assert documents.ack(leases) == len(leases)
-        _say([lease.meme_id for lease in leases])
+        _print([lease.meme_id for lease in leases])
 
 
 def _hold(store: Store, stage: str, n: str, ttl: str) -> None:
-    """Claim work and never finish it."""
+    """Lease work and never acknowledge it."""
     documents = open_documents(store)
-    _say([lease.meme_id for lease in documents.lease(stage, int(n), float(ttl), 3)])
+    _print([lease.meme_id for lease in documents.lease(stage, int(n), float(ttl), 3)])
     time.sleep(600)
 
 
 def _sketch(store: Store, size: str) -> None:
-    """Keep sketches for ever, so many of each template."""
+    """Write sketches until killed, so many of each template."""
     documents = open_documents(store)
     for number in itertools.count():
         data = str(number).encode() * 500
         documents.put_sketches(StoredSketch(str(number), f"test:{i}", data) for i in range(int(size)))
-        _say(number)
+        _print(number)
 
 
 def _put(store: Store, size: str) -> None:
-    """Store blobs for ever."""
+    """Store blobs until killed."""
     blobs = open_blobs(store)
     while True:
         data = os.urandom(int(size))
-        _say(["putting", blob_key(data)])
-        _say(["put", blobs.put(data)])
+        _print(["putting", blob_key(data)])
+        _print(["put", blobs.put(data)])
 
 
 def _fill_documents(store: Store, mount: str, size: str) -> None:
-    """Fill a small disk, then say what went wrong, what had been acknowledged and what is there."""
+    """Fill a small disk; print the error, what was acknowledged and what is there."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount], check=True)
     documents = open_documents(store)
     acknowledged = 0
@@ -142,15 +142,15 @@ def _fill_documents(store: Store, mount: str, size: str) -> None:
         for number in range(1000):
             acknowledged += documents.upsert(batch_of("full", number, 500)).inserted
     except StoreError as error:
-        _say([type(error).__name__, str(error)])
-    _say([acknowledged, documents.count()])
+        _print([type(error).__name__, str(error)])
+    _print([acknowledged, documents.count()])
     documents.close()
     reopened = open_documents(store)
-    _say([sum(1 for _ in reopened.scan()), reopened.count()])
+    _print([sum(1 for _ in reopened.scan()), reopened.count()])
 
 
 def _fill_blobs(store: Store, mount: str, size: str) -> None:
-    """Fill a small disk, then say what went wrong, and that every acknowledged blob can be read."""
+    """Fill a small disk; print the error, and whether every acknowledged blob can be read."""
     if mount:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount], check=True)
     else:
@@ -160,9 +160,9 @@ def _fill_blobs(store: Store, mount: str, size: str) -> None:
     try:
         keys.extend(blobs.put(os.urandom(number * 10_000)) for number in range(1, 1000))
     except StoreError as error:
-        _say([type(error).__name__, str(error)])
+        _print([type(error).__name__, str(error)])
     left = [p.name for p in Path(store.blobs).rglob("*") if p.is_file() and p.name not in keys]
-    _say([len(keys), sorted(keys) == list(blobs.keys()), all(blob_key(blobs.get(key)) == key for key in keys), left])
+    _print([len(keys), sorted(keys) == list(blobs.keys()), all(blob_key(blobs.get(key)) == key for key in keys), left])
 
 
 _JOBS: dict[str, Callable[..., None]] = {
