@@ -1,16 +1,16 @@
 """`memeloom build-dataset`: from the catalog to shards, vocabulary, card and manifest.
 
-The way of a caption, as `dataset/flow/` has it, a module a step:
+The stages of a build, one module of `dataset/flow/` each:
 
-    cut      the catalog into pieces, of which a new meme changes one
-    filter   a piece through the steps, into a block
-    near     find copies among all blocks
-    choose   what is left without copies, range by range of the order
-    caps     which templates, and how many captions of each
-    write    a range of the order, into a shard
+    memes    cut the catalog into pieces, of which a new meme changes one
+    filter   apply the steps to a piece, and write what is kept as a block
+    near     find near-duplicates among all blocks
+    choose   remove the duplicates, range by range of the order
+    caps     select templates, and limit the captions of each
+    write    write a range of the order as a shard
 
-Every step but `caps` is done by workers, which hand on by files in a work folder beside the dataset. A file there is
-named after what it was made from: a build that was killed goes on where it was, and a later one does only what is new.
+All stages but `caps` run in workers, which exchange files in a work folder beside the dataset. A file is named by the
+hash of its input: a build resumes after a kill, and a later build only does what is new.
 """
 
 import hashlib
@@ -47,9 +47,9 @@ from memeloom.dataset.statistics import SHARD_WORDS, Copies, Drops, Tally
 from memeloom.dataset.vocabulary import most_common
 from memeloom.engine.pool import Workers, open_workers
 
-# Captions that one worker holds at once while copies are sorted out.
+# Captions in the memory of a worker while it removes duplicates.
 _CHOSEN_AT_ONCE = 120_000
-# Fewer memes than this are done before other processes have started.
+# Fewer memes are done before other processes have started.
 _WORTH_A_POOL = 20_000
 
 T = TypeVar("T")
@@ -57,21 +57,21 @@ R = TypeVar("R")
 
 
 class EmptyDataset(MemeloomError):
-    """There is nothing to build a dataset from, or nothing is left of it."""
+    """The catalog is empty, or every caption was dropped."""
 
 
 def build_dataset(config: Config, progress: Progress = SILENT) -> Summary:
-    """Build the dataset that `config.dataset` describes from the catalog, in place of a former one.
+    """Build the dataset that `config.dataset` describes from the catalog; it replaces a former one.
 
-    The same catalog, settings and code give the same bytes, whatever store the catalog is in, in whatever order it
-    was filled, and whoever did the work, in one go or after kills.
+    The same catalog, settings and code give the same bytes, whatever the store, the order in which the catalog was
+    filled, the workers, and kills on the way.
 
     Raises:
-        EmptyDataset: the catalog is empty, or no caption passed; the line says why.
-        ConfigError: a setting that cannot be used.
-        MemeloomError: the output cannot be written or holds something else; a store failed; a worker died.
+        EmptyDataset: the catalog is empty, or every caption was dropped; the message says why.
+        ConfigError: a setting cannot be used.
+        MemeloomError: the output cannot be written or is not a dataset; a store failed; a worker crashed.
     """
-    # What is wrong with the settings shows before anything is touched.
+    # Wrong settings fail before anything is touched.
     prepare(config.dataset)
     check_format(config.dataset)
     output = Path(config.dataset.output)
@@ -84,7 +84,7 @@ def build_dataset(config: Config, progress: Progress = SILENT) -> Summary:
 
 
 class _Build:
-    """One build: the store it reads, the folders it fills, and what it has counted so far."""
+    """One build: its store, its folders and its counts."""
 
     def __init__(
         self, config: Config, documents: DocumentStore, work: WorkFolder, folder: Path, progress: Progress
@@ -104,11 +104,11 @@ class _Build:
         self._templates: dict[int, list[str]] = {}
         self._seconds: dict[str, float] = {}
         self._reused: Counter[str] = Counter()
-        # A digest of what blocks and naming say together.
+        # Hash of the blocks and of the names of their templates.
         self._content = ""
 
     def run(self) -> Summary:
-        """All steps; the manifest last."""
+        """Run all stages and write the manifest last."""
         started = time.perf_counter()
         if not self._catalog.memes:
             self._work.remove()
@@ -125,7 +125,7 @@ class _Build:
                 caps = cap(self._settings, self._work, chosen, {t: names[0] for t, names in self._templates.items()})
             with self._timed("write"):
                 written = self._write(workers, blocks, chosen, caps)
-        # Before anything else can go wrong: what was removed from the catalog stays nowhere.
+        # First of all: nothing of memes that were removed from the catalog may stay.
         self._work.prune(blocks, self._content, {each.folder for each in written})
         with self._timed("describe"):
             manifest = self._describe(written, caps)
@@ -133,7 +133,7 @@ class _Build:
         return self._summary(manifest)
 
     def _filter(self, workers: Workers) -> tuple[list[str], int]:
-        """Every meme through the steps; the keys of the blocks, in order, and how many captions are left."""
+        """Apply the steps to all memes; return the keys of the blocks, in order, and the number of captions kept."""
         self._progress.start("filter captions", self._catalog.memes, "memes")
         keys: list[str] = []
         for done in workers.run(filter_piece, self._pieces(keys)):
@@ -150,7 +150,7 @@ class _Build:
         return keys, self._drops.rows
 
     def _pieces(self, keys: list[str]) -> Iterator[Filter]:
-        """The pieces of the catalog that are not blocks yet. keys: takes those of all."""
+        """Yield the pieces of the catalog without a block; append the keys of all pieces to `keys`."""
         for key, records in cut(self._documents.records(), self._plan.digest):
             keys.append(key)
             head = self._known(key)
@@ -161,7 +161,7 @@ class _Build:
                 self._progress.advance(head.memes, kept=head.rows, dropped=head.memes - head.rows)
 
     def _known(self, key: str) -> Head | None:
-        """What is told of a block, if it is whole and its templates are still called and merged as they were."""
+        """Return the head of a block that can be reused: undamaged, its templates named as before."""
         try:
             with open_block(self._work.block(key)) as block:
                 if not block.whole():
@@ -172,19 +172,19 @@ class _Build:
         return head if all(naming_key(self._plan.naming, name) == was for name, was in head.naming.items()) else None
 
     def _choose(self, workers: Workers, blocks: Sequence[str], rows: int) -> list[str]:
-        """What is left without copies: the names of the results, in order."""
+        """Remove duplicates; return the names of the results, in order."""
         folder = self._content
         wanted = near_settings(self._settings)
         parts = -(-rows // ROWS_AT_ONCE)
         kinds: dict[Kind, bool] = {"words": wanted.words, "pictures": wanted.pictures and self._drops.pictures}
-        looking = [
+        searches = [
             FindNear(self._work.root, self._plan.whole, blocks, f"near/{folder}", kind, number, part, parts)
-            for kind, wish in kinds.items()
-            if wish
+            for kind, enabled in kinds.items()
+            if enabled
             for number in range(KINDS[kind])
             for part in range(parts)
         ]
-        near = self._once(workers, "find copies", find_near, looking)
+        near = self._once(workers, "find near-duplicates", find_near, searches)
         for name in near:
             self._copies.add_samples(self._work.metadata(name))
         parts = _power_of_two(rows, _CHOSEN_AT_ONCE)
@@ -192,7 +192,7 @@ class _Build:
             Choose(self._work.root, self._plan.whole, blocks, near, f"chosen/{folder}", part, parts)
             for part in range(parts)
         ]
-        chosen = self._once(workers, "leave out copies", choose, choosing)
+        chosen = self._once(workers, "remove duplicates", choose, choosing)
         for name in chosen:
             result = self._work.metadata(name)
             self._drops.add_hashed(result["dropped"])
@@ -200,7 +200,7 @@ class _Build:
         return chosen
 
     def _once(self, workers: Workers, stage: str, function: Callable[[Any], str], tasks: Sequence[Any]) -> list[str]:
-        """The results of `tasks`, in their order; those that are there are not made again."""
+        """Run the tasks whose result is missing; return the names of all results, in order."""
         missing = [task for task in tasks if not self._work.has_result(task.name)]
         self._progress.start(stage, len(missing), "parts")
         for _ in workers.run(function, missing):
@@ -209,7 +209,7 @@ class _Build:
         return [task.name for task in tasks]
 
     def _write(self, workers: Workers, blocks: Sequence[str], chosen: Sequence[str], caps: Caps) -> list[Written]:
-        """The captions that stay, into shards: train, validation, test, each in order."""
+        """Write the shards of train, validation and test."""
         limits = np.array([(template, *last) for template, last in sorted(caps.limits.items())], LIMIT)
         name = f"chosen/{self._content}/limits"
         with atomic_file(self._work.path(name)) as stream:
@@ -235,7 +235,7 @@ class _Build:
         return [written[task.file] for task in tasks]
 
     def _describe(self, written: Sequence[Written], caps: Caps) -> Manifest:
-        """Lay the shards into the folder, and say what is in them."""
+        """Link the shards into the folder, and write the files that describe them."""
         tally, shards, missing = Tally(), [], Counter[tuple[str, str]]()
         words = []
         for each in written:
@@ -287,11 +287,11 @@ class _Build:
         )
 
     def _warning(self) -> dict[str, str]:
-        """What one should know who chose these files."""
+        """Return a warning about a format that TensorFlow does not read."""
         if tensorflow_reads(self._settings.format, self._settings.compression):
             return {}
         if not FORMATS[self._settings.format].counted:
-            return {"mind": "records were counted and not written: there is nothing to train on"}
+            return {"mind": "records were counted, not written: there is nothing to train on"}
         packed = f" packed with {self._settings.compression}" if self._settings.format == "tfrecord" else ""
         return {"mind": f"TensorFlow itself cannot read {self._settings.format}{packed}; `memeloom train` can"}
 
@@ -303,7 +303,7 @@ class _Build:
 
 
 def _power_of_two(count: int, each: int) -> int:
-    """How many parts of about `each` make `count`: growth changes their number seldom, and no boundary then."""
+    """Return the number of parts of about `each` for `count`; it seldom changes as data grows, nor do boundaries."""
     parts = 1
     while parts * each < count and parts < 1 << PREFIX_BITS:
         parts *= 2

@@ -1,4 +1,4 @@
-"""What a dataset says about itself: vocabulary, card, and last of all the manifest."""
+"""Write the files that describe a dataset: vocabulary, card, and last of all the manifest."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which datasets still hold what was removed from the catalog."""
+"""Find datasets that still contain memes or pictures removed from the catalog."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,20 +12,24 @@ from memeloom.dataset.formats.registry import FORMATS, check_readable
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.verify import records_of
 
-# Records asked about at once: an id and a key of each are in memory.
+# Records looked up at once; an id and a key of each are in memory.
 _BATCH = 5000
 
-# Those of some ids, or of some blob keys, that were removed.
+# Returns those of the given ids, or of blob keys, that were removed.
 Removed: TypeAlias = Callable[[list[str]], set[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a dataset holds of what was removed.
+    """Removed memes and pictures in a dataset.
 
-    records: how many it has. memes: records of removed memes. pictures: further records that show a removed picture.
-    templates: templates whose clean picture was removed. settings: those it was built with.
-    fault: why nobody can tell; None if all of it was read.
+    Attributes:
+        records: number of records.
+        memes: records of removed memes.
+        pictures: further records with a removed picture.
+        templates: templates whose clean picture was removed.
+        settings: settings of the build.
+        fault: why the dataset could not be read to its end; None if it was.
     """
 
     folder: Path
@@ -38,18 +42,18 @@ class Holding:
 
     @property
     def concerned(self) -> bool:
-        """Whether it has to be built again."""
+        """True if the dataset has to be built again."""
         return bool(self.memes or self.pictures or self.templates or self.fault)
 
 
 def find_removed(folder: Path, memes: Removed, pictures: Removed, progress: Progress) -> Holding:
-    """Read all records of the dataset in `folder`, in memory that does not grow with it.
+    """Search all records of the dataset in `folder`, in bounded memory.
 
-    A dataset that is damaged, or of another version, is a `fault` and no error: what it holds may be anything.
-    A `dummy` dataset has no records; only its templates are looked at.
+    A damaged dataset, or one of another version, is reported as a `fault`, since it may contain anything. Of a `dummy`
+    dataset only the templates are searched.
 
     Raises:
-        StoreError: the catalog, which `memes` and `pictures` ask, failed.
+        StoreError: the catalog, which `memes` and `pictures` query, failed.
     """
     try:
         manifest = read_manifest(folder)
@@ -58,7 +62,7 @@ def find_removed(folder: Path, memes: Removed, pictures: Removed, progress: Prog
         return Holding(folder, fault=str(error))
     templates = len(pictures([template.image_key for template in manifest.templates if template.image_key]))
     of_memes = of_pictures = 0
-    progress.start(f"look into {folder.name}", manifest.records, "records")
+    progress.start(f"search {folder.name}", manifest.records, "records")
     records = _Records(folder, manifest)
     for batch in batched(records, _BATCH):
         removed = memes([meme_id for meme_id, _ in batch])
@@ -71,7 +75,7 @@ def find_removed(folder: Path, memes: Removed, pictures: Removed, progress: Prog
 
 
 class _Records:
-    """Yields id and picture of each record, up to the first one that cannot be read: `fault` says why."""
+    """Yields id and picture key of each record, up to the first unreadable one; `fault` says why."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.fault: str | None = None
@@ -79,7 +83,7 @@ class _Records:
         self._manifest = manifest
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Shard by shard."""
+        """Yield them shard by shard."""
         if not FORMATS[self._manifest.format].counted:
             return
         try:

@@ -1,7 +1,7 @@
-"""Which split a caption falls in, and where it stands in the shuffled order.
+"""Assign captions to splits and to places in the shuffled order.
 
-The order is a hash of the caption. The split is a hash of the caption or of its template, or the time of the post:
-nothing but the meme itself decides, so adding or removing others moves none.
+The order is a hash of the caption. The split follows from a hash of the caption or of its template, or from the time of
+the post. Only the meme itself decides: adding or removing others moves none.
 """
 
 import hashlib
@@ -18,10 +18,11 @@ _WHOLE = 2**64
 
 
 class Place(NamedTuple):
-    """The fate of a caption.
+    """Split and order of a caption.
 
-    split: where it belongs; None for a meme of unknown time where time decides.
-    order: 16 bytes; captions are sorted by them, and equal captions of one template have equal ones.
+    Attributes:
+        split: None for a meme of unknown time if the split is by time.
+        order: 16 bytes to sort by; equal captions of a template have equal ones.
     """
 
     split: Split | None
@@ -29,7 +30,7 @@ class Place(NamedTuple):
 
 
 def caption_hash(template: str, boxes: Sequence[str], key: bytes = b"") -> bytes:
-    """24 bytes that equal captions of one template share, whatever their case, spacing and boxes."""
+    """Return 24 bytes that equal captions of a template share, whatever their case, spacing and boxes."""
     words = " ".join(" ".join(boxes).casefold().split())
     return hashlib.blake2b(f"{template}\0{words}".encode(), digest_size=24, key=key).digest()
 
@@ -38,10 +39,10 @@ _Side: TypeAlias = Callable[[str, int, int], Split | None]
 
 
 class Splitter:
-    """Places captions as `dataset.split` says.
+    """Assigns captions to splits as `dataset.split` says.
 
     Raises:
-        ConfigError: validation and test leave nothing to train on, or dates are missing or in the wrong order.
+        ConfigError: validation and test leave nothing for training, or dates are missing or in the wrong order.
     """
 
     def __init__(self, settings: SplitSettings) -> None:
@@ -49,7 +50,7 @@ class Splitter:
         self._side = _by_time(settings) if settings.by == "time" else self._by_share(settings)
 
     def place(self, template: str, boxes: Sequence[str], posted: int = UNKNOWN_TIME) -> Place:
-        """The place of a caption: by its template and its words, whatever their case, spacing and boxes."""
+        """Return the place of a caption, by its template and words, whatever their case, spacing and boxes."""
         digest = caption_hash(template, boxes, self._key)
         return Place(self._side(template, int.from_bytes(digest[:8], "big"), posted), digest[8:])
 
@@ -66,7 +67,7 @@ class Splitter:
         return lambda template, _, __: side(self._share_of(template))
 
     def _share_of(self, template: str) -> int:
-        """All captions of a template have the same share."""
+        """Return the hash of a template as a number; all its captions share it."""
         return int.from_bytes(hashlib.blake2b(template.encode(), digest_size=8, key=self._key).digest(), "big")
 
 
@@ -87,7 +88,7 @@ def _by_time(settings: SplitSettings) -> _Side:
 
 
 def _begin(day: date | None) -> int:
-    """Midnight in UTC, in microseconds since 1970."""
+    """Return midnight UTC in microseconds since 1970."""
     if day is None:
         return UNKNOWN_TIME
     return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000

@@ -1,7 +1,7 @@
-"""Only what the records of a file say and on which template, thousands at once: what training reads.
+"""Read only text and template of records, thousands at a time: the input of training.
 
-Records as `encode_record` writes them are taken apart side by side, a feature at a time, by NumPy: in a sixth of the
-time of `decode_record`. Whatever looks otherwise goes through that.
+NumPy parses records as `encode_record` writes them in parallel, one feature after the other: many times as fast as
+`decode_record`, which reads all other records.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,8 +23,7 @@ from memeloom.dataset.schema import DatasetRecord, Split, decode_record
 _AT_ONCE, _BYTES_AT_ONCE = 4096, 16 << 20
 # Protobuf's tag of a message that is field 1 of another, and of one that is field 2.
 _FIRST, _SECOND = 0x0A, 0x12
-# Of each byte of a number 7 bits count, the eighth says that it goes on. Longer ones are those of a record that is
-# longer than any may be.
+# A varint has 7 bits in each byte; the eighth bit means that it goes on. Longer ones exceed the limit of a record.
 _NUMBER_BYTES, _COUNT, _GOES_ON = 4, 0x7F, 0x80
 # In UTF-8 all bytes of a character but the first are 10xxxxxx.
 _TOP_BITS, _INSIDE = 0xC0, 0x80
@@ -32,10 +31,12 @@ _WORD = 8
 
 
 class Texts(NamedTuple):
-    """What some records say.
+    """Texts of some records.
 
-    text: the texts end to end. lengths: characters of each, int64 (records,). templates: the id of each one's
-    template.
+    Attributes:
+        text: all texts, concatenated.
+        lengths: characters of each text, int64 (records,).
+        templates: id of each record's template.
     """
 
     text: str
@@ -44,11 +45,11 @@ class Texts(NamedTuple):
 
 
 def texts_of(folder: Path, manifest: Manifest, split: Split) -> Iterator[Texts]:
-    """The texts of a split of the dataset in `folder`, in order, some thousands in memory.
+    """Yield the texts of a split of the dataset in `folder`, in order, some thousands in memory.
 
     Raises:
         DamagedRecords: names the first record that cannot be read, and its place.
-        NotADataset: a file is not what the manifest says, and it may be fatal to look inside.
+        NotADataset: a file does not match the manifest, and its reader could crash on it.
         MemeloomError: a file cannot be read.
     """
     for shard in manifest.shards:
@@ -59,7 +60,7 @@ def texts_of(folder: Path, manifest: Manifest, split: Split) -> Iterator[Texts]:
 
 
 def read_texts(path: Path, format_name: FormatName) -> Iterator[Texts]:
-    """The texts of a file of records, in order, some thousands in memory.
+    """Yield the texts of a file of records, in order, some thousands in memory.
 
     Raises:
         DamagedRecords: names the first record that cannot be read, and its place.
@@ -83,7 +84,7 @@ def _some_at_once(records: Iterable[DatasetRecord]) -> Iterator[Texts]:
 
 
 def _together(parts: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
-    """The same in lists that are worth taking apart by NumPy."""
+    """Join lists until they are worth parsing with NumPy."""
     waiting: list[bytes] = []
     size = 0
     for part in parts:
@@ -97,13 +98,13 @@ def _together(parts: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
 
 
 def _of_pairs(said: list[tuple[str, str]]) -> Texts:
-    """said: text and template of each record."""
+    """Join the texts and templates of records."""
     lengths = np.array([len(text) for text, _ in said], np.int64)
     return Texts("".join([text for text, _ in said]), lengths, [template for _, template in said])
 
 
 def _of_payloads(payloads: list[bytes], path: Path, number: int, offset: int) -> Texts:
-    """number, offset: of the first payload in the file."""
+    """Parse payloads, the first of which has this number and offset in the file."""
     examples = _Examples(payloads)
     for name in ("boxes", "id"):
         examples.skip(name)
@@ -135,11 +136,11 @@ def _one_by_one(payloads: list[bytes], path: Path, number: int, offset: int) -> 
 
 
 class _Examples:
-    """Examples side by side, read feature by feature in the order that they are written in."""
+    """Examples parsed in parallel, feature by feature in the order in which they are written."""
 
     def __init__(self, payloads: list[bytes]) -> None:
         self._data = b"".join(payloads)
-        # The eight bytes that begin at every byte, so that a head is looked at in one go; behind the end are noughts.
+        # The eight bytes at every position, so that a header is one number; zeros follow the end.
         self._words: NDArray[np.uint64] = np.ndarray(
             len(self._data) + 1, np.dtype("<u8"), self._data + bytes(_WORD), strides=(1,)
         )
@@ -150,11 +151,11 @@ class _Examples:
         self._at = self._message(self._at, _FIRST, self._ends)
 
     def are_over(self) -> bool:
-        """Whether all were as they should be, and nothing follows."""
+        """Return True if all Examples were as expected and end here."""
         return bool((self._fit & (self._at == self._ends)).all())
 
     def skip(self, name: str, *, optional: bool = False) -> None:
-        """Pass over the feature called `name`."""
+        """Skip the feature `name`."""
         _, end, named = self._entry(name)
         if optional:
             self._at = np.where(named, end, self._at)
@@ -163,7 +164,7 @@ class _Examples:
             self._at = end
 
     def value(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the one value of the feature called `name` begins and ends, (records,) each."""
+        """Return where the single value of the feature `name` begins and ends, (records,) each."""
         inside, end, named = self._entry(name)
         self._fit &= named
         for tag in (_SECOND, _FIRST, _FIRST):
@@ -172,14 +173,14 @@ class _Examples:
         return inside, end
 
     def each(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[str]:
-        """The texts that stand there."""
+        """Return the texts at these places."""
         data = self._data
         return [data[begin:end].decode() for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
     def joined(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
-        """The texts that stand there, end to end, and how many characters each has.
+        """Return the texts at these places, concatenated, and the number of characters of each.
 
-        Raises UnicodeDecodeError if one is no text.
+        Raises UnicodeDecodeError if one is not UTF-8.
         """
         data, lengths = self._data, ends - begins
         together = b"".join([data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
@@ -188,14 +189,14 @@ class _Examples:
         stops = np.cumsum(lengths)
         said = np.frombuffer(together, np.uint8)
         first = (said & _TOP_BITS) != _INSIDE
-        # A text that begins within a character would be mended by the one before it.
+        # A text that begins within a character could be completed by the one before it.
         if not first[(stops - lengths)[lengths > 0]].all():
             raise UnicodeDecodeError("utf-8", self._data, 0, 0, "a text begins within a character")
         before = np.concatenate([[0], np.cumsum(first)])
         return together.decode(), before[stops] - before[stops - lengths]
 
     def _entry(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Of the features that are next: where their values begin and end, and whether they have that name."""
+        """Return where the values of the next features begin and end, and a mask of those with this name."""
         tag, size, key = self._head(self._at)
         named = (tag == _FIRST) & (key + size <= self._ends)
         head = bytes([_FIRST, len(name)]) + name.encode()
@@ -206,13 +207,13 @@ class _Examples:
         return key + len(head), key + size, named
 
     def _message(self, at: NDArray[np.int64], tag: int, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What is inside the messages at `at`, which must have that tag and go to `ends`."""
+        """Return where the content of the messages at `at` begins; they must have this tag and end at `ends`."""
         found, size, inside = self._head(at)
         self._fit &= (found == tag) & (inside + size == ends)
         return inside
 
     def _head(self, at: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Tags and sizes of the messages at `at`, and where these begin."""
+        """Return tags and sizes of the messages at `at`, and where their content begins."""
         word = self._word(at).astype(np.int64)
         tag, size, inside, more = word & 0xFF, word >> 8 & _COUNT, at + 2, (word >> 8 & _GOES_ON) > 0
         for place in range(1, _NUMBER_BYTES):

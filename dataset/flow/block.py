@@ -1,12 +1,12 @@
-"""A block: some thousand memes of the catalog, filtered; what is left is one file, of which readers take slices.
+"""A block: some thousand memes of the catalog after filtering, in one file that is read in slices.
 
-A preamble has a checksum of the rest, and says where the sections begin:
+A preamble holds a checksum of the rest and the offsets of the sections:
 
-    head      JSON: what was dropped and why, and names
+    head      JSON: number of drops by reason, and names
     index     where the rows of each split and each prefix of the order begin
-    rows      a `ROW` for each caption that is left, by split and order
-    keys      of the bands of its words, (BANDS, rows); sketches: a `SKETCH` for each row
-    segments  keys of the segments of perceptual hashes, (SEGMENTS, rows); hashes: (rows, 4); with pictures only
+    rows      one `ROW` for each caption kept, sorted by split and order
+    keys      of the bands of words, (BANDS, rows); sketches: one `SKETCH` for each row
+    segments  keys of the segments of perceptual hashes, (SEGMENTS, rows); hashes: (rows, 4); only with pictures
     lines     the captions as JSON, in the order of the rows
 """
 
@@ -30,8 +30,8 @@ from memeloom.dataset.flow.work import checksum_of
 
 Array: TypeAlias = NDArray[Any]
 
-# order, low: the hash that captions are sorted by. posted: as `Facts.posted`. template, source: hashes of their names.
-# check: a hash of the line. start, length: where that stands. boxes: how many.
+# order, low: hash that captions are sorted by. posted: see `Facts.posted`. template, source: hashes of names.
+# check: hash of the line. start, length: place of the line. boxes: number of boxes.
 ROW: Final = np.dtype([
     ("order", "<u8"), ("low", "<u8"), ("posted", "<i8"), ("template", "<u8"), ("source", "<u8"), ("check", "<u8"),
     ("start", "<u4"), ("length", "<u4"), ("boxes", "<u4"), ("split", "<u4"),
@@ -51,13 +51,17 @@ _PREAMBLE = 3 + len(_SECTIONS)
 
 @dataclass(frozen=True)
 class Head:
-    """What is told of a block as a whole.
+    """Metadata of a block.
 
-    memes: read. rows: captions left. pictures: whether any of them has one.
-    dropped: memes by reason and source.
-    details: of those whose step names what it found on a list, by reason and entry.
-    naming: what was told of the templates that its memes name, by id.
-    templates: id, name and slug of those that its rows are on, by the hash that the rows hold; sources: likewise.
+    Attributes:
+        memes: number of memes read.
+        rows: number of captions kept.
+        pictures: True if any caption has a picture.
+        dropped: number of memes by reason and source.
+        details: number of drops by reason and matched entry of a list.
+        naming: `naming_key` of the templates that the memes name, by id.
+        templates: id, name and slug of the templates of the rows, by the hash in the rows.
+        sources: names of the sources of the rows, likewise.
     """
 
     memes: int
@@ -72,16 +76,14 @@ class Head:
 
 @dataclass(frozen=True)
 class Pairs:
-    """What proposes pairs: keys, (n, rows), of which two rows must share one; and what tells how near they are."""
+    """Candidate search: `keys`, (n, rows), of which near-duplicates share one; `values` to compare candidates by."""
 
     keys: Words
     values: Words
 
 
 def write_block(path: Path, head: Head, rows: Array, lines: bytes, words: Pairs, pictures: Pairs | None) -> None:
-    """Write a block, durably, whole or not at all.
-
-    rows: sorted by split and order. words, pictures: in the order of the rows.
+    """Write a block, atomically. `rows` are sorted by split and order; the rest is in the order of the rows.
 
     Raises:
         MemeloomError: the disk is full, or the like.
@@ -118,7 +120,7 @@ def _index(rows: Array) -> NDArray[np.uint32]:
 
 
 class Block:
-    """An open block. rows: how many there are."""
+    """An open block with `rows` captions."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -129,21 +131,21 @@ class Block:
         self._at = dict(zip(_SECTIONS, preamble[3:], strict=True))
 
     def whole(self) -> bool:
-        """Whether it is as it was written; reads all of it."""
+        """Return True if the file is undamaged; reads all of it."""
         return checksum_of(Path(self._stream.name), 16) == (self._at["end"] - 16, self._checksum)
 
     def head(self) -> Head:
-        """What is told of it as a whole."""
+        """Return the metadata."""
         self._stream.seek(self._at["head"])
         return Head(**orjson.loads(self._stream.read(self._at["index"] - self._at["head"])))
 
     def between(self, split: int, first: int, last: int) -> Array:
-        """The rows of `split` whose orders have prefixes from `first` up to, not including, `last`."""
+        """Return the rows of `split` whose orders have prefixes from `first` up to, not including, `last`."""
         begin, end = (int(self._read("index", "<u4", 1, 4 * (split * (_PREFIXES + 1) + at))[0]) for at in (first, last))
         return self._read("rows", ROW, end - begin, begin * ROW.itemsize)
 
     def lines(self, starts: Array, lengths: Array) -> list[bytes]:
-        """The lines that stand at `starts`, which ascend."""
+        """Return the lines at `starts`, which ascend."""
         if not len(starts):
             return []
         begin, end = int(starts[0]), int(starts[-1]) + int(lengths[-1])
@@ -151,28 +153,28 @@ class Block:
         return [data[s : s + n] for s, n in zip((starts - starts[0]).tolist(), lengths.tolist(), strict=True)]
 
     def line(self, start: int, length: int) -> bytes:
-        """The line that stands there."""
+        """Return one line."""
         return os.pread(self._stream.fileno(), length, self._at["lines"] + start)
 
     def lines_of(self, rows: Array) -> list[bytes]:
-        """The lines of some rows, in any order."""
+        """Return the lines of rows given in any order."""
         where = self._read("rows", ROW, self.rows)[["start", "length"]][rows]
         return [self.line(start, length) for start, length in where.tolist()]
 
     def keys(self, number: int) -> Words:
-        """The keys of a band of words, one a row."""
+        """Return the keys of a band of words, one a row."""
         return self._read("keys", "<u8", self.rows, 8 * self.rows * number)
 
     def sketches(self) -> Array:
-        """A `SKETCH` for each row."""
+        """Return a `SKETCH` for each row."""
         return self._read("sketches", SKETCH, self.rows)
 
     def segments(self, number: int) -> Words:
-        """The keys of a segment of perceptual hashes, one a row; 0 for a row without a picture. Empty without any."""
+        """Return the keys of a segment of perceptual hashes: 0 for rows without picture; empty without any."""
         return self._read("segments", "<u8", self.rows if self._has_pictures else 0, 8 * self.rows * number)
 
     def hashes(self) -> Words:
-        """The perceptual hashes, (rows, 4). Empty without any."""
+        """Return the perceptual hashes, (rows, 4); empty without any picture."""
         return self._read("hashes", "<u8", 4 * self.rows if self._has_pictures else 0).reshape(-1, 4)
 
     @property
@@ -189,6 +191,6 @@ class Block:
 
 @contextmanager
 def open_block(path: Path) -> Iterator[Block]:
-    """Open a block to read. Raises MemeloomError: it is none; OSError: it cannot be read."""
+    """Open a block. Raises MemeloomError for another file, OSError if it cannot be read."""
     with path.open("rb", buffering=0) as stream:
         yield Block(stream)

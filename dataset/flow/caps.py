@@ -1,7 +1,7 @@
-"""Which templates a dataset takes, and how many captions of each.
+"""Select the templates of a dataset, and limit the captions of each.
 
-Captions stand in the order of a hash, so "the first n of a template" is a choice that depends neither on the order in
-which the catalog was filled nor on the one in which it is read. It is told as a limit: where the last one stands.
+Captions are in the order of a hash, so the first n of a template do not depend on the order in which the catalog was
+filled or is read. A limit is the place of the last one.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +16,7 @@ from memeloom.dataset.flow.choose import CHOSEN
 from memeloom.dataset.flow.work import WorkFolder
 from memeloom.dataset.schema import SPLITS, Split
 
-# The last caption of a template: its order, and its number among equal ones.
+# The last caption of a template: its order, and its number among equal captions.
 LIMIT: Final = np.dtype([("template", "<u8"), ("last", "<u8"), ("copy", "<u4")])
 NO_LIMIT: Final = 2**64 - 1, 2**32 - 1
 RARE, UNPOPULAR = "rare template", "template not among the most popular"
@@ -24,10 +24,13 @@ RARE, UNPOPULAR = "rare template", "template not among the most popular"
 
 @dataclass(frozen=True)
 class Caps:
-    """What is taken. limits: order and copy of the last caption of each template that is taken, by its hash.
+    """The selection.
 
-    splits: captions within the limits. sources: captions on templates that are taken, those over the limit included,
-    by the hash of their source. dropped: captions on the others, by reason and source.
+    Attributes:
+        limits: order and copy of the last caption of each selected template, by the template's hash.
+        splits: number of captions within the limits.
+        sources: number of captions on selected templates, also beyond the limit, by the hash of the source.
+        dropped: number of captions on other templates, by reason and source.
     """
 
     limits: Mapping[int, tuple[int, int]]
@@ -37,7 +40,7 @@ class Caps:
 
 
 class _Captions:
-    """How many there are, by template, over all results of `dataset.flow.choose`, in order."""
+    """Number of captions by template over all results of `dataset.flow.choose`, in order."""
 
     def __init__(self, work: WorkFolder, chosen: Sequence[str]) -> None:
         self.work = work
@@ -49,9 +52,13 @@ class _Captions:
 
 
 def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping[int, str]) -> Caps:
-    """Decide what is taken.
+    """Select templates and limit their captions.
 
-    chosen: results of `dataset.flow.choose`, in order. ids: of templates, by their hashes; ties are broken by them.
+    Args:
+        settings: numbers of templates and captions.
+        work: the work folder.
+        chosen: names of the results of `dataset.flow.choose`, in order.
+        ids: template ids by hash; they break ties.
     """
     captions = _Captions(work, chosen)
     counts = captions.templates
@@ -74,7 +81,7 @@ def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping
 def _limits(
     captions: _Captions, taken: frozenset[int], most: int | None
 ) -> tuple[dict[int, tuple[int, int]], dict[Split, int]]:
-    """The limit of each template, and how many captions of each split lie within."""
+    """Return the limit of each template, and the number of captions within limits by split."""
     limits = dict.fromkeys(taken, NO_LIMIT)
     splits = [0] * len(SPLITS)
     had: Counter[int] = Counter()
@@ -94,7 +101,7 @@ def _limits(
 
 
 def _rows(work: WorkFolder, name: str, templates: Sequence[int]) -> dict[int, np.ndarray]:
-    """The captions of some templates in one result."""
+    """Return the captions of some templates in one result."""
     if not templates:
         return {}
     rows = np.fromfile(work.rows(name), CHOSEN)
@@ -103,7 +110,7 @@ def _rows(work: WorkFolder, name: str, templates: Sequence[int]) -> dict[int, np
 
 
 def _first(rows: np.ndarray, count: int) -> tuple[list[int], tuple[int, int]]:
-    """How many of the first `count` rows are in each split, and order and copy of the last of them."""
+    """Return the number of the first `count` rows by split, and order and copy of the last of them."""
     first = rows[np.lexsort((rows["copy"], rows["order"]))[:count]]
     last = int(first["order"][-1]), int(first["copy"][-1])
     return np.bincount(first["split"], minlength=len(SPLITS)).tolist(), last

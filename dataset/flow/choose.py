@@ -1,4 +1,4 @@
-"""What is left without copies, in one range of the order: the work of one worker."""
+"""Remove duplicates in one range of the order. The work of one worker."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -15,8 +15,8 @@ from memeloom.dataset.flow.work import WorkFolder, read_plan
 from memeloom.dataset.schema import SPLITS
 from memeloom.dataset.steps.registry import DUPLICATES
 
-# A caption that is left. block: which of the blocks. copy: 0, 1, 2 … of equal captions, if they may stay. The rest as
-# in `dataset.flow.block.ROW`.
+# A caption that is kept. block: index of its block. copy: 0, 1, 2 … of equal captions, where duplicates are kept. The
+# other fields are those of `dataset.flow.block.ROW`.
 CHOSEN: Final = np.dtype([
     ("order", "<u8"), ("template", "<u8"), ("source", "<u8"), ("check", "<u8"), ("start", "<u4"), ("length", "<u4"),
     ("block", "<u4"), ("split", "<u4"), ("copy", "<u4"),
@@ -25,7 +25,7 @@ _REASONS = {"words": "near duplicate", "pictures": "same picture"}
 
 
 class Choose(NamedTuple):
-    """Rows of `blocks` in the range `part` of `parts` (a power of two, 1,024 at most). near: what goes as a copy."""
+    """Rows of `blocks` in range `part` of `parts` (a power of two up to 1,024), and results of the search `near`."""
 
     work: Path
     plan: str
@@ -37,15 +37,14 @@ class Choose(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Where the result lies in the work folder."""
+        """Name of the result in the work folder."""
         return f"{self.folder}/{self.part:04}-of-{self.parts:04}"
 
 
 def choose(task: Choose) -> str:
-    """Write the captions that are left, by split and order, and what was counted; the name of the result.
+    """Write the captions kept, sorted by split and order, with their counts; return the name of the result.
 
-    Of equal captions on one template the one that was posted first stays; where nobody knows, the one with the lowest
-    id.
+    Of equal captions on a template the oldest is kept; if times are unknown, the one with the lowest id.
     """
     settings = read_plan(task.work, task.plan).settings
     work = WorkFolder(task.work)
@@ -60,17 +59,17 @@ def choose(task: Choose) -> str:
             near = np.isin(rows["order"], _gone(task, work, kind))
             dropped[reason] = _by_source(rows[near])
             rows, blocks = rows[~near], blocks[~near]
-    told = {
+    metadata = {
         "dropped": {reason: counts for reason, counts in dropped.items() if counts},
         "clusters": {str(size): number for size, number in sizes.items()},
         "captions": _counted(rows),
     }
-    work.write_result(task.name, _chosen(rows, blocks).tobytes(), told)
+    work.write_result(task.name, _chosen(rows, blocks).tobytes(), metadata)
     return task.name
 
 
 def _rows(task: Choose, work: WorkFolder) -> tuple[Array, Array]:
-    """All rows of the range, sorted by their hash, and the block of each."""
+    """Return all rows of the range, sorted by their hash, and the block of each."""
     first, last = ((each << PREFIX_BITS) // task.parts for each in (task.part, task.part + 1))
     found, blocks = [], []
     for number, name in enumerate(task.blocks):
@@ -85,21 +84,21 @@ def _rows(task: Choose, work: WorkFolder) -> tuple[Array, Array]:
 
 
 def _first_of_equals(task: Choose, work: WorkFolder, rows: Array, blocks: Array) -> tuple[Array, Counter[int]]:
-    """Which rows stay, and how many groups of equals there are, by their size."""
-    stays = np.ones(len(rows), np.bool_)
+    """Return a mask of the rows to keep, and the number of groups of equal captions by size."""
+    keep = np.ones(len(rows), np.bool_)
     same = (rows["order"][1:] == rows["order"][:-1]) & (rows["low"][1:] == rows["low"][:-1])
     begins = np.flatnonzero(np.concatenate((np.ones(min(len(rows), 1), np.bool_), ~same)))
     lengths = np.diff(np.append(begins, len(rows)))
     groups = [(begin, begin + n) for begin, n in zip(begins.tolist(), lengths.tolist(), strict=True) if n > 1]
     ids = _ids(task, work, rows, blocks, [at for begin, end in groups for at in range(begin, end)])
     for begin, end in groups:
-        stays[begin:end] = False
-        stays[min(range(begin, end), key=lambda at: (int(rows["posted"][at]), ids[at]))] = True
-    return stays, Counter(end - begin for begin, end in groups)
+        keep[begin:end] = False
+        keep[min(range(begin, end), key=lambda at: (int(rows["posted"][at]), ids[at]))] = True
+    return keep, Counter(end - begin for begin, end in groups)
 
 
 def _ids(task: Choose, work: WorkFolder, rows: Array, blocks: Array, wanted: list[int]) -> dict[int, str]:
-    """The ids of some rows."""
+    """Return the ids of the wanted rows."""
     ids: dict[int, str] = {}
     numbers = np.array(wanted, np.intp)
     for block in np.unique(blocks[numbers]).tolist():
@@ -113,7 +112,7 @@ def _ids(task: Choose, work: WorkFolder, rows: Array, blocks: Array, wanted: lis
 
 
 def _gone(task: Choose, work: WorkFolder, kind: str) -> Array:
-    """The orders of what goes as near in words, or as a picture, in the range."""
+    """Return the orders of near-duplicates of `kind` in the range."""
     first, last = ((each << 64) // task.parts for each in (task.part, task.part + 1))
     found = [np.zeros(0, "<u8")]
     for name in task.near:
@@ -130,7 +129,7 @@ def _by_source(rows: Array) -> dict[str, int]:
 
 
 def _chosen(rows: Array, blocks: Array) -> Array:
-    """Rows that are sorted by order as `CHOSEN`, sorted by split and order."""
+    """Return rows sorted by order as `CHOSEN` sorted by split and order."""
     chosen = np.empty(len(rows), CHOSEN)
     begins = np.flatnonzero(np.diff(rows["order"], prepend=~rows["order"][:1]))
     chosen["copy"] = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
@@ -141,7 +140,7 @@ def _chosen(rows: Array, blocks: Array) -> Array:
 
 
 def _counted(rows: Array) -> list[list[Any]]:
-    """How many captions there are of each template, source, split and number of boxes."""
+    """Return the number of captions by template, source, split and number of boxes."""
     kinds = np.empty(len(rows), [("template", "<u8"), ("source", "<u8"), ("split", "<u4"), ("boxes", "<u4")])
     for name in kinds.dtype.names or ():
         kinds[name] = rows[name]

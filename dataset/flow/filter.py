@@ -1,4 +1,4 @@
-"""A piece of the catalog through the steps, into a block: the work of one worker."""
+"""Apply the steps to a piece of the catalog, and write a block. The work of one worker."""
 
 from collections import Counter, defaultdict
 from functools import lru_cache
@@ -24,7 +24,7 @@ _NUMBERS = {split: number for number, split in enumerate(SPLITS)}
 
 
 class Filter(NamedTuple):
-    """A piece to filter. plan: the digest of the plan in the work folder."""
+    """A piece to filter; `plan` is the hash of the plan in the work folder."""
 
     work: Path
     plan: str
@@ -33,7 +33,7 @@ class Filter(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """How many memes were read, and how many captions are left."""
+    """Number of memes read, and of captions kept."""
 
     key: str
     memes: int
@@ -41,7 +41,7 @@ class Filtered(NamedTuple):
 
 
 def filter_piece(task: Filter) -> Filtered:
-    """Apply the steps of the plan to a piece, and write what they keep as a block."""
+    """Apply the steps of the plan to a piece, and write the captions kept as a block."""
     plan = read_plan(task.work, task.plan)
     steps, splitter = prepare(plan.settings)
     dropped: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -91,24 +91,24 @@ _NONE = np.zeros(0, np.uint64)
 
 
 class Near(NamedTuple):
-    """Which copies are looked for: of words, of pictures."""
+    """Which near-duplicates to search for: by words, by pictures."""
 
     words: bool
     pictures: bool
 
 
 def near_settings(settings: Dataset) -> Near:
-    """What `settings` ask for."""
+    """Return what `settings` ask for."""
     wanted = DUPLICATES in settings.steps
     return Near(wanted and settings.near_text is not None, wanted and settings.near_image is not None)
 
 
 @lru_cache(maxsize=1)
 def prepare(settings: Dataset) -> tuple[list[Step], Splitter]:
-    """The steps, and what places captions; made once in a process.
+    """Return the steps and the splitter; built once a process.
 
     Raises:
-        ConfigError: a setting that cannot be used.
+        ConfigError: a setting cannot be used.
     """
     return build_steps(settings), Splitter(settings.split)
 
@@ -136,7 +136,7 @@ def _rows(kept: list[tuple[Place, Facts]]) -> tuple[Array, bytes]:
 
 
 class _Hashes(dict[str, int]):
-    """Hashes of names that come again and again."""
+    """Cached hashes of names."""
 
     def __missing__(self, name: str) -> int:
         self[name] = found = name_hash(name)
@@ -151,7 +151,7 @@ def _line(caption: Caption) -> bytes:
 
 
 class Row(NamedTuple):
-    """A caption as its line says it."""
+    """A caption in a line of a block."""
 
     id: str
     source: str
@@ -163,26 +163,26 @@ class Row(NamedTuple):
 
 
 def read_line(line: bytes) -> Row:
-    """The caption in a line of a block."""
+    """Parse a line of a block."""
     values: list[Any] = orjson.loads(line)
     values[5] = tuple(values[5])
     return Row._make(values)
 
 
 def words_of(captions: list[Caption], rows: Array) -> Pairs:
-    """What proposes captions with nearly the same words on one template."""
+    """Return keys that captions with nearly the same words on one template share."""
     return Pairs(*signatures([normalise(caption.boxes) for caption in captions], rows["template"]))
 
 
 def hashed(hashes: list[bytes]) -> Pairs:
-    """What proposes pictures that are nearly the same: 13 segments of 19 or 20 bits of their hashes."""
+    """Return keys that nearly equal pictures share: 13 segments of 19 or 20 bits of their hashes."""
     there = np.array([bool(each) for each in hashes])
     whole = np.frombuffer(b"".join([each or bytes(HASH_BYTES) for each in hashes]), np.uint8).reshape(-1, HASH_BYTES)
     bits = np.unpackbits(whole, axis=1)
     keys = []
     for number, segment in enumerate(np.array_split(bits, SEGMENTS, axis=1)):
         value = segment.astype(np.uint64) @ (np.uint64(1) << np.arange(segment.shape[1], dtype=np.uint64))
-        # Spread over all numbers, for workers share them by their first bits; never 0, which says that there is none.
+        # Workers share keys by their first bits: spread them. Never 0, which means that there is no picture.
         mixed = (value << np.uint64(8) | np.uint64(number + 1)) * MIX
         keys.append(np.where(there, mixed, np.uint64(0)))
     return Pairs(np.stack(keys), np.ascontiguousarray(whole).view("<u8").reshape(-1, 4))

@@ -1,8 +1,8 @@
-"""Captions that are nearly the same as another: in words (or all but a letter) on one template, or as pictures.
+"""Find near-duplicates: similar words (or all but a letter) on one template, or similar pictures.
 
-Rows that share a key (of a band, of a segment) are compared, and of two that are near the one that comes later in the
-order goes, unless the earlier one is gone. So no near pair that shares a key is left. Work is linear in the rows,
-whatever they are: where very many share a key, each is compared with so many neighbours only.
+Rows that share a key (of a band or a segment) are compared, and of two near-duplicates the later one in the order is
+dropped, unless the earlier one was. So no near-duplicates that share a key remain. Work is linear in the rows: where
+very many share a key, each is compared with a limited number of neighbours.
 """
 
 from collections import defaultdict
@@ -27,26 +27,26 @@ from memeloom.dataset.flow.work import WorkFolder, read_plan
 
 Kind: TypeAlias = Literal["words", "pictures"]
 KINDS: Final[dict[Kind, int]] = {"words": BANDS, "pictures": SEGMENTS}
-# order: of the row that goes. keeper: of the one that it is near to.
+# Orders of the row that is dropped, and of the row that it duplicates.
 GONE: Final = np.dtype([("order", "<u8"), ("keeper", "<u8")])
-# Rows whose keys one worker holds at once.
+# Rows whose keys are in the memory of a worker.
 ROWS_AT_ONCE: Final = 500_000
-# Neighbours that a row is compared with, at first and then: most copies are gone after the first round.
+# Neighbours that a row is compared with in each round; most duplicates are found in the first.
 _ROUNDS = (4, 256)
-# Pairs that are looked at, and candidates that are held, before the words of candidates are.
+# Pairs compared at once, and candidates in memory before their texts are read.
 _CANDIDATES = 250_000
-# A sketch of 256 bits says at most so much too little: of 24,000 pairs of real captions, 0.045.
+# Largest underestimate by a sketch of 256 bits; 0.045 on 24,000 pairs of real captions.
 _SKETCH_ERROR = 0.06
-# What sketches say of captions that differ in one letter, unless they are very short.
+# Least similarity of sketches of captions that differ in one letter, unless they are very short.
 _LETTER_APART = 0.6
-# What words must have in common if the picture vouches for them: sites and readers write one text differently.
+# Least similarity of words if the pictures are alike: sites and OCR write the same text differently.
 _VOUCHED = 0.5
-# Pairs that are told of each part; whoever shows no more of all of them shows the same however work is cut.
+# Examples per part; showing no more of all parts gives the same however the work is cut.
 SAMPLES: Final = 200
 
 
 class FindNear(NamedTuple):
-    """Rows of `blocks` that share a key of the band or segment `number`; the keys in range `part` of `parts`."""
+    """Rows of `blocks` that share a key of band or segment `number`, for keys in range `part` of `parts`."""
 
     work: Path
     plan: str
@@ -59,14 +59,16 @@ class FindNear(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Where the result lies in the work folder."""
+        """Name of the result in the work folder."""
         return f"{self.folder}/{self.kind}-{self.number:02}-{self.part:04}-of-{self.parts:04}"
 
 
 class Members(NamedTuple):
-    """Rows that share keys, by key and order. block: index; row: in the block.
+    """Rows that share keys, sorted by key and order.
 
-    values: sketches, (n, 4); or hashes and sketches, (n, 8).
+    Attributes:
+        values: sketches, (n, 4); or hashes and sketches, (n, 8).
+        block, row: index of the block, and of the row in it.
     """
 
     key: Words
@@ -77,15 +79,15 @@ class Members(NamedTuple):
 
 
 def find_near(task: FindNear) -> str:
-    """Write what goes, as `GONE`, and a few samples; the name of the result."""
+    """Write the rows to drop, as `GONE`, and a few examples; return the name of the result."""
     settings = read_plan(task.work, task.plan).settings
     work = WorkFolder(task.work)
     members = _members(task, work)
     texts = _Texts(work, task.blocks, members)
     if task.kind == "words":
         least = settings.near_text or 1.0
-        looks = _sketches_alike(members.values, min(least - _SKETCH_ERROR, _LETTER_APART))
-        pairs = _Pairs(members, texts, least, looks, letters=True)
+        is_candidate = _sketches_alike(members.values, min(least - _SKETCH_ERROR, _LETTER_APART))
+        pairs = _Pairs(members, texts, least, is_candidate, letters=True)
     else:
         pairs = _Pairs(
             members, texts, _VOUCHED, _pictures_alike(members.values, settings.near_image or 0), letters=False
@@ -95,44 +97,51 @@ def find_near(task: FindNear) -> str:
     return task.name
 
 
-_Looks: TypeAlias = Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[np.bool_]]
+_Comparison: TypeAlias = Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[np.bool_]]
 
 
-def _sketches_alike(sketches: Words, least: float) -> _Looks:
+def _sketches_alike(sketches: Words, least: float) -> _Comparison:
     return lambda one, other: sketch_similarity(sketches[one], sketches[other]) >= least
 
 
-def _pictures_alike(values: Words, most: int) -> _Looks:
-    # Words are looked at only if sketches leave a doubt: without any, thousands of captions may stand on one picture.
+def _pictures_alike(values: Words, most: int) -> _Comparison:
+    # Sketches decide before texts are read: thousands of different captions may be on one picture.
     words = _sketches_alike(np.ascontiguousarray(values[:, 4:]), _VOUCHED - 2 * _SKETCH_ERROR)
     hashes = np.ascontiguousarray(values[:, :4])
 
-    def looks(one: NDArray[np.intp], other: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def is_candidate(one: NDArray[np.intp], other: NDArray[np.intp]) -> NDArray[np.bool_]:
         candidates = np.flatnonzero(np.bitwise_count(hashes[one] ^ hashes[other]).sum(axis=1, dtype=np.int64) <= most)
         near = np.zeros(len(one), np.bool_)
         near[candidates] = words(one[candidates], other[candidates])
         return near
 
-    return looks
+    return is_candidate
 
 
 class _Pairs:
-    """Members that are near each other, by how they look and then by their words.
+    """Near-duplicates among members, by a fast comparison and then by their texts.
 
-    least: how much alike words must be. letters: whether it is enough that they are one letter apart.
+    Args:
+        members: rows that share keys.
+        texts: reads their texts.
+        least: least similarity of texts.
+        is_candidate: fast comparison.
+        letters: True if a difference of one letter is enough.
     """
 
-    def __init__(self, members: Members, texts: "_Texts", least: float, looks: _Looks, *, letters: bool) -> None:
+    def __init__(
+        self, members: Members, texts: "_Texts", least: float, is_candidate: _Comparison, *, letters: bool
+    ) -> None:
         self._members = members
         self._texts = texts
         self._least = least
-        self._looks = looks
+        self._is_candidate = is_candidate
         self._letters = letters
         self._keeper = np.full(len(members.key), -1, np.int64)
         self._samples: list[tuple[int, float, str, str]] = []
 
     def find(self) -> tuple[Array, list[tuple[int, float, str, str]]]:
-        """What goes, sorted by order; of the first of them order, likeness, and both texts."""
+        """Return the rows to drop, sorted by order, and examples: order, similarity and both texts."""
         for window in _ROUNDS:
             self._compare(window)
         lost = np.flatnonzero(self._keeper >= 0)
@@ -142,7 +151,7 @@ class _Pairs:
         return np.unique(gone), sorted(self._samples)[:SAMPLES]
 
     def _compare(self, window: int) -> None:
-        """Each that is left with so many neighbours of the same key."""
+        """Compare each remaining row with `window` neighbours of the same key."""
         left = np.flatnonzero(self._keeper < 0)
         keys = self._members.key[left]
         waiting: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
@@ -153,7 +162,7 @@ class _Pairs:
                 break
             for at in range(0, len(same), _CANDIDATES):
                 one, other = left[same[at : at + _CANDIDATES]], left[same[at : at + _CANDIDATES] + distance]
-                candidates = self._looks(one, other)
+                candidates = self._is_candidate(one, other)
                 waiting.append((one[candidates], other[candidates]))
                 held += len(waiting[-1][0])
                 if held >= _CANDIDATES:
@@ -162,20 +171,20 @@ class _Pairs:
         self._read(waiting)
 
     def _read(self, waiting: list[tuple[NDArray[np.intp], NDArray[np.intp]]]) -> None:
-        """Look at the words of candidates, the nearest neighbours first."""
+        """Compare the texts of candidates, the nearest neighbours first."""
         texts = self._texts.of(np.unique(np.concatenate([each for pair in waiting for each in pair] or [_EMPTY])))
         for ones, others in waiting:
             for one, other in zip(ones.tolist(), others.tolist(), strict=True):
                 if self._keeper[one] >= 0 or self._keeper[other] >= 0:
                     continue
-                likeness = similarity(texts[one], texts[other])
-                if likeness >= self._least or (self._letters and differ_in_one_letter(texts[one], texts[other])):
+                similar = similarity(texts[one], texts[other])
+                if similar >= self._least or (self._letters and differ_in_one_letter(texts[one], texts[other])):
                     self._keeper[other] = one
-                    self._sample(int(self._members.order[other]), likeness, texts[one], texts[other])
+                    self._sample(int(self._members.order[other]), similar, texts[one], texts[other])
         waiting.clear()
 
-    def _sample(self, order: int, likeness: float, one: str, other: str) -> None:
-        self._samples.append((order, round(likeness, 3), one.strip(), other.strip()))
+    def _sample(self, order: int, similar: float, one: str, other: str) -> None:
+        self._samples.append((order, round(similar, 3), one.strip(), other.strip()))
         if len(self._samples) > 10 * SAMPLES:
             self._samples = sorted(self._samples)[:SAMPLES]
 
@@ -184,7 +193,7 @@ _EMPTY = np.zeros(0, np.intp)
 
 
 class _Texts:
-    """The words of members, read from their blocks."""
+    """Texts of members, read from their blocks."""
 
     def __init__(self, work: WorkFolder, blocks: Sequence[str], members: Members) -> None:
         self._work = work
@@ -192,7 +201,7 @@ class _Texts:
         self._members = members
 
     def of(self, wanted: NDArray[np.intp]) -> dict[int, str]:
-        """The plain texts of members, by their number."""
+        """Return the normalised texts of members by index."""
         texts: dict[int, str] = {}
         for block, numbers in _by_block(wanted, self._members.block):
             with open_block(self._work.block(self._blocks[block])) as opened:
@@ -203,7 +212,7 @@ class _Texts:
 
 
 def _by_block(wanted: NDArray[np.intp], block: NDArray[np.uint32]) -> list[tuple[int, list[int]]]:
-    """`wanted` grouped by its block."""
+    """Return `wanted` grouped by block."""
     groups: defaultdict[int, list[int]] = defaultdict(list)
     for number, at in zip(wanted.tolist(), block[wanted].tolist(), strict=True):
         groups[at].append(number)
@@ -211,11 +220,11 @@ def _by_block(wanted: NDArray[np.intp], block: NDArray[np.uint32]) -> list[tuple
 
 
 def _members(task: FindNear, work: WorkFolder) -> Members:
-    """The rows that share a key with another one; equal captions once a key."""
+    """Return the rows that share a key with another row; equal captions once a key."""
     keys, blocks, rows = _keys(task, work)
     by_key = np.argsort(keys)
     same = keys[by_key[1:]] == keys[by_key[:-1]]
-    shared = np.sort(by_key[_beside(same)])
+    shared = np.sort(by_key[_has_equal_neighbour(same)])
     keys, blocks, rows = keys[shared], blocks[shared], rows[shared]
     orders, values = _values(task, work, blocks, rows)
     at = np.lexsort((orders, keys))
@@ -227,13 +236,13 @@ def _members(task: FindNear, work: WorkFolder) -> Members:
 _FALSE = np.zeros(1, np.bool_)
 
 
-def _beside(same: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which of n members are like a neighbour, of n - 1 comparisons between them."""
+def _has_equal_neighbour(same: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a mask of n members equal to a neighbour, from n - 1 comparisons."""
     return np.concatenate((same, _FALSE)) | np.concatenate((_FALSE, same)) if len(same) else same
 
 
 def _keys(task: FindNear, work: WorkFolder) -> tuple[Words, NDArray[np.uint32], NDArray[np.uint32]]:
-    """Key, block and row of everything in the part of the task."""
+    """Return key, block and row of everything in the range of the task."""
     found: list[tuple[Words, NDArray[np.uint32], NDArray[np.uint32]]] = []
     for number, name in enumerate(task.blocks):
         with open_block(work.block(name)) as block:
@@ -251,7 +260,7 @@ def _keys(task: FindNear, work: WorkFolder) -> tuple[Words, NDArray[np.uint32], 
 def _values(
     task: FindNear, work: WorkFolder, blocks: NDArray[np.uint32], rows: NDArray[np.uint32]
 ) -> tuple[Words, Words]:
-    """Orders, (n,), and values as of `Members`, of rows that are sorted by block."""
+    """Return orders, (n,), and values as in `Members` of rows sorted by block."""
     width = 4 if task.kind == "words" else 8
     orders, values = np.empty(len(rows), np.uint64), np.empty((len(rows), width), np.uint64)
     ends = np.searchsorted(blocks, np.arange(len(task.blocks) + 1))

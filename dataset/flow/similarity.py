@@ -1,7 +1,7 @@
-"""How much alike the words of two captions are, and what finds the pairs worth a look.
+"""Similarity of captions, and MinHash keys that find similar ones.
 
-Alikeness is the Jaccard index of the sets of four-byte pieces of both texts, letters and digits only. Pairs are
-proposed by MinHash with bands (Broder 1997; Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, ch. 3): two
+Similarity is the Jaccard index of the sets of four-byte shingles of both texts, letters and digits only. Candidates
+share a key of MinHash with bands (Broder 1997; Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, ch. 3): two
 captions share the key of a band with probability J^8, so one of 16 keys with 1 - (1 - J^8)^16. All bands of a batch
 of captions are made at once, with numpy.
 """
@@ -19,39 +19,39 @@ Words: TypeAlias = NDArray[np.uint64]
 BANDS: Final = 16
 _ROWS = 8
 _PIECE = 4  # bytes
-# Of longer texts only the beginning proposes pairs: one such text must not take the memory of a thousand.
+# Only the beginning of longer texts is hashed: one text must not take the memory of a thousand.
 _LONGEST = 4096
-# Captions whose pieces are hashed at once: what that takes stays in the processor's cache.
+# Captions hashed at once; their shingles fit the processor's cache.
 _AT_ONCE = 256
 _SKETCH_WORDS = 4
 _WORD = re.compile(r"[^\W_]+")
-# What makes a permutation of the 16-bit numbers for each row of each band: a flip of bits, an odd factor.
+# Permutations of the 16-bit numbers, one for each row of each band: a flip of bits and an odd factor.
 _random = np.random.default_rng(0)
 _FLIPS = _random.integers(0, 2**16, BANDS * _ROWS).astype(np.uint16)
 _FACTORS = (_random.integers(0, 2**15, BANDS * _ROWS) * 2 + 1).astype(np.uint16)
-# Odd: multiplied by it, different numbers stay different and spread over all of them.
+# Odd: multiplication by it is a permutation that spreads the numbers.
 MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def normalise(boxes: Sequence[str]) -> str:
-    """The words of a caption, in lower case, without anything between them but a space; one at each end."""
+    """Return the words of a caption in lower case, each between single spaces."""
     return f" {' '.join(_WORD.findall(' '.join(boxes).casefold()))} "
 
 
 def similarity(one: str, other: str) -> float:
-    """The Jaccard index of two plain texts: 1 for equal sets of pieces, 0 for disjoint ones."""
+    """Return the Jaccard index of two normalised texts: 1 for equal sets of shingles, 0 for disjoint ones."""
     ours, theirs = _set(one), _set(other)
     common = len(ours & theirs)
     return common / (len(ours) + len(theirs) - common)
 
 
-# A text is compared with many neighbours, one soon after the other.
+# A text is compared with many neighbours in a row.
 @lru_cache(maxsize=4096)
 def differ_in_one_letter(one: str, other: str) -> bool:
-    """Whether a letter too many, another letter, or two letters in each other's place is all that differs.
+    """Return True if texts differ by one inserted or replaced letter, or by two swapped ones.
 
-    Digits in each other's place are another number, and so another text. Short texts are hardly alike by their pieces
-    if a letter of them is mistyped or misread.
+    A replaced digit makes another number, so another text. Short texts share few shingles if one letter of them is
+    mistyped or misread.
     """
     if abs(len(one) - len(other)) > 1:
         return False
@@ -63,7 +63,7 @@ def differ_in_one_letter(one: str, other: str) -> bool:
 
 
 def _common(one: str, other: str) -> int:
-    """How many letters both begin with; found by halves, since comparing slices is quick."""
+    """Return the length of the common prefix, by bisection since comparing slices is fast."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -80,12 +80,12 @@ def _set(text: str) -> frozenset[bytes]:
 
 
 def signatures(texts: Sequence[str], groups: Words) -> tuple[Words, Words]:
-    """The keys of the bands and a sketch for each of n plain texts.
+    """Return band keys and sketches of n normalised texts.
 
-    groups: (n,), a hash of what two captions must have in common, too: their template.
+    Texts share keys only within their group, (n,): a hash of the template.
 
     Returns:
-        keys, (`BANDS`, n), and sketches, (n, 4): 256 bits, of which each piece of the text sets one.
+        keys, (`BANDS`, n), and sketches, (n, 4): 256 bits, of which each shingle sets one.
     """
     keys = np.empty((BANDS, len(texts)), np.uint64)
     sketches = np.empty((len(texts), _SKETCH_WORDS), np.uint64)
@@ -100,7 +100,7 @@ def signatures(texts: Sequence[str], groups: Words) -> tuple[Words, Words]:
 
 
 def _pieces(texts: Sequence[bytes]) -> NDArray[np.uint32]:
-    """A hash of every piece of every text, (pieces, n); shorter texts repeat their last one."""
+    """Return a hash of every shingle of every text, (shingles, n); shorter texts repeat their last one."""
     longest = len(texts[-1])
     data = np.frombuffer(b"".join([text.ljust(longest) for text in texts]), np.uint8).reshape(-1, longest).T
     data = data.astype(np.uint32)
@@ -111,7 +111,7 @@ def _pieces(texts: Sequence[bytes]) -> NDArray[np.uint32]:
 
 
 def _smallest(pieces: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    """The smallest number of any piece in each permutation, (n, permutations)."""
+    """Return the minimum over all shingles in each permutation, (n, permutations)."""
     short = (pieces >> np.uint32(16)).astype(np.uint16)
     smallest: NDArray[np.uint16] = (short[0][:, None] ^ _FLIPS) * _FACTORS
     number = np.empty_like(smallest)
@@ -123,14 +123,14 @@ def _smallest(pieces: NDArray[np.uint32]) -> NDArray[np.uint16]:
 
 
 def _mixed(pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The finaliser of MurmurHash3: letters differ in few bits, hashes in half of them."""
+    """Apply the finaliser of MurmurHash3, so that similar shingles get unrelated hashes."""
     pieces = (pieces ^ pieces >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     pieces = (pieces ^ pieces >> np.uint32(13)) * np.uint32(0xC2B2AE35)
     return pieces ^ pieces >> np.uint32(16)
 
 
 def _banded(smallest: NDArray[np.uint16], groups: Words) -> Words:
-    """One key of the minima of each band and the group, (bands, n)."""
+    """Return a key of the minima of each band and the group, (bands, n)."""
     halves = np.ascontiguousarray(smallest).view(np.uint64).reshape(len(smallest), BANDS, _ROWS // 4)
     keys = np.broadcast_to(groups[:, None], halves.shape[:2])
     for each in range(_ROWS // 4):
@@ -147,7 +147,7 @@ def _sketched(pieces: NDArray[np.uint32]) -> Words:
 
 
 def sketch_similarity(one: Words, other: Words) -> NDArray[np.float64]:
-    """About the Jaccard index of n pairs of sketches, (n, 4) each; rather too high than too low."""
+    """Estimate the Jaccard index of n pairs of sketches, (n, 4) each; rather too high than too low."""
     common = np.bitwise_count(one & other).sum(axis=1, dtype=np.int64)
     either = np.bitwise_count(one | other).sum(axis=1, dtype=np.int64)
     return np.asarray(common / either, np.float64)

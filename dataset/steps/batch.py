@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from memeloom.dataset.steps.caption import Caption, Outcome, Step, keep
-from memeloom.engine.steps import Drop, Keep
+from memeloom.engine.steps import Drop
 
 # Yields positions in a long text at which a step may have something to do.
 Search: TypeAlias = Callable[[str], Iterable[int]]
@@ -84,12 +84,12 @@ def apply_to_batch(steps: Sequence[Step], captions: Sequence[Caption]) -> list[C
             continue
         dropped = False
         for at in step.candidates(kept) if isinstance(step, PrefilteredStep) else range(len(kept)):
-            match step(kept[at]):
-                case Keep(caption):
-                    results[indices[at]] = kept[at] = caption
-                case drop:
-                    results[indices[at]] = drop
-                    dropped = True
+            outcome = step(kept[at])
+            if isinstance(outcome, Drop):
+                results[indices[at]] = outcome
+                dropped = True
+            else:
+                results[indices[at]] = kept[at] = outcome.record
         if dropped:
             indices = [index for index in indices if not isinstance(results[index], Drop)]
             kept = [result for result in results if not isinstance(result, Drop)]
