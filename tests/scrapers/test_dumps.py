@@ -528,7 +528,7 @@ def test_the_packing_of_an_export_is_as_its_name_says(config: Config, tmp_path: 
 
 
 def test_an_export_that_cannot_be_made_is_an_error_and_leaves_nothing(config: Config, tmp_path: Path) -> None:
-    with pytest.raises(MemeloomError, match="no such catalog|holds no memes"):
+    with pytest.raises(MemeloomError, match=r"no such catalog|holds no memes"):
         export_memes(config, tmp_path / "x.jsonl", Silent())
     with closing(open_documents(config.store)) as documents:
         documents.upsert([full_meme(1)])
