@@ -16,7 +16,7 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import keras
 from memeloom.train.causal.contexts import NULL_ROW, ContextSpec, ContextState, context_rows, read_all, table_rows
-from memeloom.train.causal.network import Core, Table, join
+from memeloom.train.causal.network import Core, Sight, Table, join
 from memeloom.train.causal.packing import PackedBatches
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, Prompt
@@ -276,3 +276,10 @@ def test_it_writes_for_known_and_unknown_templates(model: Captioner, trained_cau
         "code", "eat", "wow", "such", "very", "much", "data", "loss", "doge",
     }  # fmt: skip
     assert sum(text in known for each in written for text in each.texts) >= 4
+
+
+def test_layers_keep_the_names_that_saved_models_know_them_by() -> None:
+    # Both the registered name and the paths of weights come from the name of the class.
+    layers = (Table, Core, Sight)
+    assert [layer.__name__ for layer in layers] == ["Table", "Core", "Sight"]
+    assert all(keras.saving.get_registered_name(layer) == f"memeloom>{layer.__name__}" for layer in layers)

@@ -14,7 +14,7 @@ from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
 from memeloom.train.backend import keras
 from memeloom.train.causal.contexts import ContextSpec, table_rows
-from memeloom.train.causal.network import Core, PictureInput, Table, join
+from memeloom.train.causal.network import Core, Sight, Table, join
 from memeloom.train.causal.packing import CaptionPictures, PackedBatches
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner
@@ -83,7 +83,7 @@ def test_stepwise_output_equals_the_output_for_whole_captions(layers: int) -> No
     characters = len(LETTERS.alphabet)
     core = Core(characters, units=8, layers=layers, hidden=12, dropout=0, blank=0, seed=1, name="core")
     table = Table(table_rows(12, characters), 4, living=characters + 1, rate=1, seed=1, name="table")
-    sight = PictureInput(8, 1, name="sight")
+    sight = Sight(8, 1, name="sight")
     networks = join(table, core, sight, SIZE)
     networks.table.vectors.assign(np.random.default_rng(1).normal(size=networks.table.vectors.shape))
     made, shown = random_captions()

@@ -12,7 +12,7 @@ from memeloom.configs.schema import Train, Training
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import compiled, keras
 from memeloom.train.causal.contexts import UNKNOWN_TEMPLATE, ContextSpec, ContextState, context_rows, table_rows
-from memeloom.train.causal.network import Core, Networks, PictureInput, Table, join
+from memeloom.train.causal.network import Core, Networks, Sight, Table, join
 from memeloom.train.causal.packing import CaptionPictures, PackedBatches, fill, template_numbers
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import CaptionScores, KindName, Prompt, TrainingTask
@@ -160,7 +160,7 @@ class CausalKind:
             pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
             template_pictures, size = TemplatePictures(encoder, templates, pictures.templates), encoder.size
             learned, checked = (CaptionPictures(pictures.vectors, rows) for rows in (pictures.learn, pictures.check))
-            sight = PictureInput(own.units, settings.seed, name="sight")
+            sight = Sight(own.units, settings.seed, name="sight")
         networks = join(table, core, sight, size)
         if sight is not None and learned is not None:
             sight.fit_statistics(learned.vectors)

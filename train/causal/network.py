@@ -64,10 +64,11 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
 
 
 @keras.saving.register_keras_serializable("memeloom")
-class PictureInput(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
+class Sight(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """Projects pictures: vectors (rows, captions of a row, size) to (rows, length, units).
 
-    Each place of a row gets the picture of its caption; begins (rows, length) is 1 where a caption begins.
+    Each place of a row gets the picture of its caption; begins (rows, length) is 1 where a caption begins. Saved models
+    know the layers of this module by their class names.
     """
 
     def __init__(self, units: int, seed: int, **options: Any) -> None:
@@ -288,10 +289,10 @@ class Networks:
     step: Any
     table: Table
     core: Core
-    sight: PictureInput | None
+    sight: Sight | None
 
 
-def join(table: Table, core: Core, sight: PictureInput | None = None, size: int = 0) -> Networks:
+def join(table: Table, core: Core, sight: Sight | None = None, size: int = 0) -> Networks:
     """Build models around layers that may be trained already. size: of a picture's vector, if there is a `sight`."""
     contexts = keras.Input((None, _CONTEXTS), dtype="int32", name="contexts")
     begins = keras.Input((None,), dtype="float32", name="begins")
