@@ -98,7 +98,7 @@ class FolderBlobs(BlobStore):
 
 
 def _has_size(path: Path, size: int) -> bool:
-    """Return True if the blob is there; one of another size is damaged and removed."""
+    """Return whether the blob exists; one of another size is damaged and removed."""
     try:
         found = path.stat().st_size
     except FileNotFoundError:
@@ -110,7 +110,7 @@ def _has_size(path: Path, size: int) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create `folder` so that its name survives a power cut."""
+    """Create `folder` durably: its name survives a power loss."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

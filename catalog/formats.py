@@ -117,7 +117,6 @@ def is_animated(form: Still, data: bytes) -> bool:
 
 
 def _png_chunks(data: bytes) -> Iterator[bytes]:
-    """Yield the types of complete chunks."""
     at = 8
     while (end := at + 12 + int.from_bytes(data[at : at + 4])) <= len(data):
         yield data[at + 4 : at + 8]
@@ -146,7 +145,6 @@ def _gif_blocks(data: bytes) -> Iterator[bytes]:
 
 
 def _colours(flags: bytes) -> int:
-    """Return the size of the colour table that the flags announce."""
     return 3 << (flags[0] & 7) + 1 if flags and flags[0] & 0x80 else 0
 
 

@@ -164,7 +164,7 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
 
 
 def _grey(data: bytes, form: Still, side: int, max_pixels: int) -> tuple[Pixels, int, int]:
-    """Return upright grey, `side` pixels or more on the shorter side, and width and height of the full picture."""
+    """Return upright grey, at least `side` pixels on the shorter side, and the full picture's width and height."""
     header = _jpeg_header(data, max_pixels) if form == "jpeg" else None
     if header and header.plain:
         width, height = header.width, header.height
@@ -181,7 +181,7 @@ def _grey(data: bytes, form: Still, side: int, max_pixels: int) -> tuple[Pixels,
 
 
 def _reduced_grey(data: bytes, header: JpegHeader, side: int) -> Pixels:
-    """Decode a plain JPEG to grey at the smallest scale that keeps `side` pixels on the shorter side."""
+    """Decode a JPEG to grey at the smallest scale that keeps `side` pixels on the shorter side."""
     room = min(header.width, header.height) // side
     scale = next((scale for scale in _REDUCED_GREY if scale <= room), 1)
     size = -(-header.width // scale), -(-header.height // scale)
@@ -202,9 +202,9 @@ def _decoded(data: bytes, flags: int, size: tuple[int, int]) -> Pixels:
 
 
 def _is_starved(data: bytes, header: JpegHeader) -> bool:
-    """Return True if a JPEG's bits run out before its end marker: it was truncated and closed again.
+    """Return True if a JPEG's data ends before its end marker: it was truncated and closed again.
 
-    Decoders silently leave the rest grey. So we insert bits before the marker: only a truncated picture changes.
+    Decoders silently fill the rest with grey. Inserting bits before the marker changes only a truncated picture.
     """
     fed = data[: header.end] + _FEED + data[header.end :]
     shown = []
@@ -216,7 +216,6 @@ def _is_starved(data: bytes, header: JpegHeader) -> bool:
 
 
 def _open(data: bytes, max_pixels: int) -> Pillow.Image:
-    """Read the header only, and check the size that will be allocated."""
     try:
         picture = Pillow.open(io.BytesIO(data), formats=_FORMATS)
     except _BROKEN:

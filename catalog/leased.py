@@ -140,7 +140,7 @@ class LeasedRun(Generic[W, R]):
         return after.leased
 
     def _round(self, workers: Workers[W, R]) -> bool:
-        """Do what is pending now. Returns False if nothing was."""
+        """Process what is pending now. Returns False if nothing was."""
         before = self.tally.total()
         with HeldLeases(self._documents, self._stage, self._terms.lease_seconds) as held:
             try:
@@ -182,7 +182,6 @@ class LeasedRun(Generic[W, R]):
             self._job.set_aside(meme_id, failure.reason)
 
     def _write_if(self, held: HeldLeases, n: int) -> None:
-        """Write and acknowledge the results, if there are at least `n`."""
         if len(self._unwritten) < n:
             return
         # Whoever holds an expired lease now writes its result.

@@ -183,7 +183,6 @@ class MongoDatabase:
         return set()
 
     def _replace(self, collection: str, changes: Sequence[tuple[str, Document | None, Document]]) -> set[str]:
-        """Write documents unless their revision changed. Returns the ids of those whose revision did."""
         requests: list[InsertOne[Document] | ReplaceOne[Document]] = []
         for document_id, old, new in changes:
             if old is None:

@@ -148,7 +148,7 @@ class MongoWork(WorkQueue):
 
 
 def _spread(work: Sequence[Document], n: int) -> list[Any]:
-    """Return up to `n` random ids, untried work first. Without randomness all workers would try to claim the same."""
+    """Return up to `n` random ids, untried work first; random, so that workers do not claim the same work."""
     shuffled = random.sample(work, len(work))
     return [document["_id"] for document in sorted(shuffled, key=lambda document: document["attempt"] > 0)[:n]]
 
@@ -158,5 +158,4 @@ def _id(stage: str, meme_id: str) -> Document:
 
 
 def _later(ttl: float) -> Document:
-    """Return an expression: `ttl` seconds from now by the server's clock."""
     return {"$add": ["$$NOW", round(ttl * 1000)]}

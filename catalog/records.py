@@ -281,7 +281,7 @@ class Template(Record):
 
 
 def _merged_boxes(known: tuple[TemplateBox, ...], newer: tuple[TemplateBox, ...]) -> tuple[TemplateBox, ...]:
-    """Choose boxes: a source's before learned ones, newer before older; the same places keep their style."""
+    """Choose boxes: a source's before learned ones, newer before older; boxes at the same place keep their style."""
     if not (known and newer):
         return known or newer
     known_is_learned, newer_is_learned = (any(box.style for box in boxes) for boxes in (known, newer))

@@ -211,7 +211,7 @@ def sweep(
 
 
 def _unreferenced(there: Iterator[str], needed: Iterator[str]) -> Iterator[str]:
-    """Yield the keys of the first that are not in the second; both are in order."""
+    """Yield the keys of `there` that are not in `needed`; both are sorted."""
     wanted = next(needed, None)
     for key in there:
         while wanted is not None and wanted < key:
@@ -226,7 +226,6 @@ def _delete(blobs: BlobStore, keys: Iterable[str]) -> int:
 
 
 def _made_of(documents: DocumentStore, deleted: Deleted) -> Iterator[Template]:
-    """Yield the templates whose picture was made from a deleted one."""
     for batch in batched((template for template in documents.templates() if template.clean), _BATCH):
         over = deleted({key for template in batch for key in _sources(template)})
         yield from (template for template in batch if over.intersection(_sources(template)))
@@ -237,7 +236,7 @@ def _sources(template: Template) -> tuple[str, ...]:
 
 
 def _drop_made(documents: DocumentStore, template: Template) -> None:
-    """Drop the made picture of a template and its sketch, after noting its blobs as possible orphans."""
+    """Drop a template's computed picture and sketch, after recording their blobs as possible orphans."""
     made = template.clean
     if made is None:
         return

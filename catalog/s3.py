@@ -168,13 +168,12 @@ class S3Blobs(BlobStore):
 
 
 def _first_line(text: str) -> str:
-    """What happened, without the request that it happened to and the library's notes."""
     line = text.split("\n", 1)[0].strip()
     return line.rpartition(" - ")[2][:200]
 
 
 def _plain_http(endpoint: str | None) -> bool:
-    """Whether `endpoint` is plain HTTP, which is accepted only where nobody can listen."""
+    """Return whether `endpoint` is plain HTTP, which is accepted only on a private network."""
     if endpoint is None:
         return False
     parts = urlsplit(endpoint)
@@ -193,7 +192,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _credentials(s3: S3) -> dict[str, Any]:
-    """The settings' keys, else those of the AWS credentials file; nothing leaves it to the environment and the role."""
+    """Return the settings' credentials, else the AWS credentials file's, else none (environment, then role)."""
     if s3.access_key and s3.secret_key:
         return {
             "access_key_id": s3.access_key.get_secret_value(),

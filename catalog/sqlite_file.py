@@ -50,7 +50,7 @@ _inherited: list[sqlite3.Connection] = []
 
 
 class _Connection:
-    """A connection that closes when its thread is gone, but never in a forked child."""
+    """A connection that closes when its thread ends, but never in a forked child."""
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self.raw = raw
@@ -191,7 +191,7 @@ class SqliteFile:
         return raw
 
     def _mode(self) -> str:
-        """Return the URL parameters with which SQLite leaves no file behind."""
+        """Return the URL parameters that make SQLite leave no file behind."""
         if not self._read_only:
             return ""
         if all(os.access(path, os.W_OK) for path in (self._path, self._path.parent)):

@@ -204,7 +204,6 @@ def pages(file: SqliteFile, columns: str, where: Where, after: str, batch: int) 
 
 
 def _upsert_chunk(connection: sqlite3.Connection, memes: Sequence[Meme]) -> Upserted:
-    """Insert or merge at most `CHUNK` memes inside the caller's transaction."""
     ids = list({meme.id for meme in memes})
     marks = ",".join("?" * len(ids))
     stored = dict(connection.execute(f"SELECT id, record FROM memes WHERE id IN ({marks})", ids).fetchall())

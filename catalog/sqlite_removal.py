@@ -83,7 +83,6 @@ class SqliteRemoval(Removal):
 
 
 def _remove(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
-    """Delete memes, their work and sketches; ban their ids and note their blobs, inside the caller's transaction."""
     now = time.time()
     keys = set[str]()
     for query in ("SELECT image_key FROM memes WHERE id = ? AND image_key IS NOT NULL",

@@ -91,7 +91,6 @@ class SqliteWork(WorkQueue):
             ).rowcount  # fmt: skip
 
     def _update_all(self, leases: Sequence[Lease], changes: str, values: Parameters) -> int:
-        """Update the work of those leases that are still held. Returns how many."""
         if not leases:
             return 0
         with self._file.write() as connection:

@@ -59,7 +59,6 @@ def show_dataset(inspection: Inspection) -> None:
 
 
 def _show_drops(inspection: Inspection) -> None:
-    """Print dropped memes by reason and source."""
     counts = ("count", *sources_of(inspection.manifest))
     table = new_table("dropped", "reason", *counts, numbers=counts)
     for reason, count, by_source in fates(inspection.manifest)[1:]:
@@ -99,7 +98,6 @@ def show_difference(difference: Difference) -> None:
 
 
 def _masked(change: Changed) -> Changed:
-    """The change with its profane word masked."""
     reason, _, entry = change.name.rpartition(": ")
     return type(change)(f"{reason}: {masked(entry)}", change.before, change.after)
 

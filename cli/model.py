@@ -146,7 +146,7 @@ def export_model(context: CommandContext, model: Path, format_name: ExportFormat
 
 
 def _read(config: Config, target: str) -> str:
-    """Return the texts in a picture, as the beginning of a caption; the model decides whether the last one is over."""
+    """Return the text of a picture as the start of a caption; the model decides whether its last part is complete."""
     from memeloom.ocr.inspect import inspect
 
     separator = config.dataset.separator
@@ -169,7 +169,6 @@ def _show_captions(written: Sequence[GeneratedCaption]) -> None:
 
 
 def _show_scores(path: Path) -> None:
-    """Print the figures by which models are compared."""
     numbers = ("bits per character", "accuracy")
     table = new_table("fewest bits per character first", "model", "kind", *numbers, "per", numbers=numbers)
     for model in json.loads(path.read_text(encoding="utf-8"))["models"]:

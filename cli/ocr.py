@@ -68,7 +68,6 @@ def ocr(context: CommandContext, inspect: str | None, out: Path | None, retry_fa
 
 
 def _show(look: Inspection, path: Path) -> None:
-    """Print the text boxes, the removed words and their confidence."""
     verdict = f"dropped: {look.ocr.dropped}" if look.ocr.dropped else "a caption"
     table = new_table(
         f"{look.subject.name}: {verdict}", "box", "text", "confidence", "removed", numbers=("box", "confidence")

@@ -174,7 +174,7 @@ def _store(key: str) -> Any:
 
 
 def _field(key: str) -> tuple[Any, Sequence[Any]]:
-    """The annotation of a setting without ``None``, and what limits it."""
+    """Return a setting's annotation without ``None``, and its limits."""
     from memeloom.configs.schema import Config
 
     *sections, name = key.split(".")

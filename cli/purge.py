@@ -117,7 +117,7 @@ def _confirmed() -> bool:
 
 
 def _choice(config: Config, asked: Mapping[str, Any]) -> Choice | None:
-    """The memes that the options ask for; None if they ask for none (--orphans alone)."""
+    """Return the memes that the options ask for; None if none (--orphans alone)."""
     from memeloom.catalog.documents import Where
     from memeloom.catalog.records import author_hash
     from memeloom.catalog.removal import Choice
@@ -144,7 +144,7 @@ def _choice(config: Config, asked: Mapping[str, Any]) -> Choice | None:
 
 
 def _picture(config: Config, path: Path) -> tuple[str, str]:
-    """Key and hash under which a crawl would have kept the picture in a file."""
+    """Return the key and hash that a crawl would store the picture in a file under."""
     from memeloom.catalog.errors import BadImage
     from memeloom.catalog.frames import receive
 
@@ -174,7 +174,6 @@ def _as_json(context: CommandContext, result: PurgeResult) -> dict[str, Any]:
 
 
 def _show(context: CommandContext, result: PurgeResult) -> None:
-    """Print what was or would be removed, and what is left to do."""
     would = "would remove" if result.planned else "removed"
     if result.is_empty:
         click.echo("no meme matches; nothing to remove" if result.orphans is None else "nothing to remove")
@@ -225,7 +224,7 @@ def _show_dataset(holding: Holding, rebuild: str, planned: bool) -> None:
 
 
 def _rebuild(context: CommandContext, holding: Holding) -> str:
-    """Return the command that builds a dataset again with the settings that it was built with."""
+    """Return the command that rebuilds a dataset with its settings."""
     from memeloom.configs.describe import flattened
     from memeloom.configs.load import load_config, mask_url, masked
 

@@ -102,7 +102,6 @@ def _masked_value(value: Any) -> Any:
 
 
 def _preset(name: Path) -> Path | None:
-    """Return the preset of that name, if it is a bare name and not an existing file."""
     if name.exists() or len(name.parts) != 1 or name.suffix:
         return None
     path = PRESETS / f"{name}.yaml"
@@ -148,7 +147,7 @@ def _nest(dotted: str, value: Any) -> Tree:
 
 
 def _merge(base: Tree, extra: Tree, origin: str, origins: dict[str, str], prefix: str = "") -> None:
-    """Override `base` with `extra`. `base` has every key there is, so an unknown key is a mistake."""
+    """Override `base` with `extra`. `base` has every valid key, so an unknown key is a mistake."""
     for key, value in extra.items():
         dotted = f"{prefix}{key}"
         if key not in base:
@@ -165,7 +164,7 @@ def _merge(base: Tree, extra: Tree, origin: str, origins: dict[str, str], prefix
 
 
 def _fill_references(value: Any, environment: Mapping[str, str], literal: Container[str], key: str = "") -> Any:
-    """Replace the ``${NAME}`` references in `value`, the setting `key`, except below the keys in `literal`."""
+    """Replace ``${NAME}`` references in `value`, the setting `key`, except below the keys in `literal`."""
     if key in literal:
         return value
     if isinstance(value, dict):

@@ -120,7 +120,7 @@ def folder_lock(path: Path) -> AbstractContextManager[None]:
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """Return where a new folder is built and where the former one waits during the swap."""
+    """Return where a new folder is built, and where the old one waits during the swap."""
     return path.with_name(f".{path.name}.building"), path.with_name(f".{path.name}.former")
 
 

@@ -50,8 +50,6 @@ class LocalPool:
 
 
 class _LocalWorker:
-    """A process and our end of its pipe."""
-
     def __init__(self, process: SpawnProcess, pipe: Connection) -> None:
         self.process = process
         self.pipe = pipe

@@ -99,7 +99,7 @@ def open_workers(engine: Engine) -> Iterator[Workers]:
 
 
 class _ReusablePool:
-    """A `Pool` whose workers become idle, not stopped, and serve the next supervisor; `end` stops them."""
+    """A `Pool` whose stopped workers stay idle for the next supervisor; `end` stops them."""
 
     def __init__(self, pool: Pool) -> None:
         self.size = pool.size
@@ -107,11 +107,10 @@ class _ReusablePool:
         self._idle: list[_ReusableWorker] = []
 
     def start(self) -> Worker:
-        """Return an idle worker, else start one."""
         return self._idle.pop() if self._idle else _ReusableWorker(self._pool.start(), self._idle)
 
     def wait(self, workers: Collection[Worker], seconds: float | None) -> list[Worker]:
-        """Wait as the pool does; a worker that was idle is ready at once."""
+        """Wait as the wrapped pool does; a worker that was idle is ready at once."""
         ours = [worker for worker in workers if isinstance(worker, _ReusableWorker)]
         if ready := [worker for worker in ours if worker.is_idle]:
             return list(ready)
@@ -119,10 +118,9 @@ class _ReusablePool:
         return [inner[worker] for worker in self._pool.wait(list(inner), seconds)]
 
     def close(self) -> None:
-        """Keep the workers: only the round is over."""
+        """Keep the workers for the next supervisor."""
 
     def end(self) -> None:
-        """Stop all workers."""
         for worker in self._idle:
             worker.inner.stop()
         self._idle.clear()
@@ -130,8 +128,6 @@ class _ReusablePool:
 
 
 class _ReusableWorker:
-    """A worker that `stop` makes idle."""
-
     def __init__(self, inner: Worker, idle: "list[_ReusableWorker]") -> None:
         self.inner = inner
         self.is_idle = False

@@ -59,8 +59,6 @@ class RayPool:
 
 
 class _RayWorker:
-    """An actor and its call in progress."""
-
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray = ray
         self._actor = actor
@@ -84,8 +82,6 @@ class _RayWorker:
 
 
 class _Actor:
-    """A `Runner` in a process of the cluster."""
-
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
@@ -98,7 +94,7 @@ class _Actor:
 
 @contextmanager
 def _cluster(address: str) -> Iterator[Any]:
-    """Yield Ray, connected to the cluster at `address`; a connection made here is closed at the end."""
+    """Yield Ray connected to `address`; a connection opened here is closed at the end."""
     require("ray")
     import ray
 
@@ -121,7 +117,7 @@ def _cluster(address: str) -> Iterator[Any]:
 
 
 def _require_listener(address: str) -> None:
-    """Fail early where nothing listens; Ray itself would wait a minute."""
+    """Fail early if nothing listens; Ray itself would wait a minute."""
     if address in ("auto", "local"):
         return
     parts = urlsplit(address if "://" in address else f"ray://{address}")

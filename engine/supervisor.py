@@ -121,7 +121,7 @@ class Supervisor(Generic[P]):
             self._pool.close()
 
     def _fill(self) -> bool:
-        """Fetch partitions up to the size of the pool and start a worker for each. Returns False when all are done."""
+        """Start a worker for each free place and partition. Returns False when all are done."""
         while len(self._waiting) + len(self._busy) < self._pool.size and (task := next(self._tasks, None)):
             self._waiting.append(task)
         while len(self._starting) < len(self._waiting):

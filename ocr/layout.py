@@ -111,7 +111,7 @@ def _same_box(a: Line, b: Line) -> bool:
 
 
 def _group(items: list[T], related: Callable[[T, T], bool]) -> list[list[T]]:
-    """Group items that are related, directly or through others; order is preserved."""
+    """Group items related directly or through others, in order."""
     groups: list[list[T]] = []
     for item in items:
         near = [group for group in groups if any(related(other, item) for other in group)]

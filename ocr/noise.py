@@ -99,7 +99,6 @@ def _words(lines: Iterable[TextLine]) -> list[Word]:
 
 
 def _words_around(line: TextLine, lines: Sequence[TextLine]) -> int:
-    """Count the words of `line` and of the lines adjacent to it, directly or through others."""
     near, rest = [line], [other for other in lines if other is not line]
     for member in near:
         beside = [other for other in rest if _are_close(member, other)]

@@ -88,7 +88,7 @@ def _cuts(token: re.Match[str], model: WordModel) -> list[int]:
 
 
 def _best_path(text: str, case_changes: set[int], model: WordModel) -> tuple[float, list[int]]:
-    """Return the surprisal of the most likely split of `text` into two or more words, and where it is split."""
+    """Return the surprisal of the most likely split of `text` into two or more words, and its positions."""
     # For each end, the best path to it for each last word.
     paths: list[dict[int, _State]] = [{_NO_ROW: _State(0.0, 0, _NO_ROW)}]
     for end in range(1, len(text) + 1):
@@ -116,7 +116,7 @@ def _best_path(text: str, case_changes: set[int], model: WordModel) -> tuple[flo
 
 
 def _piece(text: str, start: int, end: int, model: WordModel) -> int | None:
-    """Return the row of the piece ``text[start:end]``; None if it is not allowed."""
+    """Return the row of ``text[start:end]``; None if it is not allowed as a piece."""
     word = text[start:end]
     row = model.row(word)
     if row is not None and not word.isdecimal():
@@ -138,7 +138,6 @@ def _case_changes(text: str) -> set[int]:
 
 
 def _cut_word(word: Word, pieces: Iterable[str]) -> list[Word]:
-    """Split `word` and its box into `pieces`, in proportion to their characters."""
     found, start, step = [], 0, word.width / max(len(word.text), 1)
     for piece in pieces:
         found.append(replace(word, text=piece, x=word.x + start * step, width=len(piece) * step))

@@ -76,7 +76,7 @@ def _at_edge(word: Word) -> bool:
 
 
 def _is_similar(letters: str, marks: Sequence[str]) -> bool:
-    """Return whether `letters` is one of `marks`, misread or with a path behind it."""
+    """Return whether `letters` is one of `marks`, misread or followed by a path."""
     if len(letters) < 4:
         return False
     pairs = set(pairwise(letters))

@@ -87,7 +87,7 @@ def one_line(text: str, most: int = 300) -> str:
 
 
 def _thousands(value: float, units: int) -> int:
-    """Return how often `value` can be divided by a thousand, below `units`; what rounds up to 1,000 counts as that."""
+    """Return the power of a thousand to divide `value` by, less than `units`; what rounds up to 1,000 counts."""
     power, value = 0, abs(value)
     while value >= 999.5 and power < units - 1 and math.isfinite(value):
         value, power = value / 1000, power + 1

@@ -129,8 +129,6 @@ def _described(plot: Plot) -> str:
 
 
 class _Drawing:
-    """The axes of a plot, and what is drawn between them."""
-
     def __init__(self, plot: Plot) -> None:
         self._plot = plot
         xs = [x for series in plot.series for x, _ in series.points] or [0.0]
@@ -147,7 +145,7 @@ class _Drawing:
         self._y_range = min(self._y_ticks), max(self._y_ticks)
 
     def svg(self, *, named: bool = False) -> str:
-        """Return the elements. named: write the names of lines beside their ends."""
+        """Return the SVG elements. named: label lines at their ends."""
         plot, middle = self._plot, (WIDTH + _LEFT) // 2
         drawn = self._columns() if plot.kind == "columns" else "".join(map(self._line, range(len(plot.series))))
         levels = [f'<path class="level" d="M{_LEFT} {self._y(y):.1f}H{WIDTH - _RIGHT}"/>' for y in plot.levels.values()]
@@ -157,7 +155,7 @@ class _Drawing:
         return "".join(parts) + (self._names() if named else "")
 
     def _heights(self) -> list[float]:
-        """Return every y, of columns those of whole stacks."""
+        """Return every y value; for columns, the totals of the stacks."""
         if self._plot.kind != "columns":
             return [y for series in self._plot.series for _, y in series.points if y is not None]
         stacks: dict[float, float] = {}
@@ -230,7 +228,7 @@ class _Drawing:
         return "".join(drawn)
 
     def _names(self) -> str:
-        """Return the names beside the ends of lines and levels, moved apart where they would overlap."""
+        """Return the labels at the ends of lines and levels, moved apart where they would overlap."""
         ends = [(self._y(y), f"c{at % COLOURS}", series.name) for at, series in enumerate(self._plot.series)
                 for y in [next((y for _, y in reversed(series.points) if y is not None), None)]
                 if y is not None and len(self._plot.series) > 1]  # fmt: skip

@@ -136,7 +136,7 @@ def _search(paragraphs: Paragraphs, width: int, height: int, largest: float, *, 
 
 
 def _cut(paragraphs: Paragraphs, width: int, height: int) -> Fitted | None:
-    """As many lines of the smallest letters as fit; None if not even one does."""
+    """Fit as many lines of the smallest letters as possible; None if not even one fits."""
     size = _SIZES[0]
     lines = _wrap(paragraphs, _room(width, size), broken=True) or []
     while lines and _height(lines, size) > height:
@@ -145,7 +145,7 @@ def _cut(paragraphs: Paragraphs, width: int, height: int) -> Fitted | None:
 
 
 def _wrap(paragraphs: Paragraphs, room: float, *, broken: bool) -> list[str] | None:
-    """Fill lines of `room` ems greedily; None if a wider word may not, or cannot, be broken."""
+    """Wrap to lines of `room` ems greedily; None if a wider word may not, or cannot, be broken."""
     lines = []
     space = ems(" ")
     for words in paragraphs:
@@ -182,11 +182,11 @@ def _pieces(word: str, room: float) -> list[str]:
 
 
 def _room(width: int, size: int) -> float:
-    """Ems of `size` pixels between the outlines in a box `width` pixels wide; one pixel is for rounding."""
+    """Return the width between the outlines in ems of `size` pixels; one pixel is for rounding."""
     return (width - 2 * outline(size) - 1) / size
 
 
 def _height(lines: Sequence[str], size: int) -> float:
-    """Pixels from the top of the first line's outline to the bottom of the last one's; one is for rounding."""
+    """Return the pixels from the first line's outline to the last one's; one is for rounding."""
     letters = reach(lines[0], size)[0] + reach(lines[-1], size)[1]
     return letters + LINE * size * (len(lines) - 1) + 2 * outline(size) + 1

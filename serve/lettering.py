@@ -81,14 +81,14 @@ def _advance(character: str) -> float:
 
 @lru_cache(maxsize=8192)
 def _extent(character: str, size: int) -> tuple[int, int]:
-    """Pixels above and below the baseline, at this size: hinting makes small letters up to two pixels taller."""
+    """Return the pixels above and below the baseline; hinting makes small letters up to two pixels taller."""
     _, top, _, bottom = load_font(size).getbbox(character, anchor="ls")
     return max(0, -round(top)), max(0, round(bottom))
 
 
 @lru_cache(maxsize=8192)
 def _has_glyph(character: str) -> bool:
-    """True unless the font draws `character` as its box for missing ones."""
+    """Return False if the font draws `character` as its box for missing glyphs."""
     font = load_font(_REFERENCE)
     mask, missing = font.getmask(character), font.getmask("\uffff")
     return mask.size[0] > 0 and (mask.size != missing.size or bytes(mask) != bytes(missing))

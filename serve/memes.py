@@ -106,7 +106,7 @@ def draw_sheet(items: Sequence[tuple[PIL.Image.Image, str]], columns: int, title
 
 
 def _template_pictures(config: Config, wanted: set[str]) -> tuple[dict[str, PIL.Image.Image], dict[str, Template]]:
-    """Return pictures and records of the templates with the ids in `wanted`, as far as the catalog holds them."""
+    """Return pictures and records of the templates in `wanted` that the catalog holds."""
     documents, blobs = open_documents(config.store), open_blobs(config.store)
     pictures = {}
     try:
@@ -149,7 +149,6 @@ def _draw_cell(sheet: PIL.Image.Image, picture: PIL.Image.Image, label: str, cor
 
 
 def _shortened(text: str, room: float) -> str:
-    """Return `text`, cut to `room` ems."""
     if ems(text) <= room:
         return text
     while text and ems(text) + ems("…") > room:

@@ -79,7 +79,6 @@ def _texts(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
 
 
 def _unread(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
-    """Return groups of neighbouring differences from the clean picture."""
     height, width = clean.shape[:2]
     shown, there = warp_onto(each.picture, each.affine, (width, height))
     different = (cv2.absdiff(shown, clean).max(axis=2) > _DIFFERENT) & (there > 0)
@@ -96,7 +95,7 @@ def _unread(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
 
 
 def _groups(texts: Sequence[Text]) -> list[list[Text]]:
-    """Texts by box: the two groups that overlap most become one, again and again (average linkage)."""
+    """Group texts by box, merging the two groups that overlap most until none do (average linkage)."""
     groups = [[text] for text in texts]
     if not texts:
         return []
@@ -125,7 +124,6 @@ def _groups(texts: Sequence[Text]) -> list[list[Text]]:
 
 
 def _overlap(one: NDArray[np.float64], two: NDArray[np.float64]) -> float:
-    """Return the overlap of two rectangles as a share of the smaller."""
     shared = np.concatenate([np.maximum(one[:2], two[:2]), np.minimum(one[2:], two[2:])])
     if (shared[2:] <= shared[:2]).any():
         return 0.0
@@ -162,7 +160,6 @@ def _style(group: Sequence[Text]) -> TextStyle:
 
 
 def _most_common(colours: Sequence[NDArray[np.float32]]) -> str | None:
-    """Return the mean of the largest group of similar colours, as #rrggbb."""
     if not colours:
         return None
     given = np.array(colours)
@@ -177,7 +174,6 @@ def _most_common(colours: Sequence[NDArray[np.float32]]) -> str | None:
 
 
 def _reading_order(boxes: Sequence[TemplateBox]) -> list[TemplateBox]:
-    """Sort boxes into rows from the top, each from the left."""
     rows: list[list[TemplateBox]] = []
     for box in sorted(boxes, key=lambda box: (box.y, box.x)):
         first = rows[-1][0] if rows else None

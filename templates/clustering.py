@@ -149,7 +149,7 @@ def compare(
 
 
 def _similar(one: Neighbour, other: Neighbour, min_agreement: float) -> bool:
-    """Return whether two neighbours of a third meme show one picture and are not copies."""
+    """Return whether two neighbours of a third meme show the same picture and are not copies."""
     if one.record.is_copy_of(other.record):
         return False
     there = other.record.sketch

@@ -96,7 +96,7 @@ class CornerTables:
         return int(np.searchsorted(self._bases, views[0], "right")) - 1
 
     def _find(self, bits: Bits, parts: slice) -> tuple[Numbers, NDArray[np.uint32]]:
-        """Return the bucket of each corner in each table, (parts, corners, tables), and the check bits of entries."""
+        """Return each corner's bucket in each table, (parts, corners, tables), and its check bits."""
         words = np.ascontiguousarray(bits[:, : 4 * _TABLES]).view(np.uint32)
         # Some bits hardly vary between pictures: multiplicative hashing spreads them (Knuth, vol. 3, 6.4).
         mixed = (words & _KEY) * _SPREAD

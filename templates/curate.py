@@ -126,7 +126,6 @@ def _known(documents: DocumentStore, template_id: str) -> Template:
 
 
 def _target(documents: DocumentStore, template_id: str) -> Template:
-    """Follow merges to the template that `template_id` stands for."""
     passed: set[str] = set()
     while (template := _known(documents, template_id)).merged_into and template_id not in passed:
         passed.add(template_id)

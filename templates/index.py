@@ -36,15 +36,12 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A sketch and its number in the index."""
-
     key: str
     sketch: Sketch
     number: int
 
     @property
     def views(self) -> Numbers:
-        """The view number of each corner."""
         return np.repeat(self.number * len(SIDES) + _LEVELS, self.sketch.counts)
 
 
@@ -125,7 +122,7 @@ class SketchIndex:
                     return
 
     def _propose(self, sketch: Sketch, most: int) -> Iterator[tuple[int, Points, Points]]:
-        """Yield the views that a picture may show, best first, with the paired points that vote for them."""
+        """Yield candidate views, best first, with the paired points that vote for them."""
         bits = sketch.bits[: sketch.counts[0]]
         corners, views, entries = self._tables.query(bits)
         likely = _most_voted(views)
@@ -146,7 +143,6 @@ class SketchIndex:
 
 
 def _most_voted(views: Numbers) -> Numbers:
-    """Return the views with the most votes, sorted by number."""
     ordered = np.sort(views)
     # In sorted order, a run of equal votes is as long as its ends are apart.
     likely = np.unique(ordered[_MIN_VOTES - 1 :][ordered[_MIN_VOTES - 1 :] == ordered[: 1 - _MIN_VOTES]])

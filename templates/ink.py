@@ -95,7 +95,6 @@ def find_ink(picture: Pixels, box: Box, height: float) -> tuple[Ink, Pixels] | N
 
 
 def _colours(pixels: NDArray[np.float32]) -> Iterator[Colour]:
-    """Yield the frequent colours, most frequent first."""
     flat = pixels.reshape(-1, 3)
     number = (flat * (_LEVELS / 256)).astype(np.int64) @ (_LEVELS**2, _LEVELS, 1)
     counts = np.bincount(number, minlength=_LEVELS**3)
@@ -126,13 +125,12 @@ def _try(light: NDArray[np.float32], box: Box, height: float, colour: Colour) ->
 
 
 def _thin(same: Pixels, height: float) -> Pixels:
-    """Return the parts of `same` no thicker than a stroke."""
     thick = cv2.dilate(cv2.morphologyEx(same, cv2.MORPH_OPEN, disc(_MAX_STROKE * height)), disc(3))
     return np.where(thick > 0, 0, same).astype(np.uint8)
 
 
 def _letters(thin: Pixels, box: Box, height: float) -> tuple[Pixels, float]:
-    """Return the pieces of `thin` in `box` that have the size of a letter (0 or 1), and their median height."""
+    """Return the letter-sized pieces of `thin` in `box` (0 or 1) and their median height."""
     _, labels, stats, centres = cv2.connectedComponentsWithStats(thin, connectivity=4)
     wide, tall, area = stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT], stats[:, cv2.CC_STAT_AREA]
     least, most = _HEIGHTS
@@ -158,7 +156,6 @@ def _elsewhere(found: _Candidate, writing: Pixels, height: float) -> Pixels:
 
 
 def _outline(light: NDArray[np.float32], letters: Pixels, height: float) -> tuple[Colour | None, float]:
-    """Return the main colour of the ring around letters, and its width."""
     nearest = _ring(letters, 0.4, 1.6)
     if not nearest.any():
         return None, 0.0
@@ -182,7 +179,6 @@ def _mostly(pixels: NDArray[np.float32], colour: Colour) -> bool:
 
 
 def _ring(letters: Pixels, inner: float, outer: float) -> NDArray[np.bool_]:
-    """Return the pixels at that distance from letters."""
     near, nearer = (np.asarray(cv2.dilate(letters, disc(2 * far + 1))) > 0 for far in (outer, inner))
     return near & ~nearer
 

@@ -137,7 +137,6 @@ def open_inpainter(config: Config) -> Inpainter:
 
 
 def _or_none(blank_of: Callable[[str], Blank], image: Image | None) -> Blank | None:
-    """Return the template's picture; None if there is none, or it is missing or broken."""
     if image is None:
         return None
     try:

@@ -98,7 +98,6 @@ class CatalogLoader:
             self._documents.put_sketches([record.stored(picture.template, picture.meme_id)])
 
     def _load_own(self, template: Template, stored: StoredSketch, record: SketchRecord | None) -> None:
-        """Load the sketch of a template's own picture, unless the picture changed."""
         if (plain := marker_picture(stored)) is not None:
             self.compared[template.id] = plain
         elif record and record.is_of(picture_of(template)):
@@ -113,7 +112,7 @@ class CatalogLoader:
         return [Picture(meme.id, meme.image, stored.template)]
 
     def _finish_creation(self, template_id: str, exemplars: dict[str, SketchRecord]) -> None:
-        """Finish after a run that died with exemplars of a new template written, but not the template."""
+        """Finish a template whose exemplars were written before a crash."""
         writes = PendingWrites()
         if template_id.startswith(FOUND) and len(exemplars) >= self._config.templates.min_members:
             group = [GroupMember(meme_id, record, 1.0) for meme_id, record in exemplars.items()]

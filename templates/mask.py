@@ -56,7 +56,6 @@ def letter_height(text: str, width: float, height: float) -> float:
 
 
 def _find(picture: Pixels, box: OcrBox, mask: Pixels) -> Ink | None:
-    """Add the words of one box to `mask`."""
     tall, wide = mask.shape
     left, top = max(0.0, box.x * wide), max(0.0, box.y * tall)
     right, bottom = min(float(wide), (box.x + box.width) * wide), min(float(tall), (box.y + box.height) * tall)

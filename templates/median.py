@@ -98,7 +98,7 @@ def _may_be_ink(pixels: Pixels) -> NDArray[np.bool_]:
 def _mean_near(
     values: Pixels, shown: NDArray[np.bool_], centre: Pixels, weights: NDArray[np.float32]
 ) -> tuple[Pixels, NDArray[np.float32]]:
-    """The mean of what is near `centre`, and how many layers that is; twice, as the first mean is a better centre."""
+    """Return the mean of the values near `centre` and their number; iterated twice, as the mean is a better centre."""
     near = np.zeros(shown.shape[1:], np.float32)
     for _ in range(2):
         total, near = np.zeros(centre.shape, np.float32), np.zeros(shown.shape[1:], np.float32)

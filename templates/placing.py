@@ -128,10 +128,7 @@ def size_at(sketch: Sketch, level: int) -> NDArray[np.float32]:
 
 
 def _fit(here: Points, there: Points) -> Affine | None:
-    """Fit the scaling and shift from `here` to `there`, in pixels: (2, 2), one row per axis; None if few agree.
-
-    Similar corners have similar scales, so the shift is fitted first.
-    """
+    """Fit scaling and shift from `here` to `there` in pixels, (2, 2), one row per axis; None if few agree."""
     shifts = there - here
     (x, y), (x_of_some, y_of_some) = shifts.T, shifts[:_GUESSES, :, None].transpose(1, 0, 2)
     close = (np.abs(x - x_of_some) < _TOLERANCES[0]) & (np.abs(y - y_of_some) < _TOLERANCES[0])
@@ -186,7 +183,6 @@ def _compare(picture: Sketch, template: Sketch, scaling: Affine) -> tuple[float,
 
 
 def _in_view(first: float, last: float, length: int) -> NDArray[np.bool_]:
-    """Return which blocks of a line of pixels lie between two places, within half a pixel."""
     starts = np.arange(length // _STEP - 1) * _STEP
     return (starts > first - 0.5) & (starts + _BLOCK < last + 0.5)
 
@@ -207,7 +203,6 @@ def _blocks(layers: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
 
 
 def _whole(picture: Sketch, template: Sketch, scaling: Affine) -> Affine:
-    """Convert `scaling` to the pictures with their borders."""
     (l1, t1, r1, b1), (l2, t2, r2, b2) = picture.inset, template.inset
     rows = []
     for (scale, shift), low1, high1, low2, high2 in ((scaling[0], l1, r1, l2, r2), (scaling[1], t1, b1, t2, b2)):

@@ -151,7 +151,6 @@ def _starts(picture: Sketch, template: Sketch) -> Iterator[tuple[bool, Affine]]:
 
 
 def _covered(affine: Affine) -> float:
-    """Return the share of the template that a picture covers under `affine`."""
     shares = []
     for axis in (0, 1):
         low, high = affine[axis, 2], affine[axis, axis] + affine[axis, 2]
@@ -160,7 +159,6 @@ def _covered(affine: Affine) -> float:
 
 
 def _place_on_best(members: Sequence[Member], sketches: Sequence[Sketch]) -> list[PlacedMember]:
-    """Align all members to the one that they fit best."""
     by_size = sorted(range(len(members)), key=lambda n: (-members[n].picture.size, members[n].key))
     best = max(by_size[:_MAX_CANDIDATES], key=lambda n: sum(_fit(each, sketches[n]) for each in sketches))
     reference = Reference.of(members[best].picture)
@@ -169,7 +167,7 @@ def _place_on_best(members: Sequence[Member], sketches: Sequence[Sketch]) -> lis
 
 
 def _fit(picture: Sketch, template: Sketch) -> float:
-    """Score how well a picture fits; unmirrored counts twice, so that the majority decides the orientation."""
+    """Score how well a picture fits; unmirrored counts double, so the majority decides the orientation."""
     straight, turned = place(picture, template), place(picture.mirrored, template)
     return max(
         2 * (straight.agreement * straight.seen) ** 2 if straight else 0.0,
@@ -196,7 +194,6 @@ def _place_on_common(
 
 
 def _framed(placed: Sequence[PlacedMember]) -> list[PlacedMember]:
-    """Convert positions to fractions of the frame that most members reach."""
     low = np.array([[each.affine[axis, 2] for axis in (0, 1)] for each in placed])
     high = np.array([[each.affine[axis, axis] + each.affine[axis, 2] for axis in (0, 1)] for each in placed])
     # Edges of actual members: a mean of two would cut one of them.
@@ -224,7 +221,7 @@ def layer_of(each: PlacedMember, size: tuple[int, int]) -> Layer:
 
 
 def _judged(layer: Layer, common: Merged) -> Layer:
-    """Hide words that were not read, and weight the layer by its closeness to the common picture elsewhere."""
+    """Hide words that were not read; elsewhere weight the layer by its similarity to the common picture."""
     difference = cv2.absdiff(layer.pixels, common.pixels).max(axis=2)
     words = (difference > _WORD_DIFFERENCE) & (common.support > 0)
     grown = cv2.dilate(words.astype(np.uint8), np.ones((_HALO, _HALO), np.uint8))

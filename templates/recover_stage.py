@@ -129,7 +129,6 @@ def _enough(placed: list[PlacedMember], result: RecoverResult) -> RecoverResult 
 
 
 def _members(blobs: BlobStore, task: RecoverTask, most: int) -> Iterator[Member]:
-    """Yield the memes whose pictures can be decoded."""
     for image, boxes in task.members:
         try:
             picture = decode_image(blobs.get(image.key), max_pixels=most)
@@ -140,7 +139,6 @@ def _members(blobs: BlobStore, task: RecoverTask, most: int) -> Iterator[Member]
 
 
 def _work(documents: DocumentStore, lacking: list[Template], least: int, progress: Progress) -> Iterator[RecoverTask]:
-    """Yield the tasks for templates with enough memes."""
     for template in lacking:
         members = _chosen(documents.scan(Where(template=template.id, image=True)))
         if template.image is not None:
@@ -169,7 +167,6 @@ def _chosen(memes: Iterator[Meme]) -> list[tuple[Image, tuple[OcrBox, ...]]]:
 
 
 def _lacks(template: Template) -> bool:
-    """Return whether its picture or text boxes are missing."""
     return template.image is None or not template.boxes
 
 

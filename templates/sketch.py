@@ -165,7 +165,6 @@ def _between_borders(grey: Pixels, axis: int) -> tuple[int, int]:
 
 
 def _border(even: NDArray[np.bool_]) -> int:
-    """Return the width of a border, which may contain text: short runs of uneven lines between even ones."""
     changes = np.flatnonzero(even[1:] != even[:-1]) + 1
     most, thin, gap = (int(share * len(even)) for share in (_MAX_BORDER, _MAX_TEXT_LINE, _MIN_GAP))
     end = 0

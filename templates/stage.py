@@ -101,8 +101,6 @@ class TemplatesJob:
 
 
 class _Run:
-    """State and counts of one run."""
-
     def __init__(self, config: Config, documents: DocumentStore, progress: Progress) -> None:
         self._config = config
         self._documents = documents
@@ -116,7 +114,6 @@ class _Run:
 
     @property
     def outcomes(self) -> Mapping[str, int]:
-        """Counts of memes so far, by outcome."""
         return self._leased.tally
 
     def work_off(self) -> int:
@@ -130,7 +127,7 @@ class _Run:
         return held
 
     def summary(self, seconds: float, held: int = 0) -> Summary:
-        """Summarise the run. ``learned later`` counts memes that were unknown first, in this run or before."""
+        """Summarise the run. ``learned later`` counts memes that were unknown at first, in this run or before."""
         groups, explored = grouped(self._leased.tally), self._recogniser.tally
         memes = sum(groups[name] for name in _OUTCOMES[:6])
         counts = {"templates": len(self._recogniser.index), "memes": memes}
@@ -147,7 +144,7 @@ class _Run:
         )
 
     def _recover(self) -> None:
-        """Recover pictures of templates that no site shows, and compare the unknown memes with them."""
+        """Recover pictures of templates that no site shows, and compare unknown memes with them."""
         started = time.monotonic()
         self._recovered = recover_templates(self._config, self._documents, self._progress)
         if self._recovered["pictures"]:
@@ -155,7 +152,6 @@ class _Run:
         self._recover_seconds = time.monotonic() - started
 
     def _name_found(self) -> None:
-        """Name templates that got members, if the titles of their memes agree on a name."""
         index = self._recogniser.index
         grown = [index.templates[index.target(template_id)] for template_id in sorted(self._recogniser.grown)]
         nameless = {template.id: template for template in grown if template.name == unnamed(template.id)}
@@ -172,5 +168,4 @@ class _Run:
 
 
 def _of_templates(tally: Mapping[str, int]) -> dict[str, int]:
-    """Label the reasons why templates failed, apart from those of memes."""
     return {f"template's {reason}": n for reason, n in reasons(tally).items()}

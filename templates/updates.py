@@ -72,7 +72,6 @@ class TemplateUpdates:
             self._index.put(picture.template, "", record)
 
     def _match_unknown(self, changed: Collection[str]) -> None:
-        """Assign the changed templates to the unknown memes made on them."""
         unknown = self._recogniser.unknown
         if not (changed and len(unknown)):
             return
@@ -105,7 +104,6 @@ class TemplateUpdates:
         self._recogniser.tally["merged"] += 1
 
     def _compared_entry(self, template_id: str) -> StoredSketch | None:
-        """Return the catalog entry that marks a template as compared."""
         template = self._index.templates[template_id]
         if template.merged_into:
             return None

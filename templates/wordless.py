@@ -88,7 +88,7 @@ def _by_template(picture: Pixels, boxes: Sequence[OcrBox], blank: Blank, placed:
 
 
 def _near(boxes: Sequence[OcrBox], width: int, height: int) -> NDArray[np.bool_]:
-    """Return where letters of the texts may be; everywhere without boxes."""
+    """Return where letters may be; everywhere without boxes."""
     near = np.zeros((height, width), np.bool_) if boxes else np.ones((height, width), np.bool_)
     for box in boxes:
         more = _NEAR * letter_height(box.text, box.width * width, box.height * height) + _HALO
@@ -99,7 +99,7 @@ def _near(boxes: Sequence[OcrBox], width: int, height: int) -> NDArray[np.bool_]
 
 
 def _lit_like(under: Pixels, picture: Pixels, there: Pixels, words: Pixels) -> Pixels:
-    """Adjust brightness and contrast of the template to the meme's, measured beside the words."""
+    """Match the template's brightness and contrast to the meme's, measured beside the words."""
     seen = (there > 0) & (words == 0) & (cv2.absdiff(under, picture).max(axis=2) < 2 * _WORD_DIFFERENCE)
     if seen.sum() < 100:
         return under

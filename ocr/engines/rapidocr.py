@@ -144,7 +144,6 @@ def _mean_inside(probabilities: NDArray[np.float32], box: Any) -> float:
 
 
 def _clockwise(corners: Corners) -> Corners:
-    """Reorder corners clockwise from the top left."""
     by_x = corners[np.argsort(corners[:, 0], kind="stable")]
     left, right = by_x[:2], by_x[2:]
     top_left, bottom_left = left[np.argsort(left[:, 1], kind="stable")]
@@ -233,10 +232,7 @@ def _total_confidence(words: Sequence[Word]) -> float:
 
 
 def _to_words(pieces: Sequence[Piece], corners: Corners, picture: Picture, line: int) -> list[Word]:
-    """Place the words of one line in the picture, each with the line's mean confidence.
-
-    The line's mean separates noise from text better than a word's own characters do.
-    """
+    """Place a line's words in the picture, each with the line's mean confidence: it separates noise best."""
     characters = sum(len(piece.text) for piece in pieces)
     confidence = 100 * sum(len(piece.text) * piece.confidence for piece in pieces) / max(characters, 1)
     height, width = picture.shape[:2]

@@ -89,14 +89,11 @@ def shrink(
 
 
 class _Samples(CalibrationDataReader):  # type: ignore[misc]
-    """Calibration samples, one by one."""
-
     def __init__(self, samples: Iterable[Picture], name: str) -> None:
         self._samples: Iterator[Picture] = iter(samples)
         self._name = name
 
     def get_next(self) -> dict[str, NDArray[np.float32]] | None:
-        """Return the next input; None after the last."""
         sample = next(self._samples, None)
         return None if sample is None else {self._name: network_input(sample)}
 

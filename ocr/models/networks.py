@@ -106,7 +106,7 @@ def packaged() -> Path:
 
 
 def _name(source: Path, characters: str) -> str:
-    """Digest the package's networks, the characters, the code that builds ours, and the libraries it uses."""
+    """Digest everything that the networks depend on: the package, the characters, our code and its libraries."""
     digest = hashlib.sha256()
     recipe = sorted(Path(__file__).parent.glob("*.py"))
     for path in (source / DETECTOR, source / RECOGNISER, *recipe):
@@ -117,7 +117,7 @@ def _name(source: Path, characters: str) -> str:
 
 
 def _build(source: Path, folder: Path, characters: str) -> None:
-    """Build the networks beside `folder` and rename them when complete; one process builds, others wait."""
+    """Build the networks beside `folder`, then rename them; one process builds, others wait."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         busy = f"ocr.engine: another process has been building rapidocr's networks for {_WAIT_SECONDS:g} s"

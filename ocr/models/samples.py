@@ -52,7 +52,6 @@ def pictures(count: int, side: int) -> Iterator[Picture]:
 
 
 def _background(random: np.random.Generator, width: int, height: int) -> Image.Image:
-    """A plain page, or coloured blur and grain like a photo's."""
     if random.random() < 0.4:
         shade = int(random.choice((0, 20, 240, 255)))
         return Image.new("RGB", (width, height), (shade, shade, shade))
@@ -72,6 +71,5 @@ def _write(
 
 
 def _compressed(picture: Picture, random: np.random.Generator) -> Picture:
-    """Convert RGB to BGR, through JPEG."""
     coded = cv2.imencode(".jpg", picture[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, int(random.integers(30, 95))])[1]
     return np.asarray(cv2.imdecode(coded, cv2.IMREAD_COLOR), np.uint8)

@@ -52,10 +52,7 @@ def boxes_title(inspection: Inspection) -> str:
 
 
 def _line(found: str, words: list[tuple[Word, str | None]]) -> tuple[list[tuple[str, str, str]], str]:
-    """Return a line's words as chips (class, text, note), and the engine's text where cleaning changed it.
-
-    Neighbours with the same confidence and reason share a chip.
-    """
+    """Return a line's words as chips (class, text, note), and the engine's text where cleaning changed it."""
     chips = []
     for (confidence, reason), group in groupby(words, key=lambda each: (each[0].confidence, each[1])):
         text = " ".join(word.text for word, _ in group)

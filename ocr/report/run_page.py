@@ -137,7 +137,6 @@ def _tiles(record: RunRecord, seconds: float) -> list[tuple[str, str, str]]:
 
 
 def _plot(record: RunRecord) -> Plot | None:
-    """Plot kept and dropped readings by confidence; None if no words were read."""
     starts = range(0, 200, 2 * _COLUMN)
     # The last column includes 100.
     bounds = list(pairwise([*starts, len(record.kept)]))
@@ -162,7 +161,6 @@ def _plot(record: RunRecord) -> Plot | None:
 
 
 def _ranges(kept: Sequence[int]) -> list[tuple[str, int]]:
-    """Count kept readings by range of confidence, the lowest first."""
     ends = (*_BOUNDS[1:], 101)
     ranges = [
         (f"{low} to {high}" if high <= 100 else f"{low} and more", sum(kept[2 * low : 2 * high]))

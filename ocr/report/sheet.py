@@ -39,8 +39,6 @@ def draw(inspection: Inspection) -> Image.Image:
 
 
 class _Fonts:
-    """One typeface for all text, in any size."""
-
     def __init__(self, text: str) -> None:
         self._face = _find_face("".join(sorted({c for c in text if not c.isascii() and c.isprintable()})))
 
@@ -55,7 +53,7 @@ class _Fonts:
 
 @lru_cache(maxsize=8)
 def _find_face(characters: str) -> tuple[str, int] | None:
-    """Return file and index of the font that has `characters`; None for Pillow's own."""
+    """Return file and index of a font that has `characters`; None for Pillow's own."""
     if not characters:
         return None
     pattern = f"sans:charset={' '.join(f'{ord(character):x}' for character in characters[:200])}"
@@ -111,7 +109,7 @@ def _badge(pen: ImageDraw.ImageDraw, x: float, y: float, number: int, colour: st
 
 
 class _Column:
-    """A column of text, cropped to its length; text beyond the largest height is left out."""
+    """A column of text, cropped to its length; text below the largest height is left out."""
 
     def __init__(self, fonts: _Fonts) -> None:
         self.image = Image.new("RGB", (_TEXT_WIDTH, _TEXT_HEIGHT), _PAPER)
@@ -132,7 +130,6 @@ class _Column:
             self.y += round(1.4 * size)
 
     def beside(self, text: str, size: int, colour: str, left: int) -> None:
-        """Write text beside the next row."""
         self.pen.text((left, self.y), text, font=self._fonts.at(size), fill=colour)
 
     def cut(self) -> Image.Image:
@@ -177,7 +174,6 @@ def _heading(column: _Column, text: str) -> None:
 
 
 def _wrapped(text: str, font: Font, room: float) -> list[str]:
-    """Wrap `text` to lines no wider than `room`; wider words are split."""
     lines = [""]
     for whole in text.split():
         word = whole

@@ -132,7 +132,6 @@ class Gatherer:
                 yield picture, meme.ocr.boxes
 
     def _members(self, memes: Iterable[Meme]) -> tuple[Member, ...]:
-        """Choose members with different pictures."""
         by_picture: dict[str, Meme] = {}
         for meme in memes:
             if meme.image:

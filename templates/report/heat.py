@@ -69,7 +69,6 @@ def _placed(meme: Sketch, template: Sketch) -> Affine | None:
 
 
 def _covered(boxes: Sequence[OcrBox], where: Affine, shape: tuple[int, ...]) -> Counts:
-    """Return 1 for each cell that a box touches, else 0."""
     cells = np.zeros(shape, np.float32)
     for box in boxes:
         ends = np.array([[box.x, box.y, 1], [box.x + box.width, box.y + box.height, 1]]) @ where.T * shape[::-1]

@@ -132,7 +132,6 @@ def _tiles(census: Census) -> list[tuple[str, str, str]]:
 
 
 def _figures(cluster: Cluster, width: int) -> Iterator[tuple[Overlay | None, str]]:
-    """Yield the recovered picture, the site's, or what stands in for them: at least one."""
     template = cluster.template
     if cluster.recovered is not None:
         n = len(template.clean.made_from) if template.clean else 0

@@ -106,7 +106,6 @@ class _Survey:
         self._most = set(islice(memes, SUGGESTED))
 
     def all(self, templates: Iterable[Template]) -> Iterator[Template]:
-        """Yield every template."""
         for template in templates:
             kind = "merged" if template.merged_into is not None else template.state
             self.counts[kind] += 1
@@ -116,5 +115,4 @@ class _Survey:
             yield template
 
     def found(self, templates: Iterable[Template]) -> Iterator[Template]:
-        """Yield the templates that a person has yet to decide about."""
         return (template for template in self.all(templates) if template.usable and template.state == "found")
