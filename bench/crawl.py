@@ -1,17 +1,15 @@
-"""The crawl beside its peers, in one run on one site of loopback: `python -m bench.crawl --data DIR`.
+"""Compare memeloom's crawler with its peers on one loopback site: `python -m bench.crawl --data DIR`.
 
-Four questions, each with a goal:
+- pages: pages of 40 memes fetched, parsed and queued per processor second; against plain Scrapy with its in-memory
+  queue.
+- pictures: pictures fetched, verified, hashed (sha256, two pHashes), stored and recorded per processor second; against
+  img2dataset and Scrapy's media pipelines.
+- memory: resident memory over 50,000 requests while the frontier grows to 25,000.
+- sharing: speed-up of two processes on one Redis over one, on a slow site.
 
-- pages: how many pages of 40 memes a second of processor time fetches, reads and queues, with nothing done to the
-  memes; against plain Scrapy, whose queue is in memory and lost when it dies;
-- pictures: how many pictures a second of processor time lands: fetched, verified, sha256, both pHashes, stored,
-  recorded; against img2dataset and Scrapy's own pipelines, on the same list;
-- memory: whether it stays flat over 50,000 requests while the frontier grows to 25,000;
-- sharing: how much sooner two processes on one Redis are done with a site that takes its time.
-
-The crawlers take turns, so that a machine whose speed drifts treats all alike, and the medians of the rounds are
-shown. Processor time is that of the crawling processes, user and system, all threads; what Redis uses up is told
-beside it. Peers live in an environment of their own (`make bench-crawl` makes it); without it they are left out.
+Crawlers take turns, so that drift of the machine affects all alike; the table shows medians. Processor time is that of
+the crawling processes, user and system; Redis is listed separately. `make bench-crawl` installs the peers; without
+them their rows are left out.
 """
 
 import argparse
@@ -33,7 +31,7 @@ _PARTS = ("pages", "pictures", "memory", "sharing")
 
 
 def main() -> None:
-    """Measure, print one table; exit code 1 when a goal is missed."""
+    """Measure and print one table; exit with 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="a folder with real memes; default: drawn pictures")
     parser.add_argument("--rounds", type=int, default=3)
@@ -52,7 +50,7 @@ def main() -> None:
                 console.print(f"{part} … (load {_load()})")
                 found = _measure(part, options, Path(name), redis)
                 for row in found:
-                    # A run that is ended early has told something.
+                    # Printed as they come: an interrupted run leaves results.
                     console.print("  ", row.name, row.shown, row.spread, row.against)
                 rows += found
     finally:

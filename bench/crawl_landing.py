@@ -1,4 +1,4 @@
-"""The part of the crawl bench that lands pictures, in memeloom and in its peers."""
+"""The crawl bench's part on pictures: memeloom and its peers."""
 
 import json
 from collections.abc import Callable
@@ -22,17 +22,17 @@ _OF_WEBDATASET, _OF_RAW, _MOST_MB = 2.0, 1.0, 250
 
 @dataclass(frozen=True)
 class _Crawler:
-    """start: begin with the address of the site, a folder and a number of lists; landed: how many are there then."""
+    """A crawler: `start` takes the site's address, a folder and a number of lists; `landed` counts pictures."""
 
     start: Callable[[str, Path, int], Measured]
     landed: Callable[[Path], int]
 
 
 def pictures(folder: Path, data: Path | None, lists: int, rounds: int) -> list[Row]:
-    """Pictures a processor second, that of the whole process tree.
+    """Measure pictures per processor second of the whole process tree.
 
-    Each crawler is given one list, and then all. The rate is that of what lies between, so that nobody pays for
-    starting Python and for reading modules; that is told beside it.
+    Each crawler runs on one list, then on all; the rate is that of the difference, which excludes starting Python and
+    importing modules. The start is shown separately.
     """
     kept = folder / "pictures"
     kept.mkdir()
@@ -96,8 +96,6 @@ def _scrapy(kind: str) -> Callable[[str, Path, int], Measured]:
 
 
 def _img2dataset(*options: str) -> Callable[[str, Path, int], Measured]:
-    """With its defaults, but for one process; `options` beside."""
-
     def start(address: str, folder: Path, lists: int) -> Measured:
         urls = folder / "urls.txt"
         urls.write_text("\n".join(f"{address}/picture/{number}.jpg" for number in range(lists * LISTED)))
@@ -111,7 +109,6 @@ def _img2dataset(*options: str) -> Callable[[str, Path, int], Measured]:
 
 
 def _landed_here(folder: Path) -> int:
-    """Memes whose picture is recorded and stored."""
     config = load_config(
         overrides=[f"store.documents=sqlite:///{folder}/catalog.db", f"store.blobs={folder}/blobs"], environment={}
     )

@@ -1,7 +1,4 @@
-"""Running crawlers and servers beside each other, and what each of them uses up.
-
-Crawlers run on the first processor that we may use, everything that serves them on the second.
-"""
+"""Run crawlers and servers, crawlers on the first available processor and servers on the second; measure both."""
 
 import contextlib
 import json
@@ -30,10 +27,7 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Run:
-    """One process, with all that it started. memory_mb: their common peak, shared pages counted once.
-
-    answer: the JSON that it printed last, if any.
-    """
+    """A finished process tree. memory_mb: common peak, shared pages counted once. answer: the last JSON it printed."""
 
     cpu_seconds: float
     seconds: float
@@ -43,7 +37,7 @@ class Run:
 
 @dataclass
 class Series:
-    """The figures of one crawler, one a round."""
+    """The figures of one crawler, one per round."""
 
     rates: list[float] = field(default_factory=list)
     memory_mb: list[float] = field(default_factory=list)
@@ -52,12 +46,12 @@ class Series:
 
     @property
     def rate(self) -> float:
-        """The median."""
+        """Return the median rate."""
         return statistics.median(self.rates)
 
 
 class Measured:
-    """A process under observation, from its start to `wait`."""
+    """A process that is measured from its start until `wait`."""
 
     def __init__(self, command: list[str], environment: dict[str, str] | None = None, *, pinned: bool = True) -> None:
         self._began = time.monotonic()
@@ -74,7 +68,7 @@ class Measured:
         self._watcher.start()
 
     def wait(self) -> Run:
-        """Its figures. Raises SystemExit with its last words if it fails. One process at a time counts its time."""
+        """Return the figures, or raise SystemExit with the output if it failed. Wait for one process at a time."""
         before = _reaped_cpu_seconds()
         try:
             code = self._process.wait(_DEADLINE_SECONDS)
@@ -97,7 +91,7 @@ class Measured:
 
 
 def crawl(kind: str, start_url: str, folder: Path, *options: str, pinned: bool = True) -> Measured:
-    """A crawl by `bench.crawl_worker`, in the peers' environment if it is one of theirs."""
+    """Start a crawl by `bench.crawl_worker`, for peers in their environment."""
     python = str(PEERS) if kind == "scrapy-redis" else sys.executable
     return Measured(
         [python, "-m", "bench.crawl_worker", kind, start_url, "--folder", str(folder), *options], pinned=pinned
@@ -106,7 +100,7 @@ def crawl(kind: str, start_url: str, folder: Path, *options: str, pinned: bool =
 
 @contextlib.contextmanager
 def site(pages: int, pictures: Path | None = None) -> Iterator[str]:
-    """The address of a running `bench.crawl_site`."""
+    """Run `bench.crawl_site` and yield its address."""
     command = [sys.executable, "-m", "bench.crawl_site", str(pages), *([str(pictures)] if pictures else [])]
     server = subprocess.Popen(
         ["taskset", "--cpu-list", str(cores()[1]), *command],
@@ -123,7 +117,7 @@ def site(pages: int, pictures: Path | None = None) -> Iterator[str]:
 
 
 class Redis:
-    """A redis-server that keeps what it is told, as a crawl that must not lose anything wants it."""
+    """A redis-server with the durability that a crawl needs."""
 
     def __init__(self) -> None:
         root = redis_binaries()
@@ -137,36 +131,35 @@ class Redis:
         self._process.wait_until(lambda: answers(self._port))
 
     def fresh(self) -> str:
-        """The address of a database that is empty."""
+        """Return the URL of an emptied database."""
         self._database = (self._database + 1) % DATABASES
         flush(self._port, self._database)
         return f"redis://127.0.0.1:{self._port}/{self._database}"
 
     def cpu_seconds(self) -> float:
-        """What the server has used up since its start."""
+        """Return the server's processor time since its start."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
-        """End it and drop its data."""
+        """Stop the server and delete its data."""
         self._process.kill()
         remove_folder(self._folder)
 
 
 def cores() -> tuple[int, int]:
-    """The processor for crawlers and the one for servers; the same one if there is no second."""
+    """Return the processors for crawlers and for servers; the same one if there is only one."""
     allowed = sorted(os.sched_getaffinity(0))
     return allowed[0], allowed[min(1, len(allowed) - 1)]
 
 
 def _reaped_cpu_seconds() -> float:
-    """Of all processes that have ended, with all of theirs: the servers run on, and do not count."""
+    """Return the processor time of all ended child processes; running servers do not count."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def _session(leader: int) -> list[Path]:
-    """The processes that `leader` began, which share its session."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -177,7 +170,7 @@ def _session(leader: int) -> list[Path]:
 
 
 def _memory_mb(process: Path) -> float:
-    """The proportional share of a process: a page that two of them map counts half in each."""
+    """Return the proportional set size: a page shared by two processes counts half in each."""
     with contextlib.suppress(OSError):
         for line in (process / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -1,4 +1,4 @@
-"""The same spiders as memeloom's own: what they ask for waits in the durable frontier."""
+"""The spiders of `bench.crawl_plain` on memeloom's durable frontier."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -13,25 +13,25 @@ from memeloom.scrapers.spiders.base import MemeSpider
 
 
 class DurablePages(MemeSpider):
-    """All pages of a site, from `start_url` on; items are not kept."""
+    """Crawls all pages of a site from `start_url`; items are dropped."""
 
     name = "bench"
     essential = "div.unit"
     start_url: str
 
     async def begin(self) -> AsyncIterator[Request]:
-        """The first page."""
+        """Yield the first page."""
         yield self.page(self.start_url, self.parse)
 
     def parse(self, response: Response) -> Iterator[dict[str, Any] | Request]:
-        """The memes of a page, and the pages that it links to."""
+        """Yield the memes of a page and requests for its links."""
         yield from units(response)
         for link in links(response):
             yield self.page(link, self.parse)
 
 
 class DurablePictures(MemeSpider):
-    """The pictures of a number of lists, each a meme that lands in the catalog."""
+    """Crawls the pictures of some lists; each becomes a meme in the catalog."""
 
     name = "bench"
     essential = "a list"
@@ -39,12 +39,12 @@ class DurablePictures(MemeSpider):
     lists: int
 
     async def begin(self) -> AsyncIterator[Request]:
-        """The lists."""
+        """Yield the lists."""
         for number in range(self.lists):
             yield self.page(f"{self.start_url}{number}", self.parse)
 
     def parse(self, response: Response) -> Iterator[MemeItem]:
-        """A meme a picture, with the facts that a listing states."""
+        """Yield a meme per picture, with the facts of a listing."""
         for address in response.text.split():
             key = address.rpartition("/")[2].partition(".")[0]
             yield MemeItem(

@@ -1,4 +1,4 @@
-"""Three parts of the crawl bench: pages, memory and sharing. A crawl that is not complete ends the bench."""
+"""The crawl bench's parts on pages, memory and sharing. An incomplete crawl ends the bench."""
 
 import shutil
 import statistics
@@ -17,7 +17,7 @@ _PLAIN = "plain Scrapy, in memory"
 
 
 def pages(folder: Path, redis: Redis | None, count: int, rounds: int) -> list[Row]:
-    """Pages a processor second, on each scheduler."""
+    """Measure pages per processor second with each scheduler."""
     crawlers = {_PLAIN: ("plain", False), "Scrapy, JOBDIR (SQLite)": ("disk", False)}
     if redis is not None and PEERS.exists():
         crawlers["scrapy-redis"] = ("scrapy-redis", True)
@@ -58,7 +58,7 @@ def _page_row(name: str, measured: Series, plain: float) -> Row:
 
 
 def memory(folder: Path, redis: Redis | None, count: int) -> list[Row]:
-    """Resident memory after each tenth of a long crawl of small pages."""
+    """Measure resident memory after each tenth of a long crawl of small pages."""
     crawlers = {_PLAIN: ("plain", False), "our whole crawl, SQLite": ("crawl", False)}
     if redis is not None:
         crawlers["our whole crawl, Redis"] = ("crawl", True)
@@ -85,7 +85,7 @@ def memory(folder: Path, redis: Redis | None, count: int) -> list[Row]:
 
 
 def sharing(folder: Path, redis: Redis, count: int) -> list[Row]:
-    """Seconds that one process takes for a site that answers after a tenth of a second, and that two take."""
+    """Measure the seconds that one process and two take for a site with 0.1 s latency."""
     seconds = []
     with site(count) as address:
         for processes in (1, 2):
@@ -105,7 +105,7 @@ def sharing(folder: Path, redis: Redis, count: int) -> list[Row]:
 
 
 def clean(folder: Path) -> Path:
-    """An empty folder within `folder`, for one crawl."""
+    """Return an empty folder in `folder` for one crawl."""
     used = folder / "crawl"
     shutil.rmtree(used, ignore_errors=True)
     used.mkdir()
@@ -113,6 +113,6 @@ def clean(folder: Path) -> Path:
 
 
 def expect(name: str, found: int, wanted: int) -> None:
-    """A figure of a crawl that lost or doubled something is none."""
+    """Exit if a crawl lost or duplicated something: its figures would be wrong."""
     if found != wanted:
         raise SystemExit(f"{name}: {found} instead of {wanted}")

@@ -1,4 +1,4 @@
-"""JPEGs of 50-500 KB, 119 KB in the mean: the real memes of a data folder, or drawn ones."""
+"""JPEGs of 50-500 KB, 119 KB on average: real memes from a data folder, or drawn ones."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ _COUNT, _DRAWN = 500, 150
 
 
 def picture_folder(data: Path | None, folder: Path) -> str:
-    """Fill `folder` with JPEGs and say what they are."""
+    """Fill `folder` with JPEGs and return a description of them."""
     found = sorted(data.glob("real_memes/*/*.jpg")) if data else []
     sizes = {path: path.stat().st_size for path in found}
     fit = [path for path in found if _SMALLEST <= sizes[path] <= _LARGEST]
@@ -25,9 +25,9 @@ def picture_folder(data: Path | None, folder: Path) -> str:
 
 
 def drawn(number: int) -> bytes:
-    """A picture with flat parts, gradients and grain, such as a photo has; the same bytes for the same number."""
+    """Draw a picture with flat areas, gradients and noise, like a photo; equal numbers give equal bytes."""
     random = np.random.default_rng(number)
-    # Log-normal, like the sizes of real ones: most near 90 KB, a few large.
+    # Log-normal, like real sizes: most near 90 KB, a few large.
     bytes_wanted = float(np.clip(random.lognormal(np.log(1.0e5), 0.5), 55_000, 480_000))
     height = int(np.clip(np.sqrt(bytes_wanted) * 2, 400, 1400))
     width = int(height * random.uniform(0.75, 1.25))
@@ -49,7 +49,7 @@ def drawn(number: int) -> bytes:
 
 
 def _mixed(fit: list[Path], sizes: dict[Path, int]) -> list[Path]:
-    """`_COUNT` of the real ones, large ones more often than they come, so that the mean size is right."""
+    """Choose `_COUNT` real pictures, large ones more often, so that the mean size is right."""
     ordered = sorted(fit, key=lambda path: (sizes[path], path))
     small, large = ordered[: -len(ordered) // 4], ordered[-len(ordered) // 4 :]
     taken: list[Path] = []

@@ -1,6 +1,6 @@
-"""What is crawled, whoever crawls it: how a page is read, and Scrapy's plain spiders that read it so.
+"""Page parsing shared by all crawlers, and Scrapy's spiders with it.
 
-Nothing of memeloom is imported, so that the peers' environment can run this.
+Imports nothing from memeloom, so that it runs in the peers' environment.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -9,7 +9,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.http import Response
 
-# The same for every crawler that is compared by its scheduler: what Scrapy does beside is then equal.
+# Equal for all schedulers, so that the rest of Scrapy costs the same.
 SETTINGS = {
     "CONCURRENT_REQUESTS": 32,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
@@ -25,7 +25,7 @@ SETTINGS = {
 
 
 def units(response: Response) -> Iterator[dict[str, Any]]:
-    """The memes of a page, read in few strokes, so that the crawler is measured and not the reading."""
+    """Yield the memes of a page with little parsing, so that the crawler is measured."""
     keys = response.css("h2.unit-title a::attr(href)").getall()
     titles = response.css("h2.unit-title a::text").getall()
     images = response.css("img.img::attr(src)").getall()
@@ -36,41 +36,41 @@ def units(response: Response) -> Iterator[dict[str, Any]]:
 
 
 def links(response: Response) -> list[str]:
-    """Where a page leads to."""
+    """Return the links of a page."""
     return [response.urljoin(link) for link in response.css("a.next::attr(href)").getall()]
 
 
 class Pages(Spider):
-    """All pages of a site, from `start_url` on; items are not kept."""
+    """Crawls all pages of a site from `start_url`; items are dropped."""
 
     name = "bench"
     start_url: str
 
     async def start(self) -> AsyncIterator[Request]:
-        """The first page."""
+        """Yield the first page."""
         yield Request(self.start_url, self.parse)
 
     def parse(self, response: Response) -> Iterator[dict[str, Any] | Request]:
-        """The memes of a page, and the pages that it links to."""
+        """Yield the memes of a page and requests for its links."""
         yield from units(response)
         for link in links(response):
             yield Request(link, self.parse)
 
 
 class Pictures(Spider):
-    """The pictures of a number of lists, for Scrapy's own media pipelines."""
+    """Crawls the pictures of some lists with Scrapy's media pipelines."""
 
     name = "bench"
     start_url: str
     lists: int
 
     async def start(self) -> AsyncIterator[Request]:
-        """The lists."""
+        """Yield the lists."""
         for number in range(self.lists):
             yield Request(f"{self.start_url}{number}", self.parse)
 
     def parse(self, response: Response) -> Iterator[dict[str, Any]]:
-        """An item a picture."""
+        """Yield an item per picture."""
         for address in response.text.split():
-            # Each pipeline looks for its own.
+            # Each pipeline reads a different field.
             yield {field: [response.urljoin(address)] for field in ("file_urls", "image_urls")}

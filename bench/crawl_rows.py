@@ -1,4 +1,4 @@
-"""The rows of the crawl bench's one table."""
+"""Rows of the crawl bench's table."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,10 @@ COLUMNS = ("", "a CPU s", "min-max", "against", "MB", "start", "Redis", "goal")
 class Row:
     """One crawler in one part. name: "PART: CRAWLER".
 
-    shown: pages or pictures a second of processor time, or what the part tells instead; spread: its least and most.
-    against: the rate in multiples of the one that it is held against, or a note.
-    start, redis: processor seconds until work begins, and those of the Redis server.
-    memory_mb: the most that was held.
-    goal: in words; met: whether it is; None for those that have none. note: what stands under the table.
+    shown: pages or pictures per processor second, or another figure of the part; spread: minimum and maximum.
+    against: ratio to the row it is compared with, or a note.
+    start, redis: processor seconds before work begins, and of the Redis server.
+    memory_mb: peak. goal: text; met: whether it is reached, None without a goal. note: shown below the table.
     """
 
     name: str
@@ -29,12 +28,12 @@ class Row:
 
     @property
     def part(self) -> str:
-        """Which part of the bench it belongs to."""
+        """Return the part of the bench."""
         return self.name.partition(":")[0]
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As the table shows it."""
+        """Return the cells of the table."""
         verdict = {None: "", True: ": yes", False: ": NO"}[self.met]
         return (
             self.name,

@@ -1,16 +1,15 @@
-"""The site that the crawl benches crawl, in a process of its own: `python -m bench.crawl_site PAGES [PICTURES]`.
+"""The site of the crawl benches, in its own process: `python -m bench.crawl_site PAGES [PICTURES]`.
 
-It says its port on standard output and serves until its standard input ends:
+Prints its port and serves until standard input closes:
 
-- `/page/N`: a page of 40 units, with links to pages 2N+1 and 2N+2, which nothing else links to, and back to N-1;
-- `/small/N`: the same links on a page of one unit;
-- `/slow/N`: likewise, a tenth of a second after it was asked for;
+- `/page/N`: 40 memes, with links to pages 2N+1 and 2N+2, which no other page links to, and back to N-1;
+- `/small/N`: the same links and one meme;
+- `/slow/N`: the same as `/small/N`, after 0.1 s;
 - `/list/N`: the addresses of pictures 100 N … 100 N + 99;
-- `/picture/N.jpg`: a picture. PICTURES is a folder of JPEGs; each is sent under as many
-  numbers as are asked for, every time with another comment in its header, so that no two are the same bytes.
+- `/picture/N.jpg`: a JPEG of the folder PICTURES with a unique comment in its header, so that no two are equal;
+- `/requests`: number of responses sent.
 
-`/requests` tells how many answers were sent. Nothing is read from disk while it serves, and nothing is computed
-that could be ready before, so that the site is never what a crawler waits for.
+Everything is in memory and precomputed, so that no crawler waits for the site.
 """
 
 import argparse
@@ -25,7 +24,7 @@ _WORDS = ("when", "the", "deploy", "works", "on", "friday", "and", "nobody", "kn
 
 
 def unit(number: int) -> str:
-    """One meme of a listing, in about the markup of a real one."""
+    """Return the HTML of one meme of a listing, similar to a real one."""
     words = [_WORDS[number * step % len(_WORDS)] for step in (1, 2, 3, 5, 7, 11)]
     title, caption = " ".join(words[:3]), "; ".join((" ".join(words), " ".join(words[::-1])))
     return (
@@ -38,7 +37,7 @@ def unit(number: int) -> str:
 
 
 def page(number: int, pages: int, units: int, kind: str) -> bytes:
-    """Page `number` of `pages`: numbered from 0, a binary tree with links back."""
+    """Return page `number` of `pages`: a binary tree numbered from 0, with links back."""
     linked = [link for link in (2 * number + 1, 2 * number + 2, number - 1) if 0 <= link < pages]
     links = "".join(f'<li><a class="next" href="/{kind}/{link}">page {link}</a></li>' for link in linked)
     shown = "\n".join(unit(number * units + place) for place in range(units))
@@ -49,7 +48,7 @@ def page(number: int, pages: int, units: int, kind: str) -> bytes:
 
 
 class Site:
-    """What is served: `answer` makes the whole answer to a request's path."""
+    """The content; `answer` returns the complete response to a path."""
 
     def __init__(self, pages: int, pictures: list[bytes]) -> None:
         self._pages = pages
@@ -57,7 +56,7 @@ class Site:
         self.sent = 0
 
     def answer(self, path: str) -> bytes:
-        """Head and body."""
+        """Return headers and body."""
         self.sent += 1
         kind, _, rest = path.strip("/").partition("/")
         number = int(rest.partition(".")[0]) if rest[:1].isdecimal() else 0
@@ -77,7 +76,7 @@ class Site:
 
     def _picture(self, number: int) -> bytes:
         data = self._pictures[number % len(self._pictures)]
-        # A comment segment (FF FE, its length with the two bytes of the length) right behind the start of image.
+        # A comment segment (FF FE, and a length that includes its own two bytes) right after the start of image.
         return data[:2] + b"\xff\xfe\x00\x12" + b"number %09d" % number + data[2:]
 
 
@@ -87,19 +86,19 @@ def _found(declared: str, body: bytes) -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """One connection, kept open unless the client asks otherwise."""
+    """One connection, keep-alive unless the client asks otherwise."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where to write."""
+        """Keep the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer each request that is complete; none has a body."""
+        """Answer each complete request; none has a body."""
         self._received += data
         while (end := self._received.find(b"\r\n\r\n")) >= 0:
             head, self._received = self._received[:end], self._received[end + 4 :]
@@ -118,7 +117,7 @@ class Connection(asyncio.Protocol):
 
 
 async def serve(site: Site) -> None:
-    """Serve on a free port of 127.0.0.1 until standard input ends."""
+    """Serve on a free port of 127.0.0.1 until standard input closes."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(site), "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)

@@ -1,4 +1,4 @@
-"""A crawl of the miniature internet, every meme checked against what was served.
+"""Crawl the miniature internet and compare every meme with the ground truth.
 
 python -m bench.crawl_truth --memes 2000 --data ../shared/data
 """
@@ -68,7 +68,7 @@ def _config(internet: Internet, folder: Path) -> Config:
 
 
 def _compare(internet: Internet, config: Config) -> tuple[Counter[str], int]:
-    """Tallies of what is not as it was served, and how many memes were served."""
+    """Return counts of differences, and the number of served memes."""
     documents = open_documents(config.store)
     served = {meme.id: meme for meme in internet.served(hashes=True) if meme.source == "imgflip"}
     tally: Counter[str] = Counter()
@@ -87,7 +87,7 @@ def _compare(internet: Internet, config: Config) -> tuple[Counter[str], int]:
 
 
 def _wrong(meme: Meme, served: ServedMeme) -> list[str]:
-    """The facts of `meme` that differ from what was served."""
+    """Return the names of the fields of `meme` that differ from the ground truth."""
     pairs = {
         "boxes": (meme.boxes, served.boxes),
         "template": (meme.template and meme.template.id, served.template_id),

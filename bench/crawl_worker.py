@@ -1,7 +1,7 @@
-"""One crawl in a process of its own: `python -m bench.crawl_worker KIND START_URL …` prints its numbers as JSON.
+"""One crawl in its own process: `python -m bench.crawl_worker KIND START_URL …` prints its figures as JSON.
 
-Processor seconds are those from the start of the crawl to its end, of all threads together; starting Python and
-reading modules comes before. `--sample N` adds the memory held after each tenth of N pages.
+Processor seconds of all threads from the start of the crawl to its end; starting Python and imports are excluded.
+`--sample N` adds the memory after each tenth of N pages.
 """
 
 import argparse
@@ -20,12 +20,12 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from bench.crawl_plain import SETTINGS, Pages, Pictures
 
 PLAIN = ("plain", "disk", "scrapy-redis", "files", "images")
-# Our scheduler alone, with all else as in plain Scrapy; our whole crawl; and our crawl of pictures.
+# Only our scheduler in plain Scrapy; our whole crawl; our crawl of pictures.
 OURS = ("frontier", "crawl", "land")
 
 
 def main() -> None:
-    """Crawl and print."""
+    """Crawl and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=[*PLAIN, *OURS])
     parser.add_argument("start_url")
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def plain(options: argparse.Namespace) -> tuple[type[Spider], dict[str, Any]]:
-    """Scrapy as it comes, with one of its own or scrapy-redis's schedulers, or with one of its media pipelines."""
+    """Return spider and settings of Scrapy: its own scheduler, scrapy-redis's, or a media pipeline."""
     limit = {"CONCURRENT_REQUESTS_PER_DOMAIN": options.concurrency}
     match options.kind:
         case "disk":
@@ -86,7 +86,7 @@ def plain(options: argparse.Namespace) -> tuple[type[Spider], dict[str, Any]]:
 
 
 def ours(options: argparse.Namespace) -> tuple[type[Spider], dict[str, Any]]:
-    """Memeloom's crawl, or Scrapy with nothing but its scheduler."""
+    """Return spider and settings of memeloom's crawl, or of Scrapy with memeloom's scheduler only."""
     from bench.crawl_ours import DurablePages, DurablePictures
     from memeloom.configs.load import load_config
     from memeloom.scrapers.settings import scrapy_settings
@@ -113,19 +113,19 @@ def ours(options: argparse.Namespace) -> tuple[type[Spider], dict[str, Any]]:
 
 
 def cpu_seconds() -> float:
-    """What this process has used up, all its threads and all that the kernel did for them."""
+    """Return the processor time of this process: all threads, user and system."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def memory_mb(kind: str) -> float:
-    """Resident memory of this process: `VmRSS` now, `VmHWM` at most so far (since it began, not its parent)."""
+    """Return resident memory of this process: `VmRSS` (now) or `VmHWM` (peak, without its parent's)."""
     found = re.search(rf"{kind}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found[1]) / 1024 if found else 0.0
 
 
 def _sample(crawler: Crawler, pages: int) -> list[float]:
-    """A list that fills with the memory held after each tenth of so many pages."""
+    """Return a list that receives the memory after each tenth of `pages`."""
     samples: list[float] = []
     seen = 0
 

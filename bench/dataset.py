@@ -1,9 +1,8 @@
-"""The dataset builder, measured: `python -m bench.dataset --data DATA`, one table.
+"""Measure the dataset builder: `python -m bench.dataset --data DATA`.
 
-Parts: `filters` (language and profanity beside the loop of the seeds' time: speed, and errors on captions labelled by
-hand), `build` (the whole build of the real captions, and of 10 and 40 times as many: rate, memory) and `copies`
-(planted duplicates of captions and pictures). Rates of
-reading and writing records have a bench of their own, `bench.dataset_io`, whose peers need their own environment.
+Parts: `filters` (speed and errors of the language and profanity filters against a naive loop), `build` (rate and memory
+of whole builds of the real captions, and of 10 and 40 times as many) and `copies` (recall of planted duplicates of
+captions and pictures). `bench.dataset_io` measures reading and writing.
 """
 
 import argparse
@@ -16,7 +15,7 @@ _PARTS = ("filters", "build", "copies")
 
 
 def main() -> None:
-    """Measure part by part, and print one table."""
+    """Measure each part and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds captions and templates/")
     parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)

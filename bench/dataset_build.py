@@ -1,8 +1,8 @@
-"""The whole build: captions a second, memory of all its processes, and how both grow with the data.
+"""Rate and memory of whole builds, and how they grow with the data.
 
-Catalogs of 10 and 40 times the captions hold, beside the real ones, copies of them in which three of ten words are
-others from anywhere in the corpus: each is a caption of its own, and the templates' usual phrases stay usual.
-Memory is the most that all processes of the build held together (proportional set size: shared pages count once).
+Larger catalogs hold changed copies of the real captions, three of ten words replaced by others of the corpus, so that
+captions stay distinct and the templates' usual phrases stay usual. Memory is the peak proportional set size of all
+processes together.
 """
 
 import json
@@ -34,7 +34,7 @@ _CHUNK = 20_000
 
 @dataclass(frozen=True)
 class Built:
-    """A build: memes in its catalog, what it told, seconds on the clock, and the most memory in MB."""
+    """A build: memes in its catalog, its output, wall seconds, and peak memory in MB."""
 
     memes: int
     told: dict[str, Any]
@@ -43,12 +43,12 @@ class Built:
 
     @property
     def rate(self) -> float:
-        """Captions a second."""
+        """Return captions per second."""
         return self.memes / self.wall
 
 
 def build_rows(data: Path, scales: Sequence[int], drawing: Path | None) -> Iterator[Row]:
-    """A row for each of `scales` (times the data), and for builds that find most done. drawing: an SVG of them."""
+    """Yield a row for each of `scales` (times the data), and for incremental builds. drawing: path of an SVG chart."""
     done: list[Built] = []
     with tempfile.TemporaryDirectory(prefix="memeloom-bench-") as folder:
         catalog = real_catalog(data, Path(folder))
@@ -71,7 +71,7 @@ def _plot(title: str, done: Sequence[Built], fact: str) -> Plot:
 
 
 def real_catalog(data: Path, folder: Path) -> Path:
-    """A catalog of the real captions."""
+    """Create a catalog of the real captions."""
     catalog = folder / "catalog.db"
     config = load_config(overrides=[f"store.documents=sqlite:///{catalog}"], environment={})
     import_dumps(config, [data / CAPTIONS], Silent())
@@ -79,7 +79,7 @@ def real_catalog(data: Path, folder: Path) -> Path:
 
 
 def build(catalog: Path, output: Path, *settings: str) -> Built:
-    """One build in processes of its own. Raises CalledProcessError."""
+    """Build in a separate process. Raises CalledProcessError."""
     command = [sys.executable, "-m", "bench.dataset_worker", str(catalog), str(output), *settings]
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -96,17 +96,17 @@ def build(catalog: Path, output: Path, *settings: str) -> Built:
 
 
 def resident_kb(process: Path) -> int:
-    """The proportional set of a process and its children in kilobytes, so that shared pages count once."""
+    """Return the proportional set size of a process and its children, in kB."""
     try:
         own = next(line for line in (process / "smaps_rollup").read_text().splitlines() if line.startswith("Pss:"))
         children = [child for task in (process / "task").iterdir() for child in (task / "children").read_text().split()]
     except (OSError, StopIteration):
-        return 0  # it has just ended
+        return 0  # The process has just ended.
     return int(own.split()[1]) + sum(resident_kb(Path("/proc") / child) for child in children)
 
 
 def grow(catalog: Path, scale: int) -> None:
-    """Let the catalog hold so many times its real captions, by changed copies of them. It may hold some already."""
+    """Fill the catalog up to `scale` times its real captions with changed copies."""
     connection = sqlite3.connect(catalog)
     connection.execute("PRAGMA synchronous=OFF")
     rows = connection.execute("SELECT * FROM memes WHERE id NOT LIKE '%-x%' ORDER BY id").fetchall()
@@ -133,7 +133,7 @@ def _changed(row: tuple[Any, ...], copy: int, words: Sequence[str], chance: rand
 
 
 def _add_memes(catalog: Path) -> None:
-    """As a crawl does: new ids, in order."""
+    """Add memes as a crawl does: new ids, in order."""
     connection = sqlite3.connect(catalog)
     rows = connection.execute("SELECT * FROM memes ORDER BY id LIMIT ?", (_NEW_MEMES,)).fetchall()
     chance = random.Random(0)

@@ -1,9 +1,8 @@
-"""How well copies are found: recall of planted ones, and how often what is no copy is taken for one.
+"""Recall of planted duplicates, and false positives.
 
-Words: captions of the reporting half of the templates get a second version, as people retype and readers misread them
-(copies), or with another word in the place of one (another joke on the same template, no copy). The build is asked who
-stays. Pictures: memes drawn on templates with captions of their own, each posted again by another site, that names the
-template otherwise, scaled and compressed; beside two hashes that look at pictures alone.
+Captions: those of the reporting half of the templates get a second version, with typos and OCR errors (duplicates) or
+with one word replaced (different jokes). Pictures: drawn memes are posted again by a second site, scaled and
+compressed, under another template name; compared with two picture hashes.
 """
 
 import gzip
@@ -38,13 +37,13 @@ from memeloom.dataset.schema import decode_record
 _CAPTIONS, _PICTURES, _A_TEMPLATE = 6000, 1000, 8
 _NEAR = 0.8  # dataset.near_text
 _MAX_BYTES, _MAX_PIXELS = 10**8, 10**8
-# What a reader takes for what.
+# Characters that OCR confuses.
 _MISREAD = MappingProxyType({"o": "0", "l": "i", "i": "l", "s": "5", "e": "c", "m": "rn", "w": "vv", "n": "ri"})
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A caption and its second version. kind: what was done to it; copy: whether it is one."""
+    """A caption and its second version. kind: how it was changed; copy: True if it is a duplicate."""
 
     kind: str
     copy: bool
@@ -54,13 +53,13 @@ class Pair:
 
 
 def copy_rows(data: Path) -> Iterator[Row]:
-    """Rows for words, and for pictures."""
+    """Yield the rows for captions and for pictures."""
     yield from _word_rows(data)
     yield from _picture_rows(data)
 
 
 def _retyped(words: list[str], chance: random.Random) -> list[str]:
-    """One letter too many, too few, swapped or wrong."""
+    """Insert, drop, swap or replace one letter."""
     at = chance.choice([n for n, word in enumerate(words) if len(word) > 2] or [0])
     word, place = words[at], chance.randrange(max(len(words[at]) - 1, 1))
     letter = chance.choice(string.ascii_lowercase)
@@ -72,7 +71,7 @@ def _retyped(words: list[str], chance: random.Random) -> list[str]:
 
 
 def _misread(words: list[str], chance: random.Random) -> list[str]:
-    """One letter that OCR took for another."""
+    """Replace one letter as OCR confuses it."""
     places = [(n, m) for n, word in enumerate(words) for m, letter in enumerate(word) if letter in _MISREAD]
     if not places:
         return _retyped(words, chance)
@@ -82,12 +81,12 @@ def _misread(words: list[str], chance: random.Random) -> list[str]:
 
 
 def _punctuated(words: list[str], chance: random.Random) -> list[str]:
-    """Other signs between and behind the words."""
+    """Change the punctuation."""
     return [word.strip(".,!?'\"") + chance.choice(["", "", ",", "...", "!"]) for word in words]
 
 
 def _shortened(words: list[str], chance: random.Random) -> list[str]:
-    """A short word more or fewer."""
+    """Add or drop a short word."""
     short = [n for n, word in enumerate(words) if len(word) <= 3]
     if short and chance.random() < 0.5:
         at = chance.choice(short)
@@ -105,7 +104,7 @@ _COPIES: Sequence[tuple[str, Callable[[list[str], random.Random], list[str]]]] =
 def _word_rows(data: Path) -> Iterator[Row]:
     pairs = list(_pairs(data))
     second = [_version(number, 1, pair) for number, pair in enumerate(pairs)]
-    # What the steps drop, changed as it is, is not asked about.
+    # Skip pairs whose second version the filters drop.
     passed = _left(second)
     pairs = [pair for pair, meme in zip(pairs, second, strict=True) if meme.id in passed]
     left = _left([_version(number, which, pair) for number, pair in enumerate(pairs) for which in (0, 1)])
@@ -132,7 +131,7 @@ def _name(number: int, which: int) -> str:
 
 
 def _pairs(data: Path) -> Iterator[Pair]:
-    """Captions that the default steps keep and that are alike to no other of them, each with a second version."""
+    """Yield captions that pass the default filters and are unlike all others, each with a second version."""
     chance = random.Random(0)
     captions = list(_captions(data))
     vocabulary = sorted({word for _, boxes in captions[::5] for box in boxes for word in box.split() if len(word) > 3})
@@ -150,7 +149,7 @@ def _pairs(data: Path) -> Iterator[Pair]:
 
 
 def _captions(data: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Real captions of the reporting half of the templates that stay in a dataset of them."""
+    """Yield real captions of the reporting half of the templates."""
     memes = []
     with gzip.open(data / CAPTIONS, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines):
@@ -166,13 +165,13 @@ def _captions(data: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _divided(words: Sequence[str], boxes: Sequence[str]) -> tuple[str, ...]:
-    """The words in about the boxes of another caption."""
+    """Distribute the words over boxes in the proportions of another caption."""
     first = len(boxes[0].split())
     return tuple(" ".join(part) for part in (words[:first], words[first:])[: len(boxes)] if part) or (" ".join(words),)
 
 
 def _left(memes: Sequence[Meme]) -> set[str]:
-    """The ids that are left in a dataset of `memes`."""
+    """Return the ids that a dataset of `memes` keeps."""
     with tempfile.TemporaryDirectory(prefix="memeloom-bench-") as folder:
         places = [f"store.documents=sqlite:///{folder}/catalog.db", f"store.blobs={folder}/blobs"]
         config = load_config(overrides=[*places, f"dataset.output={folder}/dataset"], environment={})
@@ -185,7 +184,7 @@ def _left(memes: Sequence[Meme]) -> set[str]:
 
 def _picture_rows(data: Path) -> Iterator[Row]:
     memes, twins = _posts(data)
-    # What the steps drop, misread now, is not asked about.
+    # Skip memes whose OCR errors make the filters drop them.
     alone = _left(memes), _left(twins)
     both = [
         n
@@ -224,7 +223,7 @@ def _long(meme: Meme) -> str:
 
 
 def _posts(data: Path) -> tuple[list[Meme], list[Meme]]:
-    """Memes, and each posted again elsewhere."""
+    """Return memes, and a repost of each."""
     blanks = [blank for blank in load_blanks(data) if blank.half == "report"]
     groups: dict[str, Blank] = {blank.group: blank for blank in reversed(blanks)}
     some = [groups[name] for name in sorted(groups)][: _PICTURES // _A_TEMPLATE]
@@ -251,7 +250,7 @@ def _post(name: str, template: str, boxes: tuple[str, ...], data: bytes) -> Meme
 
 
 def _sent_on(data: bytes, chance: random.Random) -> bytes:
-    """Scaled to 0.5 to 1.5 times its size, and compressed to a quality of 40 to 80."""
+    """Scale to 0.5-1.5 times the size and compress with quality 40-80."""
     picture = Pillow.open(io.BytesIO(data)).convert("RGB")
     scale = chance.uniform(0.5, 1.5)
     out = io.BytesIO()

@@ -1,11 +1,11 @@
-"""The language and profanity filters beside the naive loop: captions a second, and errors on labelled captions.
+"""Speed and errors of the language and profanity filters against a naive loop.
 
-python -m bench.dataset_filters --data ../shared/data
+    python -m bench.dataset_filters --data ../shared/data
 
-The naive loop is what the seeds' time wrote: for each caption `langdetect.detect(text) == "en"` and
-`better_profanity.profanity.contains_profanity(text)`. Both ways clean captions by the same other steps first. Speed
-is captions a second of one processor's time; the two take turns, so that what else the machine does hits both. Errors
-are of the half of the labels that nothing was chosen on (bench/dataset_labels.md).
+The naive loop calls `langdetect.detect(text) == "en"` and `better_profanity.profanity.contains_profanity(text)` per
+caption. Both ways share the other cleaning steps. Speed is captions per processor second; the two take turns, so that
+drift of the machine affects both. Errors are those on the half of the labels that was not used for tuning
+(bench/dataset_labels.md).
 """
 
 import argparse
@@ -43,7 +43,7 @@ _FASTER = 300
 
 
 def main() -> None:
-    """Measure row by row, and print one table."""
+    """Measure and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds the captions")
     parser.add_argument(
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def filter_rows(data: Path, naive: int) -> Iterator[Row]:
-    """The rows of the table, as they are done. naive: captions that the naive loop gets."""
+    """Yield the rows as they are measured. naive: number of captions for the naive loop."""
     yield from _speed(data, naive)
     labels = [row for row in read_labels(data) if row.reported]
     yield from _languages(data, labels)
@@ -74,11 +74,11 @@ def _speed(data: Path, naive: int) -> Iterator[Row]:
     cheap = build_steps(settings.model_copy(update={"steps": others}))
     judging = build_steps(settings.model_copy(update={"steps": ("language", "profanity")}))
     captions = [_caption(boxes) for _, boxes in read_captions(data) if boxes]
-    # Spread over the dump, whose captions stand by template.
+    # Spread over the dump, which is sorted by template.
     many = captions[:: max(len(captions) // (50 * naive), 1)]
     clean = [result for result in apply_to_batch(cheap, many) if not isinstance(result, Drop)]
     del captions
-    gc.freeze()  # the captions at hand cost neither way
+    gc.freeze()  # Loading the captions is excluded from both.
     yield from _race("language and profanity", judging, [naive_step], clean, naive)
     yield from _race("all filters", [*cheap, *judging], [*cheap, naive_step], many, naive)
 
@@ -88,7 +88,7 @@ def _race(
 ) -> Iterator[Row]:
     few = captions[:: max(len(captions) // naive, 1)]
     for steps in (ours, theirs):
-        _seconds(steps, few[:20])  # models load
+        _seconds(steps, few[:20])  # Models are loaded here.
     spent = {"ours": 0.0, "naive": 0.0}
     for at in range(_ROUNDS):
         spent["ours"] += _seconds(ours, captions[at::_ROUNDS])
@@ -104,14 +104,14 @@ _JUDGED = {"language", "profanity", "duplicates"}
 
 
 def naive_step(caption: Caption) -> Outcome:
-    """What a loop over captions did: both figures of each."""
+    """Classify a caption with both packages."""
     text = " ".join(caption.boxes)
     english, profane = detected_english(text), contains_profanity(text)
     return Keep(caption) if english and not profane else Drop("language or profanity")
 
 
 def detected_english(text: str) -> bool:
-    """Whether langdetect's best guess is English; seeded here, so that the table can be repeated."""
+    """Return True if langdetect's best guess is English; seeded, so that results are reproducible."""
     from langdetect import DetectorFactory, LangDetectException, detect
 
     DetectorFactory.seed = 0
@@ -122,7 +122,7 @@ def detected_english(text: str) -> bool:
 
 
 def contains_profanity(text: str) -> bool:
-    """Whether better_profanity finds something."""
+    """Return True if better_profanity finds a word."""
     return bool(_better_profanity()(text))
 
 
@@ -137,7 +137,7 @@ def _better_profanity() -> Callable[[str], bool]:
 
 def _seconds(steps: Sequence[Step], captions: Sequence[Caption]) -> float:
     began = time.process_time()
-    apply_to_batch(steps, captions)  # as the builder does
+    apply_to_batch(steps, captions)  # As in the builder.
     return time.process_time() - began
 
 

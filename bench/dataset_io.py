@@ -1,14 +1,14 @@
-"""Write and read rates of datasets, ours beside others': `python -m bench.dataset_io --data DIR`.
+"""Write and read rates of datasets against peers: `python -m bench.dataset_io --data DIR`.
 
-The same records for all: real captions as a dataset holds them. Three parts:
+The records are real captions of a dataset:
 
-- frames: bytes in, bytes out: what a TFRecord file costs by itself;
+- frames: bytes in, bytes out: the cost of TFRecord files alone;
 - records: texts in, texts out;
-- pictures: the same with 50 kB of noise in each record, so that bytes count and not fields.
+- pictures: records with 50 kB of noise each, so that bytes dominate.
 
-Ours hash their files while they write and make them durable; where that decides, a row shows the other with a sha256
-of its files. Processor time of all threads, of one process for each row; the best of the rounds. Starting Python and
-loading a package counts for nobody. Peers live in an environment of their own (`make bench-dataset-io` makes it).
+Our writers hash and fsync their files; where that decides, a row adds a sha256 of its files to the peer. Processor time
+of all threads, one process per row, best of the rounds; starting Python and imports are excluded. `make
+bench-dataset-io` installs the peers.
 """
 
 import argparse
@@ -38,8 +38,7 @@ _DEADLINE_SECONDS = 300
 class Way:
     """A row.
 
-    against: the row of the same part that it should not be slower than. hashed: writing ends with the sha256 of what
-    was written, as each of ours does.
+    against: the row of the same part that it must not be slower than. hashed: writing includes a sha256 of the files.
     """
 
     part: str
@@ -83,7 +82,7 @@ WAYS = (
 
 
 def main() -> None:
-    """Measure, print one table; exit code 1 if one of ours is slower than what it stands against."""
+    """Measure and print one table; exit with 1 if one of ours is slower than its peer."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help=f"the folder that holds {_CAPTIONS}")
     parser.add_argument("--records", type=int, default=20_000)
@@ -113,7 +112,7 @@ def main() -> None:
             goal = _goal(way, rates)
             met &= not goal.endswith("NO")
             row = (way.part, way.name, *(f"{figure:,.0f}" for figure in measured[:2]), *measured[2:], goal)
-            console.print("  ", *row)  # a run that is ended early has told something
+            console.print("  ", *row)  # Printed as they come: an interrupted run leaves results.
             table.add_row(*map(str, row), end_section=way is not WAYS[-1] and way.part != _next(way).part)
     console.print(table)
     sys.exit(not met)
@@ -124,7 +123,7 @@ def _next(way: Way) -> Way:
 
 
 def _goal(way: Way, rates: dict[tuple[str, str], tuple[float, float]]) -> str:
-    """Whom a row stands against, how many times as fast it writes and reads, and whether that is enough."""
+    """Return the compared row, the ratios of write and read rates, and whether they suffice."""
     other = rates.get((way.part, way.against))
     if other is None:
         return ""
@@ -133,7 +132,7 @@ def _goal(way: Way, rates: dict[tuple[str, str], tuple[float, float]]) -> str:
 
 
 def _measured(way: Way, records: Path, rounds: int) -> tuple[float, float, str, str] | str:
-    """Records written and read a second, megabytes on disk, and memory; or why there are none."""
+    """Return records written and read per second, MB on disk and peak memory; or the reason for their absence."""
     ours = way.call.startswith("ours/")
     if not ours and not PEERS.exists():
         return f"there is no {PEERS.parents[1].name}"
@@ -155,7 +154,7 @@ def _measured(way: Way, records: Path, rounds: int) -> tuple[float, float, str, 
 
 
 def _take(captions: Path, number: int, into: Path) -> None:
-    """The first `number` captions as records, one JSON object a line."""
+    """Write the first `number` captions as JSON lines."""
     with gzip.open(captions, "rt") as lines, into.open("w") as out:
         for line in itertools.islice(lines, number):
             raw = json.loads(line)

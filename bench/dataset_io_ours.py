@@ -1,4 +1,4 @@
-"""Our own ways to write and read records, for `bench.dataset_io_worker`."""
+"""Our readers and writers for `bench.dataset_io_worker`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

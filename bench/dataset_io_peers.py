@@ -1,6 +1,6 @@
-"""How others write and read the same records, for `bench.dataset_io_worker`.
+"""Readers and writers of other packages for `bench.dataset_io_worker`, each the fastest that its manual shows.
 
-Each as its manual says, in the fastest of the ways that it shows. Needs nothing of ours.
+Imports nothing from memeloom.
 """
 
 import io
@@ -15,7 +15,7 @@ Way = tuple[Callable[[Path], None], Callable[[Path], Any]]
 
 
 def tensorflow_frames(compression: str, rows: Rows) -> Way:
-    """tf.io.TFRecordWriter and TFRecordDataset; bytes in, bytes out, read a thousand at once."""
+    """tf.io.TFRecordWriter and TFRecordDataset: bytes in, bytes out, read in batches of 1,000."""
     tf = _tensorflow()
     payloads = [_example(tf, row) for row in rows]
     kind = {"none": "", "gzip": "GZIP"}[compression]
@@ -34,7 +34,7 @@ def tensorflow_frames(compression: str, rows: Rows) -> Way:
 
 
 def tensorflow_records(read_as: str, compression: str, rows: Rows) -> Way:
-    """tf.train.Example; read_as: `columns` (arrays of a thousand, nobody makes records of them) or `records`."""
+    """tf.train.Example; read_as: `columns` (arrays of 1,000, not split into records) or `records`."""
     tf = _tensorflow()
     kind = {"none": "", "gzip": "GZIP"}[compression]
     one = tf.io.FixedLenFeature([], tf.string)
@@ -58,11 +58,11 @@ def tensorflow_records(read_as: str, compression: str, rows: Rows) -> Way:
 
 
 def datasets_generator(rows: Rows) -> Way:
-    """`datasets`: Arrow files by from_generator."""
+    """`datasets`: Arrow files from a generator."""
     datasets = _datasets()
 
     def write(folder: Path) -> None:
-        # A fingerprint of its own, or it would hash the generator with all that it refers to.
+        # Without a fingerprint it hashes the generator and everything it refers to.
         made = datasets.Dataset.from_generator(lambda: iter(rows), cache_dir=str(folder / "cache"), fingerprint="a")
         made.save_to_disk(str(folder / "saved"))
 
@@ -70,7 +70,7 @@ def datasets_generator(rows: Rows) -> Way:
 
 
 def datasets_list(rows: Rows) -> Way:
-    """`datasets`: from_list, all records in memory, and save_to_disk."""
+    """`datasets`: from_list, with all records in memory, and save_to_disk."""
     datasets = _datasets()
 
     def write(folder: Path) -> None:
@@ -80,13 +80,11 @@ def datasets_list(rows: Rows) -> Way:
 
 
 def tfds_builder(rows: Rows) -> Way:
-    """TFDS: a GeneratorBasedBuilder, as it comes (it shuffles by key and writes TFRecords)."""
+    """TFDS: a GeneratorBasedBuilder with defaults (it shuffles by key and writes TFRecords)."""
     _tensorflow()
     import tensorflow_datasets as tfds
 
     class Memes(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]  # it has no types
-        """Meme captions."""
-
         VERSION = tfds.core.Version("1.0.0")
 
         def _info(self) -> Any:

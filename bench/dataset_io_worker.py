@@ -1,4 +1,4 @@
-"""One way to write and read records, measured in a process of its own: `python -m bench.dataset_io_worker WAY ...`.
+"""Measure one reader and writer in its own process: `python -m bench.dataset_io_worker WAY ...`.
 
 Prints one line of JSON. Runs in our environment or in the peers'.
 """
@@ -22,7 +22,7 @@ _WRITES_NOTHING = "ours/records/dummy/none"
 
 
 def main() -> None:
-    """Write and read the records of a file, several times."""
+    """Write and read the records of a file several times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way")
     parser.add_argument("records", type=Path, help="JSON lines")
@@ -72,12 +72,12 @@ def _hash(folder: Path) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """What was written, without the caches of packages."""
+    """Return the written files, without caches of packages."""
     return [path for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts]
 
 
 def _seconds(work: Callable[..., None], *arguments: Any) -> float:
-    """Processor seconds of this process, all threads."""
+    """Return processor seconds of this process, all threads."""
     began = time.process_time()
     work(*arguments)
     return time.process_time() - began
@@ -91,7 +91,7 @@ def _drain(read: Callable[[], Iterator[Any]], expected: int) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What packages print is not our line."""
+    """Keep output of packages off standard output."""
     with contextlib.redirect_stdout(sys.stderr):
         yield
 

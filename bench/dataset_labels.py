@@ -1,4 +1,4 @@
-"""Captions labelled by hand for language and profanity, and what share of the data each of them stands for."""
+"""Captions labelled by hand for language and profanity, and the share of the data in each stratum."""
 
 import csv
 import gzip
@@ -13,9 +13,9 @@ from pathlib import Path
 LABELS = Path(__file__).with_name("dataset_labels.csv")
 CAPTIONS = "imgflip_captions.jsonl.gz"
 _LEAST, _MOST = 10, 160
-# Every so manieth caption of the data is asked which stratum it is in.
+# One in this many captions is used to estimate the size of a stratum.
 _EVERY = 20
-# What the sample `profanity` was drawn from: bad words, and words that hold them.
+# The sample `profanity` was drawn from captions with bad words, or words that contain them.
 _PATTERN = re.compile(
     r"ass|sh[i!*]t|damn|crap|cock|nud|rap[ei]|boob|piss|stfu|hoe|dick|slut|queef|tard|porn|nigg|bitch|b\*|b.?sh|f.?u.?[ck]"
     r"|f[*#]|cunt|puss|fag|whore|bastard|bloody|fkn",
@@ -25,7 +25,7 @@ _PATTERN = re.compile(
 
 @dataclass(frozen=True)
 class Labelled:
-    """A caption, and what a person says of it."""
+    """A caption and its labels."""
 
     id: str
     sample: str
@@ -35,16 +35,16 @@ class Labelled:
 
     @property
     def reported(self) -> bool:
-        """Whether it is in the half that nothing was chosen on."""
+        """Return True for the half that was not used for tuning."""
         return hashlib.sha256(self.id.encode()).digest()[-1] % 2 == 1
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How often a judge errs.
+    """Error counts of a classifier.
 
-    random: of the random sample, errors and captions. enriched: likewise of the enriched stratum.
-    weighted: errors a caption of the data, each stratum counted with its share.
+    random: errors and captions of the random sample. enriched: those of the enriched stratum.
+    weighted: errors per caption of the data, each stratum weighted by its share.
     """
 
     random: tuple[int, int]
@@ -53,7 +53,7 @@ class Rate:
 
 
 def read_labels(data: Path) -> list[Labelled]:
-    """The labelled captions of the reported and of the other half.
+    """Return the labelled captions of the reporting and of the tuning half.
 
     Raises:
         SystemExit: the dump lacks a labelled caption.
@@ -67,7 +67,7 @@ def read_labels(data: Path) -> list[Labelled]:
 
 
 def read_captions(data: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Id and boxes of every caption in the dump; the first of several with one id."""
+    """Yield id and boxes of every caption in the dump; the first of equal ids."""
     seen = set()
     with gzip.open(data / CAPTIONS, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -79,17 +79,17 @@ def read_captions(data: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def matches_pattern(boxes: Sequence[str]) -> bool:
-    """Whether a caption is in the stratum of the sample `profanity`."""
+    """Return True if a caption is in the stratum of the sample `profanity`."""
     return _PATTERN.search(" / ".join(boxes)) is not None
 
 
 def is_doubted(boxes: Sequence[str]) -> bool:
-    """Whether a caption is in the stratum of the sample `language`."""
+    """Return True if a caption is in the stratum of the sample `language`."""
     return _identifier()(" / ".join(box.strip() for box in boxes if box.strip()).lower()) != "en"
 
 
 def stratum_share(data: Path, stratum: Callable[[Sequence[str]], bool]) -> float:
-    """The share of the data that is in a stratum."""
+    """Return the share of the data in a stratum."""
     drawn = [boxes for at, (_, boxes) in enumerate(read_captions(data)) if at % _EVERY == 0]
     eligible = [boxes for boxes in drawn if _LEAST <= len(" / ".join(boxes)) <= _MOST]
     return sum(map(stratum, eligible)) / len(eligible)
@@ -102,9 +102,9 @@ def error_rate(
     share: float,
     is_wrong: Callable[[Labelled], bool],
 ) -> Rate:
-    """How often `is_wrong`, on the random captions and on those of the enriched `sample`.
+    """Count `is_wrong` on the random captions and on those of the enriched `sample`.
 
-    share: of the data that is in `stratum`, from which the enriched sample was drawn.
+    share: share of the data in `stratum`, from which the enriched sample was drawn.
     """
     drawn = [row for row in labels if row.sample == "random"]
     within = [row for row in labels if row.sample == sample] + [row for row in drawn if stratum(row.boxes)]

@@ -1,6 +1,6 @@
-"""One build in a process of its own: `python -m bench.dataset_worker CATALOG OUTPUT [KEY=VALUE …]`.
+"""One build in its own process: `python -m bench.dataset_worker CATALOG OUTPUT [KEY=VALUE …]`.
 
-Prints counts, seconds by phase and processor seconds of the build with all its workers, as one line of JSON.
+Prints counts, seconds by phase and processor seconds with all workers, as one line of JSON.
 """
 
 import json
@@ -13,7 +13,7 @@ from memeloom.dataset.build import build_dataset
 
 
 def main() -> None:
-    """Build, and say what it took."""
+    """Build and print the figures."""
     catalog, output, *settings = sys.argv[1:]
     places = [f"store.documents=sqlite:///{catalog}", f"dataset.output={output}"]
     summary = build_dataset(load_config(overrides=[*places, *settings], environment={}), Silent())

@@ -1,10 +1,10 @@
-"""How fast captions are written: one table.
+"""Decoding speed of each kind of model.
 
-python -m bench.decode [--seconds 10]
+    python -m bench.decode [--seconds 10]
 
-The models are new, of the default settings, `causal` also of those that `bench.train` learns: how fast they write does
-not depend on what they learned. A caption is as long as real ones are in the mean, because it ends at that length. Wall
-time, and beside it the processor's, which is what counts on a machine that others use too.
+Models are untrained, which does not change their speed, with default settings; `causal` also with those of
+`bench.train`. Captions end at the mean length of real ones. Shows wall time and processor time; compare the latter on a
+busy machine.
 """
 
 import argparse
@@ -37,12 +37,12 @@ from memeloom.train.show_and_tell.network import build_decoder
 from memeloom.train.show_and_tell.words import Words
 
 _LETTERS = "e toanishrlduymwgfcpkb|v,'.x!jz?q0123456789-:;\"()/$%&*+#@_=[]<>^~`{}\\"
-# Characters of a caption, start text and separators counted.
+# Characters per caption, start text and separators included.
 _LONG = 48
 _BATCH = 64
 _PICTURE = 2048
 _TEMPLATES = 48
-# Closed by no caption of that length.
+# More boxes than a caption of that length closes.
 _ENDLESS = 99
 
 
@@ -113,7 +113,7 @@ def _pictures(settings: Train, seconds: float) -> Row:
         len(words), size=_PICTURE, embedding=own.embedding, units=own.units, dropout=0, seed=1
     ).network
     pixels = keras.Input((75, 75, 3), dtype="uint8")
-    # Stands in for InceptionV3: the vectors of templates are in the model's folder, and no picture is looked at.
+    # Replaces InceptionV3: the template vectors are in the model's folder, and no picture is encoded.
     encoder = Encoder(keras.Model(pixels, keras.layers.Dense(_PICTURE)(keras.layers.GlobalAveragePooling2D()(pixels))))
     templates = (_template("1", boxes=_ENDLESS),)
     vectors = rng.normal(size=(1, _PICTURE)).astype(np.float32)
@@ -143,7 +143,7 @@ def _writer(model: Captioner, rows: int, choose: Any) -> Callable[[], None]:
 
 
 def _timed(work: Callable[[], Any], seconds: float) -> tuple[list[float], float]:
-    """Seconds of each call, and seconds of processor a call; the first two, which compile, are not counted."""
+    """Return the seconds of each call, and mean processor seconds; the first two calls, which compile, are excluded."""
     work()
     work()
     took: list[float] = []
@@ -181,7 +181,7 @@ def _template(name: str, boxes: int) -> DatasetTemplate:
 
 
 def _invented(alphabet: Alphabet) -> Captions:
-    """A few captions of random letters, so that there is something to make a task of."""
+    """Return a few captions of random letters to create a task from."""
     rng, count = np.random.default_rng(1), 500
     starts = np.arange(count + 1, dtype=np.int64) * _LONG
     return Captions(

@@ -1,9 +1,9 @@
-"""The conv net and `causal` on one GPU, on JAX, each for some minutes: one table. `bench/gpu.sh` calls it.
+"""Train the conv net and `causal` on one GPU on JAX for some minutes each; `bench/gpu.sh` runs it.
 
-It trains as `memeloom train` does, and reads what that leaves in `history.jsonl`; the clock of "seconds until" is the
-time of training steps, compiling the first of them included, validation not. No step begins after --minutes: what
-compiling and reading take is lost to the second model. Without a GPU, or with --small, it says so: the figures are
-of no use then but to see that everything runs. Exit code 1: a model was left out.
+Trains as `memeloom train` does and reads `history.jsonl`. "Seconds until" counts training steps, compilation included,
+without validation. No step starts after --minutes, so slow compiling and reading shorten the second run.
+Without a GPU, or with --small, the table says so: the figures then only show that everything runs. Exits with 1 if a
+model was left out.
 """
 
 import argparse
@@ -26,31 +26,31 @@ from memeloom.train.backend import ACCELERATED, BACKEND, keras
 from memeloom.train.convnet.model import build_convnet
 from memeloom.train.fit import Interrupted, train_model
 
-# The validation accuracy of the Imgflip article after its four epochs.
+# Validation accuracy of the Imgflip article after its four epochs.
 ARTICLE = 0.6055
-# Dense bf16 multiply-adds count twice; from NVIDIA's data states, in FLOP/s.
+# Dense bf16, a multiply-add counted as two; from NVIDIA's data sheets, in FLOP/s.
 _PEAKS = {"H200": 989e12, "H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12}
 _FILTERS, _SMALL_FILTERS = 1024, 32
 
 
 class Run(NamedTuple):
-    """What a training left: a row an epoch."""
+    """The history of a training, a row per epoch."""
 
     rows: list[dict[str, Any]]
     unit: str
 
     @property
     def rate(self) -> float:
-        """Units a second of the fastest epoch."""
+        """Return units per second of the fastest epoch."""
         return max((row[f"{self.unit}_per_second"] for row in self.rows), default=0.0)
 
     @property
     def best(self) -> float:
-        """The best validation accuracy."""
+        """Return the best validation accuracy."""
         return max((row["validation_accuracy"] for row in self.rows), default=0.0)
 
     def seconds_until(self, accuracy: float) -> float | None:
-        """Seconds of training until an epoch's validation passes `accuracy`; None if none does."""
+        """Return training seconds until validation accuracy passes `accuracy`; None if it never does."""
         seconds = 0.0
         for row in self.rows:
             seconds += float(row["seconds"])
@@ -60,18 +60,18 @@ class Run(NamedTuple):
 
 
 class _Deadline(Silent):
-    """Ends a training as ctrl-C would, so many seconds after its first step, or at `latest` if that is sooner."""
+    """Interrupts a training a number of seconds after its first step, or at `latest` if that is sooner."""
 
     def __init__(self, seconds: float, latest: float) -> None:
         self._seconds, self._end = seconds, latest
 
     def start(self, stage: str, total: int | None, unit: str) -> None:  # noqa: ARG002  (as Progress)
-        """The clock starts when everything is compiled."""
+        """Start the clock when everything is compiled."""
         if stage == "train":
             self._end = min(self._end, time.monotonic() + self._seconds)
 
     def advance(self, n: int = 1, **counts: int) -> None:  # noqa: ARG002  (as Progress)
-        """Raises KeyboardInterrupt when the time is over."""
+        """Raise KeyboardInterrupt when the time is over."""
         if time.monotonic() > self._end:
             raise KeyboardInterrupt
 
@@ -123,7 +123,7 @@ def _card() -> str:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, list[str]]:
-    """What differs from the defaults, by the name of the model. Epochs are short, so that much is seen."""
+    """Return the settings that differ from the defaults, by model. Epochs are short for a finer history."""
     precision = ["train.precision=mixed_bfloat16"] if ACCELERATED else []
     convnet_epoch, causal_epoch = (10, 20) if options.small else (500, 200)
     return {
@@ -187,10 +187,10 @@ def _waiting(run: Run) -> float:
 
 
 def training_flops(network: Any) -> int:
-    """Floating-point operations of one example's training step in the products of `network`.
+    """Return the floating-point operations of a training step on one example in the products of `network`.
 
-    A multiply-add counts twice. Each product is done three times: forward, for the gradient of the weights and for that
-    of its input, which the first one does not need.
+    A multiply-add counts as two. Each product is computed three times: forward, and for the gradients of weights and
+    input, which the first layer does not need.
     """
     products = [layer for layer in network.layers if isinstance(layer, (keras.layers.Dense, keras.layers.Conv1D))]
     counts = []

@@ -1,9 +1,9 @@
-"""Crawls that are killed again and again, and what is missing in the end: `python -m bench.kill`.
+"""Kill crawls repeatedly and count what is lost: `python -m bench.kill`.
 
-Each crawl is of the miniature internet with mild faults (5xx, resets, 429): GIFs, memes of several pictures, Reddit's
-galleries, templates. `sqlite`: one process; frontier and catalog in SQLite, pictures in a folder. `redis`: three
-processes on one Redis, MongoDB and S3, each server killed and started once on the way. Of each line of the table
-everything but the first two should be nothing; a refetched picture is what a kill costs.
+Each crawl runs on the miniature internet with mild faults (5xx, resets, 429), with GIFs, galleries and templates.
+`sqlite`: one process, frontier and catalog in SQLite, pictures in a folder. `redis`: three processes on Redis, MongoDB
+and S3, each server killed and restarted once. All rows but the first two should be zero; pictures fetched twice are
+the cost of a kill.
 """
 
 import argparse
@@ -28,7 +28,7 @@ _AWAY_SECONDS = 2.0
 
 
 def main() -> None:
-    """Crawl under fire on each kind of stores, and print one table."""
+    """Crawl with kills on each kind of storage and print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--memes", type=int, default=3000, help="memes on Imgflip in all")
     parser.add_argument("--posts", type=int, default=120, help="posts in each of two subreddits")
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _line(kind: str, options: argparse.Namespace) -> dict[str, str]:
-    """One crawl under fire, as a column of the table."""
+    """Crawl with kills; return a column of the table."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         internet = stack.enter_context(
@@ -64,7 +64,7 @@ def _line(kind: str, options: argparse.Namespace) -> dict[str, str]:
 
 
 def _told(attack: Attack, reckoning: Reckoning) -> dict[str, str]:
-    """Everything in words."""
+    """Return the figures as text."""
     kills = ", ".join(f"{n} {how}" for how, n in sorted(attack.kills.items()))
     found = reckoning.faults()
     return {
@@ -95,7 +95,7 @@ def _embedded(folder: Path) -> Iterator[tuple[list[str], Sequence[Callable[[], N
 
 @contextmanager
 def _servers(_: Path) -> Iterator[tuple[list[str], Sequence[Callable[[], None]]]]:
-    """Settings of stores on servers, and what takes each server away for a while."""
+    """Yield settings for servers as stores, and a function per server that stops it for a while."""
     with ExitStack() as stack:
         redis, mongo, cluster = RedisServer(), Mongod(), Cluster()
         for server in (redis, mongo, cluster):

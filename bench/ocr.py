@@ -1,13 +1,12 @@
-"""How well and how fast memes are read: `python -m bench.ocr --data DATA`.
+"""Accuracy and speed of OCR on memes: `python -m bench.ocr --data DATA`.
 
-DATA is a folder with real memes and their transcripts, templates and captions. Nothing that is reported here was seen
-while anything was chosen: the English memes and the templates are split in half by hash, one half to tune on, one to
-report. Every reader has a process of its own on one processor; its speed counts all that happens between the bytes of
-a picture and its caption, in that process and those that it starts.
+DATA holds real memes with transcripts, templates and captions. English memes and templates are split in half by hash,
+one half for tuning and one for reporting. Each reader runs in its own process on one processor; its time is that from
+picture bytes to caption, including its child processes.
 
-Parts: `english` (real memes, against the transcripts as they came and, with a star, as `ocr_corrections.yaml` corrects
-them), `drawn` (captions on templates), `mixed` (Hindi and English in Latin letters), `devanagari` (drawn; it needs
-Tesseract's pack `hin`) and `processes` (two beside one).
+Parts: `english` (real memes, against the original transcripts, and with a star those corrected by
+`ocr_corrections.yaml`), `drawn` (captions on templates), `mixed` (Hindi and English in Latin letters), `devanagari`
+(drawn; needs Tesseract's language pack `hin`) and `processes` (two against one).
 """
 
 import argparse
@@ -44,7 +43,7 @@ _WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
 def main() -> None:
-    """Measure and print, part by part."""
+    """Measure each part and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds real_memes/ and templates/")
     parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
@@ -100,7 +99,7 @@ def _cases(part: str, data: Path) -> tuple[list[Case], str, str]:
 
 
 def _processes(options: argparse.Namespace, console: Console) -> None:
-    """The same work by one process and by two, engines loaded before the clock starts."""
+    """Compare one process with two; engines are loaded before the clock starts."""
     cases = ocr_cases.drawn(options.data, "report", min(options.limit or _SHARED, _SHARED))
     rates = []
     for workers in (1, 2):
@@ -139,7 +138,7 @@ def _alone(name: str, cases: Sequence[Case], words: bytes, language: str) -> tup
 
 
 def _measure(name: str, cases: Sequence[Case], words: bytes, language: str) -> tuple[list[str], float, float]:
-    """The readings, the processor seconds that they took and the peak memory in MB."""
+    """Return the readings, their processor seconds and the peak memory in MB."""
     _pin(0)
     read = open_reader(name, words, language)
     read(decode_image(cases[0].data))

@@ -1,4 +1,4 @@
-"""Pictures whose words are known: real memes with transcripts, and drawn ones."""
+"""Pictures with known text: real memes with transcripts, and drawn ones."""
 
 import gzip
 import hashlib
@@ -15,14 +15,14 @@ from memeloom.catalog.records import TemplateBox
 
 Half: TypeAlias = Literal["tune", "report"]
 
-# The signs of vowels in Devanagari are neither letters nor digits.
+# Vowel signs of Devanagari are neither letters nor digits.
 _LETTER = r"(?:[^\W_]|[\u0900-\u097f])"
 _WORD = re.compile(rf"{_LETTER}+(?:'{_LETTER}+)*")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One picture. truth: as corrected; transcript: as it came. boxes: those of its template, if it is known."""
+    """A picture. truth: corrected; transcript: original; boxes: those of its template, if known."""
 
     data: bytes
     truth: Truth
@@ -31,7 +31,7 @@ class Case:
 
 
 def real(data: Path, half: Half) -> list[Case]:
-    """The English memes of one half, split by the hash of their file's name, in an order that hashes decide."""
+    """Return the English memes of one half, split by hash of the file name, in hash order."""
     corrections = Corrections()
     rows = [row for row in _rows(data) if row["lang"] == "en"]
     return [
@@ -42,7 +42,7 @@ def real(data: Path, half: Half) -> list[Case]:
 
 
 def mixed(data: Path) -> list[Case]:
-    """The memes in Hindi and English, in Latin letters. Some words of the transcripts are masked with ``#``."""
+    """Return the memes in Hindi and English, in Latin letters. Some words of the transcripts are masked with ``#``."""
     rows = [row for row in _rows(data) if row["lang"] != "en"]
     return [
         Case((data / "real_memes" / row["file"]).read_bytes(), Truth(row["text"]), row["text"])
@@ -51,7 +51,7 @@ def mixed(data: Path) -> list[Case]:
 
 
 def drawn(data: Path, half: Half, count: int, script: Literal["latin", "devanagari"] = "latin") -> list[Case]:
-    """Captions on templates, other ones in each half. The site's mark in a corner may be read or not."""
+    """Draw captions on templates, different ones in each half. The site's mark in a corner may be read or not."""
     cases = []
     for meme in drawn_memes(data, half, count, script=script):
         text = "\n".join(text for text in meme.texts if text)
@@ -60,7 +60,7 @@ def drawn(data: Path, half: Half, count: int, script: Literal["latin", "devanaga
 
 
 def catalog_captions(data: Path, but: list[Case]) -> Iterator[str]:
-    """The captions that a catalog would hold, without those that are on `but`."""
+    """Yield the captions of a catalog, without those on `but`."""
     known = {" ".join(split(case.transcript)) for case in but}
     with gzip.open(data / "imgflip_captions.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -70,7 +70,7 @@ def catalog_captions(data: Path, but: list[Case]) -> Iterator[str]:
 
 
 def split(text: str) -> list[str]:
-    """The words of `text`, case-folded, without punctuation."""
+    """Return the words of `text`, case-folded, without punctuation."""
     return _WORD.findall(text.casefold().replace("’", "'").replace("‘", "'"))
 
 

@@ -1,11 +1,11 @@
-"""Drawn memes whose truth is known: real captions set into the text boxes of real templates.
+"""Drawn memes with known text: real captions in the text boxes of real templates.
 
     for meme in drawn_memes(Path("DATA"), "report", 100):
         ...  # meme.data, meme.texts, meme.boxes, meme.tags
 
-DATA is a folder with `imgflip_captions.jsonl.gz` and `templates/`. Templates are split in half by the hash of
-their name: "tune" is for choosing settings, "report" for the tables. The same arguments on a machine with the
-same fonts give the same bytes. `python -m bench.ocr_drawn --data DATA --sheet FILE` shows what they look like.
+DATA holds `imgflip_captions.jsonl.gz` and `templates/`. Templates are split in half by hash of their name: "tune" for
+choosing settings, "report" for the tables. Equal arguments and fonts give equal bytes. `python -m bench.ocr_drawn
+--data DATA --sheet FILE` draws a contact sheet.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from memeloom.serve.lettering import FONT as ANTON
 Half: TypeAlias = Literal["tune", "report"]
 Fonts: TypeAlias = dict[str, dict[str, Path]]
 
-# Templates that have text of their own, which is no part of a caption.
+# Templates with text of their own, which is not part of a caption.
 _LETTERED = (
     "Aint-Nobody-Got-Time-For-That", "Ancient-Aliens", "Bernie-I-Am-Once-Again-Asking-For-Your-Support",
     "Hard-To-Swallow-Pills", "Left-Exit-12-Off-Ramp", "Marked-Safe-From", "Roll-Safe-Think-About-It",
@@ -39,20 +39,20 @@ _LETTERED = (
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
 _SHARES = {"condensed": 55, "sans": 25, "serif": 10, "comic": 10, "devanagari": 100}
 _COLOURS = ((255, 235, 40), (255, 60, 50), (90, 230, 90), (80, 200, 255), (255, 150, 30), (255, 120, 220))
-_SIDES = (320, 420, 500, 600, 720, 900)  # square roots of the area of what is saved
-_LEAST_LETTER = 11  # pixels an em in what is saved: smaller ones nobody reads
-_LARGEST = 0.14  # of the picture's mean side
+_SIDES = (320, 420, 500, 600, 720, 900)  # square roots of the saved area
+_LEAST_LETTER = 11  # pixels per em when saved: smaller text is not readable
+_LARGEST = 0.14  # of the mean side of the picture
 _LONGEST = 180  # characters of a caption
 _MARK = "imgflip.com"
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One meme.
+    """A meme.
 
     data: a JPEG.
-    texts, boxes: what each text box says ("" for an empty one) and where it is, in the template's order.
-    tags: how it was made: style, kind of font, "small letters", "turned", "marked", the JPEG's quality, the template.
+    texts, boxes: text of each box ("" if empty) and its place, in the template's order.
+    tags: style, kind of font, "small letters", "turned", "marked", JPEG quality, template.
     """
 
     data: bytes
@@ -64,9 +64,9 @@ class Drawn:
 def drawn_memes(
     data: Path, half: Half, count: int, seed: int = 0, script: Literal["latin", "devanagari"] = "latin"
 ) -> Iterator[Drawn]:
-    """`count` memes on the templates of `half`, all of them in turn; a smaller count gives the beginning of a larger.
+    """Draw `count` memes on all templates of `half` in turn; a smaller count gives a prefix of a larger.
 
-    script: real captions, those in ASCII; or our own Hindi ones.
+    script: real captions in ASCII, or our Hindi ones.
 
     Raises:
         OSError: fontconfig's `fc-list` is not installed.
@@ -94,13 +94,13 @@ def drawn_memes(
 
 
 def is_usable(slug: str, half: Half) -> bool:
-    """Whether the template is of that half and has no text of its own."""
+    """Return True if the template is of that half and has no text of its own."""
     odd = hashlib.sha256(slug.encode()).digest()[-1] % 2
     return odd == (half == "report") and slug not in _LETTERED
 
 
 def _draw_meme(picture: Image.Image, blank: Blank, texts: Sequence[str], fonts: Fonts, chance: Random) -> Drawn | None:
-    """None if the caption is not fit to be drawn: empty, long, or too small to read in its boxes."""
+    """Draw a meme; None if the caption is empty, long, or too small to read in its boxes."""
     texts = [" ".join(text.split()) for text in texts]
     if not 4 <= len("".join(texts)) <= _LONGEST or len(texts) > len(blank.boxes):
         return None
@@ -115,7 +115,7 @@ def _draw_meme(picture: Image.Image, blank: Blank, texts: Sequence[str], fonts: 
         return None
     side = chance.choice(_SIDES)
     factor = side / (picture.width * picture.height) ** 0.5
-    # Drawn at least as large as it is saved, and often larger: a saved meme was scaled down on its way.
+    # Drawn at the saved size or larger: saved memes have often been scaled down.
     canvas = _scaled(picture, factor * chance.choice((1.0, 1.0, 1.3, 1.7)))
     least = _LEAST_LETTER * canvas.width / (picture.width * factor)
     if style in {"on white", "on black"}:
@@ -154,7 +154,7 @@ def _fill_boxes(
             continue
         look = Look(colour if style == "coloured" else _WHITE, _BLACK, outline)
         if style == "dark":
-            # Plain black where the ground is light and even, with a white edge elsewhere.
+            # Plain black on light, even ground; elsewhere with a white edge.
             look = Look(_BLACK) if _is_light(canvas, box) else Look(_BLACK, _WHITE, outline)
         room = round(box.width * canvas.width), round(box.height * canvas.height)
         fitted = fit(text, font, look, room, (least, largest))
@@ -168,7 +168,7 @@ def _fill_boxes(
 def _add_strip(
     canvas: Image.Image, texts: Sequence[str], font: Path, style: str, least: float, chance: Random
 ) -> Made | None:
-    """The whole caption in a strip of its own: dark on white above the picture, or white on black below it."""
+    """Add the caption in a strip: dark on white above the picture, or white on black below it."""
     text, margin = " ".join(text for text in texts if text), round(0.03 * canvas.width)
     look = Look(*((_WHITE, _BLACK) if style == "on black" else ((20, 20, 20), _BLACK)), 0.0,
                 "center" if style == "on black" else chance.choice(("left", "center")))  # fmt: skip
@@ -196,7 +196,7 @@ def _is_light(canvas: Image.Image, box: TemplateBox) -> bool:
 
 
 def _heavy(fonts: Mapping[str, Path]) -> dict[str, Path]:
-    """The bold cuts, and what has none: nobody outlines thin letters."""
+    """Return the bold fonts, and families without one: thin letters are not outlined."""
     return {
         name: file
         for name, file in fonts.items()
@@ -205,7 +205,7 @@ def _heavy(fonts: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _mark(canvas: Image.Image) -> None:
-    """The site's name, small, in the lower left corner."""
+    """Draw the site's name, small, in the lower left corner."""
     size = max(10, round(0.026 * canvas.width))
     fitted = Fitted(ANTON, size, (_MARK,))
     tall = height(fitted, Look(_WHITE)) / canvas.height
@@ -219,7 +219,7 @@ def _scaled(picture: Image.Image, factor: float) -> Image.Image:
 
 
 def _encode(picture: Image.Image, chance: Random) -> tuple[bytes, str]:
-    """As JPEG of some quality; a third of them were one of another quality before."""
+    """Encode as JPEG of random quality; a third were compressed once before."""
     quality = chance.randint(40, 95)
     if chance.random() < 1 / 3:
         picture = Image.open(io.BytesIO(_jpeg(picture, chance.randint(50, 90))))
@@ -233,7 +233,7 @@ def _jpeg(picture: Image.Image, quality: int) -> bytes:
 
 
 def contact_sheet(memes: Sequence[Drawn], columns: int = 6, cell: int = 300) -> Image.Image:
-    """The memes in rows, with their tags."""
+    """Return the memes in rows, with their tags."""
     sheet = Image.new("RGB", (columns * cell, -(-len(memes) // columns) * cell), (90, 90, 90))
     pen = ImageDraw.Draw(sheet)
     for number, meme in enumerate(memes):

@@ -1,4 +1,4 @@
-"""Captions in Hindi for drawn memes: first and second lines that go together in any pairing."""
+"""Captions in Hindi for drawn memes: first and second lines that fit in any pairing."""
 
 from random import Random
 
@@ -21,5 +21,5 @@ _SECOND = (
 
 
 def hindi_caption(chance: Random) -> tuple[str, str]:
-    """An upper and a lower text in Devanagari."""
+    """Return an upper and a lower text in Devanagari."""
     return chance.choice(_FIRST), chance.choice(_SECOND)

@@ -1,4 +1,4 @@
-"""Text on pictures as memes have it: in the fonts of this machine, outlined, plain or coloured, wrapped into a box."""
+"""Text in the style of memes: fonts of this machine; outlined, plain or coloured; wrapped into a box."""
 
 import subprocess
 import unicodedata
@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from memeloom.catalog.records import TemplateBox
 from memeloom.serve.lettering import FONT as ANTON
 
-# Kinds of letters and the families to look for: what is set in Impact, Arial, Times and Comic Sans on the web.
+# Kinds of letters and font families: substitutes of Impact, Arial, Times and Comic Sans.
 _FAMILIES = {
     "condensed": ("Impact", "Anton", "Bebas Neue", "Oswald", "League Gothic"),
     "sans": ("Arial", "Liberation Sans", "DejaVu Sans", "Lato", "Roboto", "Open Sans"),
@@ -20,14 +20,14 @@ _FAMILIES = {
     "comic": ("Comic Sans MS", "Comic Neue", "Tomson Talks"),
     "devanagari": ("Lohit Devanagari", "Noto Sans Devanagari", "Sahadeva", "Annapurna SIL"),
 }
-_STYLES = ("Bold", "Regular", "Book")  # of a family, those that captions are set in
-_SHRINK = 0.93  # from one size to try to the next
-_LINE = 1.22  # from baseline to baseline, in heights of the letters that are drawn
+_STYLES = ("Bold", "Regular", "Book")  # styles of a family that captions use
+_SHRINK = 0.93  # ratio of one tried size to the next
+_LINE = 1.22  # distance of baselines, in heights of the drawn letters
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a caption is set: colours, the outline's width in font sizes (0: none), and where the lines begin."""
+    """The style of a caption: colours, outline width in font sizes (0: none), and alignment."""
 
     ink: tuple[int, int, int]
     edge: tuple[int, int, int] = (0, 0, 0)
@@ -37,7 +37,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Lines of a text at the size, in pixels, at which they fill their box."""
+    """Lines of text and the font size, in pixels, at which they fill their box."""
 
     font: Path
     size: int
@@ -45,7 +45,7 @@ class Fitted:
 
 
 def find_fonts() -> dict[str, dict[str, Path]]:
-    """The fonts of this machine by kind and name (family and style), as fontconfig lists them; Anton is always there.
+    """Return the fonts of this machine by kind and name (family and style) from fontconfig, and Anton always.
 
     Raises:
         OSError: fontconfig's program `fc-list` is not installed.
@@ -68,17 +68,17 @@ def _styles(family: str, files: Mapping[tuple[str, ...], Path]) -> list[str]:
 
 
 def name_fonts(fonts: Mapping[str, Mapping[str, Path]]) -> str:
-    """What a bench says about them."""
+    """Return a description of the fonts for the bench's output."""
     return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in fonts.items())
 
 
 def can_draw(text: str, font: Path) -> bool:
-    """Whether `font` has every character of `text`."""
+    """Return True if `font` has every character of `text`."""
     return all(_has_glyph(character, font) for character in set(text) if not character.isspace())
 
 
 def fit(text: str, font: Path, look: Look, room: tuple[int, int], sizes: tuple[float, float]) -> Fitted | None:
-    """The largest letters (pixels, between least and most of `sizes`) with which `text` fits into `room` pixels."""
+    """Return the largest font size (pixels, within `sizes`) at which `text` fits into `room` pixels."""
     least, size = sizes
     while size >= least:
         pixels = round(size)
@@ -91,13 +91,13 @@ def fit(text: str, font: Path, look: Look, room: tuple[int, int], sizes: tuple[f
 
 
 def height(fitted: Fitted, look: Look) -> int:
-    """Pixels from the top of the first line's outline to the foot of the last one's."""
+    """Return the height in pixels, outlines included."""
     up, down = _reach(fitted)
     return round(up + down + (len(fitted.lines) - 1) * _pitch(fitted, look) + 2 * _edge(fitted.size, look))
 
 
 def draw(canvas: Image.Image, box: TemplateBox, fitted: Fitted, look: Look) -> None:
-    """Draw the lines into `box` of `canvas`, turned as it is; at the picture's edge they keep to that edge."""
+    """Draw the lines into `box` of `canvas` with its rotation, aligned to the edge of the picture if the box is."""
     wide, tall = max(1, round(box.width * canvas.width)), max(1, round(box.height * canvas.height))
     font, edge = _load(fitted.font, fitted.size), _edge(fitted.size, look)
     gravity = 0.0 if box.y < 0.03 else 1.0 if box.y + box.height > 0.95 else 0.5
@@ -115,7 +115,7 @@ def draw(canvas: Image.Image, box: TemplateBox, fitted: Fitted, look: Look) -> N
 
 
 def _wrap(words: Sequence[str], font: Path, size: int, room: float) -> list[str] | None:
-    """Lines no wider than `room` pixels, filled greedily; None if a word is wider than that."""
+    """Wrap greedily to lines of at most `room` pixels; None if a word is wider."""
     face = _load(font, size)
     if not words or max(face.getlength(word) for word in words) > room:
         return None
@@ -134,7 +134,7 @@ def _edge(size: int, look: Look) -> int:
 
 
 def _reach(fitted: Fitted) -> tuple[float, float]:
-    """How many pixels the letters go above and below their baseline, without outline."""
+    """Return ascent and descent of the letters in pixels, without outline."""
     _, top, _, bottom = _load(fitted.font, fitted.size).getbbox(" ".join(fitted.lines), anchor="ls")
     return max(0.0, -top), max(0.0, bottom)
 
@@ -150,9 +150,9 @@ def _load(font: Path, size: int) -> ImageFont.FreeTypeFont:
 
 @lru_cache(maxsize=4096)
 def _has_glyph(character: str, font: Path) -> bool:
-    """Whether `font` draws `character` as something else than its box for missing ones."""
+    """Return True if `font` has a glyph for `character` other than that for missing ones."""
     if unicodedata.combining(character) or unicodedata.category(character) in {"Mc", "Cf"}:
-        return True  # drawn with the letter that it belongs to
+        return True  # drawn with its base letter
     face = _load(font, 64)
     mask, missing = face.getmask(character), face.getmask("\uffff")
     return mask.size[0] > 0 and (mask.size != missing.size or bytes(mask) != bytes(missing))

@@ -1,4 +1,4 @@
-"""What reads: our engines with their settings, and the packages as they come."""
+"""The OCR engines to compare: ours with their settings, and other packages with their defaults."""
 
 import os
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _SECONDS = 60.0
 
 
 def readers(language: str = "eng") -> list[str]:
-    """Names of what can read a language on this machine; ours, the default, last."""
+    """Return the names of the readers for a language on this machine; our default last."""
     names = ["pytesseract as it comes", "tesseract, ours (program)"]
     if find_spec("tesserocr") is not None:
         names.append("tesseract, ours (tesserocr)")
@@ -32,7 +32,7 @@ def readers(language: str = "eng") -> list[str]:
 
 
 def open_reader(name: str, words: bytes, language: str = "eng") -> Reader:
-    """The reader of that name. words: a `WordModel`, for those of ours that restore spaces."""
+    """Return a reader by name. words: a `WordModel` for those of ours that restore spaces."""
     if name == "pytesseract as it comes":
         return _plain_tesseract(language)
     if name == "rapidocr as it comes":
@@ -41,14 +41,14 @@ def open_reader(name: str, words: bytes, language: str = "eng") -> Reader:
 
 
 def stage_reader(engine: Engine, words: bytes, language: str = "eng", **changes: Any) -> Reader:
-    """As the stage reads: engine, cleaning, layout. changes: settings that are not the default's."""
+    """Return a reader like the stage's: engine, cleaning, layout. changes: settings that differ from the default."""
     settings = load_config(environment={}).ocr.model_copy(update=changes)
     model = WordModel.from_bytes(words) if words and language == "eng" else None
     return lambda picture: read_picture(picture, engine, settings, words=model).text
 
 
 def float_rapid(**changes: Any) -> Engine:
-    """Our pipeline with the package's networks as they are."""
+    """Return our pipeline with the package's original networks."""
     import onnx
 
     from memeloom.ocr.engines.rapidocr import RapidOcr
@@ -60,7 +60,6 @@ def float_rapid(**changes: Any) -> Engine:
 
 
 def _engine(name: str, language: str) -> Engine:
-    """One of ours."""
     from memeloom.ocr.engines.tesseract import Tesseract
     from memeloom.ocr.engines.tesseract_page import TesseractApi, TesseractProgram
 

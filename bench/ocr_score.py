@@ -1,4 +1,4 @@
-"""How good readings are: words found, words that are there, characters that are wrong."""
+"""Scores of OCR: recall and precision of words, and character error rate."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from bench.ocr_truth import Truth, forgive
 
 @dataclass(frozen=True)
 class Score:
-    """Over all words of all pictures.
+    """Scores over all words of all pictures.
 
-    recall: the share of the true words that was read. precision: the share of the read words that is true.
-    error_rate: of characters, the Levenshtein distance of the joined words over their length.
+    recall: share of the true words that were read. precision: share of the read words that are true.
+    error_rate: Levenshtein distance of the joined words over their length, in characters.
     """
 
     recall: float
@@ -24,7 +24,7 @@ class Score:
 
 
 def score(readings: Sequence[str], cases: Sequence[Case], *, corrected: bool) -> Score:
-    """corrected: against the truth with its corrections, instead of the transcripts as they came."""
+    """Score the readings. corrected: against the corrected truth instead of the original transcripts."""
     truths = [case.truth if corrected else Truth(case.transcript) for case in cases]
     read = [forgive(split(text), truth, split) for text, truth in zip(readings, truths, strict=True)]
     true = [split(truth.text) for truth in truths]
@@ -38,12 +38,12 @@ def score(readings: Sequence[str], cases: Sequence[Case], *, corrected: bool) ->
 
 
 def distance(a: str, b: str) -> int:
-    """Insertions, deletions and substitutions between `a` and `b` (Levenshtein)."""
+    """Return the Levenshtein distance of `a` and `b`."""
     letters = np.array(list(map(ord, b)), np.int64)
     places = np.arange(len(b) + 1)
     row = places.copy()
     for number, letter in enumerate(map(ord, a), 1):
         new = np.minimum(row + 1, np.concatenate(([number], row[:-1] + (letters != letter))))
-        # An insertion costs one more than the cell before it: the least of all before, as far away as they are.
+        # Insertions: each cell is the minimum over all cells before it, plus their distance.
         row = np.minimum.accumulate(new - places) + places
     return int(row[-1])

@@ -1,4 +1,4 @@
-"""What is printed on the real memes: their transcripts, and the listed corrections of those that are plainly wrong."""
+"""The text of the real memes: their transcripts, with listed corrections of obvious errors."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ CORRECTIONS = Path(__file__).with_name("ocr_corrections.yaml")
 
 @dataclass(frozen=True)
 class Truth:
-    """text: the caption. scene: other words that are printed on the picture, which may be read or not."""
+    """text: the caption. scene: other text in the picture, which may be read or not."""
 
     text: str
     scene: str = ""
 
 
 class Corrections:
-    """The corrections of one file; what they are and why they are made stands at its head."""
+    """The corrections of a file; its head explains them."""
 
     def __init__(self, path: Path = CORRECTIONS) -> None:
         content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -28,10 +28,10 @@ class Corrections:
         self.files: dict[str, dict[str, Any]] = content
 
     def apply(self, file: str, transcript: str) -> Truth:
-        """The truth about `file`, a picture as the manifest names it.
+        """Return the truth for `file`, named as in the manifest.
 
         Raises:
-            ValueError: a correction is about something that the transcript does not say.
+            ValueError: a correction does not match the transcript.
         """
         entry = self.files.get(file, {})
         text = transcript
@@ -45,10 +45,9 @@ class Corrections:
 
 
 def forgive(reading: Sequence[str], truth: Truth, split: Callable[[str], list[str]]) -> list[str]:
-    """`reading` without the words that only the scene explains.
+    """Return `reading` without words that occur only in the scene.
 
-    A word that the caption has, too, stays as often as the caption has it: the first ones.
-    split: makes a text into words as those of `reading` were made.
+    A word that the caption also has stays as often as there, the first ones. split: the tokenizer of `reading`.
     """
     expected, allowed = Counter(split(truth.text)), Counter(split(truth.scene))
     kept = []

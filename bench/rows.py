@@ -1,4 +1,4 @@
-"""The rows of a bench's one table."""
+"""Rows of a bench's table."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,8 +13,8 @@ from rich.table import Table
 class Row:
     """One way to do one part of the work.
 
-    part, who: `recognition`, `ours`. figures: what was measured, by name, as the table shows it.
-    goal: in words; met: whether it is; None where there is none.
+    part, who: such as `recognition`, `ours`. figures: measurements by name, as shown.
+    goal: text; met: whether it is reached, None without a goal.
     """
 
     part: str
@@ -25,14 +25,14 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
-        """As the table shows it."""
+        """Return the cells of the table."""
         verdict = {None: "", True: ": yes", False: ": NO"}[self.met]
         shown = "\n".join(f"{name} {figure}" for name, figure in self.figures.items())
         return self.part, self.who, shown, self.goal + verdict
 
 
 def print_parts(title: str, parts: Sequence[str], measure: Callable[[str], Iterable[Row]]) -> None:
-    """Measure part by part, each row told when it is known, and print one table."""
+    """Measure each part, print each row as it is known, then one table."""
     console = Console(width=150)
     table = Table(title=title, box=SIMPLE)
     for column in ("part", "who", "measured", "goal"):

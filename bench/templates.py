@@ -1,9 +1,9 @@
 """Precision, recall and speed of template recognition: `python -m bench.templates --data DATA`.
 
-Memes of one half of the templates are drawn and harmed (`bench.templates_drawn`). The index holds the templates of both
-halves but for a fifth of that one, and is filled up with parts of real memes and of scenes, in any order. Every way
-gets the same bytes, on one processor, without threads. Memes on templates that were left out must stay unknown.
-Templates with the same picture count as one.
+Memes are drawn on one half of the templates and degraded (`bench.templates_drawn`). The index holds both halves but a
+fifth of that one, filled up with parts of real memes and of scenes in random order. Every method gets the same bytes,
+on one processor, without threads. Memes on templates outside the index must stay unknown. Templates with the same
+picture count as one.
 """
 
 import argparse
@@ -34,13 +34,13 @@ from memeloom.templates.index import SketchIndex
 from memeloom.templates.sketch import sketch_image
 
 GOAL = "precision >= 0.995, recall >= 0.95, >= 200 images/cpu-s, look-up << 1 ms"
-_STACKED = 5  # for so many memes of the usual kind, one that has a template as a panel or under a strip
-_HASH_SIDE = 128  # pixels of a decoded picture's shorter side: twice of what is hashed
+_STACKED = 5  # One stacked meme, with the template as a panel or under a strip, per this many usual ones.
+_HASH_SIDE = 128  # pixels of a decoded picture's shorter side: twice those that are hashed
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The key of a template, None for unknown; and the processor seconds that it took to describe and to look up."""
+    """The key of a template, None if unknown; and the processor seconds of hashing and of searching."""
 
     key: str | None
     describing: float
@@ -48,41 +48,41 @@ class Answer:
 
 
 class Way(Protocol):
-    """A way to recognise templates: bytes in, key out."""
+    """A method of template recognition: bytes in, key out."""
 
     def prepare(self, pictures: Sequence[bytes]) -> None:
-        """Look at all pictures beforehand, if another process does that."""
+        """Preprocess all pictures, if another process does that."""
 
     def add(self, key: str, data: bytes) -> None:
-        """Make a template known."""
+        """Add a template to the index."""
 
     def ask(self, data: bytes) -> Answer:
-        """What a meme is made on."""
+        """Return the template of a meme."""
 
     @property
     def megabytes(self) -> float:
-        """What the index takes."""
+        """Return the size of the index in MB."""
         ...
 
 
 class Ours:
-    """As the stage does it."""
+    """memeloom's method."""
 
     def __init__(self) -> None:
         self._index = SketchIndex(load_config(environment={}).templates.min_agreement)
         self._bytes = 0
 
     def prepare(self, pictures: Sequence[bytes]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def add(self, key: str, data: bytes) -> None:
-        """Sketch and add."""
+        """Compute the sketch and add it."""
         made = sketch_image(data)
         if self._index.add(key, made):
             self._bytes += made.thumb.nbytes + made.points.nbytes + made.bits.nbytes
 
     def ask(self, data: bytes) -> Answer:
-        """Sketch and find."""
+        """Compute the sketch and search."""
         start = time.process_time()
         made = sketch_image(data)
         described = time.process_time()
@@ -91,12 +91,12 @@ class Ours:
 
     @property
     def megabytes(self) -> float:
-        """Tables and sketches."""
+        """Return the size of tables and sketches."""
         return (self._index.nbytes + self._bytes) / 1e6
 
 
 class Hashes:
-    """The nearest of all 64-bit hashes, if it is near enough; or, with `most_256`, of those the nearest by 256 bits."""
+    """The nearest 64-bit hash within a threshold; with `most_256`, the nearest of those by 256 bits."""
 
     def __init__(self, most: int, most_256: int | None = None) -> None:
         self._most, self._most_256 = most, most_256
@@ -105,10 +105,10 @@ class Hashes:
         self._long: list[NDArray[np.uint64]] = []
 
     def prepare(self, pictures: Sequence[bytes]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def add(self, key: str, data: bytes) -> None:
-        """Hash and keep."""
+        """Hash and add."""
         short, long, _ = self.hashed(data)
         self._keys.append(key)
         self._short.append(int(short, 16))
@@ -130,7 +130,7 @@ class Hashes:
         return Answer(key, seconds, time.process_time() - start)
 
     def hashed(self, data: bytes) -> tuple[str, str, float]:
-        """64 and 256 bits in hex, and the seconds that it took."""
+        """Return 64 and 256 bits in hex, and the seconds."""
         start = time.process_time()
         short, long = perceptual_hashes(decode_grey(data, _HASH_SIDE))
         return short, long, time.process_time() - start
@@ -141,12 +141,12 @@ class Hashes:
 
     @property
     def megabytes(self) -> float:
-        """The hashes alone."""
+        """Return the size of the hashes."""
         return len(self._keys) * (8 if self._most_256 is None else 40) / 1e6
 
 
 class ImageHash(Hashes):
-    """The same by a hash of the package imagehash, which runs in an environment of its own."""
+    """The same with a hash of the package imagehash, which runs in its own environment."""
 
     def __init__(self, how: str, most: int) -> None:
         super().__init__(most)
@@ -154,7 +154,7 @@ class ImageHash(Hashes):
         self._made: dict[bytes, tuple[str, float]] = {}
 
     def prepare(self, pictures: Sequence[bytes]) -> None:
-        """Have all pictures hashed."""
+        """Hash all pictures."""
         with tempfile.TemporaryDirectory() as folder:
             for number, data in enumerate(pictures):
                 (Path(folder) / str(number)).write_bytes(data)
@@ -167,14 +167,14 @@ class ImageHash(Hashes):
             self._made[data] = digest, float(seconds)
 
     def hashed(self, data: bytes) -> tuple[str, str, float]:
-        """As it was prepared; there are no 256 bits."""
+        """Return the prepared hash; there is no 256-bit one."""
         digest, seconds = self._made[data]
         return digest, "0" * 64, seconds
 
 
 @dataclass
 class Score:
-    """What became of the memes that were asked about."""
+    """Counts of correct and wrong answers."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
     by_tag: dict[str, Counter[str]] = field(default_factory=dict)
@@ -184,23 +184,23 @@ class Score:
 
     @property
     def recall(self) -> float:
-        """Of memes whose template is in the index, those that found it."""
+        """Return the share of memes with a template in the index that were recognised."""
         return self.verdicts["right"] / max(1, sum(self.verdicts[each] for each in ("right", "wrong", "unknown")))
 
     @property
     def precision_inside(self) -> float:
-        """Likewise of memes whose template is in the index."""
+        """Return the precision on memes with a template in the index."""
         return self.verdicts["right"] / max(1, self.verdicts["right"] + self.verdicts["wrong"])
 
     @property
     def precision(self) -> float:
-        """Of all memes that found one, those that found theirs."""
+        """Return the share of correct answers among all answers."""
         found = sum(self.verdicts[each] for each in ("right", "wrong", "false"))
         return self.verdicts["right"] / max(1, found)
 
 
 def recognise(data: Path, count: int, index: int, half: Half = "report") -> Iterator[Row]:
-    """Rows for the table: each way on `count` memes, against an index of `index` pictures."""
+    """Yield the table's rows: each method on `count` memes with an index of `index` pictures."""
     cv2.setNumThreads(1)
     blanks = load_blanks(data)
     memes = list(drawn(data, half, count))

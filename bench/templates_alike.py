@@ -1,9 +1,8 @@
-"""Which of the real templates show the same picture, as judged by eye.
+"""Real templates that show the same picture, as judged by eye.
 
-Imgflip and memegen have many templates in common, under two names, in two sizes, cropped differently. Whoever answers
-with one of them for a meme on the other is right. Every pair that any of our measures calls alike was looked at, and
-what is one picture, or one within the other, is listed here. Pictures that only resemble each other are not: the
-penguins' three backgrounds, for one, are three templates.
+Imgflip and memegen share many templates under other names, sizes and crops; either is a correct answer. Every pair that
+one of our measures calls similar was checked; those that are one picture, or one within the other, are listed. Pictures
+that only resemble each other, such as the penguins' three backgrounds, are different templates.
 """
 
 ALIKE = (
@@ -42,10 +41,10 @@ ALIKE = (
     ("imgflip/Yall-Got-Any-More-Of-That.jpg", "memegen/yallgot.jpg"),
 )
 
-# One colour all over: nothing can be recognised.
+# A uniform colour cannot be recognised.
 NO_PICTURE = frozenset({"memegen/_error.jpg"})
 
-# Real memes that are on one of the templates, or have it as a panel: by eye, too.
+# Real memes on one of the templates, or with one as a panel, also judged by eye.
 KNOWN_MEMES = frozenset({
     "176_image.jpg", "178_image_batch_2.jpg", "184_image_batch_2.jpg", "210_image_batch_2.jpg", "365_image_batch_2.jpg",
     "39_image_batch_2.jpg", "416_image_batch_2.jpg", "436_image_batch_2.jpg", "599_image_batch_2.jpg",

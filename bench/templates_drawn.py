@@ -1,13 +1,13 @@
-"""Drawn memes whose template is known, and what happens to memes on their way through the web.
+"""Drawn memes with known templates, degraded as on the web.
 
     known = load_blanks(Path("DATA"))
     for meme in drawn(Path("DATA"), "report", 100):
         ...  # meme.data, meme.blank.name, meme.tags, meme.affine
 
-DATA is a folder with `imgflip_captions.jsonl.gz`, `templates/` and `real_memes/`. Real captions are set into the
-templates' own text boxes; then the picture is cropped, framed, mirrored, marked, scaled and compressed. Templates
-are split in half by the hash of their name: "tune" is for choosing settings, "report" for the tables. The same
-arguments give the same bytes. `python -m bench.templates_drawn --data DATA --sheet FILE` shows what they look like.
+DATA holds `imgflip_captions.jsonl.gz`, `templates/` and `real_memes/`. Real captions are drawn into the templates' text
+boxes; then pictures are cropped, framed, mirrored, marked, scaled and compressed. Templates are split in half by hash
+of their name: "tune" for choosing settings, "report" for the tables. Equal arguments give equal bytes. `python -m
+bench.templates_drawn --data DATA --sheet FILE` draws a contact sheet.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from memeloom.serve.drawing import DEFAULT_BOXES, draw_caption, flatten
 Half: TypeAlias = Literal["tune", "report"]
 Colours: TypeAlias = NDArray[np.uint8]
 
-_LARGEST = 1000  # pixels on the longer side of a template that is drawn on
+_LARGEST = 1000  # longer side in pixels of a template to draw on
 _LARGEST_SAVED = 1600
 _SCENES = tuple(
     function for name, function in sorted(vars(scenes).items())
@@ -46,10 +46,7 @@ _SCENES = tuple(
 
 @dataclass(frozen=True)
 class Blank:
-    """A template. name: its file's; group: the name of the first template with the same picture, often its own.
-
-    boxes: where its texts go.
-    """
+    """A template. name: of its file; group: the first template with the same picture; boxes: for its texts."""
 
     name: str
     group: str
@@ -58,17 +55,17 @@ class Blank:
 
     @property
     def half(self) -> Half:
-        """Templates with the same picture are of the same half."""
+        """Return the half; equal for templates with the same picture."""
         return "report" if _digest(self.group) % 2 else "tune"
 
     @property
     def left_out(self) -> bool:
-        """Whether it is one of the fifth that an index may lack, to see what becomes of memes on it."""
+        """Return True for the fifth that the index may lack, to measure false positives."""
         return _digest(f"left out {self.group}") % 5 == 0
 
     @cached_property
     def picture(self) -> Image.Image:
-        """RGB, at most 1,000 pixels on a side."""
+        """Return the picture as RGB, at most 1,000 pixels on a side."""
         with Image.open(self.path) as picture:
             flat = flatten(picture)
         flat.thumbnail((_LARGEST, _LARGEST))
@@ -77,12 +74,12 @@ class Blank:
 
 @dataclass(frozen=True)
 class Drawn:
-    """One meme.
+    """A meme.
 
-    data: a JPEG; tags: what was done to it; scale, quality: of what was saved.
-    mirrored, affine: as `templates.placing.Placing` has them: (2, 3), takes x and y in the (first mirrored) meme to
-    x and y in the template, both in fractions of width and height.
-    other: the template of the other panel, if there is one.
+    data: a JPEG; tags: how it was changed; scale, quality: of the saved picture.
+    mirrored, affine: as in `templates.placing.Placing`: (2, 3), maps (x, y) of the (mirrored) meme to the template,
+    both in fractions of width and height.
+    other: the template of the other panel, if any.
     """
 
     data: bytes
@@ -97,7 +94,7 @@ class Drawn:
 
 
 def load_blanks(data: Path) -> list[Blank]:
-    """All templates of the folder that have a picture, by name."""
+    """Return all templates of the folder with a picture, by name."""
     corpus = _corpus(data)
     boxes = {f"imgflip/{blank.slug}.jpg": blank.boxes for blank in corpus.blanks}
     groups = {name: group[0] for group in ALIKE for name in group}
@@ -113,9 +110,9 @@ def drawn(
     data: Path, half: Half, count: int, seed: int = 0, *,
     blanks: Sequence[Blank] | None = None, harmed: bool = True,
 ) -> Iterator[Drawn]:  # fmt: skip
-    """`count` memes on the templates of `half` in turn; a smaller count gives the beginning of a larger.
+    """Draw `count` memes on the templates of `half` in turn; a smaller count gives a prefix of a larger.
 
-    blanks: on these instead. harmed: False for memes that are only compressed, as their sites have them.
+    blanks: templates to use instead. harmed: False for memes that are only compressed.
     """
     turns = [blank for blank in load_blanks(data) if blank.half == half] if blanks is None else list(blanks)
     for number in range(count):
@@ -126,7 +123,7 @@ def drawn(
 
 
 def harm(picture: Image.Image, blank: Blank, texts: Sequence[str], chance: Random, *, harmed: bool = True) -> Drawn:
-    """What is left of a meme: cropped up to 15 % or framed up to 15 %, mirrored, marked, at 0.3 to 2 times its size."""
+    """Crop by up to 15 % or frame by up to 15 %, mirror, mark, and scale by 0.3 to 2."""
     frame = _Frame(np.asarray(picture, np.uint8)[:, :, ::-1])
     scale, quality = 1.0, chance.randint(75, 92)
     if harmed:
@@ -148,9 +145,9 @@ def harm(picture: Image.Image, blank: Blank, texts: Sequence[str], chance: Rando
 
 
 def stacked(data: Path, half: Half, count: int, seed: int = 0) -> Iterator[Drawn]:
-    """Memes of which the template is one part: under a strip with the text, or one panel of two in a column or row.
+    """Draw memes of which the template is one part: under a text strip, or one of two panels.
 
-    `Drawn.affine` tells where; the other panel is a template of that half, too.
+    `Drawn.affine` gives its place; the other panel is a template of the same half.
     """
     turns = [blank for blank in load_blanks(data) if blank.half == half]
     for number in range(count):
@@ -172,7 +169,7 @@ def stacked(data: Path, half: Half, count: int, seed: int = 0) -> Iterator[Drawn
 
 
 def strangers(data: Path, half: Half, count: int, seed: int = 0) -> Iterator[Pixels]:
-    """Grey pictures to fill an index with: parts of real memes of that half and of scenes, turned and flipped."""
+    """Yield grey pictures to fill the index: parts of real memes of that half and of scenes, rotated and flipped."""
     memes = [path for path in real_memes(data) if (_digest(path.name) % 2 == 1) == (half == "report")]
     sources = [*_SCENES, *memes]
     chance = Random(f"{seed} strangers {half}")
@@ -190,13 +187,13 @@ def strangers(data: Path, half: Half, count: int, seed: int = 0) -> Iterator[Pix
 
 
 def real_memes(data: Path) -> list[Path]:
-    """Real memes that are on none of the templates."""
+    """Return real memes that are on none of the templates."""
     paths = sorted((data / "real_memes").rglob("*.jpg"))
     return [path for path in paths if path.name not in KNOWN_MEMES]
 
 
 class _Frame:
-    """A picture on its way, and where in it the template stands. `pixels` are BGR; left, top, wide, tall: in them."""
+    """A picture in progress. `pixels` are BGR; left, top, wide, tall: the template's place in them."""
 
     def __init__(self, pixels: Colours) -> None:
         self.pixels = pixels
@@ -221,7 +218,7 @@ class _Frame:
         self.tags.append("crop")
 
     def add_border(self, chance: Random) -> None:
-        """Of one colour; the same on both sides, or not, or only above and below (letterboxing), or beside."""
+        """Add a border of one colour: equal on all sides, uneven, or only above and below or at the sides."""
         height, width = self.pixels.shape[:2]
         top, bottom, left, right = (int(chance.uniform(0, 0.15) * side) for side in (height, height, width, width))
         if chance.random() < 0.5:
@@ -242,11 +239,11 @@ class _Frame:
         self.tags.append("mirror")
 
     def add_mark(self, chance: Random) -> None:
-        """A site's name, in a bar of its own below or in a corner of the picture."""
+        """Add a site's name, in a bar below or in a corner."""
         height, width = self.pixels.shape[:2]
         tall = max(14, height // 22)
         if chance.random() < 0.6:
-            # Bars are added to the right end of the picture, whether it is mirrored or not.
+            # Bars are added at the same end whether the picture is mirrored or not.
             self._pad(0, tall, 0, 0, (chance.choice((0, 255, 40)),) * 3)
             place, text = (5, height + tall - tall // 4), "memecenter.com  made with love"
         else:
@@ -257,7 +254,7 @@ class _Frame:
         self.tags.append("watermark")
 
     def add_strip(self, texts: Sequence[str]) -> None:
-        """The caption in a white strip above, dark."""
+        """Add the caption, dark, in a white strip above."""
         height, width = self.pixels.shape[:2]
         strip = Image.new("RGB", (width, max(30, height // 4)), "black")
         box = TemplateBox(x=0.02, y=0.1, width=0.96, height=0.8)
@@ -266,7 +263,7 @@ class _Frame:
         self.top += letters.shape[0]
 
     def add_panel(self, other: Colours, *, row: bool, first: bool) -> None:
-        """Another picture below or beside, scaled to fit; `first`: ours comes first."""
+        """Add another picture below or beside, scaled to fit; `first`: the template comes first."""
         height, width = self.pixels.shape[:2]
         factor = height / other.shape[0] if row else width / other.shape[1]
         size = (
@@ -285,7 +282,7 @@ class _Frame:
 
 
 def _save(pixels: Colours, scale: float, quality: int) -> tuple[bytes, float]:
-    """As JPEG, and the scale that it was saved at."""
+    """Encode as JPEG; return it and the exact scale."""
     scale = min(scale, _LARGEST_SAVED / max(pixels.shape[:2]))
     how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
     scaled = cv2.resize(np.ascontiguousarray(pixels), None, fx=scale, fy=scale, interpolation=how)
@@ -293,7 +290,7 @@ def _save(pixels: Colours, scale: float, quality: int) -> tuple[bytes, float]:
 
 
 def _caption(data: Path, blank: Blank, chance: Random) -> list[str]:
-    """One of the template's own captions, if there are any; else another's. Most are in capitals."""
+    """Return a caption of the template, or of another if it has none. Most are in capitals."""
     corpus = _corpus(data)
     own = next((each for each in corpus.blanks if f"imgflip/{each.slug}.jpg" == blank.name), None)
     each = own or corpus.blanks[chance.randrange(len(corpus.blanks))]
@@ -307,7 +304,7 @@ def _corpus(data: Path) -> FolderCorpus:
 
 
 def _anchored(row: Mapping[str, Any]) -> tuple[TemplateBox, ...]:
-    """Text boxes as memegen states them, clamped to the picture."""
+    """Return memegen's text boxes, clamped to the picture."""
     boxes = []
     for box in row.get("text_boxes_norm") or ():
         x, y = max(0.0, box["anchor_x"]), max(0.0, box["anchor_y"])
@@ -322,7 +319,7 @@ def _digest(name: str) -> int:
 
 
 def contact_sheet(memes: Sequence[Drawn], columns: int = 6, cell: int = 300) -> Image.Image:
-    """The memes in rows, with their tags."""
+    """Return the memes in rows, with their tags."""
     sheet = Image.new("RGB", (columns * cell, -(-len(memes) // columns) * cell), (90, 90, 90))
     pen = ImageDraw.Draw(sheet)
     for number, meme in enumerate(memes):

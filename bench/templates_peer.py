@@ -1,7 +1,7 @@
-"""Hashes by the package imagehash, in the environment of the benches' peers.
+"""Hashes by the package imagehash, in the peers' environment.
 
-`python -m bench.templates_peer HOW FOLDER` reads the names of picture files in FOLDER from its input and prints, of
-each, its hash of 64 bits in hex and the seconds of processor time from the bytes to it.
+`python -m bench.templates_peer HOW FOLDER` reads names of pictures in FOLDER from standard input; it prints the 64-bit
+hash of each in hex, and its processor seconds.
 """
 
 import io
@@ -14,7 +14,7 @@ from PIL import Image
 
 
 def main() -> None:
-    """Hash and print."""
+    """Hash the pictures and print."""
     how, folder = getattr(imagehash, sys.argv[1]), Path(sys.argv[2])
     for line in sys.stdin:
         data = (folder / line.strip()).read_bytes()

@@ -1,12 +1,11 @@
-"""`causal` beside the article's conv net: how well each tells captions it never saw, over the time it trained.
+"""Compare `causal` with the article's conv net: quality on held-out captions over training time.
 
-python -m bench.train --dataset data/dataset [--minutes 15] [--only causal] [-s train.causal.units=192]
+    python -m bench.train --dataset data/dataset [--minutes 15] [--only causal] [-s train.causal.units=192]
 
-Both learn from the same split, one after the other, on the same processors, for the same time; what is judged is not
-counted into it, nor is the first step, in which everything is compiled. At each mark they judge the same validation
-captions, and at the end all test captions. `causal` has the network for which 15 minutes on two cores are one pass and
-a little, twice as deep as the default. A schedule that ends with the training needs its number of steps, which follows
-from the speed of the first ones.
+Both train on the same split and processors, one after the other, for the same time; evaluation and the compiling first
+step are excluded. Each mark scores the same validation captions, the end all test captions. `causal` is twice as deep
+as the default: 15 minutes on two cores are then a little more than one epoch. The number of steps, which the schedule
+needs, is estimated from the speed of the first ones.
 """
 
 import argparse
@@ -45,7 +44,7 @@ _KINDS: tuple[KindName, ...] = ("causal", "convnet")
 
 
 class Mark(NamedTuple):
-    """What a model was at a moment of its training. waiting: share of the time that it waited for batches."""
+    """The scores of a model after some training. waiting: share of time spent waiting for batches."""
 
     kind: str
     seconds: float
@@ -57,7 +56,7 @@ class Mark(NamedTuple):
 
 
 def main() -> None:
-    """Train, judge, and print one table."""
+    """Train, evaluate and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", type=Path, required=True, help="a dataset of `memeloom build-dataset`")
     parser.add_argument("--minutes", type=float, default=15)
@@ -68,7 +67,7 @@ def main() -> None:
     parser.add_argument("-s", "--set", action="append", default=[], help="a setting, such as train.causal.units=192")
     options = parser.parse_args()
     console = Console(width=130)
-    dataset = open_dataset(options.dataset)  # the files are in memory now
+    dataset = open_dataset(options.dataset)  # The page cache now holds the files.
     began = time.perf_counter()
     records = sum(len(texts.templates) for texts in texts_of(options.dataset, dataset.manifest, "train"))
     reading = records / (time.perf_counter() - began)
@@ -115,10 +114,10 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
     pace = budget / steps
     with Feed(task.batch, 0, steps) as feed:
         loop = TrainingLoop(made, feed, devices, lambda *_: None, may_overflow=False)
-        loop.run(range(1))  # compiles
+        loop.run(range(1))  # Compiles.
         done = 1
         for moment in [*(moment for moment in _MARKS if moment < budget), budget]:
-            # A little at a time, for the pace may change.
+            # A few at a time, because the speed may change.
             while done < steps and (seconds < moment or moment == budget):
                 stop = min(done + max(round(5 / pace), 1), steps)
                 learned = loop.run(range(done, stop))
@@ -133,7 +132,7 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
 
 
 def _steps_in(settings: Train, dataset: Dataset, budget: float) -> int:
-    """How many steps fit into `budget` seconds, by a few that are thrown away."""
+    """Estimate how many steps fit into `budget` seconds by running a few and discarding them."""
     kind, devices = open_kind(settings.model), open_devices("one", settings.seed)
     task = kind.prepare(settings, dataset, Silent())
     optimizer = task.make_optimizer(0.0)
@@ -150,7 +149,7 @@ def _steps_in(settings: Train, dataset: Dataset, budget: float) -> int:
 
 
 def _judge(model: Captioner, captions: Captions, count: int) -> tuple[float, float]:
-    """Share of next characters that were the first choice, and bits a character."""
+    """Return accuracy of the next character and bits per character."""
     judged = model.score(captions, 0, count)
     bits = -judged.log_likelihood.sum() / judged.characters.sum() / math.log(2)
     return float(judged.right.sum() / judged.tokens.sum()), float(bits)
