@@ -1,8 +1,8 @@
-"""Scrapy's scheduler on a durable frontier: a request is finished once everything that came of it is durable.
+"""A Scrapy scheduler on a durable frontier: a request is acknowledged once all its results are durable.
 
-The event loop never waits for the frontier. Changes gather while one exchange runs in a thread; the next exchange
-makes all of them in one step, in the order in which they happened. So a request is acknowledged together with, or
-after, the requests that its callback yielded and the items that it produced.
+The event loop never blocks on the frontier. Changes are batched while one exchange runs in a thread; the next exchange
+applies them atomically and in order. A request is therefore acknowledged together with, or after, the requests that its
+callback yielded and its items.
 """
 
 import asyncio
@@ -39,10 +39,10 @@ from memeloom.scrapers.hosts import host_of
 from memeloom.scrapers.items import NotLanded
 from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
-# Leased requests kept ready: enough to keep the downloader busy during an exchange, few enough to share a short queue.
+# Prefetched leases: enough to keep the downloader busy during an exchange, few enough to share a short queue.
 _READY = 16
 _MOST_READY = 4 * _READY
-# Changes gather for this long, or until there are this many, while no new leases are needed.
+# Changes are batched for this long, or up to this many, while no new leases are needed.
 _GATHER_SECONDS = 0.05
 _GATHER_MOST = 256
 _HEARTBEATS_PER_LEASE = 6
@@ -51,8 +51,8 @@ _HEARTBEATS_PER_LEASE = 6
 class DurableScheduler(BaseScheduler):
     """The scheduler of one spider.
 
-    When Scrapy has finished with a request, it is acknowledged, unless its callback failed (it is retried in a later
-    crawl), it was moved to the dead-letter list, or its items were not stored because the crawl stops.
+    A request is acknowledged when Scrapy has finished with it, unless its callback failed (a later crawl retries it),
+    it moved to the dead-letter list, or its items were not stored because the crawl stops.
     """
 
     _frontier: Frontier
@@ -72,9 +72,9 @@ class DurableScheduler(BaseScheduler):
         self._outcomes: dict[Request, tuple[str, str]] = {}
         self._suspect: int | None = None
         self._unfinished = 1
-        # How many of our requests were new to the frontier.
+        # Number of our requests that were new to the frontier.
         self._brought = 0
-        # When to ask again: for any request, and for requests of hosts that were not busy.
+        # When to exchange next: for any request, and for requests of hosts that were not busy.
         self._dry_until = 0.0
         self._alone_until = 0.0
         self._exchanging: asyncio.Task[None] | None = None
@@ -84,7 +84,7 @@ class DurableScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "DurableScheduler":
-        """Create the scheduler of one spider, which must be a `MemeSpider`."""
+        """Create the scheduler of a `MemeSpider`."""
         return cls(crawler, our_spider(crawler))
 
     def open(self, spider: Spider) -> "Deferred[None]":  # noqa: ARG002 -- Scrapy's signature
@@ -101,15 +101,15 @@ class DurableScheduler(BaseScheduler):
         return deferred_from_coro(self._open())
 
     def close(self, reason: str) -> "Deferred[None]":  # noqa: ARG002 -- Scrapy's signature
-        """Release the leases that were not worked on."""
+        """Release leases that were not processed."""
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Store a request. Returns False if it cannot be stored; duplicates are dropped later, by the frontier."""
+        """Store a request. Returns False if it cannot be stored; the frontier drops duplicates later."""
         try:
             self._changes.added.append(self._queued(request))
         except BadRequest as error:
-            # Nothing is acknowledged from here on, so the page that yielded it comes back once the spider is mended.
+            # Acknowledge nothing from here on, so that its page is crawled again once the spider is fixed.
             self._fail(error)
             return False
         self._stir()
@@ -135,11 +135,11 @@ class DurableScheduler(BaseScheduler):
         return bool(self._unfinished or len(self._changes) or self._ready or self._exchanging)
 
     def holds(self, request: Request) -> bool:
-        """Return whether `request` was leased from the frontier and is being processed."""
+        """Return whether `request` is a lease in progress."""
         return request in self._held
 
     def rest(self, host: str, seconds: float) -> None:
-        """Lease no request of `host` for this long, in any process."""
+        """Delay all requests to `host` by `seconds`, in every process."""
         self._rests[host] = max(self._rests.get(host, 0.0), self._now() + seconds)
         self._changes.rests[host] = max(self._changes.rests.get(host, 0.0), seconds)
         self._stir()
@@ -149,12 +149,12 @@ class DurableScheduler(BaseScheduler):
         self._outcomes[request] = ("dead", reason)
 
     def mark(self, name: str, value: str) -> None:
-        """Store a note for later crawls, in one step with the changes of the current page."""
+        """Store a value for later crawls, atomically with the changes of the current page."""
         self._changes.marks[name] = value
         self._stir()
 
     async def marked(self, name: str) -> str | None:
-        """Return the note of that name. Raises StoreError."""
+        """Return the value stored by `mark`. Raises StoreError."""
         return await in_thread(self._thread, self._frontier.mark, name)
 
     async def _open(self) -> None:
@@ -167,7 +167,7 @@ class DurableScheduler(BaseScheduler):
         self._beat()
 
     async def _close(self) -> None:
-        # An exchange after the last would make us an owner again.
+        # An exchange after the last would make this process an owner again.
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -184,7 +184,7 @@ class DurableScheduler(BaseScheduler):
             self._thread.shutdown(wait=False)
 
     def _beat(self) -> None:
-        """Renew our leases, and ask for requests that other processes have released."""
+        """Renew the leases, and ask for requests that other processes released."""
         seconds = self._config.crawl.lease_seconds / _HEARTBEATS_PER_LEASE
         self._heart = asyncio.get_running_loop().call_later(seconds, self._beat)
         self._start_exchange()
@@ -218,7 +218,7 @@ class DurableScheduler(BaseScheduler):
         self._stir()
 
     def _failed(self, failure: Failure, response: Response | Failure | None) -> None:
-        """Note that a callback or an item failed; a failure of a store is not counted against the request."""
+        """Record a failed callback or item; store failures do not count against the request."""
         if (request := getattr(response, "request", None)) is None:
             return
         if isinstance(failure.value, StoreError):
@@ -249,7 +249,7 @@ class DurableScheduler(BaseScheduler):
         return self._crawler.request_fingerprinter.fingerprint(request)[:16]
 
     def _want(self) -> int:
-        """Return how many leases to ask for now."""
+        """Return the number of leases to ask for."""
         stopping = self._spider.session.stopping is not None or self._slot.closing is not None
         if stopping or self._suspect is not None or len(self._ready) >= _MOST_READY:
             return 0
@@ -261,7 +261,7 @@ class DurableScheduler(BaseScheduler):
         return _READY
 
     def _takes_one(self, host: str, now: float) -> bool:
-        """Return whether `host` has a free slot and is not at rest."""
+        """Return whether `host` has a free slot and no backoff."""
         return self._active[host] < self._per_host and self._rests.get(host, 0.0) <= now
 
     def _stir(self) -> None:
@@ -275,7 +275,7 @@ class DurableScheduler(BaseScheduler):
             self._later(_GATHER_SECONDS)
 
     def _later(self, seconds: float) -> None:
-        """Start an exchange after `seconds`, unless one is scheduled before."""
+        """Schedule an exchange in `seconds`, unless an earlier one is scheduled."""
         loop = asyncio.get_running_loop()
         at = loop.time() + seconds
         if self._timer is not None:
@@ -304,7 +304,7 @@ class DurableScheduler(BaseScheduler):
         self._slot.nextcall.schedule()
 
     def _wake_later(self) -> None:
-        """Schedule an exchange for when the frontier may have requests again, or a host of ours ends its rest."""
+        """Schedule an exchange for when the frontier may have requests, or the backoff of a local host ends."""
         if self._exchanging is not None:
             return
         now = self._now()
@@ -320,13 +320,13 @@ class DurableScheduler(BaseScheduler):
         granted = await in_thread(self._thread, self._frontier.exchange, changes, want, busy, alone=alone)
         self._brought += len(changes.added) - granted.known
         if granted.shared or (granted.known and not self._brought):
-            # Other processes crawl too, so finding nothing ourselves does not mean that the site has nothing.
+            # Other processes crawl too, so finding nothing here does not mean that the site has nothing.
             inherited = self._spider.session.inherited
             inherited[self._spider.name] = max(1, inherited[self._spider.name])
         self._take(granted, busy)
 
     def _busy_hosts(self) -> set[str]:
-        """Return the hosts that have no free slot and enough requests ready."""
+        """Return the hosts without a free slot and with enough prefetched requests."""
         now = self._now()
         waiting = Counter(host_of(request) for _, request in self._ready)
         return {host for host, n in waiting.items() if n >= _READY // 2 and not self._takes_one(host, now)}
@@ -346,7 +346,7 @@ class DurableScheduler(BaseScheduler):
                 self._suspect = None
                 self._changes.dead.append((lease.id, str(error)))
         self._unfinished = granted.unfinished
-        # With nothing unfinished anywhere, only our own changes can bring new requests.
+        # With nothing unfinished anywhere, only our own changes can add requests.
         dry_until = self._now() + granted.next_seconds if granted.unfinished else math.inf
         if busy:
             self._alone_until = dry_until
@@ -359,7 +359,7 @@ class DurableScheduler(BaseScheduler):
             session.counts["requests set aside"] += granted.set_aside
 
     def _fail(self, error: MemeloomError) -> None:
-        """Stop the crawl; unacknowledged requests come back in the next one."""
+        """Stop the crawl; unacknowledged requests return in the next one."""
         self._broken = True
         self._spider.session.errors.append(error)
         self._spider.session.stop("error")
@@ -369,7 +369,7 @@ class DurableScheduler(BaseScheduler):
 
 
 def scheduler_of(crawler: Crawler) -> DurableScheduler:
-    """Return the scheduler of `crawler`. Raises CrawlFailed if it is of another kind."""
+    """Return the scheduler of `crawler`. Raises CrawlFailed if it is of another class."""
     scheduler = crawler.engine.scheduler
     if not isinstance(scheduler, DurableScheduler):
         raise CrawlFailed(f"the setting SCHEDULER must be {DurableScheduler.__name__}")

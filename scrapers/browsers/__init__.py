@@ -1,1 +1,1 @@
-"""Real browsers for pages that need one: started, guarded, used by one page at a time, and never left behind."""
+"""A pool of sandboxed browsers for pages that need JavaScript, each showing one page at a time."""

@@ -1,4 +1,4 @@
-"""One browser: Chromium behind a gate, driven by Selenium, with a keeper process that ends it if this one dies."""
+"""A Chromium process behind a filtering proxy, driven by Selenium and killed by a keeper process if this one dies."""
 
 import json
 import logging
@@ -28,19 +28,19 @@ from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
 from memeloom.scrapers.pages.search import Engine
 
-# Runs before any script of a page: there is nobody to answer a dialog.
+# Runs before any script of a page, because nobody can answer a dialog.
 _NO_DIALOGS = "for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => null;"
 _START_SECONDS = 60.0
 _END_SECONDS = 15.0
-# Added to our deadlines for Selenium's own limit on one command.
+# Added to our deadlines for Selenium's command timeout.
 _GRACE_SECONDS = 30.0
-# Errors of a page, as opposed to errors of the browser.
+# Errors of a page rather than of the browser.
 _ERRORS_OF_PAGES = (AddressRefused, LayoutChanged, DownloadFailedError, DownloadTimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page as a browser shows it. `finished` is False if the crawl stopped before the end of its scrolling."""
+    """A rendered page. `finished` is False if the crawl stopped before scrolling ended."""
 
     url: str
     status: int
@@ -50,7 +50,7 @@ class Page:
 
 
 class Browser:
-    """A running browser. Calls block and come from one thread at a time, except `kill`, which never blocks.
+    """A running browser. Methods block; call them from one thread at a time, except `kill`, which never blocks.
 
     Attributes:
         pages: number of pages shown.
@@ -69,9 +69,9 @@ class Browser:
         self._killed = False
 
     def start(self) -> None:
-        """Start it. Raises DownloadFailedError: it does not start."""
+        """Start the browser. Raises DownloadFailedError."""
         bypass_proxy_for_loopback()
-        # Killing a browser closes its connection; our own errors tell what matters of that.
+        # Killing a browser closes its connection; the errors it logs for that add nothing to ours.
         logging.getLogger("websocket").setLevel(logging.CRITICAL)
         command = [sys.executable, "-I", "-S", keeper.__file__, str(folders()), self._programs.driver]
         try:
@@ -94,12 +94,12 @@ class Browser:
             raise DownloadFailedError(f"the browser does not start: {_line(error)}") from error
 
     def show(self, url: str, engine: Engine, results: int, stopped: Callable[[], bool]) -> Page:
-        """Return the page at `url`, scrolled until it shows `results` results, in a browser context of its own.
+        """Load the page at `url` in a new browser context and scroll until it shows `results` results.
 
         Raises:
-            AddressRefused: it is on, or leads to, a host that is not public.
-            LayoutChanged: a consent screen that does not close.
-            DownloadTimeoutError, DownloadFailedError: it took too long, or the browser failed and must be ended.
+            AddressRefused: the page is on, or redirects to, a host that is not public.
+            LayoutChanged: a consent screen does not close.
+            DownloadTimeoutError, DownloadFailedError: it took too long, or the browser failed and must be closed.
         """
         self.pages += 1
         end = time.monotonic() + self._settings.page_seconds
@@ -110,13 +110,13 @@ class Browser:
             raise DownloadTimeoutError(f"{url} did not load within {self._settings.page_seconds:g} s") from error
         except _ERRORS_OF_PAGES:
             raise
-        except Exception as error:  # of Selenium, urllib3, websocket or json: each has its own for a crash
+        except Exception as error:  # Selenium, urllib3, websocket and json each raise their own for a crash
             if "net::ERR_" in str(error):
                 raise self._not_shown(url) from error
             raise DownloadFailedError(f"the browser failed: {_line(error)}") from error
 
     def memory_mb(self) -> float:
-        """Return the memory of its processes, with shared pages counted once (PSS)."""
+        """Return the memory of its processes in MB, counting shared pages once (PSS)."""
         total = 0
         for number in keeper.descendants(self._keeper.pid) if self._keeper else ():
             with suppress(OSError, ValueError, IndexError):
@@ -125,13 +125,13 @@ class Browser:
         return total / 1024
 
     def kill(self) -> None:
-        """Let the keeper end it; calls in progress fail soon."""
+        """Make the keeper kill the browser; calls in progress fail soon."""
         self._killed = True
         if self._keeper is not None and self._keeper.stdin is not None:
             self._keeper.stdin.close()
 
     def close(self) -> None:
-        """End it, and return when none of its processes and files are left."""
+        """Close the browser and wait until all its processes and files are gone."""
         self.kill()
         if self._keeper is None:
             return
@@ -143,7 +143,7 @@ class Browser:
         if self._folder is not None:
             keeper.clear(self._folder)
         if self._driver is not None:
-            # The browser has ended; this closes our own ends of the connections.
+            # The browser has ended; this closes our ends of the connections.
             with suppress(Exception):
                 self._driver.quit()
 
@@ -214,7 +214,7 @@ class _Tab:
         self._request = ""
 
     def listen(self) -> None:
-        """Read the network events since the last call."""
+        """Process network events since the last call."""
         for entry in self.driver.execute("getLog", {"type": "performance"})["value"]:
             event: dict[str, Any] = json.loads(entry["message"])["message"]
             self._hear(event["method"], event["params"])
@@ -230,7 +230,6 @@ class _Tab:
             self.status, self.headers = 0, {}
 
     def page(self, *, finished: bool) -> Page:
-        """Return the page as it is now."""
         return Page(self.driver.current_url, self.status, self.headers, self.driver.page_source, finished)
 
 

@@ -1,12 +1,12 @@
-"""The parent process of a browser, which makes sure that no browser outlives the crawl.
+"""The parent process of a browser, which kills it when the crawl ends.
 
-It starts chromedriver, whose browser writes to one folder only, and waits. When its standard input ends (the crawling
-process has ended, kill -9 included), when chromedriver exits, or on SIGTERM, it kills all its descendants and removes
-the folder. If it is killed itself, the kernel kills chromedriver, the browser exits with the pipe between the two, and
+It starts chromedriver, confines the browser's files to one folder, and waits. When its standard input closes (the
+crawling process has ended, kill -9 included), chromedriver exits, or SIGTERM arrives, it kills all descendants and
+removes the folder. If it is killed itself, the kernel kills chromedriver, the browser exits with their pipe, and
 `sweep` later finds the folder by its released lock.
 
 Run as a script, with the standard library only: ``python -I -S keeper.py FOLDER DRIVER [ARGUMENT …]``.
-It prints one line of JSON, {"folder": PATH}, and then the output of chromedriver.
+It prints one line of JSON, {"folder": PATH}, then chromedriver's output.
 """
 
 import ctypes
@@ -30,12 +30,12 @@ _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
 _LOOK_SECONDS = 0.5
 _REAP_SECONDS = 10.0
-# A younger folder may belong to a keeper that has not locked it yet.
+# The keeper of a newer folder may not have locked it yet.
 _YOUNG_SECONDS = 10.0
 
 
 def keep(parent: Path, command: list[str]) -> None:
-    """Run `command` until it or our standard input ends, then kill all descendants."""
+    """Run `command` until it exits or standard input closes, then kill all descendants."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(_SET_CHILD_SUBREAPER, 1)
     me = os.getpid()
@@ -62,7 +62,7 @@ def keep(parent: Path, command: list[str]) -> None:
 
 
 def descendants(process: int) -> list[int]:
-    """Return the children of `process`, their children, and so on."""
+    """Return all descendants of `process`."""
     children: dict[int, list[int]] = {}
     for number in _processes():
         with suppress(OSError, ValueError, IndexError):
@@ -78,12 +78,12 @@ def descendants(process: int) -> list[int]:
 
 
 def sweep(parent: Path) -> list[Path]:
-    """Remove the folders of killed keepers, and the browsers that still use them. Returns the folders."""
+    """Remove folders of killed keepers, and the browsers still using them. Returns the folders."""
     return [folder for folder in parent.glob(f"{PREFIX}*") if clear(folder, young_seconds=_YOUNG_SECONDS)]
 
 
 def clear(folder: Path, *, young_seconds: float = 0.0) -> bool:
-    """Remove a keeper's folder and kill our processes that use it. Returns False if the keeper is alive."""
+    """Remove a keeper's folder and kill the processes that use it. Returns False if the keeper is alive."""
     with suppress(OSError):
         facts = folder.stat()
         if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < young_seconds:
@@ -100,7 +100,7 @@ def clear(folder: Path, *, young_seconds: float = 0.0) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lock the folder for the lifetime of this process. Raises BlockingIOError if it is locked."""
+    """Lock the folder while this process lives. Raises BlockingIOError if it is locked."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,7 +110,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _watch(driver: "subprocess.Popen[bytes]") -> None:
-    """Forward the output of chromedriver until it exits or our standard input ends."""
+    """Forward chromedriver's output until it exits or standard input closes."""
     assert driver.stdout is not None
     said = driver.stdout.fileno()
     open_ends = [0, said]
@@ -133,7 +133,7 @@ def _print(data: bytes) -> None:
 
 
 def _reap(wanted: int) -> bool:
-    """Reap ended children. Returns whether `wanted` was among them."""
+    """Reap exited children. Returns whether `wanted` was among them."""
     with suppress(ChildProcessError):
         while number := os.waitpid(-1, os.WNOHANG)[0]:
             if number == wanted:
@@ -142,7 +142,6 @@ def _reap(wanted: int) -> bool:
 
 
 def _end_all() -> None:
-    """Kill all descendants, including new ones, and reap them."""
     end = time.monotonic() + _REAP_SECONDS
     while (left := descendants(os.getpid())) and time.monotonic() < end:
         for number in left:

@@ -1,4 +1,4 @@
-"""Find the browser and its driver, and decide how they are started: flags, preferences, environment, sandbox."""
+"""Find the browser and its driver, and build their flags, preferences, environment and sandbox."""
 
 import logging
 import os
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _DRIVERS = ("chromedriver",)
-# All that a browser needs of our environment. The rest may hold secrets.
+# Environment variables that a browser needs; others may hold secrets.
 _PASSED_ON = re.compile(r"PATH|LANG|LC_\w+|TZ|LD_LIBRARY_PATH|FONTCONFIG_\w+")
 _FLAGS = (
     "--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000",
     "--lang=en-US", "--no-first-run", "--no-default-browser-check",
     # the browser exits with chromedriver, which holds the other end
     "--remote-debugging-pipe",
-    # the gate is the only way out: no name resolution, no datagrams
+    # the gate is the only route: no name resolution, no datagrams
     "--proxy-bypass-list=<-loopback>", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--disable-quic", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     # no background activity
@@ -38,7 +38,7 @@ _FLAGS = (
     "--disable-breakpad", "--disable-crash-reporter", "--metrics-recording-only", "--no-pings",
     "--dns-prefetch-disable", "--disable-auto-reload",
     "--disable-features=MediaRouter,DialMediaRouteProvider,OptimizationHints,Translate,InterestFeedContentSuggestions",
-    # the crawl fetches pictures itself; nobody answers prompts
+    # the crawl downloads pictures itself; nobody answers prompts
     "--blink-settings=imagesEnabled=false", "--mute-audio", "--deny-permission-prompts", "--disable-notifications",
 )  # fmt: skip
 _BLOCK = 2
@@ -54,24 +54,24 @@ _PREFERENCES = {
         _BLOCK,
     ),
 }  # fmt: skip
-# The path of a socket has at most 107 bytes, of which Chromium and we need 60.
+# A socket path has at most 107 bytes, of which Chromium and we need 60.
 _LONGEST_FOLDER = 40
 
 
-# Debian's place of the browser's setuid sandbox, and a command that needs user namespaces, as the other sandbox does.
+# Debian's path of the setuid sandbox, and a command that tests for user namespaces, which the other sandbox needs.
 _HELPER_FOLDER = Path("/usr/lib/chromium")
 _PROBE = ["unshare", "--user", "--map-root-user", "true"]
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The browser and its driver."""
+    """Paths of the browser and its driver."""
 
     browser: str
     driver: str
 
     def user_agent(self, product: str) -> str:
-        """Return the User-Agent of the browser with `product` appended. Raises BrowserFailed: it does not run."""
+        """Return the browser's User-Agent with `product` appended. Raises BrowserFailed: it does not run."""
         try:
             said = subprocess.run(
                 [self.browser, "--version"], env=browser_environment(os.environ), capture_output=True, text=True,
@@ -85,7 +85,7 @@ class Programs:
         return f"{system}{engine} Safari/537.36 {product}"
 
     def options(self, folder: Path | None, gate_port: int, user_agent: str) -> "Options":
-        """Return Selenium's options for a browser with its profile in `folder`, behind the gate at `gate_port`."""
+        """Return Selenium's options for a profile in `folder`, behind the gate at `gate_port`."""
         from selenium.webdriver.chrome.options import Options
 
         options = Options()
@@ -111,18 +111,18 @@ class Programs:
 
 
 def find_programs(settings: ImageSearch) -> Programs:
-    """Return the programs that the settings name, else the first on the PATH. Raises BrowserFailed: there is none."""
+    """Find the configured programs, or the first ones on the PATH. Raises BrowserFailed: not found."""
     browser = _find(settings.browser, _BROWSERS, "crawl.images.browser")
     return Programs(browser, _find(settings.driver, _DRIVERS, "crawl.images.driver"))
 
 
 def browser_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of `environment` that a browser may see: none of our secrets, no proxy but the gate."""
+    """Filter `environment` for a browser: no secrets, and no proxy but the gate."""
     return {name: value for name, value in environment.items() if _PASSED_ON.fullmatch(name)}
 
 
 def bypass_proxy_for_loopback() -> None:
-    """Let this process reach its own browsers directly: their WebSocket client obeys `http_proxy` even for loopback."""
+    """Exempt loopback from `http_proxy`, which the browser's WebSocket client would obey."""
     direct = [host for host in os.environ.get("no_proxy", "").split(",") if host]
     if "127.0.0.1" not in direct:
         os.environ["no_proxy"] = ",".join([*direct, "127.0.0.1", "localhost"])
@@ -145,7 +145,7 @@ def why_no_sandbox(browser: str) -> str | None:
 
 
 def folders() -> Path:
-    """Return where browsers keep their folders: the temporary folder, unless its path is too long for sockets."""
+    """Return the parent of browser folders: the temporary folder, unless its path is too long for sockets."""
     usual = Path(tempfile.gettempdir())
     return usual if len(str(usual)) <= _LONGEST_FOLDER else Path("/tmp")  # noqa: S108 -- names in it are random
 

@@ -1,4 +1,4 @@
-"""A few browsers, each showing one page at a time; hung, crashed, old or oversized ones are replaced."""
+"""A pool of browsers, each showing one page at a time; hung, crashed, old or oversized ones are replaced."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -18,14 +18,14 @@ from memeloom.scrapers.pages.search import Engine
 
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 10.0
-# After this many failed starts in a row, starting is given up.
+# Consecutive failed starts before giving up.
 _MOST_FAILED_STARTS = 3
-# Errors of a page that leave its browser usable.
+# Errors after which the browser is still usable.
 _ERRORS_OF_PAGES = (AddressRefused, LayoutChanged)
 
 
 class BrowserPool:
-    """Up to `settings.browsers` browsers, started when they are needed.
+    """Up to `settings.browsers` browsers, started on demand.
 
     Args:
         settings: programs and limits.
@@ -49,17 +49,17 @@ class BrowserPool:
     async def show(
         self, url: str, engine: Engine, results: int, stopped: Callable[[], bool], upstream: Upstream | None = None
     ) -> Page | None:
-        """Return the page at `url` scrolled to its end, once a browser is free; None if stopped before that.
+        """Show the page at `url` in the next free browser; returns None if stopped before that.
 
         Args:
-            url: address of the page.
+            url: URL of the page.
             engine: the image search that it belongs to.
-            results: how many results are wanted.
+            results: number of results wanted.
             stopped: whether the crawl is stopping.
-            upstream: the proxy behind our own, if any.
+            upstream: the next proxy, if any.
 
         Raises:
-            BrowserFailed: there is no browser, or it never starts.
+            BrowserFailed: no browser is installed, or none starts.
             AddressRefused, LayoutChanged: see `Browser.show`.
             DownloadTimeoutError, DownloadFailedError: a retry may succeed.
         """
@@ -73,12 +73,12 @@ class BrowserPool:
             self._free.put_nowait(seat)
 
     async def close(self) -> None:
-        """End all browsers."""
+        """Close all browsers."""
         await asyncio.gather(*(seat.close() for seat in self._seats))
         self._threads.shutdown()
 
     async def start(self, gate: Gate, port: int) -> Browser:
-        """Return a new browser behind `gate`. Raises BrowserFailed, DownloadFailedError."""
+        """Start a browser behind `gate`. Raises BrowserFailed, DownloadFailedError."""
         async with self._finding:
             if self._programs is None:
                 programs = find_programs(self._settings)
@@ -108,10 +108,10 @@ class BrowserPool:
     async def show_with(
         self, browser: Browser, url: str, engine: Engine, results: int, stopped: Callable[[], bool]
     ) -> tuple[Page, bool]:
-        """Return the page that `browser` shows, and whether the browser may show another one.
+        """Show a page in `browser`. Returns it, and whether the browser can be reused.
 
-        A browser that exceeds the time for a page is killed. Raises as `Browser.show`; the browser is usable after
-        `_ERRORS_OF_PAGES` only.
+        Kills a browser that exceeds the page timeout. Raises as `Browser.show`; the browser stays usable only
+        after `_ERRORS_OF_PAGES`.
         """
         settings = self._settings
         late = asyncio.Event()
@@ -132,19 +132,19 @@ class BrowserPool:
         return page, not await self.is_worn(browser)
 
     async def is_worn(self, browser: Browser) -> bool:
-        """Return whether the browser has shown its share of pages, or exceeds its memory limit."""
+        """Return whether the browser has reached its limit of pages or memory."""
         settings = self._settings
         if browser.pages >= settings.pages_per_browser:
             return True
         return await in_thread(self._threads, browser.memory_mb) > settings.browser_memory_mb
 
     async def end(self, browser: Browser) -> None:
-        """End a browser and return when nothing of it is left."""
+        """Close a browser and wait until its processes and files are gone."""
         await in_thread(self._threads, browser.close)
 
 
 class _Seat:
-    """The place of one browser: its gate, and the browser while there is one."""
+    """A slot for one browser, with its gate."""
 
     def __init__(self, pool: BrowserPool, gate: Gate) -> None:
         self.gate = gate
@@ -153,7 +153,6 @@ class _Seat:
         self._browser: Browser | None = None
 
     async def show(self, url: str, engine: Engine, results: int, stopped: Callable[[], bool]) -> Page:
-        """See `BrowserPool.show`. The browser is kept for the next page if it is still usable."""
         if self._port is None:
             self._port = await self.gate.open()
         browser, self._browser = self._browser or await self._pool.start(self.gate, self._port), None
@@ -173,7 +172,6 @@ class _Seat:
         return page
 
     async def close(self) -> None:
-        """End the browser and its gate."""
         if self._browser is not None:
             await self._pool.end(self._browser)
             self._browser = None

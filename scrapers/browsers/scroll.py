@@ -1,4 +1,4 @@
-"""Operate a result page: close the consent screen, scroll and load more until there are no new results."""
+"""Operate a result page: close the consent screen, scroll and load more until no new results appear."""
 
 import time
 from collections.abc import Callable
@@ -34,7 +34,7 @@ return [document.querySelectorAll(result).length, find(consent, consentWords), f
 """
 _COUNT = "return document.querySelectorAll(arguments[0]).length"
 _PRESS = "arguments[0].click()"
-# A page that fits into the window, or is at its end, fires no scroll event by itself.
+# A page that fits the window, or is at its end, fires no scroll event.
 _TO_THE_END = """
 window.scrollTo(0, document.documentElement.scrollHeight);
 window.dispatchEvent(new Event("scroll"));
@@ -59,9 +59,9 @@ class Scroll:
     Args:
         driver: the browser.
         engine: the image search.
-        results: how many results are wanted.
-        end: deadline of the page on the monotonic clock.
-        stopped: whether to end at once.
+        results: number of results wanted.
+        end: deadline on the monotonic clock.
+        stopped: whether to stop at once.
     """
 
     def __init__(
@@ -74,12 +74,10 @@ class Scroll:
         self._stopped = stopped
 
     def to_the_end(self) -> bool:
-        """Load results until there are enough, no new ones appear, or the deadline has passed.
-
-        Returns False if stopped.
+        """Load results until there are enough, no new ones appear, or the deadline passes. Returns False if stopped.
 
         Raises:
-            LayoutChanged: a consent screen that does not close.
+            LayoutChanged: a consent screen does not close.
             DownloadTimeoutError: no result before the deadline.
         """
         consents = 0
@@ -99,7 +97,7 @@ class Scroll:
         return True
 
     def _fetch_more(self, seen: _Seen) -> bool:
-        """Scroll to the end of the page and press the button that loads more. Returns whether there are new results."""
+        """Scroll to the end and press the button that loads more. Returns whether new results appeared."""
         if seen.results == 0:
             return self._wait(lambda: self._count() > 0 or self._look().consent is not None)
         self._driver.execute_script(_TO_THE_END)
@@ -132,7 +130,7 @@ class Scroll:
         return int(found)
 
     def _wait(self, condition: Callable[[], bool]) -> bool:
-        """Wait up to five seconds for a condition, which is False while the page navigates. Returns whether it held."""
+        """Wait up to five seconds for a condition; it counts as False while the page navigates. Returns the result."""
         end = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < end and not self._over():
             try:

@@ -1,16 +1,15 @@
-"""The frontier: one contract, implemented by SQLite (embedded default) and Redis (many processes and machines).
+"""The frontier's contract, implemented on SQLite (embedded, default) and Redis (many processes and machines).
 
-A request goes PENDING → LEASED → ACKED. Every implementation guarantees (`tests/scrapers/test_frontier.py` runs
-against both):
+A request goes PENDING → LEASED → ACKED. Every implementation guarantees:
 
-- All of one `Changes` happens or none of it, so a request ends in the very step that stores its follow-ups.
-- A lease lasts as long as its owner lives, which every exchange renews. The leases of an owner without an exchange
-  for `lease_seconds`, or whose process on this machine has ended, return to the queue.
-- Higher priorities come first, then earlier requests. Hosts at rest are skipped, for every process.
-- Text is any text; halves of surrogate pairs, which UTF-8 cannot encode, become "?".
-- A fingerprint is accepted once, until nothing is unfinished and no owner is left: then the next crawl starts anew.
-- A request that was leased by two crashed processes is a suspect: it is leased last and alone. One that failed or
-  was abandoned `attempts` times moves to the dead-letter list with its reason; `retry_dead` returns it to the queue.
+- One `Changes` is atomic: a request is acknowledged in the same transaction that stores its follow-up requests.
+- An exchange renews its owner's leases. Leases expire after `lease_seconds` without an exchange, or when the
+  owner's process on this machine has ended; their requests return to the queue.
+- Higher priorities are leased first, then older requests. Hosts in backoff are skipped by all processes.
+- Any text is stored, but unpaired surrogates, which UTF-8 cannot encode, become "?".
+- A fingerprint is accepted once per crawl. A crawl ends when no request is unfinished and no owner is left.
+- A request leased by two crashed processes is a suspect: it is leased last and alone. After `attempts` failures it
+  moves to the dead-letter list with its reason; `retry_dead` returns it to the queue.
 """
 
 import hashlib
@@ -22,25 +21,25 @@ from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import mask_url
 from memeloom.configs.schema import Config
 
-# After this many crashes a request is processed alone, to find out whether it causes them.
+# After this many crashes a request is processed alone, to find out whether it is the cause.
 SUSPECT = 2
 ABANDONED = "the crawling process crashed while processing it"
-# Rows that a lease inspects for hosts that are not at rest.
+# Number of rows a lease scans for a host that is not in backoff.
 LOOKS_THROUGH = 2000
-# How soon to ask again a frontier whose requests are all leased by other processes.
+# Polling interval while other processes hold all leases.
 POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedRequest:
-    """A request to be stored.
+    """A request to store.
 
     Attributes:
         body: the request, serialised by `forms.py`.
         host: its host.
-        fingerprint: equal for duplicates; a request with None or b"" has no duplicates.
-        priority: higher ones are leased first.
-        wait_seconds: it is not leased before.
+        fingerprint: equal for duplicates; None or b"" disables deduplication.
+        priority: higher values are leased first.
+        wait_seconds: delay before the first lease.
     """
 
     body: str
@@ -52,7 +51,7 @@ class QueuedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestLease:
-    """A request leased by us. `tries` counts its failures and crashes before."""
+    """A request leased by this owner. `tries` counts earlier failures and crashes."""
 
     id: int
     body: str
@@ -61,16 +60,16 @@ class RequestLease:
 
 @dataclass(slots=True)
 class Changes:
-    """What is to happen in one step. Of `released`, `failed` and `dead`, leases that are not ours are ignored.
+    """Changes to apply atomically. Other owners' leases in `released`, `failed` and `dead` are ignored.
 
     Attributes:
         added: new requests.
-        done: leases whose work is durable, even if they expired meanwhile.
-        released: leases returned to the queue unchanged.
-        failed: leases whose work failed, with the reason; they are retried.
-        dead: leases to be moved to the dead-letter list at once, with the reason.
-        rests: for how many seconds no request of a host is to be leased, by any process.
-        marks: notes that outlive the crawl, by name, such as the newest post of a listing.
+        done: leases whose results are durable, even if they have expired.
+        released: leases to return to the queue unchanged.
+        failed: leases to retry, with the reason of the failure.
+        dead: leases to move to the dead-letter list, with the reason.
+        rests: backoff per host in seconds, for all processes.
+        marks: values kept for later crawls, such as the newest post of a listing.
     """
 
     added: list[QueuedRequest] = field(default_factory=list)
@@ -95,9 +94,9 @@ class Granted:
         leases: the new leases.
         known: number of added requests that were duplicates.
         set_aside: number of requests moved to the dead-letter list.
-        unfinished: requests that are pending or leased, ours included; 0 is the end of the crawl.
-        next_seconds: without new leases, when to ask again at the latest.
-        lost: our leases had expired and returned to the queue.
+        unfinished: number of pending and leased requests of all owners; 0 ends the crawl.
+        next_seconds: if there are no new leases, the longest wait before the next exchange.
+        lost: this owner's leases had expired and returned to the queue.
         shared: other owners take part in this crawl.
     """
 
@@ -122,7 +121,7 @@ class DeadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """Number of a spider's requests by state, and of its fingerprints."""
+    """Number of one spider's requests by state, and of its fingerprints."""
 
     pending: int
     leased: int
@@ -131,32 +130,31 @@ class Tallies:
 
 
 class Frontier(Protocol):
-    """One spider's part of the frontier, for one owner. Calls block, and come from one thread at a time."""
+    """One spider's part of the frontier, for one owner. Methods block; call them from one thread at a time."""
 
     def open(self) -> int:
-        """Become an owner. Returns the number of requests that an earlier crawl or other owners have unfinished.
+        """Become an owner. Returns the number of requests left unfinished by an earlier crawl or by other owners.
 
-        If there are none and no other owner, the fingerprints of the last crawl are deleted.
+        With no unfinished requests and no other owner, the fingerprints of the last crawl are deleted.
         """
         ...
 
     def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
-        """Make `changes`, and lease up to `want` requests of hosts other than `avoid`.
+        """Apply `changes` and lease up to `want` requests, skipping the hosts in `avoid`.
 
         Args:
-            changes: what is to happen.
-            want: number of leases.
+            changes: the changes to apply.
+            want: maximum number of leases.
             avoid: hosts to skip.
-            alone: we hold no leases, so a suspect may be leased.
+            alone: this owner holds no leases, so a suspect may be leased.
 
         Raises:
-            StoreError: nothing has changed, or everything has and the answer was lost (a server that failed in the
-                middle and did not come back in time).
+            StoreError: either nothing was changed, or everything was and the answer was lost.
         """
         ...
 
     def mark(self, name: str) -> str | None:
-        """Return the note of that name."""
+        """Return the mark called `name`."""
         ...
 
     def tallies(self) -> Tallies:
@@ -168,7 +166,7 @@ class Frontier(Protocol):
         ...
 
     def retry_dead(self) -> int:
-        """Return all dead letters to the queue with no tries. Returns their number."""
+        """Return all dead letters to the queue with `tries` 0. Returns their number."""
         ...
 
     def forget(self) -> int:
@@ -179,17 +177,17 @@ class Frontier(Protocol):
         ...
 
     def close(self) -> None:
-        """Release our leases and stop being an owner; the last owner of a finished crawl deletes its fingerprints."""
+        """Release the leases and stop being an owner; the last owner of a finished crawl deletes its fingerprints."""
         ...
 
 
 def storable(text: str) -> str:
-    """Return `text` without halves of surrogate pairs."""
+    """Return `text` without unpaired surrogates."""
     return text.encode("utf-8", "replace").decode()
 
 
 def frontier_of(config: Config, spider: str) -> Frontier:
-    """Return the part of `spider` in the configured frontier; by default a file beside the catalog.
+    """Return the configured frontier for `spider`; by default a file beside the catalog.
 
     Raises ConfigError, StoreError.
     """
@@ -207,11 +205,11 @@ def frontier_of(config: Config, spider: str) -> Frontier:
 
 
 def open_frontier(url: str, spider: str, *, lease_seconds: float, attempts: int, timeout_seconds: float) -> Frontier:
-    """Return the part of `spider` in the frontier at `url`, created if it is new.
+    """Open the frontier at `url` for `spider`, creating it if missing.
 
     Raises:
         ConfigError: unknown scheme or malformed URL.
-        StoreError: it cannot be opened.
+        StoreError: the frontier cannot be opened.
     """
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:

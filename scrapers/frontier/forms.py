@@ -1,4 +1,4 @@
-"""Requests as JSON and back: only plain values go in, and only a spider's own methods come out."""
+"""Serialise requests as JSON: plain values only, and only the spider's own methods as callbacks."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from scrapy import Request, Spider
 
 from memeloom.configs.errors import MemeloomError
 
-# Added by middlewares to each request, and possibly secret, so not stored.
+# Middlewares add these to each request; they may be secret, so they are not stored.
 _PASSING_HEADERS = frozenset(
     {b"authorization", b"proxy-authorization", b"cookie", b"user-agent", b"accept", b"accept-language",
      b"accept-encoding"}
@@ -18,14 +18,14 @@ _PASSING_META = frozenset(
 
 
 class BadRequest(MemeloomError):
-    """A request that the frontier cannot store, or a stored one that is malformed."""
+    """A request that cannot be serialised, or a malformed stored request."""
 
 
 def to_body(request: Request, spider: Spider) -> str:
-    """Return the request as JSON.
+    """Serialise a request as JSON.
 
     Raises:
-        BadRequest: the callback is not a method of `spider`, or a value does not fit into JSON.
+        BadRequest: the callback is not a method of `spider`, or a value cannot be encoded.
     """
     form: dict[str, Any] = {"url": request.url, "callback": _name(request.callback, spider)}
     if request.errback is not None:
@@ -55,7 +55,7 @@ def to_body(request: Request, spider: Spider) -> str:
 
 
 def to_request(body: str, spider: Spider) -> Request:
-    """Return the request that `body` was made of. Raises BadRequest."""
+    """Deserialise a request. Raises BadRequest."""
     try:
         form = json.loads(body)
         return Request(
@@ -75,7 +75,7 @@ def to_request(body: str, spider: Spider) -> Request:
 
 
 def url_of(body: str) -> str:
-    """Return the address in a body; the start of the body if it is malformed."""
+    """Return the URL in a serialised request, or the start of `body` if it is malformed."""
     try:
         return str(json.loads(body)["url"])
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""The owner of a lease: a process, named so that others on its machine can tell whether it is still alive."""
+"""The owner of leases: a process whose name lets others on its machine check whether it is alive."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One owner of leases. `serial` distinguishes owners in one process."""
+    """An owner of leases. `serial` distinguishes owners in one process."""
 
     machine: str
     process: int
@@ -24,7 +24,7 @@ class Owner:
 
     @classmethod
     def named(cls, name: str) -> "Owner":
-        """Return the owner of that name."""
+        """Parse an owner's name."""
         machine, process, started, serial = name.rsplit("|", 3)
         return cls(machine, int(process), started, serial)
 
@@ -49,7 +49,7 @@ class Owner:
 
 
 def _machine() -> str:
-    """Return an id of this boot and this process namespace, within which process ids are unique."""
+    """Return an id of this boot and process namespace, within which process ids are unique."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
@@ -58,7 +58,7 @@ def _machine() -> str:
 
 
 def _started(process: int) -> str | None:
-    """Return when a process started, in clock ticks, because ids are reused; None if it has ended."""
+    """Return a process's start time in clock ticks, because process ids are reused; None if it has ended."""
     try:
         facts = Path(f"/proc/{process}/stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""The frontier in Redis, shared by the processes of many machines. `redis.lua` implements its steps."""
+"""The frontier on Redis, shared by processes on many machines. `redis.lua` implements its operations."""
 
 import hashlib
 import json
@@ -38,8 +38,8 @@ _SHA = hashlib.sha1(_SCRIPT, usedforsecurity=False).hexdigest().encode()
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 _CHECK_IDLE_SECONDS = 30
 
-# Errors of redis-py as ours: their class, or words of the server's answer; the error; what to do. Of several rows that
-# match, the first counts. A transient failure (StoreUnavailable) is retried before it is raised.
+# Maps redis-py errors to ours: exception class or words of the message; our error; what to do. The first matching row
+# wins. A transient failure (StoreUnavailable) is retried before it is raised.
 _ERRORS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...] | str, type[StoreError], str], ...] = (
     (
         (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError),
@@ -66,8 +66,8 @@ _ERRORS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...] | str
 class RedisFrontier:
     """`Frontier` on a Redis server, version 6.2 or later.
 
-    It is as durable as the server (`appendonly yes`). While the server is unavailable, an exchange waits up to
-    2 * `timeout_seconds`. A step whose answer was lost is not repeated.
+    It is as durable as the server (`appendonly yes`). While the server is unavailable, an exchange retries for up to
+    2 * `timeout_seconds`. An operation whose answer was lost is not applied twice.
 
     Raises:
         ConfigError: malformed URL.
@@ -87,7 +87,7 @@ class RedisFrontier:
                 "abandoned": ABANDONED,
                 "looks_through": LOOKS_THROUGH,
                 "poll_seconds": POLL_SECONDS,
-                # Longer than any retry for an answer that was lost.
+                # Longer than any retry after a lost answer.
                 "answer_seconds": int(60 + 10 * timeout_seconds),
             }
         )
@@ -164,14 +164,14 @@ class RedisFrontier:
             self._link.close()
 
     def _gone(self, patience: float = 1.0) -> list[str]:
-        """Return the owners on this machine whose process has ended, which the server cannot know."""
+        """Return owners on this machine whose process has ended; the server cannot detect this."""
         names = [name.decode() for name in self._look(b"owners", patience=patience)]
         return [name for name in names if Owner.named(name).is_gone()]
 
     def _step(
         self, step: bytes, ask: dict[str, Any] | None = None, records: Iterable[bytes] = (), *, patience: float = 1.0
     ) -> tuple[list[bytes], tuple[RequestLease, ...]]:
-        """Run a step that changes something. Returns the numbers of its answer, and the new leases."""
+        """Run a write operation. Returns the numbers in its answer and the new leases."""
         self._number += 1
         asked = _json({"number": self._number} | {name: value for name, value in (ask or {}).items() if value})
         answer = self._link.run(_SCRIPT, _SHA, b"1", self._keys, step, self._rules, asked, *records, patience=patience)
@@ -179,12 +179,11 @@ class RedisFrontier:
         return numbers.split()[1:], tuple(_leases(leases))
 
     def _look(self, step: bytes, ask: dict[str, Any] | None = None, *, patience: float = 1.0) -> list[Any]:
-        """Run a step that changes nothing."""
         asked = _json(ask or {})
         return list(self._link.run(_SCRIPT, _SHA, b"1", self._keys, step, self._rules, asked, patience=patience))
 
     def _warn(self) -> None:
-        """Log server settings that may lose requests, if the server shows its settings."""
+        """Log server settings that may lose requests, if the server allows reading them."""
         settings: dict[bytes, bytes] = {}
         try:
             for name in (b"appendonly", b"save", b"maxmemory-policy"):
@@ -199,13 +198,9 @@ class RedisFrontier:
 
 
 class RedisLink:
-    """A connection to the server at `url` that survives restarts of the server. For one thread at a time.
+    """A connection to `url` that survives server restarts. Use it from one thread at a time.
 
     redis-py's own retries count attempts; these keep a deadline, so a server that is down is reported in time.
-
-    Args:
-        url: address of the server.
-        timeout_seconds: deadline of one attempt.
 
     Raises:
         ConfigError: malformed URL.
@@ -235,20 +230,18 @@ class RedisLink:
             ) from None
 
     def call(self, *arguments: bytes) -> Any:
-        """Return the server's answer to one command. Raises redis.exceptions.RedisError."""
+        """Send one command. Raises redis.exceptions.RedisError."""
         self._connection.send_packed_command([_packed(arguments)])
         return self._connection.read_response()
 
     def run(self, script: bytes, sha: bytes, *arguments: bytes, patience: float) -> Any:
-        """Return the answer of a script, with retries while the server is unavailable.
-
-        The script may run more often than it is answered, and has to notice that itself.
+        """Run a script, retrying while the server is unavailable; the script must be idempotent.
 
         Args:
-            script: its text.
+            script: its source.
             sha: its SHA-1, in hexadecimal.
             arguments: number of keys, keys and arguments.
-            patience: how many times the timeout to wait for the server.
+            patience: how long to retry, in multiples of the timeout.
 
         Raises:
             StoreError: the server failed, or was unavailable for too long.
@@ -269,7 +262,7 @@ class RedisLink:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def close(self) -> None:
-        """Disconnect; a later call connects again."""
+        """Disconnect; the next call reconnects."""
         self._connection.disconnect()
 
     def _as_ours(self, error: exceptions.RedisError, patience: float) -> StoreError:
@@ -294,7 +287,7 @@ def _id(number: int) -> str:
 
 
 def _record(request: QueuedRequest) -> bytes:
-    """Return a request as the script stores it; `_body` extracts the body."""
+    """Serialise a request for the script; `_body` extracts the body."""
     fingerprint, host = request.fingerprint or b"", request.host.encode("utf-8", "replace")
     body = request.body.encode("utf-8", "replace")
     return b"%d %d %d %b%b%b" % (request.priority, len(fingerprint), len(host), fingerprint, host, body)
@@ -306,7 +299,7 @@ def _body(record: bytes) -> str:
 
 
 def _leases(answer: bytes) -> Iterator[RequestLease]:
-    """Yield the leases of an answer: each is a line with id, tries and length of the record, and the record."""
+    """Parse the leases in an answer: each is a line with id, tries and record length, then the record."""
     at = 0
     while at < len(answer):
         start = answer.index(b"\n", at) + 1

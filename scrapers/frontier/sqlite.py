@@ -1,4 +1,4 @@
-"""The frontier in one SQLite file, shared by the processes of one machine."""
+"""The frontier in one SQLite file, shared by processes on one machine."""
 
 import sqlite3
 import time
@@ -26,8 +26,8 @@ _VERSION = 1
 # "mfro": distinguishes frontiers from catalogs.
 _KIND = 0x6D66726F
 
-# `unfinished` is maintained, so the end of a crawl is known without counting a million rows. The index `ready` has all
-# columns that decide whether a request may be leased, so the rows of skipped ones are not read.
+# `unfinished` is a counter, to detect the end of a crawl without scanning all rows. The index `ready` covers every
+# column that decides whether a request may be leased, so skipped rows are not read.
 _SCHEMA = """
 CREATE TABLE requests (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -56,7 +56,7 @@ CREATE TABLE spiders (name TEXT PRIMARY KEY, unfinished INTEGER NOT NULL DEFAULT
 
 
 class SqliteFrontier:
-    """`Frontier` in a file. kill -9 loses nothing; a power loss may undo the last steps, in order."""
+    """`Frontier` in a file. kill -9 loses nothing; a power loss may undo the last transactions, in order."""
 
     def __init__(self, path: str, spider: str, lease_seconds: float, attempts: int, timeout_seconds: float) -> None:
         self._file = SqliteFile(path, timeout_seconds, _SCHEMA, _VERSION, kind=_KIND, what="frontier", power_safe=False)
@@ -170,7 +170,7 @@ class SqliteFrontier:
             self._file.close()
 
     def _renew(self, db: sqlite3.Connection, now: float) -> bool:
-        """Renew our leases. Returns False if they had expired."""
+        """Renew the owner's leases. Returns False if they had expired."""
         me = (self._spider, self._owner.name)
         if db.execute("UPDATE owners SET seen_at = ? WHERE spider = ? AND name = ?", (now, *me)).rowcount:
             return True
@@ -178,7 +178,7 @@ class SqliteFrontier:
         return False
 
     def _add(self, db: sqlite3.Connection, added: list[QueuedRequest], now: float) -> tuple[int, int]:
-        """Store new requests. Returns the numbers of known and of new ones."""
+        """Store new requests. Returns the numbers of duplicates and of new requests."""
         known = 0
         for new in added:
             if new.fingerprint:
@@ -186,7 +186,7 @@ class SqliteFrontier:
                 if not db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", me).rowcount:
                     known += 1
                     continue
-                # A new crawl makes the request again, so the dead letter of an earlier one is obsolete.
+                # A new crawl repeats the request, so an earlier dead letter is obsolete.
                 db.execute("DELETE FROM requests WHERE spider = ? AND fingerprint = ? AND state = 'dead'", me)
             waits = new.wait_seconds > 0
             db.execute(
@@ -200,8 +200,8 @@ class SqliteFrontier:
         return known, len(added) - known
 
     def _end(self, db: sqlite3.Connection, changes: Changes) -> int:
-        """Finish and release leases. Returns the number of finished ones."""
-        # The work is done even if the lease expired meanwhile, or the request became a dead letter.
+        """Acknowledge and release leases. Returns the number acknowledged."""
+        # Done even if the lease expired or the request became a dead letter meanwhile.
         ids = [(number,) for number in changes.done]
         done = db.executemany("DELETE FROM requests WHERE id = ? AND state != 'dead'", ids).rowcount
         if done < len(ids):
@@ -213,7 +213,7 @@ class SqliteFrontier:
         return max(done, 0)
 
     def _fail(self, db: sqlite3.Connection, changes: Changes) -> int:
-        """Count failures. Returns the number of new dead letters."""
+        """Record failures. Returns the number of new dead letters."""
         dead = 0
         for number, reason in changes.failed:
             dead += self._count_failure(db, self._owner.name, number, reason)
@@ -224,7 +224,7 @@ class SqliteFrontier:
     def _count_failure(
         self, db: sqlite3.Connection, owner: str, number: int | None, reason: str, *, last: bool = False
     ) -> int:
-        """Count a failure for one lease of `owner`, or for all (None). Returns the number of new dead letters."""
+        """Record a failure for one lease of `owner`, or for all (None). Returns the number of new dead letters."""
         mine = (self._spider, owner, number, number)
         db.execute(
             "UPDATE requests SET tries = tries + 1, owner = NULL, state = 'ready', suspect = tries + 1 >= ?"
@@ -238,7 +238,7 @@ class SqliteFrontier:
         ).rowcount
 
     def _reclaim(self, db: sqlite3.Connection, now: float) -> int:
-        """Return the leases of ended or silent owners to the queue. Returns the number of new dead letters."""
+        """Return expired leases to the queue. Returns the number of new dead letters."""
         dead = 0
         for name, seen_at in db.execute(
             "SELECT name, seen_at FROM owners WHERE spider = ?", (self._spider,)
@@ -284,7 +284,7 @@ class SqliteFrontier:
         return tuple(RequestLease(*db.execute(take, (self._owner.name, number)).fetchone()) for number in free)
 
     def _next(self, db: sqlite3.Connection, now: float) -> float:
-        """Return the seconds until a request becomes ready, or other owners may have added one."""
+        """Return the seconds until a request is ready or the next poll."""
         (ready,) = db.execute(
             "SELECT min(ready_at) FROM requests WHERE spider = ? AND state = 'waiting'", (self._spider,)
         ).fetchone()
@@ -301,7 +301,7 @@ class SqliteFrontier:
         return int(count)
 
     def _count(self, db: sqlite3.Connection, delta: int) -> int:
-        """Add `delta` to the number of unfinished requests. Returns it."""
+        """Add `delta` to the number of unfinished requests and return it."""
         (unfinished,) = db.execute(
             "UPDATE spiders SET unfinished = unfinished + ? WHERE name = ? RETURNING unfinished", (delta, self._spider)
         ).fetchone()
