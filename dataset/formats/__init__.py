@@ -1,1 +1,1 @@
-"""The kinds of files that a dataset can be made of: each writes records, reads them back, and names damage."""
+"""File formats of a dataset: each writes and reads records, and locates damage."""

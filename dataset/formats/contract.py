@@ -1,4 +1,4 @@
-"""What a format is: how its files are called, written and read."""
+"""The interface of a file format."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,9 +11,9 @@ Compression: TypeAlias = Literal["none", "gzip", "zstd"]
 
 
 class RecordFile(Protocol):
-    """One new file of records. `records`, `bytes` and `sha256` describe it when it is closed.
+    """A new file of records. `records`, `bytes` and `sha256` are valid once closed.
 
-    The same records in the same order, in a file of the same name, are the same bytes.
+    The same records in the same order and under the same file name give the same bytes.
     """
 
     path: Path
@@ -26,24 +26,24 @@ class RecordFile(Protocol):
 
         Raises:
             OSError: the disk is full, or the like.
-            ValueError: the record is larger than the format allows.
+            ValueError: the record exceeds the format's limit.
         """
         ...
 
     def close(self) -> None:
-        """Write what is buffered and make it durable."""
+        """Flush and fsync."""
         ...
 
     def abandon(self) -> None:
-        """Let go of the file after an error; nothing is promised of it."""
+        """Close the file after an error, incomplete."""
         ...
 
 
 class Create(Protocol):
-    """Begins a new file. pictures: whether its records hold any."""
+    """Creates a file. pictures: True if its records have pictures."""
 
     def __call__(self, path: Path, compression: Compression, *, pictures: bool) -> RecordFile:
-        """Raises FileExistsError."""
+        """Return the new file. Raises FileExistsError."""
         ...
 
 
@@ -54,24 +54,23 @@ class Read(Protocol):
     """Reads a file of records."""
 
     def __call__(self, path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:
-        """The records in order, a bounded number of them in memory.
+        """Yield the records in order, in bounded memory.
 
-        check: what is wrong with a record ("" if nothing), beside what the format itself has to check by.
+        check: returns what is wrong with a record ("" if nothing), in addition to the format's own checks.
 
         Raises:
-            DamagedRecords: names the first record that cannot be read or does not pass, and its place.
+            DamagedRecords: locates the first record that is unreadable or fails the check.
             MemeloomError: the file cannot be read.
         """
         ...
 
 
 class Format(NamedTuple):
-    """A kind of files.
+    """A file format.
 
-    suffixes: how their names end, by the compressions that there are.
-    counted: whether files hold their records, so that they can be read and counted.
-    trusting: whether the reader may break, and the process with it, on bytes that are not what was written: then the
-        sha256 comes first.
+    suffixes: of file names, by compression.
+    counted: True if files contain records to read and count.
+    trusting: True if altered bytes may crash the reader's process, so the sha256 must be checked first.
     """
 
     suffixes: Mapping[Compression, str]

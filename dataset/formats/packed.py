@@ -1,7 +1,7 @@
-"""The bytes of a dataset's file: packed or not, hashed on their way to the disk, and damage named with its place.
+"""Compressed or plain files of a dataset: hashed while written; damage is located.
 
-The name decides: ``.gz`` is a gzip stream whose header carries no name and no time, ``.zst`` is one zstd frame with
-a checksum, anything else is left as it is. So the same bytes in are the same bytes out.
+The name tells the compression: ``.gz`` is gzip without name and time in its header, ``.zst`` one zstd frame with a
+checksum, anything else plain. Output is deterministic.
 """
 
 import hashlib
@@ -16,18 +16,17 @@ import zstandard
 from memeloom.configs.errors import MemeloomError
 
 _BUFFER_BYTES = 2**18
-# Of captions, level 3 makes files 9 % larger than zlib's default 6, in less than half the time.
+# On captions, level 3 gives 9 % larger files than zlib's default 6, in less than half the time.
 _GZIP_LEVEL = 3
 _ZSTD_LEVEL = 3
-# What one such piece can unpack to is bounded: 1,032 times as much with deflate, 128 KiB for 4 bytes with zstd.
+# Bounds the output of one chunk: 1,032 times its size with deflate, 128 KiB for 4 bytes with zstd.
 _GZIP_PIECE, _ZSTD_PIECE = 2**14, 2**10
 
 
 class DamagedRecords(MemeloomError):
-    """A file of a dataset that is cut off, altered, or something else.
+    """A truncated, altered or foreign file of a dataset.
 
-    offset: where the record that cannot be read begins; in a packed file, of the unpacked stream. record: its number,
-    the first is 1; None if no record can be named.
+    offset: where the unreadable record begins, in the uncompressed stream. record: its number, from 1; None if unknown.
     """
 
     def __init__(self, path: Path, what: str, *, offset: int, record: int | None = None) -> None:
@@ -40,19 +39,19 @@ class DamagedRecords(MemeloomError):
 
 
 class BrokenStream(Exception):
-    """A packed stream that cannot be unpacked; the text says why."""
+    """A compressed stream that cannot be decompressed; the message says why."""
 
 
 def is_packed(path: Path) -> bool:
-    """Whether the name says that the file is packed."""
+    """Return True if the name is that of a compressed file."""
     return path.suffix in (".gz", ".zst")
 
 
 class HashedFile:
-    """A new file, buffered; durable when closed. `bytes` and `sha256` describe it then.
+    """A new buffered file, durable once closed; then `bytes` and `sha256` are valid.
 
     Raises:
-        FileExistsError: there is one of that name.
+        FileExistsError: the file exists.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,7 +65,7 @@ class HashedFile:
         self._waiting = bytearray()
 
     def write(self, data: bytes | memoryview) -> int:
-        """Append `data`, as to any binary stream."""
+        """Append `data`."""
         if not self._waiting and len(data) >= _BUFFER_BYTES:
             self._put(bytes(data) if self._packer is None else self._packer.compress(data))
             return len(data)
@@ -76,7 +75,7 @@ class HashedFile:
         return len(data)
 
     def close(self) -> None:
-        """Write what is buffered and make it durable."""
+        """Flush and fsync."""
         if self.closed:
             return
         self.closed = True
@@ -89,7 +88,7 @@ class HashedFile:
         self.sha256 = self._hash.hexdigest()
 
     def abandon(self) -> None:
-        """Let go of the file after an error; nothing is promised of it."""
+        """Close the file after an error, incomplete."""
         self.closed = True
         self._file.close()
 
@@ -119,18 +118,18 @@ def _packer(path: Path) -> _Packer | None:
 
 
 class Unpacked:
-    """The bytes of a file, unpacked as they are asked for; a few chunks in memory.
+    """The decompressed bytes of a file, in bounded memory.
 
     Raises:
         MemeloomError: the file cannot be read.
-        BrokenStream: in the midst of reading, it cannot be unpacked.
+        BrokenStream: it cannot be decompressed; raised while reading.
     """
 
     def __init__(self, path: Path) -> None:
         self._chunks = _chunks(path)
 
     def more(self, rest: bytes, wanted: int) -> bytes:
-        """`rest` and what follows it: at least `wanted` bytes, fewer only at the end."""
+        """Return `rest` and the bytes after it: at least `wanted` in all, fewer only at the end."""
         parts, have = [rest], len(rest)
         while have < wanted and (chunk := next(self._chunks, None)) is not None:
             parts.append(chunk)

@@ -1,8 +1,7 @@
 """Parquet files, for data frames, DuckDB, Spark and the package `datasets`. Needs the extra ``parquet``.
 
-One column a feature: text as strings, `boxes` as a list of strings, `image` as bytes. Pages carry a CRC-32, and a row
-group holds 4,096 records or 8 MiB of pictures, so that neither writing nor reading needs more memory. The same
-records are the same bytes with the same version of pyarrow, whose number stands in the file.
+One column per feature: text as strings, `boxes` as a list of strings, `image` as bytes. Pages have a CRC-32. A row
+group holds 4,096 records or 8 MiB of pictures, which bounds memory. Output is deterministic for one version of pyarrow.
 """
 
 from collections.abc import Iterator
@@ -17,12 +16,12 @@ from memeloom.dataset.schema import FEATURES, DatasetRecord
 _GROUP_RECORDS = 4096
 _GROUP_BYTES = 8 * 2**20
 _BATCH_RECORDS = 512
-# A dictionary of values, and the least and the greatest of them, help where they repeat; elsewhere they only cost.
+# Columns with repeated values, worth a dictionary and statistics.
 _REPEATING = ["template", "template_name", "source", "split"]
 
 
 class ParquetFile:
-    """Writes records into one Parquet file."""
+    """Writes records to a Parquet file."""
 
     def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:
         from pyarrow.parquet import ParquetWriter
@@ -53,7 +52,7 @@ class ParquetFile:
             self._write_group()
 
     def close(self) -> None:
-        """Write what is buffered and make it durable."""
+        """Flush and fsync."""
         if self._waiting:
             self._write_group()
         self._writer.close()
@@ -61,7 +60,7 @@ class ParquetFile:
         self.bytes, self.sha256 = self._file.bytes, self._file.sha256
 
     def abandon(self) -> None:
-        """Let go of the file after an error."""
+        """Close the file after an error, incomplete."""
         self._file.abandon()
 
     def _write_group(self) -> None:
@@ -76,8 +75,6 @@ class ParquetFile:
 
 
 class _Stream:
-    """What pyarrow asks of a file that it writes to."""
-
     closed = False
 
     def __init__(self, file: HashedFile) -> None:
@@ -85,20 +82,20 @@ class _Stream:
         self._at = 0
 
     def write(self, data: Any) -> int:
-        """Append what a buffer of pyarrow holds."""
+        """Append a buffer of pyarrow."""
         written = self._file.write(memoryview(data))
         self._at += written
         return written
 
     def tell(self) -> int:
-        """Bytes so far."""
+        """Return the number of bytes written."""
         return self._at
 
     def flush(self) -> None:
-        """Everything is flushed at the end."""
+        """Do nothing: `close` of the file flushes."""
 
     def close(self) -> None:
-        """The file is closed by who opened it."""
+        """Do nothing: the owner closes the file."""
 
 
 def _schema(columns: list[str]) -> Any:
@@ -109,7 +106,7 @@ def _schema(columns: list[str]) -> Any:
 
 
 def read_parquet(path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:
-    """As `Read`; a row group in memory. The place of a record is that of its row group."""
+    """Yield records as `Read` does, one row group in memory; a record's offset is that of its row group."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile as Reader
 
@@ -140,7 +137,6 @@ _REQUIRED = tuple(name for name, _, _ in FEATURES if name != "image")
 
 
 def _begins(group: Any) -> int:
-    """Where the bytes of a row group begin."""
     columns = (group.column(at) for at in range(group.num_columns))
     return min(int(column.dictionary_page_offset or column.data_page_offset) for column in columns)
 

@@ -1,4 +1,4 @@
-"""The formats by name, the format without files, and checks of the settings."""
+"""The formats by name, the format without output, and checks of the settings."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from memeloom.dataset.schema import DatasetRecord
 
 
 class DummyFile:
-    """An empty file; records are counted, not written. Shows how fast a build is without writing."""
+    """Counts records without writing them, to measure the rest of a build."""
 
     sha256 = hashlib.sha256().hexdigest()
     bytes = 0
@@ -33,10 +33,10 @@ class DummyFile:
         self.records += 1
 
     def close(self) -> None:
-        """There is nothing to write."""
+        """Do nothing."""
 
     def abandon(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 def read_dummy(path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:  # noqa: ARG001
@@ -60,10 +60,10 @@ FORMATS: Final[Mapping[FormatName, Format]] = MappingProxyType(
 
 
 def check_format(settings: Dataset) -> None:
-    """Check that files can be written as `dataset.format` and `dataset.compression` say.
+    """Check that `dataset.format` and `dataset.compression` can be written.
 
     Raises:
-        ConfigError: the two do not go together, a package is missing, or a dummy would replace a dataset.
+        ConfigError: an invalid combination, a missing package, or `dummy` would replace a dataset.
     """
     suffixes = FORMATS[settings.format].suffixes
     if settings.compression not in suffixes:
@@ -79,7 +79,6 @@ def check_format(settings: Dataset) -> None:
 
 
 def _may_be_lost(output: Path) -> bool:
-    """Return True if there is no dataset, or one without records."""
     try:
         return not (output / MANIFEST).exists() or read_manifest(output).format == "dummy"
     except NotADataset:
@@ -87,11 +86,7 @@ def _may_be_lost(output: Path) -> bool:
 
 
 def check_readable(name: FormatName) -> None:
-    """Check that files of a format can be read here.
-
-    Raises:
-        ConfigError: a package is missing.
-    """
+    """Raise ConfigError if a package needed to read a format is missing."""
     if name == "parquet" and find_spec("pyarrow") is None:
         raise ConfigError('parquet needs pyarrow: pip install "memeloom[parquet]"')
 

@@ -27,24 +27,22 @@ _pack_crc = _CRC.pack
 _CRC_DELTA, _UINT32 = 0xA282EAD8, 0xFFFFFFFF
 _BUFFER_BYTES = 2**18
 FRAME_BYTES = _HEADER.size + _CRC.size
-# Records of a dataset have a few hundred lengths; the header of each is computed once.
+# Records have a few hundred distinct lengths; each header is computed once.
 _KNOWN_LENGTHS = 2**16
 
 
 def masked_crc(data: bytes) -> int:
-    """Return the CRC-32C of `data`, rotated and shifted as TFRecord asks."""
+    """Return TFRecord's masked CRC-32C of `data`."""
     crc: int = crc32c(data)
     return (crc >> 15 | crc << 17) + _CRC_DELTA & _UINT32
 
 
 def frame(payload: bytes) -> bytes:
-    """Return `payload` as a record of a TFRecord file, 16 bytes longer."""
+    """Return `payload` framed as a TFRecord record, 16 bytes longer."""
     return b"%b%b%b" % (_headers[len(payload)], payload, _CRC.pack(masked_crc(payload)))
 
 
 class _Headers(dict[int, bytes]):
-    """Headers of records by length."""
-
     def __missing__(self, length: int) -> bytes:
         packed = _LENGTH.pack(length)
         header = packed + _CRC.pack(masked_crc(packed))
@@ -57,10 +55,7 @@ _headers = _Headers()
 
 
 class RecordWriter:
-    """Context manager that writes a new TFRecord file, durable when closed.
-
-    `records`, `bytes` and `sha256` describe the closed file.
-    """
+    """Context manager that writes a new TFRecord file; `records`, `bytes` and `sha256` are valid once closed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,11 +66,7 @@ class RecordWriter:
         self._size = 0
 
     def write(self, payload: bytes) -> None:
-        """Append one record.
-
-        Raises:
-            ValueError: the record is longer than `MAX_RECORD_BYTES`.
-        """
+        """Append a record. Raises ValueError if it is longer than `MAX_RECORD_BYTES`."""
         length = len(payload)
         if length > MAX_RECORD_BYTES:
             raise ValueError(f"a record of {length:,} bytes; the limit is {MAX_RECORD_BYTES:,}")
@@ -88,7 +79,7 @@ class RecordWriter:
             self._drain()
 
     def close(self) -> None:
-        """Write what is buffered and make it durable."""
+        """Flush and fsync."""
         self._drain()
         self._file.close()
         self.bytes, self.sha256 = self._file.bytes, self._file.sha256
@@ -109,7 +100,7 @@ class RecordWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the file; after an error it may be incomplete."""
+        """Close the file, incomplete after an error."""
         if kind is None:
             self.close()
         else:
@@ -117,13 +108,12 @@ class RecordWriter:
 
 
 def read_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
-    """Yield the payloads of a TFRecord file, checking both crcs of each; a buffer of them is in memory.
+    """Yield the payloads of a TFRecord file, checking both crcs of each, in bounded memory.
 
     A record longer than `max_bytes` counts as damage and is not read.
 
     Raises:
-        DamagedRecords: the file is cut off, altered, or not a TFRecord file; names the offset and the number of the
-            record.
+        DamagedRecords: the file is truncated, altered or not a TFRecord file; has the record's offset and number.
         MemeloomError: the file cannot be read.
     """
     for payloads in read_many_records(path, max_bytes=max_bytes):
@@ -131,9 +121,9 @@ def read_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[b
 
 
 def read_many_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[list[bytes]]:
-    """Yield what `read_records` yields, a buffer of payloads at a time."""
+    """Yield what `read_records` yields, in lists of payloads."""
     source, lengths = Unpacked(path), _Lengths(max_bytes)
-    # `buffer[at:]` was read and not yet yielded; `before` bytes of the stream precede the buffer.
+    # `buffer[at:]` is read but not yet yielded; `before` bytes of the stream precede the buffer.
     buffer, at, before, number, wanted, fault = b"", 0, 0, 1, _HEADER.size, ""
     while not fault:
         try:
@@ -159,9 +149,7 @@ def read_many_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Itera
 class _Whole(NamedTuple):
     """The complete records at the beginning of a buffer, and their ends.
 
-    Attributes:
-        wanted: Bytes needed for the next record, or for its header.
-        fault: What is wrong with that header, or an empty text.
+    wanted: bytes needed for the next record, or for its header. fault: what is wrong with that header, or "".
     """
 
     payloads: list[bytes]
@@ -189,7 +177,6 @@ def _count_intact(buffer: bytes, payloads: list[bytes], ends: list[int]) -> int:
     """Return the number of records before the first with a wrong crc."""
     if not payloads:
         return 0
-    # The four bytes at every position.
     words = np.ndarray(len(buffer) - _CRC.size + 1, np.dtype("<u4"), buffer, strides=(1,))
     crcs = np.fromiter(map(crc32c, payloads), np.uint32, len(payloads))
     masked = (crcs >> np.uint32(15) | crcs << np.uint32(17)) + np.uint32(_CRC_DELTA)
@@ -198,13 +185,11 @@ def _count_intact(buffer: bytes, payloads: list[bytes], ends: list[int]) -> int:
 
 
 class _Lengths(dict[bytes, int]):
-    """Lengths of records by header."""
-
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
 
     def __missing__(self, header: bytes) -> int:
-        """Raise BrokenStream for bytes that are not a header, and for a length above the limit."""
+        """Raise BrokenStream for an invalid header or a length above the limit."""
         if len(header) < _HEADER.size:
             raise BrokenStream("record cut off")
         length, crc = _HEADER.unpack(header)
@@ -218,10 +203,10 @@ class _Lengths(dict[bytes, int]):
 
 
 class TFRecordFile:
-    """A new file of records, each a `tf.train.Example`."""
+    """A new TFRecord file of `tf.train.Example`."""
 
     def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:  # noqa: ARG002
-        # The name tells the compression, and an Example without a picture lacks its feature.
+        # The name tells the compression; an Example without a picture lacks the feature.
         self.path = path
         self.records = self.bytes = 0
         self.sha256 = ""
@@ -234,7 +219,7 @@ class TFRecordFile:
         self.records += 1
 
     def close(self) -> None:
-        """Write what is buffered and make it durable."""
+        """Flush and fsync."""
         self._writer.close()
         self.bytes, self.sha256 = self._writer.bytes, self._writer.sha256
 

@@ -1,8 +1,8 @@
-"""Tar files as the package `webdataset` reads them: for each record ``KEY.json`` and, if it has one, its picture.
+"""Tar files for the package `webdataset`: for each record ``KEY.json`` and, if it has one, its picture.
 
-The key is the name of the tar without its ending and the number of the record, so it stands once in a dataset.
-Members have no time and no owner. The picture's ending says what it is; a picture of no known kind ends in ``.bin``.
-Convention: https://github.com/webdataset/webdataset ; tar: POSIX ustar, written and read through `tarfile`'s headers.
+The key, unique in a dataset, is the tar's name without suffix and the record's number. Members have no time and no
+owner. A picture's suffix is its kind, ``.bin`` if unknown. Convention: https://github.com/webdataset/webdataset ; tar:
+POSIX ustar.
 """
 
 import json
@@ -18,15 +18,15 @@ from memeloom.dataset.schema import DatasetRecord
 _BLOCK = tarfile.BLOCKSIZE
 _END = 2 * _BLOCK
 _MAX_MEMBER_BYTES = 64 * 2**20
-# How pictures begin: https://mimesniff.spec.whatwg.org/#image-type-pattern-matching-algorithm
+# Magic numbers: https://mimesniff.spec.whatwg.org/#image-type-pattern-matching-algorithm
 _KINDS = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG\r\n\x1a\n", ".png"), (b"GIF87a", ".gif"), (b"GIF89a", ".gif"))
 
 
 class WebDatasetFile:
-    """Writes records into one tar file."""
+    """Writes records to a tar file."""
 
     def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:  # noqa: ARG002
-        # The name says how it is packed, and a record without a picture has no member for it.
+        # The name tells the compression; a record without a picture has no member for it.
         self.path = path
         self.records = self.bytes = 0
         self.sha256 = ""
@@ -35,11 +35,7 @@ class WebDatasetFile:
         self.abandon = self._file.abandon
 
     def write(self, record: DatasetRecord) -> None:
-        """Append a record.
-
-        Raises:
-            ValueError: its picture is larger than 64 MiB.
-        """
+        """Append a record. Raises ValueError if its picture is larger than 64 MiB."""
         key = f"{self._key}-{self.records:06}"
         facts = {name: value for name, value in record._asdict().items() if name != "image"}
         self._add(f"{key}.json", json.dumps(facts, ensure_ascii=False).encode())
@@ -64,7 +60,7 @@ class WebDatasetFile:
 
 
 def picture_suffix(data: bytes) -> str:
-    """``.jpg``, ``.png``, ``.gif``, ``.webp``, or ``.bin`` for anything else."""
+    """Return ``.jpg``, ``.png``, ``.gif``, ``.webp``, or ``.bin`` for anything else."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return ".webp"
     return next((suffix for head, suffix in _KINDS if data.startswith(head)), ".bin")
@@ -77,7 +73,7 @@ class _Member(NamedTuple):
 
 
 def read_webdataset(path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:
-    """As `Read`; one record in memory. Headers are checked by their sums, the rest by its structure."""
+    """Yield records as `Read` does, one in memory, checking tar header checksums and structure."""
     for number, (facts, image, offset) in enumerate(_pairs(path), start=1):
         record = _record(facts, image)
         fault = "not a record of a dataset" if record is None else check(record) if check is not None else ""
@@ -87,7 +83,7 @@ def read_webdataset(path: Path, check: Check | None = None) -> Iterator[DatasetR
 
 
 def _pairs(path: Path) -> Iterator[tuple[Any, bytes | None, int]]:
-    """The facts of each record, its picture if there is one, and where it begins."""
+    """Yield the JSON of each record, its picture or None, and its offset."""
     number = 0
     facts: tuple[str, Any, int] | None = None
     for member in _members(path):
@@ -119,7 +115,6 @@ def _record(facts: Any, image: bytes | None) -> DatasetRecord | None:
 
 
 def _members(path: Path) -> Iterator[_Member]:
-    """The files in a tar."""
     source = Unpacked(path)
     buffer, at, before = b"", 0, 0
     try:
@@ -138,7 +133,7 @@ def _members(path: Path) -> Iterator[_Member]:
 
 
 def _header(block: bytes) -> tuple[str, int]:
-    """Name and size of a member. Raises BrokenStream; the header's own sum tells."""
+    """Return a member's name and size. Raises BrokenStream if the header's checksum is wrong."""
     try:
         member = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
     except (tarfile.HeaderError, UnicodeDecodeError) as error:
@@ -154,7 +149,7 @@ def _check_whole(buffer: bytes, size: int) -> None:
 
 
 def _check_end(source: Unpacked, rest: bytes) -> None:
-    """At least two blocks of zeros, and nothing else until the end."""
+    """Require at least two zero blocks, and nothing else until the end."""
     rest = source.more(rest, _END)
     _check_whole(rest, _END)
     while rest and not any(rest):

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from memeloom.dataset.steps.caption import Caption, Outcome, Step, keep
 from memeloom.engine.steps import Drop
 
-# Yields positions in a long text at which a step may have something to do.
+# Yields positions in a text where a step may apply.
 Search: TypeAlias = Callable[[str], Iterable[int]]
 
 
@@ -33,7 +33,7 @@ def search_substrings(substrings: Sequence[str]) -> Search:
 
 
 def lower_same_length(text: str) -> str:
-    """Return `text` in lower case, leaving characters as they are whose lower case has another length."""
+    """Return `text` in lower case, except characters whose lower case has another length."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
@@ -41,13 +41,12 @@ def lower_same_length(text: str) -> str:
 
 
 class PrefilteredStep:
-    """A step that changes or drops few captions, with a fast search for them in a batch.
+    """A step that keeps most captions unchanged, with a fast search for the others in a batch.
 
     Args:
         step: Called with one caption.
-        search: Gets the boxes of many captions joined with blanks. Has to find every caption that the step does not
-            keep unchanged; may find others.
-        matches_name: Tells whether a template's name makes its captions candidates, whatever their text.
+        search: Searches the joined boxes of many captions; must find every caption that the step changes or drops.
+        matches_name: Returns True if a template's name makes all its captions candidates.
     """
 
     def __init__(self, step: Step, search: Search, matches_name: Callable[[str], bool] | None = None) -> None:
@@ -60,7 +59,7 @@ class PrefilteredStep:
         return self._step(caption)
 
     def candidates(self, captions: Sequence[Caption]) -> list[int]:
-        """Return the indices of the captions to apply the step to; it keeps all others unchanged."""
+        """Return the indices of the captions that the step may change or drop."""
         texts = [" ".join(caption.boxes) for caption in captions]
         ends = list(itertools.accumulate(map(len, texts), lambda end, length: end + length + 1, initial=0))
         found = set()
@@ -76,7 +75,7 @@ class PrefilteredStep:
 
 
 def apply_to_batch(steps: Sequence[Step], captions: Sequence[Caption]) -> list[Caption | Drop]:
-    """Return what `apply_steps` makes of each caption: the caption or the drop. Takes half the time."""
+    """Return the result of `apply_steps` for each caption, in half the time."""
     results: list[Caption | Drop] = list(captions)
     kept, indices = list(captions), list(range(len(captions)))
     for step in steps:

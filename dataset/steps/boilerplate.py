@@ -1,9 +1,7 @@
-"""Marks of sites, apps and authors in captions: "imgflip.com", "made w/ mematic", "@somebody", "https://…".
+"""Remove watermarks of sites, apps and authors: "imgflip.com", "made w/ mematic", "@somebody", "https://…".
 
-Captions that were read off pictures carry them, and people type them too. A mark is taken off where it stands in a
-box of its own or at the end of one; an address in the middle of a caption cannot be taken out without leaving a hole.
-Who talks about a site ("imgflip is down", "I looked it up on webmd.com") has written a caption. What is a mark was
-decided by reading what 260,000 captions of a meme site say around the names of sites, handles and addresses.
+A watermark is removed if it fills a box or ends one. A caption about a site ("imgflip is down") is kept. The rules come
+from reading 260,000 captions of a meme site.
 """
 
 import re
@@ -12,7 +10,7 @@ from typing import Final
 from memeloom.dataset.steps.caption import Caption, Outcome
 from memeloom.engine.steps import Drop, Keep
 
-# Sites and apps that put their name on pictures. Their addresses are marks; their names only after "made with".
+# Sites and apps that watermark pictures. Their addresses are watermarks; their names only after "made with".
 _SITES: Final = (
     r"img\s?flip|meme\s?generator|quick\s?meme|9gag|mematic|meme\s?center|make\s?a\s?meme|live\s?meme|we\s?know\s?memes"
     r"|i\s?funny|kapwing|memedroid|memebase|cheezburger|i\s?can\s?has\s?cheezburger|meme\s?crunch|diylol"
@@ -27,7 +25,7 @@ _MARK: Final = (
     # "made with mematic", "made w/ imgflip meme generator"
     rf"|(?:{_MADE})\s+(?:{_SITES})(?:\s+(?:meme\s+generator|app))?"
 )
-# A page, not only the name of a site: with a scheme, with www, or with a path.
+# A page: with a scheme, www or a path.
 _PAGE: Final = r"https?:/+\S+|www\.\w[\w-]*\.\w\S*|[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|co|be|ly|gg|me|tv|io)/\S+"
 # "@name", "ig: @name", "@name on ig", "u/name"
 _NETWORK: Final = r"ig|insta|instagram|twitter|tiktok|fb|facebook|snapchat|snap|yt|youtube"
@@ -37,21 +35,21 @@ _HANDLE: Final = (
     rf"(?:{_CREDIT})?@{_NOBODY}[a-z_][\w.]{{2,}}(?:\s+on\s+(?:{_NETWORK}))?|(?:posted\s+by\s+)?u/[\w-]{{3,}}"
 )
 _RIGHTS: Final = r"(?:©|\(c\)\s*\d{4}|copyright\s*(?:©|\(c\)|\d{4})).*"
-# Atomic: a hostile row of half addresses is read once, not once for each way to divide it.
+# Atomic groups, so that hostile input takes linear time.
 _ANY: Final = rf"(?>{_MARK}|{_PAGE}|{_HANDLE})"
 _ALONE = re.compile(rf"\W*{_ANY}(?:\W*\s\W*{_ANY})*\W*|{_RIGHTS}", re.IGNORECASE | re.DOTALL)
 _AT_END = re.compile(rf"(?:^|(?<=\s)){_ANY}[\s.!|]*$", re.IGNORECASE)
-# A bare address before another box may be what the meme is about.
+# A bare address before another box may be the caption's subject.
 _LABEL = re.compile(rf"(?:www\.)?(?:{_SITES}){_ENDING}/?", re.IGNORECASE)
 _IN_THE_MIDDLE = re.compile(rf"(?<![\w@.-])(?:{_PAGE})", re.IGNORECASE)
-# After these the mark belongs to the sentence: "on imgflip.com", "the meme I made on imgflip", "thanks to @name".
+# After these the address is part of the sentence: "on imgflip.com", "thanks to @name".
 _TALK = re.compile(
     r"(?:(?<!\S)(?:a|an|and|are|around|at|be|been|by|called?|check|find|for|found|from|get|goto|hate|have|he|hey|hi|i|in|into"
     r"|is|it|it's|its|join|know|leave|like|love|me|memes?|my|named|new|of|off|on|onto|or|out|she|spam|spamming|tell|than"
     r"|that|the|they|this|to|typed?|use|using|via|visit|was|we|were|when|who|why|with|without|you|your)|[,:])$",
     re.IGNORECASE,
 )
-# Every mark holds one of these.
+# Every watermark contains one of these.
 MARK_HINTS: Final = (
     "@", "/", ".co", ".net", ".org", ".m", "www.", "©", "copyright", "(c)", "made ", "via ", "powered by", "d with ",
 )  # fmt: skip
@@ -59,9 +57,9 @@ _SENTENCE_ENDS = (".", "!", "?", "…", '"', "”", ")", "*")
 
 
 def strip_boilerplate(caption: Caption) -> Outcome:
-    """Take marks off the ends of boxes, and out of boxes that hold nothing else.
+    """Remove watermarks from the ends of boxes, and boxes that hold nothing else.
 
-    Drop ``boilerplate``: nothing else is left, or the address of a page stands in the middle of a text.
+    Drop ``boilerplate``: nothing else is left, or a page's address is inside a text.
     """
     text = " ".join(caption.boxes).lower()
     if not any(hint in text for hint in MARK_HINTS):
@@ -85,7 +83,7 @@ def _without_marks(box: str) -> str:
         return ""
     while mark := _AT_END.search(box):
         before = box[: mark.start()].rstrip(" \t\n|-–—~•·")
-        # A mark that belongs to the sentence is no mark; a bare name does, unless the sentence is over.
+        # Keep a watermark that is part of a sentence; a bare name is, unless the sentence has ended.
         bare = _LABEL.fullmatch(mark.group().strip(" .!|"))
         if _TALK.search(before) or (bare and not before.endswith(_SENTENCE_ENDS)):
             break

@@ -1,4 +1,4 @@
-"""The record that filter steps work on."""
+"""The input of filter steps."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -11,10 +11,10 @@ class Caption(NamedTuple):
     """What filter steps see of a meme.
 
     Attributes:
-        template, template_name, template_slug: Of the template that the meme is made on.
+        template, template_name, template_slug: The meme's template.
         image_key: Key of the picture that goes into the dataset, else of the meme's own; empty without a picture.
         width, height: Of that picture, in pixels; 0 without a picture.
-        box_count: Number of boxes that the template has; None if unknown.
+        box_count: Number of boxes of the template; None if unknown.
     """
 
     id: str
@@ -30,11 +30,11 @@ class Caption(NamedTuple):
     box_count: int | None = None
 
     def with_boxes(self, boxes: tuple[str, ...]) -> "Caption":
-        """Return this caption with other texts; twice as fast as `_replace`, and most captions need it."""
+        """Return a copy with `boxes`; twice as fast as `_replace`."""
         return Caption._make((*self[:5], boxes, *self[6:]))
 
     def with_picture(self, picture: Image) -> "Caption":
-        """Return this caption with `picture`."""
+        """Return a copy with `picture`."""
         return self._replace(image_key=picture.key, width=picture.width, height=picture.height)
 
 
@@ -43,5 +43,5 @@ Step: TypeAlias = steps.Step[Caption]
 
 
 def keep(caption: Caption) -> Outcome:
-    """Keep every caption; stands for a step that the settings switch off."""
+    """Keep every caption; replaces a disabled step."""
     return Keep(caption)

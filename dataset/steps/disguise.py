@@ -1,7 +1,6 @@
-"""Bad words that are written so as not to be found: stretched ("fuuuck"), spaced ("f u c k"), starred ("f**k").
+"""Find disguised profanity: stretched ("fuuuck"), spaced ("f u c k") or starred ("f**k").
 
-Only words that people really disguise are looked for in this way (`is_disguised`), since the looser the reading,
-the more ordinary words come out: "if u can", "A.S.S.R." and "damn!!!" hide nothing.
+Only words that people do disguise are searched (`is_disguised`), to limit false positives: "if u can", "A.S.S.R.".
 """
 
 import re
@@ -9,19 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-# What people disguise, alone and in compounds.
+# Words that people disguise, alone and in compounds.
 _STEMS = (
     "fuck", "shit", "asshole", "bitch", "damn", "dick", "puss", "cunt", "cock", "nigg", "faggot", "crap", "piss",
     "whore", "slut", "bastard", "retard", "boob", "porn", "biatch", "twat", "wank", "wtf", "stfu",
 )  # fmt: skip
-# Alone only: as a part they are in too many words.
+# Only as whole words: too many other words contain them.
 _ALONE = ("ass", "asses", "cum", "fag", "fags", "fuk", "rape", "tit", "tits")
-# What one letter and signs stand for ("f***", "a**"), the most usual first.
+# Readings of one letter and signs ("f***", "a**"), the most frequent first.
 _USUAL = (
     "fuck", "fucking", "fucked", "fucker", "fucks", "shit", "shitty", "ass", "bitch", "bitches", "asshole", "damn",
     "dick", "pussy", "cunt", "cock", "nigger", "nigga", "motherfucker",
 )  # fmt: skip
-# A letter twice, and it is another word: Shiite.
+# Other words that doubling a letter gives: Shiite.
 _OTHER_DOUBLED = frozenset({"shiite", "shiites"})
 SIGNS = re.compile(r"[*#%$@&]")
 _BETWEEN = (" ", ".", "-", "_", "*", ",", "/", "  ", ". ", ", ", " - ")
@@ -29,14 +28,14 @@ _STRETCHED = re.compile(r"[a-z]*([a-z])\1\1[a-z]*")
 _SPACED = re.compile(r"(?<![^\W_])[^\W_](?:(?:[ .,*/_-]|  | - |[.,] )[^\W_]){2,}(?![^\W_])")
 _STARRED = re.compile(r"(?<![^\W_])[a-z]+(?:[*#%$@!&]+[a-z]*)+")
 _RUNS = re.compile(r"[a-z]+|[^a-z]+")
-# Signs may stand for more letters than there are, but not for a line of them.
+# Signs may outnumber the missing letters, up to a limit.
 _MOST_WRITTEN = 64
-# Letters that may stand before or after a word that is spelled out: "u r a f u c k".
+# Single-letter words next to a spelled-out word: "u r a f u c k".
 _MORE = 3
 
 
 class Hidden(NamedTuple):
-    """A word in disguise: `text[start:end]` stands for `word`."""
+    """A disguised word: `text[start:end]` stands for `word`."""
 
     start: int
     end: int
@@ -44,7 +43,7 @@ class Hidden(NamedTuple):
 
 
 class Disguises:
-    """Looks for `words` in disguise. `fold` makes letters of signs and digits, as in the text that is looked at."""
+    """Finds disguised forms of `words`. `fold` replaces signs and digits by letters, as in the text searched."""
 
     def __init__(self, words: Iterable[str], fold: Mapping[int, int]) -> None:
         self._words = sorted(words, key=_rank)
@@ -56,16 +55,13 @@ class Disguises:
         self._readings: dict[str, str | None] = {}
 
     def hints(self) -> Iterator[str]:
-        """What folded texts hold in which a word is stretched or spelled out: `find` is worthwhile only then."""
+        """Yield substrings; folded text contains one if a word is stretched or spelled out."""
         yield from (letter * 3 for letter in sorted({letter for folded, _ in self._folded for letter in folded}))
         for start in sorted({folded[:3] for folded, _ in self._folded}):
             yield from (sign.join(start) for sign in _BETWEEN)
 
     def find(self, text: str, folded: str) -> Iterator[Hidden]:
-        """What hides in a text.
-
-        text: in lower case. folded: the same, letter by letter, as `fold` makes it.
-        """
+        """Return the disguised words of a lower-case `text`; `folded` is `text` after `fold`, of the same length."""
         for match in _STRETCHED.finditer(folded):
             if word := self._unstretched(match.group()):
                 yield Hidden(match.start(), match.end(), word)
@@ -110,18 +106,18 @@ class Disguises:
 
 
 def has_signs(text: str) -> bool:
-    """Whether a word may be starred in `text`."""
+    """Return True if `text` may contain a starred word."""
     return SIGNS.search(text) is not None
 
 
 def doubled(word: str) -> Iterator[str]:
-    """`word` with each of its letters written twice: "fuuck"."""
+    """Return `word` with each letter doubled in turn: "fuuck"."""
     written = (word[:at] + word[at - 1 :] for at in range(1, len(word) + 1))
     return (spelling for spelling in written if spelling not in _OTHER_DOUBLED)
 
 
 def is_disguised(word: str) -> bool:
-    """Whether people disguise `word`, an entry of a list."""
+    """Return True if people disguise `word`, a list entry."""
     return word.isalpha() and (word in _ALONE or any(stem in word for stem in _STEMS))
 
 
@@ -132,15 +128,15 @@ def _rank(word: str) -> tuple[int, int, int, str]:
 
 
 def _runs(word: str) -> tuple[str, list[int]]:
-    """The letters of `word` without repetition, and how often each was repeated."""
+    """Return the letters of `word` without repeats, and the length of each run."""
     groups = [(letter, len(list(group))) for letter, group in groupby(word)]
     return "".join(letter for letter, _ in groups), [length for _, length in groups]
 
 
 def _shape(written: str) -> str:
-    """A pattern of the words that `written` may stand for.
+    """Return a pattern of the words that `written` may stand for.
 
-    Signs at the end stand for a letter each; others for one letter or more, people do not count ("f*ing").
+    Each sign at the end stands for one letter, any other for one or more ("f*ing").
     """
     pieces = _RUNS.findall(written)
     shape = []

@@ -1,8 +1,7 @@
-"""Entries of better-profanity's list that are no profanity.
+"""Entries of better-profanity's list that are not profanity and belong to no tier.
 
-Its 835 entries mix insults with ordinary words. Those that follow are in no tier: everyday words and exclamations,
-who people are, bodies and health, drink and drugs, history and crime. A user who wants one dropped after all names
-it in `dataset.profanity_deny`.
+Of its 835 entries these are everyday words, identities, body, health, drugs, history and crime. Users can drop any of
+them with `dataset.profanity_deny`.
 """
 
 _EVERYDAY = """

@@ -1,8 +1,7 @@
-"""Profanity, by tiers: better-profanity's word list and what it misses, in an Aho-Corasick automaton.
+"""Profanity by tier: better-profanity's word list and additions, in an Aho-Corasick automaton.
 
-A word counts only as a whole, in any case, and also if some of its letters are written as digits, signs or with
-accents ("sh1t", "a$$", "fück"), or if it is one of those that people hide (`dataset.steps.disguise`). How bad a word
-is stands in `dataset.steps.tiers`; words that only look bad in `dataset.steps.ordinary`.
+Only whole words match, in any case, also with digits, signs or accents for letters ("sh1t", "a$$", "fück"), or
+disguised (`dataset.steps.disguise`). Tiers: `dataset.steps.tiers`; harmless entries: `dataset.steps.ordinary`.
 """
 
 import unicodedata
@@ -17,25 +16,25 @@ from memeloom.dataset.steps.tiers import INNOCENT, TIERS, Tier, read_spellings, 
 from memeloom.engine.steps import Drop, Keep
 
 Kind: TypeAlias = Literal["mild", "strong", "slur", "denied"]
-# From the least to the worst; what the user denies outweighs any tier.
+# Ascending severity; the user's own words rank highest.
 _KINDS: Final[tuple[Kind, ...]] = (*TIERS, "denied")
 
-# The signs that people write for a letter.
+# Signs that stand for a letter.
 _SIGNS = {"a": "@4", "e": "3", "h": "#", "i": "1!l", "l": "1", "o": "0", "s": "$5", "t": "7+", "u": "v", "v": "u"}
-# Texts and entries are folded to fewer letters before the automaton looks; what it finds is then
-# held against `_SIGNS`.
+# Text and entries are folded to fewer letters for the automaton; its matches are
+# checked against `_SIGNS`.
 _FOLD = str.maketrans("@431!l0$57+v#", "aaeiiiossttuh")
 _LONG = 5
 _GLUE = frozenset("@$")
 # Cyrillic and Greek letters that look like Latin ones.
 _LOOK_ALIKE = dict(zip("авекмнорстухіѕјοαερυκνιτ", "abekmhopctyxisjoaepuknit", strict=True))
 _TEMPLATE_NAMES = 50_000
-# In place of an entry: a word may hide here; nothing is meant by it.
+# Value for hints of disguised words instead of an entry.
 _HINT, _INNOCENT = "?hint", "?innocent"
 
 
 class Found(NamedTuple):
-    """A word of a list in a text: `text[start:end]`, its tier, and how the list has it."""
+    """A match in a text: `text[start:end]`, its tier, and the list's entry."""
 
     start: int
     end: int
@@ -44,7 +43,7 @@ class Found(NamedTuple):
 
 
 class _PlainLetters(dict[int, int]):
-    """For `str.translate`: accents off, and Latin letters for those that look like them; one for one."""
+    """For `str.translate`: remove accents and replace lookalikes by Latin letters, keeping the length."""
 
     def __missing__(self, code: int) -> int:
         letter = chr(code)
@@ -57,10 +56,9 @@ _PLAIN_LETTERS = _PlainLetters()
 
 
 class WordList:
-    """The words to look for.
+    """The words to search for.
 
-    tiers: which of them count. allow: entries that are fine. deny: words to look for beside the list, whatever
-    `tiers` and `allow` say.
+    tiers: tiers to include. allow: entries to ignore. deny: further words, which override `tiers` and `allow`.
     """
 
     def __init__(
@@ -75,7 +73,7 @@ class WordList:
         self._kinds |= {word.strip().lower(): "denied" for word in deny if word.strip()}
         hidden = [entry for entry in self._kinds if is_disguised(entry) or self._kinds[entry] == "denied"]
         self._disguises = Disguises(hidden, _FOLD)
-        # The spelling, and the entry that it is a spelling of.
+        # A spelling and its entry.
         spellings = dict.fromkeys(self._disguises.hints(), _HINT)
         spellings |= dict.fromkeys(INNOCENT, _INNOCENT)
         spellings |= {spelling: entry for entry in hidden for spelling in doubled(entry)}
@@ -90,7 +88,7 @@ class WordList:
         self._automaton.make_automaton()
 
     def find(self, text: str) -> list[Found]:
-        """The words in `text`, whatever their case; of two in one place both."""
+        """Return the matches in `text` in any case, overlapping ones included."""
         text = lower_same_length(text)
         if not text.isascii():
             text = text.translate(_PLAIN_LETTERS)
@@ -108,7 +106,7 @@ class WordList:
         ]
 
     def suspects(self, text: str) -> Iterator[int]:
-        """Where in a text, long perhaps, `find` may find something; it finds nothing elsewhere."""
+        """Return the positions in a text, of any length, where `find` may match; it matches nowhere else."""
         text = lower_same_length(text)
         folded = (text if text.isascii() else text.translate(_PLAIN_LETTERS)).translate(_FOLD)
         for last, _ in self._automaton.iter(folded):
@@ -119,11 +117,11 @@ class WordList:
     def _spelled(self, text: str, folded: str) -> Iterator[Found]:
         for last, meant in self._automaton.iter(folded):
             as_written = text[last + 1 - len(meant[0][0]) : last + 1]
-            # Of several spellings the very one, if it is there: "fvck" is an entry of its own.
+            # Prefer the exact spelling: "fvck" is an entry of its own.
             for spelling, entry in sorted(meant, key=lambda each: each[0] != as_written) if meant[1:] else meant:
                 start, end = last + 1 - len(spelling), last + 1
                 if entry == _HINT:
-                    # "!!!" is folded like "iii".
+                    # "!!!" folds to the same as "iii".
                     if as_written[0].isalpha():
                         yield Found(start, end, "mild", entry)
                 elif _is_whole(text, start, end) and (as_written == spelling or _may_stand_for(as_written, spelling)):
@@ -132,9 +130,9 @@ class WordList:
 
 
 def forbid_profanity(words: WordList) -> Step:
-    """Drop ``profanity: mild``, ``strong``, ``slur`` or ``denied`` (by the user), for the worst word in a caption.
+    """Drop ``profanity: mild``, ``strong``, ``slur`` or ``denied`` (by the user), by the worst word of a caption.
 
-    The same of a template's name: ``profanity in the template's name``. The detail is the word as the list has it.
+    Likewise ``profanity in the template's name``. The detail is the list's entry.
     """
 
     @lru_cache(maxsize=_TEMPLATE_NAMES)
@@ -152,7 +150,7 @@ def forbid_profanity(words: WordList) -> Step:
 
 
 def censor_profanity(words: WordList) -> Step:
-    """Write a star for each letter of a word, in captions and in names of templates; nothing is dropped."""
+    """Replace each letter of a match by a star, in captions and template names; drop nothing."""
 
     def censored(text: str) -> str:
         letters = list(text)
@@ -183,10 +181,9 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 def _may_stand_for(written: str, spelling: str) -> bool:
-    """Whether `written` is `spelling` with signs for letters.
+    """Return True if `written` is `spelling` with signs for letters.
 
-    More digits than letters are a number ("45s"), an exclamation mark at the end is one, and a short word
-    with an l for an i is another word ("gal").
+    Not so: mostly digits ("45s"), a final exclamation mark, and short words with l for i ("gal").
     """
     if written[-1] == "!" or 2 * sum(map(str.isdigit, written)) > len(written):
         return False

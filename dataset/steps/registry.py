@@ -1,4 +1,4 @@
-"""The steps by name, and the list that a configuration asks for."""
+"""The steps by name."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ from memeloom.dataset.steps.text import (
 )
 from memeloom.engine.steps import Keep, apply_steps
 
-# Looks at all captions together, so it is no step of one caption: the builder does it.
+# Compares captions with each other, so the builder does it.
 DUPLICATES = "duplicates"
 
 
@@ -76,10 +76,10 @@ STEPS: Mapping[str, Callable[[Dataset], Step]] = MappingProxyType(
 
 
 def build_steps(settings: Dataset) -> list[Step]:
-    """The steps that `dataset.steps` names, in its order; `duplicates` is left to the builder.
+    """Return the steps of `dataset.steps`, in order, without `duplicates`, which the builder does.
 
     Raises:
-        ConfigError: an unknown name, `duplicates` before another step, or a setting that a step cannot use.
+        ConfigError: an unknown name, `duplicates` before another step, or an invalid setting.
     """
     for name in settings.steps:
         if name not in STEPS and name != DUPLICATES:

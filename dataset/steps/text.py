@@ -16,9 +16,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def collapse_whitespace(caption: Caption) -> Outcome:
-    """Trim each box and replace every run of whitespace in it by one space."""
+    """Trim each box and replace each run of whitespace by one space."""
     boxes = tuple([" ".join(box.split()) for box in caption.boxes])
-    # Most captions are clean already, and comparing is cheaper than copying.
+    # Most captions are clean, and comparing is cheaper than copying.
     return Keep(caption if boxes == caption.boxes else caption.with_boxes(boxes))
 
 
@@ -30,7 +30,7 @@ def lower_case(caption: Caption) -> Outcome:
 def require_text(caption: Caption) -> Outcome:
     """Drop ``no caption`` (unknown boxes) and ``empty caption`` (only blank boxes).
 
-    A blank box beside one with text is kept: the box was left out on purpose.
+    A blank box beside a filled one is kept: it was left blank on purpose.
     """
     if not caption.boxes:
         return Drop("no caption")
@@ -40,12 +40,12 @@ def require_text(caption: Caption) -> Outcome:
 
 
 def forbid_empty_boxes(caption: Caption) -> Outcome:
-    """Drop ``empty box``: at least one box is blank."""
+    """Drop ``empty box``: a box is blank."""
     return Keep(caption) if all(map(str.strip, caption.boxes)) else Drop("empty box")
 
 
 def require_box_count(caption: Caption) -> Outcome:
-    """Drop ``box count``: the caption has more or fewer boxes than its template. Keep it if that is unknown."""
+    """Drop ``box count``: the number of boxes is known to differ from the template's."""
     fits = caption.box_count is None or len(caption.boxes) == caption.box_count
     return Keep(caption) if fits else Drop("box count")
 
@@ -70,7 +70,7 @@ def limit_characters(which: Literal["ascii", "any"]) -> Step:
 
 
 def limit_length(minimum: int, maximum: int) -> Step:
-    """Drop ``too short`` and ``too long``, by the characters of all boxes without separators."""
+    """Drop ``too short`` and ``too long``, by the total characters of all boxes without separators."""
 
     def step(caption: Caption) -> Outcome:
         length = sum(map(len, caption.boxes))
@@ -82,11 +82,9 @@ def limit_length(minimum: int, maximum: int) -> Step:
 
 
 def limit_picture(min_side: int, max_aspect: float) -> Step:
-    """Drop ``picture too small`` and ``picture too long``, judging the picture that goes into the record.
+    """Drop ``picture too small`` and ``picture too long``, by the picture that goes into the record.
 
-    Args:
-        min_side: Smallest shorter side, in pixels.
-        max_aspect: Largest ratio of the longer to the shorter side.
+    min_side: minimum of the shorter side, in pixels. max_aspect: maximum ratio of the longer to the shorter side.
     """
 
     def step(caption: Caption) -> Outcome:

@@ -1,8 +1,7 @@
-"""How bad a word is: the tiers of better-profanity's entries, and of the words that its list misses.
+"""Tiers of profanity: better-profanity's entries, and words missing from its list.
 
-``slur`` degrades people for what they are. ``mild`` is what television says before the children are in bed: damn,
-crap, ass, wtf. What is left of the list, but for `dataset.steps.ordinary`, is ``strong``. The words that the list
-misses were found by reading the captions of a meme site.
+``slur`` degrades people for who they are; ``mild`` is acceptable on early-evening television (damn, crap, ass, wtf);
+``strong`` is the rest, except `dataset.steps.ordinary`. The additions come from reading captions of a meme site.
 """
 
 import re
@@ -13,10 +12,10 @@ from typing import Final, Literal, TypeAlias
 from memeloom.dataset.steps.ordinary import ORDINARY
 
 Tier: TypeAlias = Literal["mild", "strong", "slur"]
-# From the least to the worst.
+# Ascending severity.
 TIERS: Final[tuple[Tier, ...]] = ("mild", "strong", "slur")
 
-# A stem and its endings: `stem: ending ending`; `-` is the stem itself. An underscore is a space.
+# A stem and its endings: `stem: ending ending`; `-` is the stem itself, an underscore a space.
 _MILD = """
     arse: - s d hat hats
     ass: - es ed hat hats clown clowns load loads wipe wipes
@@ -316,9 +315,9 @@ _SLUR = """
     wop: - s
 """
 
-# Letters for the signs that some entries of the list are written with.
+# Letters for the signs in some entries of the list.
 _PLAIN: Final = str.maketrans("@431!05$7+", "aaeiiosstt")
-# Words of the tiers mean nothing by it here.
+# Phrases in which a word of the tiers is harmless.
 _INNOCENT = """
     back_hoe blue_tit boob_tube chink_in_the chinks_in cock_a_doodle cock-a-doodle cum_laude dick_cheney dick_clark
     dick_dastardly dick_grayson dick_tracy dick_van_dyke ding_dong fanny_pack garden_hoe great_tits homo_erectus
@@ -330,7 +329,7 @@ INNOCENT: Final = tuple(phrase.replace("_", " ") for phrase in _INNOCENT.split()
 
 
 def read_tiers() -> dict[str, Tier]:
-    """Every word that is in a tier, in lower case, the worse tiers first."""
+    """Return every word in a tier, in lower case, the worst tiers first."""
     tiers: dict[str, Tier] = {}
     written: tuple[tuple[Tier, str], ...] = (("slur", _SLUR), ("strong", _STRONG), ("mild", _MILD))
     for tier, words in written:
@@ -343,13 +342,13 @@ def read_tiers() -> dict[str, Tier]:
 
 
 def read_spellings() -> dict[str, str]:
-    """The entries of better-profanity's list that are another word in disguise ("sh1t", "f_u_c_k"): which one."""
+    """Return the entries of better-profanity's list that disguise another word ("sh1t", "f_u_c_k"), with that word."""
     tiers = read_tiers()
     return {entry: plain for entry in read_list() if entry not in tiers and (plain := _plain(entry)) in tiers}
 
 
 def read_list() -> Iterator[str]:
-    """The entries that better-profanity ships, lower-cased."""
+    """Return better-profanity's entries in lower case."""
     text = files("better_profanity").joinpath("profanity_wordlist.txt").read_text(encoding="utf-8")
     return (entry for line in text.splitlines() if (entry := line.strip().rstrip("*").lower()))
 
