@@ -1,11 +1,8 @@
-"""The contexts of a character as rows of one table: the last few characters, words, the box, the template.
+"""Hashed n-gram features: each character has sixteen contexts, and each context is a row of an embedding table.
 
-Each of sixteen contexts is hashed to a row, whose vector the network learns (hashed n-gram features, as in Mikolov et
-al., "Strategies for Training Large Scale Neural Network Language Models", 2011). Contexts of captions that lie end to
-end are computed for all characters at once; a caption that is being written carries a `ContextState`. Both give the
-same rows, and no row depends on the character to come.
-
-Hashes of texts are polynomial, mod 2^32: H(text + c) = (H(text) + r(c)) · B, with r a random number of the character.
+After Mikolov et al., "Strategies for Training Large Scale Neural Network Language Models", 2011. Training computes the
+rows of all characters at once; decoding updates a `ContextState`. Both give the same rows; no row depends on the next
+character. The hash is polynomial, mod 2^32: H(text + c) = (H(text) + r(c)) · B, with r(c) pseudo-random.
 """
 
 from dataclasses import dataclass, fields
@@ -22,11 +19,11 @@ _INVERSE = np.uint32(pow(0x01000193, -1, 2**32))
 SPREAD, MIX, LAST = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 ORDERS = 7
 FARTHEST = 63
-# The number of templates that the model did not learn; the others follow.
+# The number of all unknown templates.
 UNKNOWN_TEMPLATE = 0
-# The row of a context that is left out. Its vector stays zero, as one that was never learned.
+# The row of dropped contexts; its vector stays zero.
 NULL_ROW = 0
-# Bits of contexts that have few values (counted in 166,723 captions); the others get `bits` of the table each.
+# Hash bits of contexts with few values (counted in 166,723 captions); the others use `bits`.
 _FEW = {
     "characters 2": 12, "characters 3": 16, "characters 4": 17, "template": 12, "template, place": 14, "word": 17,
 }  # fmt: skip
@@ -40,11 +37,11 @@ _COLUMNS = np.arange(1, len(NAMES), dtype=np.uint32)[:, np.newaxis]
 
 @dataclass(slots=True)
 class ContextState:
-    """The contexts of captions so far, one per row, uint32 (rows,) each.
+    """The contexts of unfinished captions, one per row, uint32 (rows,) each.
 
-    last: the last seven characters, nearest first, (7, rows); 0 before the beginning. word, word_before,
-    word_before_that: hashes of the word so far and of those before it. box: of the box so far. place: characters in the
-    box so far. number: index of the box. template: 1 + row of the template, or `UNKNOWN_TEMPLATE`.
+    last: the last seven characters, latest first, (7, rows), padded with 0. word, word_before, word_before_that: hashes
+    of the current word and of the two before it. box: hash of the current box. place: number of characters in it.
+    number: its index. template: 1 + row of the template, or `UNKNOWN_TEMPLATE`.
     """
 
     last: Hashes
@@ -64,7 +61,7 @@ class ContextState:
         return cls(np.zeros((ORDERS, rows), np.uint32), none, none, none, none, none, none, templates.astype(np.uint32))
 
     def read(self, characters: NDArray[np.int64], spaces: NDArray[np.bool_], separator: int) -> "ContextState":
-        """Return the state after one more character each, (rows,). spaces: True for characters that end a word."""
+        """Return the state after one more character per row, (rows,). spaces: True for characters that end a word."""
         read = characters.astype(np.uint32)
         ends, closes = spaces[characters], characters == separator
         number = random_numbers(read)
@@ -80,13 +77,13 @@ class ContextState:
         )
 
     def replaced(self, there: NDArray[np.bool_], other: "ContextState") -> "ContextState":
-        """Return these rows, replaced by those of `other` where `there`."""
+        """Return the state with the rows of `other` where `there` is True."""
         return ContextState(
             *(np.where(there, mine, its) for mine, its in zip(_columns(other), _columns(self), strict=True))
         )
 
     def select(self, rows: NDArray[np.int64]) -> "ContextState":
-        """Return the rows `rows`, in this order."""
+        """Return these rows in this order."""
         return ContextState(*(column[..., rows] for column in _columns(self)))
 
 
@@ -101,9 +98,9 @@ def read_all(
     spaces: NDArray[np.bool_],
     separator: int,
 ) -> ContextState:
-    """Return the state before each character of captions that lie end to end, (characters,).
+    """Return the state before each character of concatenated captions, (characters,).
 
-    starts: where each caption begins, ascending from 0, (captions,). templates: of each caption.
+    starts: offset of each caption, ascending from 0, (captions,). templates: template of each caption.
     """
     count = len(characters)
     caption = np.zeros(count, np.int64)
@@ -143,12 +140,12 @@ def read_all(
 
 
 def table_rows(bits: int, characters: int) -> int:
-    """Return the rows of a table for contexts of `bits` each and this many characters without padding."""
+    """Return the number of rows of a table with `bits` per context and this many characters."""
     return characters + 2 + sum(1 << min(_FEW.get(name, bits), bits) for name in NAMES[1:])
 
 
 def context_rows(reading: ContextState, bits: int, characters: int) -> NDArray[np.int32]:
-    """Return the row of every context, (rows, 16), each in its own part of the table."""
+    """Return the table row of every context, (rows, 16); each context has its own part of the table."""
     last, chain = reading.last, [np.zeros_like(reading.word)]
     for character in last:
         chain.append(_mixed(chain[-1], character))
@@ -160,20 +157,19 @@ def context_rows(reading: ContextState, bits: int, characters: int) -> NDArray[n
     contexts = np.stack([*chain[2:], template, *on_template[:2], reading.word, two, three, *on_template[2:]])
     away, first = parts(bits)
     rows = (_mixed(contexts, _COLUMNS) * LAST >> away).astype(np.int32) + first + np.int32(characters + 2)
-    # A single character needs no hash.
     return np.concatenate([last[:1].astype(np.int32) + 1, rows]).T
 
 
 @lru_cache
 def parts(bits: int) -> tuple[Hashes, NDArray[np.int32]]:
-    """Return, for each hashed context, the bits to shift away and where its part begins behind the characters."""
+    """Return the hash bits to drop and the first row of each hashed context; the rows of characters come before."""
     own = np.array([min(_FEW.get(name, bits), bits) for name in NAMES[1:]])
     first = np.concatenate([[0], np.cumsum(1 << own)[:-1]])
     return (32 - own).astype(np.uint32)[:, np.newaxis], first.astype(np.int32)[:, np.newaxis]
 
 
 def random_numbers(characters: Hashes) -> Hashes:
-    """Return a pseudo-random number for each character; that of 0 is not 0."""
+    """Return a pseudo-random number for each character; never 0 for 0."""
     return _mixed(characters, np.uint32(0x5BD1))
 
 
@@ -184,14 +180,14 @@ def _mixed(one: Hashes, other: Hashes | np.uint32) -> Hashes:
 
 
 def _after_last(found: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the place behind the last one `found` before each place, (places,); 0 if there is none."""
+    """Return, for each place, the index after the last True before it, or 0; (places,)."""
     after = np.where(found, np.arange(1, len(found) + 1), 0)
     return np.concatenate([[0], np.maximum.accumulate(after)[:-1]])
 
 
 @dataclass(frozen=True)
 class ContextSpec:
-    """How contexts are computed. bits: of the table's part for each context. end: the separator."""
+    """How contexts are computed. bits: hash bits per context. end: the separator."""
 
     alphabet: Alphabet
     end: str

@@ -1,4 +1,4 @@
-"""`causal` as a kind of model: its training, decoding and scoring."""
+"""Training, decoding and scoring of `causal`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,16 +24,16 @@ ops = keras.ops
 _NETWORK, _ENCODER = "causal", "encoder"
 _VOCABULARY, _PICTURES = "vocabulary.json", "pictures.npy"
 _BATCH = 128
-# The scoring step is compiled for multiples of this length.
+# Lengths are padded to a multiple of this, to compile the scoring step less often.
 _LENGTHS = 32
 
 
 class CausalCaptioner:
     """Writes a caption character by character.
 
-    template_pictures: of a model that uses pictures. learned: rows of the templates that it has learned captions of; to
-        the network all others are one, `UNKNOWN_TEMPLATE`.
-    template_numbers: the network's number of each template, (1 + templates,); the first is for any other.
+    template_pictures: for a model that uses pictures. learned: rows of the templates with training captions; the
+        network sees all others as `UNKNOWN_TEMPLATE`.
+    template_numbers: the network's number of each template, (1 + templates,); the first is for unknown templates.
     """
 
     kind: ClassVar[KindName] = "causal"
@@ -79,7 +79,7 @@ class CausalCaptioner:
         return CausalState(self.step, self.state_shape, self.letters, templates, starts, seen)
 
     def seen_templates(self) -> NDArray[np.float32] | None:
-        """Return the projected pictures of an unknown template and of all known ones, (1 + templates, units)."""
+        """Return the projected pictures of an unknown and of all known templates, (1 + templates, units), or None."""
         return (
             None
             if self._template_pictures is None
@@ -131,7 +131,7 @@ class CausalKind:
         return settings.causal
 
     def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
-        """As `Kind`: rows of whole captions, of which every character is learned."""
+        """As `Kind`; batches are rows of packed captions."""
         own = settings.causal
         characters = len(dataset.alphabet)
         letters = ContextSpec(dataset.alphabet, dataset.manifest.separator, own.table_bits)
@@ -207,10 +207,10 @@ KIND = CausalKind()
 class CausalState:
     """See `memeloom.train.contract.DecodingState`: one compiled call per character for all rows.
 
-    step: (contexts (rows, 16), state (rows, layers, units)) to (log-probabilities (rows, characters), state); with
-        pictures also what is seen of them.
-    templates: the network's number of each row's template. starts: numbers of the characters that each begins with.
-    seen: projected picture of each row, (rows, units), of a model that uses pictures.
+    step: contexts (rows, 16), state (rows, layers, units) and, with pictures, `seen` to log-probabilities
+        (rows, characters) and the new state.
+    templates: the network's number of each row's template. starts: encoded start text of each row.
+    seen: projected picture of each row, (rows, units), for a model that uses pictures.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class CausalState:
     def log_probs(self) -> NDArray[np.float32]:
         """As `DecodingState`."""
         rows = len(self._state)
-        # Padded to a power of two, so that few shapes are compiled.
+        # Pad to a power of two to compile few shapes.
         padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
         contexts = context_rows(self._contexts, self._letters.bits, len(self._letters.alphabet))
         seen = [] if self._seen is None else [self._seen[padded]]
@@ -252,7 +252,6 @@ class CausalState:
         self._seen = None if self._seen is None else self._seen[rows]
 
     def _read(self, characters: NDArray[np.int64], there: NDArray[np.bool_]) -> None:
-        """Read one character in the rows where `there`."""
         if self._after is None:
             self.log_probs()
         after = self._after if self._after is not None else self._state

@@ -1,9 +1,8 @@
-"""The network behind the table: blocks of gated linear recurrence, and a skip connection from contexts to output.
+"""An embedding table, blocks of gated linear recurrence, and a skip connection from the contexts to the logits.
 
-The recurrence is h = (1 - z) h' + z x with z and x from the input alone (Martin and Cundy, "Parallelizing Linear
-Recurrent Neural Nets Over Sequence Length", 2018; the minGRU of Feng et al., "Were RNNs All We Needed?", 2024): all
-products are computed for all characters at once, and only a sum runs along the caption. Each is followed by a gated
-feed-forward part (Shazeer, "GLU Variants Improve Transformer", 2020).
+The recurrence is h = (1 - z) h' + z x, with z and x from the input alone, so it is a parallel scan (Martin and Cundy,
+"Parallelizing Linear Recurrent Neural Nets Over Sequence Length", 2018; the minGRU of Feng et al., "Were RNNs All We
+Needed?", 2024). A gated feed-forward layer follows each (Shazeer, "GLU Variants Improve Transformer", 2020).
 """
 
 import math
@@ -27,8 +26,8 @@ _CHUNK = 16
 class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """A vector for each context: rows int32 (…, 16) to float32 (…, 16 · width).
 
-    See `memeloom.train.contract.EmbeddingTable`; the method is Duchi et al., "Adaptive Subgradient Methods", 2011, with
-    one sum per row.
+    See `memeloom.train.contract.EmbeddingTable`; learned by Adagrad (Duchi et al., "Adaptive Subgradient Methods",
+    2011) with one sum per row.
     """
 
     epsilon = 1e-4
@@ -39,7 +38,7 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         self.rows, self.width, self.living, self.rate, self.seed = rows, width, living, rate, seed
 
     def build(self, _shape: Any) -> None:
-        """Initialise the `living` rows behind the first, of single characters, at random, and the others with zero."""
+        """Initialise rows 1 to `living`, those of single characters, at random, and the others with zero."""
 
         def begin(shape: tuple[int, int], dtype: Any = None) -> Any:
             drawn = keras.random.normal((self.living, shape[1]), stddev=0.5, dtype=dtype, seed=self.seed)
@@ -49,7 +48,7 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         self.squares = self.add_weight((self.rows,), "zeros", name="squares", **_ALIKE)
 
     def call(self, rows: Any) -> Any:
-        """The vectors side by side."""
+        """Return the concatenated vectors."""
         found = ops.take(self.vectors, rows, axis=0)
         return ops.reshape(found, (*ops.shape(rows)[:-1], _CONTEXTS * self.width))
 
@@ -67,8 +66,8 @@ class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
 class Sight(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     """Projects pictures: vectors (rows, captions of a row, size) to (rows, length, units).
 
-    Each place of a row gets the picture of its caption; begins (rows, length) is 1 where a caption begins. Saved models
-    know the layers of this module by their class names.
+    Each character gets the picture of its caption; `begins` (rows, length) is 1 where a caption begins. Saved models
+    refer to the layers of this module by class name.
     """
 
     def __init__(self, units: int, seed: int, **options: Any) -> None:
@@ -76,7 +75,7 @@ class Sight(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         self.units, self.seed = units, seed
 
     def build(self, pictures_shape: Any, begins_shape: Any = None) -> None:  # noqa: ARG002
-        """Create the weights; mean and variance are set once by `fit_statistics` and never trained."""
+        """Create the weights; `fit_statistics` sets mean and variance once."""
         size = pictures_shape[-1]
         fixed = {"trainable": False, "dtype": "float32"}
         self.mean = self.add_weight((size,), "zeros", name="mean", **fixed)
@@ -86,7 +85,7 @@ class Sight(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         self.project.build((None, size))
 
     def fit_statistics(self, vectors: NDArray[Any]) -> None:
-        """Set the statistics by which pictures are scaled to those of `vectors`, (pictures, size)."""
+        """Set mean and variance from `vectors`, (pictures, size)."""
         for weight, values in zip((self.mean, self.variance), statistics(vectors), strict=True):
             weight.assign(values)
 
@@ -95,9 +94,8 @@ class Sight(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         return self.project((vectors - self.mean) / ops.sqrt(self.variance))
 
     def call(self, pictures: Any, begins: Any) -> Any:
-        """Return the projected picture of each place, (rows, length, units)."""
+        """Return the projected picture of each character, (rows, length, units)."""
         shown = self.shown(pictures)
-        # Padding has none.
         caption = ops.cast(ops.cumsum(begins, axis=1), "int32") - 1
         return ops.matmul(ops.one_hot(caption, ops.shape(pictures)[1], dtype=shown.dtype), shown)
 
@@ -110,16 +108,16 @@ class Sight(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         return {**super().get_config(), "units": self.units, "seed": self.seed}
 
 
-# Several devices have equal tables and update equal rows.
+# All devices hold equal tables and apply equal updates.
 _ALIKE: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica"}
 
 
 @keras.saving.register_keras_serializable("memeloom")
 class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
-    """Vectors of the contexts (rows, length, 16 · width) and where captions begin (rows, length) to logits.
+    """Vectors of the contexts (rows, length, 16 · width) and `begins` (rows, length) to logits.
 
-    It also takes and returns the state of the recurrence, (rows, layers, units), so that a caption can be written
-    character by character, and takes projected pictures, (rows, length, units). layers may be 0: no recurrence.
+    Also takes and returns the recurrent state, (rows, layers, units), for decoding, and takes projected pictures,
+    (rows, length, units). With 0 layers there is no recurrence.
     """
 
     def __init__(
@@ -133,13 +131,13 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         seed: int,
         **options: Any,
     ) -> None:
-        # State and vectors stay float32; the layers inside cast what they multiply.
+        # State and vectors stay float32; the inner layers cast their inputs.
         super().__init__(**{**options, "autocast": False})
         self.characters, self.units, self.layers, self.hidden = characters, units, layers, hidden
         self.dropout, self.blank, self.seed = dropout, blank, seed
 
     def build(self, vectors_shape: Any, begins_shape: Any, state_shape: Any = None, sight_shape: Any = None) -> None:  # noqa: ARG002
-        """Create the layers; equal seeds give equal weights and equal dropout."""
+        """Create the layers; equal seeds give equal weights and dropout."""
         layers, seeds = keras.layers, iter(range(self.seed * 1000, (self.seed + 1) * 1000))
 
         def dense(inputs: int, outputs: int, scale: float = 1.0, **more: Any) -> Any:
@@ -176,9 +174,9 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
     def call(
         self, vectors: Any, begins: Any, state: Any = None, sight: Any = None, training: bool = False
     ) -> tuple[Any, Any]:
-        """Return logits (rows, length, characters) and the state behind the last character."""
+        """Return logits (rows, length, characters) and the final state."""
         rows, length = ops.shape(begins)
-        # Two axes: with three, the backward products of XLA on a CPU are three times slower.
+        # Two axes: with three, XLA's backward matrix products on a CPU are three times slower.
         seen = ops.reshape(vectors, (rows * length, -1))
         if self.blank:
             apart = ops.reshape(seen, (rows * length, _CONTEXTS, -1))
@@ -218,16 +216,16 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
 
 
 def _along(keep: Any, add: Any, state: Any) -> Any:
-    """Return every h = keep · h + add along the second axis, from `state` (rows, units); all (rows, length, units)."""
+    """Scan h = keep · h + add along the second axis from `state` (rows, units); all (rows, length, units)."""
     kept, found = _by_doubling(keep, add) if keep.shape[1] is None else _joined(keep, add)
     return found if state is None else kept * state[:, None] + found
 
 
 def _joined(keep: Any, add: Any) -> tuple[Any, Any]:
-    """Return the coefficients of each place for an h before the first: kept · h + found.
+    """Return (kept, found) such that kept · h + found is the scan from an initial h.
 
-    Chunks are computed in parallel, then combined with what comes before them (Blelloch, "Prefix Sums and Their
-    Applications", 1990). Keras's own scans cannot be compiled by TensorFlow's XLA.
+    Scans chunks in parallel, then combines them (Blelloch, "Prefix Sums and Their Applications", 1990). TensorFlow's
+    XLA cannot compile Keras's own scans.
     """
     rows, length, units = ops.shape(keep)
     if length <= _CHUNK:
@@ -237,7 +235,6 @@ def _joined(keep: Any, add: Any) -> tuple[Any, Any]:
             kept.append(keep[:, at] * kept[-1])
         return ops.stack(kept, axis=1), ops.stack(found, axis=1)
     if lacking := -length % _CHUNK:
-        # Identity steps as padding.
         full = (
             ops.pad(values, ((0, 0), (0, lacking), (0, 0)), constant_values=fill)
             for values, fill in ((keep, 1.0), (add, 0.0))
@@ -256,7 +253,7 @@ def _joined(keep: Any, add: Any) -> tuple[Any, Any]:
 
 
 def _by_doubling(keep: Any, add: Any) -> tuple[Any, Any]:
-    """The same for a length unknown at compile time, slower (Hillis and Steele, "Data Parallel Algorithms", 1986)."""
+    """As `_joined`, slower, for a dynamic length (Hillis and Steele, "Data Parallel Algorithms", 1986)."""
     length = ops.shape(keep)[1]
     place = ops.arange(length)[None, :, None]
 
@@ -274,14 +271,14 @@ def _by_doubling(keep: Any, add: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Three models of the same weights, for any number of rows.
+    """Three models that share their weights, for any number of rows.
 
     network: contexts int32 (rows, length, 16) and begins (rows, length) to logits (rows, length, characters).
-    training_model: the same from the vectors of the contexts.
+    training_model: the same, from the vectors of the contexts.
     step: contexts int32 (rows, 16) and state (rows, layers, units) to log-probabilities (rows, characters) and state.
 
-    With pictures they also take: network and training_model the vectors of each row's captions, in order,
-    float32 (rows, captions of a row, size); step the projected picture of each row, (rows, units).
+    With pictures, network and training_model also take the picture vectors of each row's captions in order, float32
+    (rows, captions of a row, size), and step the projected picture of each row, (rows, units).
     """
 
     network: Any
@@ -293,7 +290,7 @@ class Networks:
 
 
 def join(table: Table, core: Core, sight: Sight | None = None, size: int = 0) -> Networks:
-    """Build models around layers that may be trained already. size: of a picture's vector, if there is a `sight`."""
+    """Build the models around new or trained layers. size: of a picture vector, with `sight`."""
     contexts = keras.Input((None, _CONTEXTS), dtype="int32", name="contexts")
     begins = keras.Input((None,), dtype="float32", name="begins")
     vectors = keras.Input((None, _CONTEXTS * table.width), dtype="float32", name="vectors")

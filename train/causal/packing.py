@@ -1,7 +1,6 @@
-"""Captions packed into rows of one length, so that almost nothing is padding.
+"""Captions packed into rows of one length, with little padding.
 
-Each pass shuffles the captions anew, packs them into rows in this order, and rows into batches. The batch of a step is
-a function of the seed and the step alone.
+Each pass shuffles the captions, packs them into rows, and rows into batches. A batch depends on the seed and step only.
 """
 
 from collections.abc import Sequence
@@ -22,18 +21,17 @@ from memeloom.train.causal.contexts import (
 )
 from memeloom.train.corpus import Captions, shuffled
 
-# From the second pass on, a context that occurs n times is left out with a probability of this over n. Otherwise the
-# network learns to trust what the table memorised from the same caption, and generalises worse with every pass.
+# From the second pass on, a context that occurs n times is dropped with probability _RARE / n. Otherwise the network
+# overfits to vectors that the table memorised from the same caption.
 _RARE = 8
-# Maximum number of captions per row with pictures: a row always has this many picture vectors.
+# Maximum number of captions, and number of picture vectors, of a row with pictures.
 _CAPTIONS_A_ROW = 16
 
-# Inputs, labels and their weights; see `PackedBatches.batch`.
 Packed: TypeAlias = tuple[tuple[NDArray[Any], ...], NDArray[np.int32], NDArray[np.float32]]
 
 
 class CaptionPictures(NamedTuple):
-    """The pictures of captions. vectors: (pictures, size). rows: of each caption, int32 (captions,)."""
+    """The pictures of captions. vectors: (pictures, size). rows: the vector of each caption, int32 (captions,)."""
 
     vectors: NDArray[np.float16]
     rows: NDArray[np.int32]
@@ -42,9 +40,9 @@ class CaptionPictures(NamedTuple):
 class PackedBatches:
     """The batches of captions.
 
-    rows, length: of a batch. Captions longer than a row are truncated.
+    rows, length: shape of a batch. Captions longer than a row are truncated.
     known: rows of the templates that have training captions.
-    unknown: share of captions whose template is hidden, so that the network learns to write for unknown ones, too.
+    unknown: share of captions whose template is masked, to train the vector of unknown templates.
     shown: the pictures of the captions, for a network that uses them.
     """
 
@@ -66,13 +64,13 @@ class PackedBatches:
         self._shown, self._most = shown, len(captions) if shown is None else _CAPTIONS_A_ROW
         self._ends: list[int] = []
         self._packed = lru_cache(2)(self._pack)
-        # Occurrences of each row of the table in the first `_counted` steps of the first pass.
+        # Count of each table row in the first `_counted` steps of the first pass.
         self._counts = np.zeros(table_rows(letters.bits, len(letters.alphabet)), np.int32)
         self._counted = 0
 
     @property
     def steps(self) -> int:
-        """Number of batches of the first pass; the others have nearly as many."""
+        """Number of batches in the first pass; other passes have nearly as many."""
         return self._last_step(0)
 
     @property
@@ -83,8 +81,8 @@ class PackedBatches:
     def batch(self, step: int) -> Packed:
         """Return (contexts int32 (rows, length, 16), begins float32 (rows, length)), labels and weights (rows, length).
 
-        begins: 1 where a caption begins, and in the padding. labels: numbers of characters, the first is 0.
-        With pictures, a third input: the vectors of each row's captions, in their order, float32 (rows, 16, size).
+        begins: 1 where a caption begins, and in the padding. labels: characters, numbered from 0.
+        With pictures, the third input is the vectors of each row's captions in order, float32 (rows, 16, size).
         """
         number = 0
         while step >= self._last_step(number):
@@ -99,11 +97,11 @@ class PackedBatches:
         return inputs, labels, weights
 
     def one_pass(self, step: int) -> Packed:
-        """Return a batch of the first pass with all contexts: for validation."""
+        """Return a batch of the first pass with all contexts, for validation."""
         return self._read(step, 0)
 
     def _read(self, step: int, number: int) -> Packed:
-        """Return the batch of `step`, which belongs to pass `number`, with all contexts."""
+        """Return the batch of `step`, in pass `number`, with all contexts."""
         first = step - (self._last_step(number - 1) if number else 0)
         order, begins = self._packed(number)
         row = slice(*(min(at, len(begins) - 1) for at in (first * self._rows, (first + 1) * self._rows)))
@@ -120,13 +118,12 @@ class PackedBatches:
         return (*inputs, *pictures), labels, weights
 
     def _count(self, contexts: NDArray[np.int32]) -> None:
-        """Count the contexts of the next step of the first pass."""
         rows, times = np.unique(contexts, return_counts=True)
         self._counts[rows] += times.astype(np.int32)
         self._counted += 1
 
     def _without_rare(self, contexts: NDArray[np.int32], step: int) -> NDArray[np.int32]:
-        """Drop contexts of which the table knows little more than this batch itself."""
+        """Drop rare contexts at random; see `_RARE`."""
         drawn = np.random.default_rng([self._seed, step, 1]).random(contexts.shape, np.float32)
         return np.where(drawn * self._counts[contexts] < _RARE, np.int32(NULL_ROW), contexts)
 
@@ -171,9 +168,9 @@ def fill(
     letters: ContextSpec,
     shape: tuple[int, int],
 ) -> tuple[tuple[NDArray[np.int32], NDArray[np.float32]], NDArray[np.int32], NDArray[np.float32]]:
-    """Return the batch of the captions `chosen`, packed in order into their `rows`.
+    """Return a batch of the captions `chosen`, packed in order into their `rows`.
 
-    rows: ascending. templates: the number of the template of each. shape: rows, length.
+    rows: ascending. templates: each caption's template number. shape: rows, length.
     """
     length = shape[1]
     sizes = np.minimum(captions.lengths_of(chosen), length)

@@ -1,7 +1,7 @@
-"""What a serving system wants of `causal`: texts in, probabilities out, all inside the graph.
+"""The SavedModel endpoint of `causal`: from texts to probabilities, all in the graph.
 
-`train.causal.contexts` said again in TensorFlow's operations, so that a SavedModel needs nothing of ours. Its numbers
-of 32 bits stand in int64 here, which every device can multiply.
+Repeats `train.causal.contexts` in TensorFlow operations, so that a SavedModel does not need this package. Its uint32
+numbers are int64 here, because every device can multiply those.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ _BITS = 0xFFFFFFFF
 
 
 def endpoints(model: CausalCaptioner) -> Mapping[str, Mapping[str, Endpoint]]:
-    """`next_character`, beside the plain signature of the network.
+    """Return the endpoint `next_character`.
 
-    Takes text, string (rows,): the caption so far, boxes ended by the separator. template, string (rows,): id, slug or
-    name of a template that the model learned, in any case; any other is a template that it does not know. Gives
-    probabilities, float32 (rows, characters), in the order of `vocabulary.json`, and likeliest, string (rows,): the
-    character to go on with.
+    Inputs: text, string (rows,), the caption so far, each box ended by the separator; template, string (rows,), id,
+    slug or name in any case, or any other text for an unknown template.
+    Outputs: probabilities, float32 (rows, characters), in the order of `vocabulary.json`; likeliest, string (rows,),
+    the most probable character.
     """
     reader = _Reader(model)
 
@@ -36,7 +36,7 @@ def endpoints(model: CausalCaptioner) -> Mapping[str, Mapping[str, Endpoint]]:
 
 
 class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
-    """Texts and templates to the probabilities of what comes next, read as `CausalState` reads them."""
+    """Texts and templates to probabilities of the next character, as `CausalState` computes them."""
 
     def __init__(self, model: CausalCaptioner) -> None:
         super().__init__(name="reader")
@@ -51,7 +51,6 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         self._step, self._state_shape = model.parts.step, model.state_shape
         self._separator, self._characters = letters.separator, len(characters)
         self._ends = tf.constant(letters.spaces)
-        # A number for each character, by which texts are hashed.
         self._random = _constant(own.random_numbers(np.arange(len(characters) + 1, dtype=np.uint32)))
         self._away, self._first = (_constant(part.ravel()) for part in own.parts(letters.bits))
         self._seen = None if (seen := model.seen_templates()) is None else tf.constant(seen)
@@ -63,7 +62,7 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         none = tf.zeros_like(lengths)
         state = tf.zeros((tf.shape(lengths)[0], *self._state_shape))
         last = tf.zeros((own.ORDERS, tf.shape(lengths)[0]), tf.int64)
-        # Word, the two before it, box, place in it, and number of the box.
+        # The fields of `ContextState` without the template.
         said = (last, none, none, none, none, none, none)
         template = tf.gather(self._numbers_of_templates, template)
 

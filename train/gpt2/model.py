@@ -1,4 +1,4 @@
-"""GPT-2 as a kind of model: its training, decoding and scoring."""
+"""Training, decoding and scoring of `gpt2`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -30,7 +30,7 @@ from memeloom.train.gpt2.tokens import Tokens, learn_tokens
 
 _NETWORK = "gpt2"
 _CHARACTERS, _VOCABULARY, _MERGES = "vocabulary.json", "tokens.json", "merges.json"
-# One in this many training captions hides the template's name, for templates that were never learned.
+# One in this many training captions has no template name, so that the model can write for unknown templates.
 _NAMELESS = 20
 # 32 MB of logits.
 _MAX_LOGITS = 1 << 23
@@ -41,7 +41,7 @@ _WEIGHT_DECAY = 0.01
 class Gpt2Captioner:
     """Writes a caption token by token, with one call per token for all rows.
 
-    network: KerasHub's `GPT2CausalLM`. window: maximum number of tokens that it reads.
+    network: KerasHub's `GPT2CausalLM`. window: context length in tokens.
     """
 
     kind: ClassVar[KindName] = "gpt2"
@@ -64,7 +64,7 @@ class Gpt2Captioner:
 
     @cached_property
     def heads(self) -> list[list[int]]:
-        """The tokens before the captions of each of `templates`, and last, of any other."""
+        """The prompt tokens of each of `templates`, and last, of unknown templates."""
         return [self._head(template.name) for template in self.templates] + [self._head(None)]
 
     def normalize(self, start: str) -> str:
@@ -72,7 +72,7 @@ class Gpt2Captioner:
         return self.tokens.normalize(start)
 
     def start_decoding(self, prompts: Sequence[Prompt]) -> "Gpt2State":
-        """As `Captioner`; a template that was never learned is known by its name."""
+        """As `Captioner`; unknown templates are prompted by name."""
         heads = [self._head(prompt.template.name) for prompt in prompts]
         starts = [prompt.start for prompt in prompts]
         return Gpt2State(self.network.backbone, self._read, self.tokens, heads, starts, self.window)
@@ -82,14 +82,14 @@ class Gpt2Captioner:
         return self.tokens.text(tokens)
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        """As `Captioner`; a caption longer than the window is scored piece by piece."""
+        """As `Captioner`; captions longer than the window are scored in pieces."""
         likelihood = np.zeros(last - first)
         tokens, right = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
         most = max(1, _MAX_LOGITS // (self.window * len(self.tokens)))
         for begin in range(first, last, _BATCH):
             end = min(begin + _BATCH, last)
             rows = Rows(cut_pieces(self.tokens, self.heads, captions, begin, end, window=self.window), self.window, 0)
-            # Powers of two, so that few shapes are compiled.
+            # Powers of two, to compile few shapes.
             at_once = min(most, 1 << (len(rows) - 1).bit_length())
             for at in range(0, len(rows), at_once):
                 inputs, labels, owners = rows.owned(np.arange(at, at + at_once))
@@ -113,9 +113,9 @@ class Gpt2Kind:
         return settings.gpt2
 
     def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG002
-        """As `Kind`: rows of captions in an order fixed by the seed; prompts have no loss."""
+        """As `Kind`; batches are rows of packed captions, without a loss on prompts."""
         own = settings.gpt2
-        # Dropout draws from generators that Keras seeds with its own.
+        # Keras's global seed also seeds dropout.
         keras.utils.set_random_seed(settings.seed)
         if own.preset == TINY:
             names = [template.name for template in dataset.manifest.templates]
@@ -167,7 +167,7 @@ class Gpt2Kind:
 
 
 def _optimizer(learning_rate: Any) -> Any:
-    """Return AdamW without weight decay of biases and normalisation."""
+    """Return AdamW without weight decay on biases and normalisation."""
     optimizer = keras.optimizers.AdamW(learning_rate, weight_decay=_WEIGHT_DECAY)
     optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
     return optimizer
@@ -176,19 +176,19 @@ def _optimizer(learning_rate: Any) -> Any:
 KIND = Gpt2Kind()
 
 
-# Widths and columns have few sizes, because the network is compiled for each.
+# Widths and columns are rounded up, because the network is compiled for each.
 _WIDTHS = 16
 _LEAST_COLUMNS = 64
 _COLUMNS_TO_COME = 32
 
 
 class Gpt2State:
-    """Rows that end at the same column; shorter ones are padded before.
+    """See `memeloom.train.contract.DecodingState`; rows are padded on the left and share a key-value cache.
 
     A row longer than the window loses the oldest part of its text, never its prompt.
 
-    read: as `train.gpt2.network.reading` makes it, of `body`. heads: tokens before the first box of each row.
-    starts: the text that each row begins with. window: how many tokens a row may have.
+    read: from `train.gpt2.network.reading`, for `body`. heads: prompt tokens of each row.
+    starts: start text of each row. window: maximum tokens of a row.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Gpt2State:
         begun = [tokens.begun(start) for start in starts]
         self._texts = [list(text) for text, _ in begun]
         self._boxes = np.array([box for _, box in begun], np.int64)
-        # Where the rows stand: columns that are read, and of these those before each row that are padding.
+        # Number of cached columns, and of columns of padding before each row.
         self._at = 0
         self._padding: NDArray[np.int32]
         self._unread: NDArray[np.int32]
@@ -214,7 +214,7 @@ class Gpt2State:
         self._lay_out()
 
     def log_probs(self) -> NDArray[np.float32]:
-        """As `DecodingState`; tokens that the model may not write have about -1e9."""
+        """As `DecodingState`; about -1e9 for tokens that must not be written."""
         if self._scores is None:
             if self._at + self._unread.shape[1] - self._padding.min() > self._window:
                 self._lay_out()
@@ -222,7 +222,7 @@ class Gpt2State:
         return self._scores
 
     def append(self, tokens: NDArray[np.int64]) -> None:
-        """As `DecodingState`; behind a closed box the next marker is read."""
+        """As `DecodingState`; reads the next marker in place of `close`."""
         self.log_probs()
         closed = tokens == self._tokens.close
         self._boxes = self._boxes + closed
@@ -243,7 +243,7 @@ class Gpt2State:
         self._cache = tuple(keras.ops.take(layer, held, axis=0) for layer in self._cache)
 
     def _lay_out(self) -> None:
-        """Prepare to read everything again, from the first column on."""
+        """Empty the cache and queue all tokens to be read again."""
         for row, (head, text) in enumerate(zip(self._heads, self._texts, strict=True)):
             room = self._window - len(head)
             if len(text) > room:
@@ -259,7 +259,7 @@ class Gpt2State:
         self._scores = None
 
     def _read_on(self) -> NDArray[np.float32]:
-        """Read the unread tokens; return log-probabilities of the next ones, (rows, tokens)."""
+        """Read the queued tokens; return log-probabilities of the next, (rows, tokens)."""
         ends = self._at + self._unread.shape[1]
         columns = self._cache[0].shape[2]
         if ends > columns:
@@ -275,7 +275,7 @@ class Gpt2State:
 
 
 def _padded(rows: int) -> NDArray[np.int64]:
-    """Return the rows, the last one repeated up to a power of two."""
+    """Return row indices, the last repeated up to a power of two."""
     return np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
 
 

@@ -1,8 +1,7 @@
-"""GPT-2 from KerasHub: packed rows for training and scoring, and new tokens behind a cache for writing.
+"""GPT-2 from KerasHub: packed rows for training and scoring, and a key-value cache for decoding.
 
-Both call the layers of KerasHub's own network, so they share every weight with it. Its `call_with_cache` needs rows of
-equal length; here rows of different lengths end at the same column, and each has its own positions. `body` is the
-network without its head, a `GPT2Backbone`.
+Both call the layers of KerasHub's network and share its weights. KerasHub's `call_with_cache` needs rows of equal
+length; here rows are padded on the left and have their own positions. `body` is a `GPT2Backbone`.
 """
 
 from collections.abc import Callable
@@ -16,19 +15,18 @@ from numpy.typing import NDArray
 from memeloom.configs.errors import MemeloomError
 from memeloom.train.backend import ACCELERATED, compiled, keras, muted
 
-# XLA is left out on a CPU (`xla=ACCELERATED`): it took 13 s to compile one step of 124 million parameters, which then
-# was no faster than TensorFlow's own kernels.
+# No XLA on a CPU (`xla=ACCELERATED`): compiling a step of 124 million parameters took 13 s and made it no faster.
 
-# The logit of tokens that the model may not write: far below any other, and finite, so that zero times it is zero.
+# The logit of tokens that must not be written: finite, so that its product with zero is zero.
 _NEVER = -1e9
 
 
 def packed_logits(body: Any, writable: NDArray[np.bool_], inputs: Any) -> Any:
-    """Return the logits of the next tokens, float32 (rows, width, tokens), for rows of `PackedRows`."""
+    """Return the logits of the next tokens, float32 (rows, width, tokens), for inputs of `Rows.batch`."""
     ops = keras.ops
     read, begins = inputs[:, 0], inputs[:, 1]
     place = ops.arange(inputs.shape[2], dtype="int32")
-    # Every place attends to its own piece, up to itself.
+    # Causal attention within each piece.
     seen = (place[None, None] >= begins[:, :, None]) & (place[None, None] <= place[None, :, None])
     x = _embedded(body, read, place[None] - begins)
     for layer in body.transformer_layers:
@@ -37,7 +35,7 @@ def packed_logits(body: Any, writable: NDArray[np.bool_], inputs: Any) -> Any:
 
 
 def packed_model(body: Any, writable: NDArray[np.bool_], width: int) -> Any:
-    """The Keras model that is fitted: int32 (rows, 2, width) to logits (rows, width, tokens)."""
+    """Return the Keras model for training: int32 (rows, 2, width) to logits (rows, width, tokens)."""
     inputs = keras.Input((2, width), dtype="int32", name="rows")
     return keras.Model(inputs, _Packed(body, writable)(inputs))
 
@@ -52,7 +50,7 @@ class _Packed(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
 
 
 def scoring(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
-    """Return a compiled function of inputs and labels: log-likelihood of each label, and True if it is the argmax."""
+    """Return a compiled function from inputs and labels to log-likelihoods, and True where a label is the argmax."""
 
     def score(inputs: Any, labels: Any) -> Any:
         ops = keras.ops
@@ -64,11 +62,11 @@ def scoring(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
 
 
 def reading(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
-    """Return a compiled function that reads tokens behind those of a cache.
+    """Return a compiled function that reads tokens after those in the cache.
 
-    Arguments: tokens, int32 (rows, new), for the columns `at` …; columns of padding before each row, int32
-    (rows,); `at`, int32 (); and the cache, one array a layer (rows, 2, columns, heads, size).
-    Returns log-probabilities of the token after the last column, float32 (rows, tokens), and the new cache.
+    It takes tokens, int32 (rows, new); columns of padding before each row, int32 (rows,); the first new column, int32
+    (); and the cache, an array (rows, 2, columns, heads, size) per layer. It returns log-probabilities of the next
+    token, float32 (rows, tokens), and the new cache.
     """
 
     def read(tokens: Any, padding: Any, at: Any, cache: Any) -> Any:
@@ -90,7 +88,7 @@ def reading(body: Any, writable: NDArray[np.bool_]) -> Callable[..., Any]:
 
 
 def empty_cache(body: Any, rows: int, columns: int) -> tuple[Any, ...]:
-    """Return the empty cache of `reading`."""
+    """Return an empty cache for `reading`."""
     shape = (rows, 2, columns, body.num_heads, body.hidden_dim // body.num_heads)
     return tuple(keras.ops.zeros(shape, dtype=body.compute_dtype) for _ in range(body.num_layers))
 
@@ -112,19 +110,19 @@ TINY_TOKENS = 2000
 
 def _imported() -> Any:
     try:
-        # It imports TensorFlow, even where the backend is another.
+        # It imports TensorFlow with any backend.
         with muted():
             return import_module("keras_hub")
     except ImportError as error:
         raise MemeloomError(f'the model gpt2 needs KerasHub ({error}): pip install "memeloom[hub]"') from error
 
 
-# Keras must know KerasHub's classes before a model is loaded from a file.
+# Keras needs KerasHub's classes to load a model.
 _HUB = _imported()
 
 
 def new_network(tokens: int, *, window: int, dropout: float) -> Any:
-    """A GPT-2 of half a million parameters, with random weights from Keras's global seed."""
+    """Return a GPT-2 of half a million parameters, initialised from Keras's global seed."""
     backbone = _HUB.models.GPT2Backbone(
         vocabulary_size=tokens,
         num_layers=2,
@@ -138,16 +136,16 @@ def new_network(tokens: int, *, window: int, dropout: float) -> Any:
 
 
 def preset_network(preset: str, *, window: int, dropout: float) -> tuple[Any, list[str], list[str]]:
-    """The GPT-2 called `preset`, which KerasHub downloads, or in the folder `preset`; its vocabulary and merges.
+    """Return the GPT-2 of a KerasHub preset or folder, its vocabulary and its merges.
 
     Raises:
-        MemeloomError: there is none, it cannot be downloaded or read, or it reads fewer tokens than `window`.
+        MemeloomError: it cannot be downloaded or read, or its context is shorter than `window`.
     """
     try:
         backbone = _HUB.models.GPT2Backbone.from_preset(preset, dropout=dropout)
         tokenizer = _HUB.models.GPT2Tokenizer.from_preset(preset)
     except Exception as error:
-        # Downloads, files and formats fail in a dozen ways, each with an exception of its own.
+        # Downloads and formats fail with many kinds of exceptions.
         raise MemeloomError(
             f"train.gpt2.preset {preset!r} cannot be loaded ({_reason(error, preset)}); name a GPT-2 that KerasHub can "
             f"download from here, a folder that holds one, or {TINY}"
@@ -163,7 +161,6 @@ def preset_network(preset: str, *, window: int, dropout: float) -> tuple[Any, li
 
 
 def _reason(error: Exception, preset: str) -> str:
-    """Return why a preset cannot be loaded, in a few words."""
     if isinstance(error, OSError) and not Path(preset).exists():
         return f"the download failed: {type(error).__name__}"
     return (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")

@@ -1,7 +1,7 @@
-"""Captions packed into rows of one length, so that almost nothing is padding.
+"""Captions packed into rows of one length, with little padding.
 
-A row holds whole captions with their prompts; each attends only to itself, at its own positions. The packing is fixed
-by the seed, and the rows of a step by the seed and the step alone.
+A row holds whole captions with their prompts; each attends only to itself. The seed fixes the packing, and seed and
+step the rows of a batch.
 """
 
 from array import array
@@ -21,11 +21,11 @@ _ENCODED_AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Captions behind their prompts, end to end; those longer than the window are cut into several pieces.
+    """Concatenated prompts and captions; captions longer than the window are cut into several pieces.
 
     read: input tokens, int32 (places,). said: labels, int32 (places,); -1 where there is no loss.
-    starts: where each piece begins, and where the last ends, int64 (pieces + 1,).
-    captions: the caption of each piece, counted from the first, int64 (pieces,).
+    starts: offset of each piece, and the end of the last, int64 (pieces + 1,).
+    captions: the caption of each piece, relative to the first, int64 (pieces,).
     """
 
     read: NDArray[np.int32]
@@ -46,8 +46,8 @@ def cut_pieces(
 ) -> Pieces:
     """Cut the captions `first` up to `last`, exclusive, into pieces of at most `window` places.
 
-    heads: the tokens before the captions of each template; the last is for unknown templates.
-    nameless: one in this many captions takes the last, so that the model learns to do without a name.
+    heads: prompt tokens of each template; the last are for unknown templates.
+    nameless: one in this many captions gets the last, to train without a name.
     """
     read, said, starts, owners = array("i"), array("i"), array("q", [0]), array("q")
     for begin in range(first, last, _ENCODED_AT_ONCE):
@@ -70,9 +70,9 @@ def cut_pieces(
 
 
 def windows(length: int, room: int) -> Iterator[tuple[int, int, int]]:
-    """Yield spans of at most `room` of `length` tokens: where each begins, its first new token, and its end.
+    """Yield overlapping spans of at most `room` of `length` tokens: begin, first new token, end.
 
-    All but the first repeat tokens before them in half of the room.
+    All but the first repeat earlier tokens in half of the room.
     """
     new = 0
     while new < length:
@@ -83,9 +83,9 @@ def windows(length: int, room: int) -> Iterator[tuple[int, int, int]]:
 
 
 def pack(lengths: NDArray[np.int64], width: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pack pieces into rows of `width` places, in an order fixed by the seed, each where it fits best.
+    """Pack pieces into rows of `width` tokens, best fit, in an order fixed by the seed.
 
-    Returns the pieces in the order of the rows, (pieces,), and where in them each row begins, (rows + 1,).
+    Returns the pieces in the order of the rows, (pieces,), and the offset of each row in them, (rows + 1,).
     """
     rows: list[list[int]] = []
     with_room: list[list[int]] = [[] for _ in range(width + 1)]
@@ -105,7 +105,7 @@ def pack(lengths: NDArray[np.int64], width: int, seed: int) -> tuple[NDArray[np.
 
 
 class Rows:
-    """Rows of `width` places that hold pieces; `len` says how many rows."""
+    """Pieces packed into rows of `width` tokens."""
 
     def __init__(self, pieces: Pieces, width: int, seed: int) -> None:
         self.pieces, self.width = pieces, width
@@ -116,17 +116,16 @@ class Rows:
         return len(self._firsts) - 1
 
     def batch(self, which: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
-        """Return these rows; those from `len` on are empty.
+        """Return inputs, labels and weights of these rows; rows beyond the last are empty.
 
-        inputs: int32 (rows, 2, width): tokens, and the place of the row where their piece begins.
-        labels: next tokens, int32 (rows, width). weights: 1 for labels of captions, 0 for those of prompts
-        and padding, float32 (rows, width).
+        inputs: tokens, and the column where their piece begins, int32 (rows, 2, width). labels: next tokens, int32
+        (rows, width). weights: 1 in captions, 0 in prompts and padding, float32 (rows, width).
         """
         inputs, labels, owners = self.owned(which)
         return inputs, labels, (owners >= 0).astype(np.float32)
 
     def owned(self, which: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Return, in place of weights, the caption of each label, int64 (rows, width); -1: of none."""
+        """As `batch`, with the caption of each label, int64 (rows, width), or -1, in place of weights."""
         pieces = self.pieces
         inputs = np.zeros((len(which), 2, self.width), np.int32)
         inputs[:, 1] = np.arange(self.width)

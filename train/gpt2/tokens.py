@@ -3,11 +3,10 @@
     <|endoftext|> One Does Not Simply ⟨1⟩ one does not simply ⟨2⟩ walk into mordor
                                        └ learned: one … simply ⟨close⟩    └ walk … mordor ⟨close⟩
 
-GPT-2's document start, the name of the template, and for each box its marker and its text. A marker is the token of a
-control character: every byte-level vocabulary has such tokens, nothing is learned about them beforehand, and no text
-contains one. Each box is encoded separately, so that no token spans two boxes. Behind the last token of a box the model
-learns to write `close`, the token of a line feed; the next marker is read in its place, so that all rows of a batch
-stay in step. It can only write the characters of the captions.
+GPT-2's document start, the template's name, and for each box its marker and text. A marker is the token of a control
+character: every byte-level vocabulary has these, and no text contains one. Boxes are encoded separately, so that no
+token spans two. After each box the model writes `close`, the token of a line feed, and reads the next marker in its
+place, so that rows stay aligned. It can only write the characters of the captions.
 """
 
 import json
@@ -24,22 +23,22 @@ from memeloom.train.characters import Alphabet
 BEGIN = "<|endoftext|>"
 _CLOSE = ord("\n")
 _MARKERS = [byte for byte in range(1, 32) if byte not in b"\t\n\r"]
-# Tokens of a template's name; the longest of 70 real ones has 14 in GPT-2's vocabulary.
+# Maximum tokens of a template's name; the longest of 70 real ones has 14.
 _NAME_TOKENS = 24
 _TYPED = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-"})
 
 
 def _spelled() -> list[str]:
-    """Return the character for each byte in GPT-2's vocabularies: itself if printable, else one from 256 on."""
+    """Return GPT-2's character for each byte: itself if printable, else one from 256 on."""
     shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return [chr(byte if byte in shown else next(others)) for byte in range(256)]
 
 
 class Tokens:
-    """A vocabulary, and captions encoded in it.
+    """A byte-level BPE tokenizer for captions.
 
-    vocabulary: tokens at their numbers, bytes spelled as in GPT-2's own. merges: what BPE joins, ``a b``, first first.
+    vocabulary: tokens by number, bytes spelled as in GPT-2. merges: pairs ``a b`` in order of priority.
     alphabet, separator: of the captions.
 
     Raises ValueError if the vocabulary lacks a byte or `BEGIN`, or a merge is invalid.
@@ -65,7 +64,7 @@ class Tokens:
 
     @cached_property
     def writable(self) -> NDArray[np.bool_]:
-        """True for tokens that the model may write: `close`, and those made of the captions' bytes, (tokens,)."""
+        """True for tokens that may be written: `close`, and those of the captions' bytes, (tokens,)."""
         letters = set("".join(self.alphabet.characters).replace(self.separator, "").encode())
         allowed = [
             token != BEGIN and all(self._bytes.get(character) in letters for character in token)
@@ -75,12 +74,12 @@ class Tokens:
         return np.array(allowed)
 
     def head(self, name: str | None, most: int) -> list[int]:
-        """Return the tokens before the first box: `BEGIN` and the name of the template, at most `most`."""
+        """Return at most `most` prompt tokens: `BEGIN` and the template's name."""
         named = self.encode([name])[0] if name else []
         return [self.begin, *named[: min(_NAME_TOKENS, most - 1)]]
 
     def marker(self, box: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the token before the text of each box (n,); boxes from the 28th on share one."""
+        """Return the marker of each box (n,); boxes from the 28th on share one."""
         marked: NDArray[np.int32] = self._markers[np.minimum(box, len(self._markers) - 1)]
         return marked
 
@@ -89,7 +88,7 @@ class Tokens:
         return [found.ids for found in self._encoder.encode_batch_fast(list(texts))]
 
     def streams(self, captions: Iterable[str]) -> list[tuple[list[int], list[int]]]:
-        """Return the input tokens of each caption and the label of each of them."""
+        """Return the input tokens of each caption, and their labels."""
         split = [caption.removesuffix(self.separator).split(self.separator) for caption in captions]
         encoded = iter(self.encode([box for boxes in split for box in boxes]))
         markers = self.marker(np.arange(max(map(len, split), default=0))).tolist()
@@ -112,7 +111,7 @@ class Tokens:
         return read, len(encoded) - 1
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens; `close` is the separator. Invalid bytes are left out."""
+        """Return the text of tokens; `close` is the separator, invalid bytes are dropped."""
         parts: list[bytearray] = [bytearray()]
         for token in tokens:
             if token == self.close:
@@ -122,10 +121,10 @@ class Tokens:
         return self.separator.join(part.decode(errors="ignore") for part in parts)
 
     def normalize(self, start: str) -> str:
-        """Return a typed or OCR text in the form of captions.
+        """Normalize a typed or OCR text to the form of captions.
 
-        Typographic signs become plain ones, letters lower case if no others were learned, white space one space, and
-        unknown characters are left out. The end has no space: GPT-2's words begin with theirs.
+        Typographic signs become ASCII, white space one space, letters lower case if no others were learned; unknown
+        characters are dropped. Trailing spaces go: GPT-2's words begin with theirs.
         """
         return self.separator.join(self._plain(box) for box in start.split(self.separator))
 
@@ -149,7 +148,7 @@ class Tokens:
 
 
 def learn_tokens(texts: Iterable[str], most: int) -> tuple[list[str], list[str]]:
-    """Learn a byte-level BPE vocabulary of at most `most` tokens and its merges; equal texts give equal ones."""
+    """Learn a byte-level BPE vocabulary of at most `most` tokens, and its merges; deterministic."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     learned = Tokenizer(models.BPE())
