@@ -1,4 +1,4 @@
-"""Helpers for the event loop: calls in threads, and group commit."""
+"""Helpers for asyncio: blocking calls in threads, and group commit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,16 +11,16 @@ Record = TypeVar("Record")
 
 
 async def in_thread(threads: Executor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function that may block in one of `threads`, and return its result."""
+    """Run a blocking function in one of `threads` and return its result."""
     return await asyncio.get_running_loop().run_in_executor(threads, lambda: function(*args, **kwargs))
 
 
 class Batch(Generic[Record]):
-    """Records written together, each acknowledged only when it is durable.
+    """Group commit: records are written together, and each is acknowledged when it is durable.
 
-    Records gather while one write is in progress; the next write takes up to `size` of them. So batches grow as
-    the store slows down, and no record waits for a batch to fill up. `write` returns when its records are durable;
-    if it raises, every caller that waits for one of its records gets that error.
+    Records are queued while a write is in progress; the next write takes up to `size` of them, so batches grow as the
+    store slows down and no record waits for a full batch. `write` returns when its records are durable; if it raises,
+    every caller waiting for one of them gets that error.
     """
 
     def __init__(self, write: Callable[[list[Record]], Awaitable[None]], size: int) -> None:
@@ -30,7 +30,7 @@ class Batch(Generic[Record]):
         self._writer: asyncio.Task[None] | None = None
 
     async def put(self, record: Record) -> None:
-        """Return when `record` is durable. Raises what the write raised."""
+        """Return when `record` is durable. Raises the error of the write."""
         done = asyncio.get_running_loop().create_future()
         self._pending.append((record, done))
         if self._writer is None:
@@ -53,7 +53,7 @@ class Batch(Generic[Record]):
     async def _write_some(self, taken: list[tuple[Record, asyncio.Future[None]]]) -> None:
         try:
             await self._write([record for record, _ in taken])
-        except Exception as error:  # noqa: BLE001 -- raised in every caller that waits
+        except Exception as error:  # noqa: BLE001 -- re-raised in every waiting caller
             for _, done in taken:
                 if not done.done():  # the caller may have been cancelled
                     done.set_exception(error)

@@ -23,33 +23,33 @@ from memeloom.scrapers.report.view import View
 from memeloom.scrapers.worker import STOP, Report, crawl_in_process
 
 _SILENCE_SECONDS = 120.0
-# Longer than the longest wait that a site may ask for; a crawl that is stopping waits for no site.
+# Longer than the longest Retry-After that is obeyed; a crawl that is stopping does not wait for it.
 _STALL_SECONDS = 900.0
 _STALL_WHEN_STOPPING_SECONDS = 180.0
 _EXIT_SECONDS = 60.0
 
 
 def crawl(config: Config, progress: Progress = SILENT, *, retry_failed: bool = False, fresh: bool = False) -> Summary:
-    """Crawl the configured sources into the catalog, resuming a crawl that was stopped or killed.
+    """Crawl the configured sources into the catalog, resuming a stopped or killed crawl.
 
-    Running it again duplicates nothing.
+    Running it again creates no duplicates.
 
     Args:
         config: the sources, the stores and the frontier.
-        progress: told about memes as they become durable.
+        progress: receives the number of durable memes.
         retry_failed: start with the dead-letter list instead of the sources' first pages.
-        fresh: forget the unfinished requests of the last crawl, and its notes for this one.
+        fresh: delete the unfinished requests of the last crawl, and its marks.
 
     Returns:
-        Counts (pages, memes and how many of them are new, updated or unchanged, images, bytes, templates, retries,
-        hosts, unfinished and dead requests); the reasons of everything that was skipped, dropped or failed; the
-        paths of the series and of the page with its plots, which exist for a failed crawl too.
+        Counts (pages, new, updated and unchanged memes, images, bytes, templates, retries, hosts, unfinished and dead
+        requests); the reasons of everything skipped, dropped or failed; the paths of the series and of the report page,
+        which also exist after a failed crawl.
 
     Raises:
         ConfigError: settings that contradict each other.
         StoreError: the catalog or the frontier cannot be opened.
-        CrawlFailed: a changed page layout, a source that yields nothing or mostly errors, a store that fails
-            during the crawl, or a crashed process. What was stored until then is kept.
+        CrawlFailed: a changed page layout, a source that yields nothing or mostly errors, a store failure, or a crashed
+            process. Everything stored until then is kept.
     """
     _check(config.crawl)
     for store in (open_documents(config.store), open_blobs(config.store)):
@@ -59,7 +59,7 @@ def crawl(config: Config, progress: Progress = SILENT, *, retry_failed: bool = F
             if fresh:
                 frontier.forget()
             else:
-                frontier.tallies()  # tells whether its server can be reached
+                frontier.tallies()  # fails if the server is unreachable
     began = time.monotonic()
     stem = Path(config.runs) / f"crawl-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
     log = stem.with_name(f"{stem.name}.log")
@@ -95,7 +95,7 @@ def _totals(last: Report) -> dict[str, int]:
 
 
 def failed_requests(config: Config) -> Iterator[tuple[str, DeadRequest]]:
-    """Yield the dead-letter list of each source, as (source, request). Raises StoreError, ConfigError."""
+    """Yield the dead-letter list of each source as (source, request). Raises StoreError, ConfigError."""
     for source in config.crawl.sources:
         with closing(frontier_of(config, source)) as frontier:
             for dead in frontier.dead():
@@ -117,7 +117,7 @@ def _check(settings: Crawl) -> None:
 
 
 def _run(config: Config, log: Path, view: View, *, retry_failed: bool) -> Report:
-    """Start the crawling process, follow it to its end, and kill it if it does not exit."""
+    """Start the crawling process, follow it until it exits, and kill it if it does not."""
     process, pipe = _start(config, log, retry_failed=retry_failed)
     try:
         return _follow(process, pipe, view)
@@ -150,7 +150,7 @@ def _start(config: Config, log: Path, *, retry_failed: bool) -> tuple[BaseProces
 
 @contextmanager
 def _ignored_ctrl_c() -> Iterator[None]:
-    """Let a process that is started here ignore Ctrl-C: it is stopped through its pipe, without a traceback."""
+    """Make processes started here ignore Ctrl-C; they are stopped through their pipe, without a traceback."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -192,7 +192,7 @@ def _follow(process: BaseProcess, pipe: Connection, view: View) -> Report:
 
 
 def _stop(process: BaseProcess, pipe: Connection, view: View) -> None:
-    """Ask the process to end cleanly; a second Ctrl-C kills it."""
+    """Stop the process cleanly; a second Ctrl-C kills it."""
     try:
         pipe.send(STOP)
         _follow(process, pipe, view)

@@ -1,4 +1,4 @@
-"""The download handler: Scrapy's own with a limit on headers, and a browser for the pages that need one."""
+"""Scrapy's download handler with a limit on headers, and a browser for pages that need one."""
 
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -24,23 +24,22 @@ from memeloom.scrapers.spiders.base import our_spider
 if TYPE_CHECKING:
     from memeloom.scrapers.browsers.pool import BrowserPool
 
-# The flag of a response that is incomplete because the crawl stops.
+# Flag of a response that is incomplete because the crawl stops.
 UNFINISHED = "unfinished"
 
 _LARGEST_HEAD_BYTES = 64 * 2**10
-# They describe bytes that the browser has decoded.
+# These headers describe the encoded body, which the browser has decoded.
 _SPENT_HEADERS = {"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"}
 
-# Scrapy creates a handler per scheme; one pool serves all handlers of a crawler.
+# Scrapy creates a handler per scheme; all handlers of a crawler share one pool.
 _POOLS: "WeakKeyDictionary[Crawler, BrowserPool]" = WeakKeyDictionary()
 
 
 class BrowserHandler(HTTP11DownloadHandler):
-    """Answers requests with ``meta["browser"]`` by what a browser shows, all others as Scrapy does.
+    """Downloads requests with ``meta["browser"]`` in a browser, all others as Scrapy does.
 
-    ``meta["browser"]`` is ``{"engine": name in ENGINES, "results": how many are wanted}``. Status and headers of the
-    response are those of the page. A response that is incomplete because the crawl stops has the flag `UNFINISHED`;
-    it is empty if no browser was free.
+    ``meta["browser"]`` is ``{"engine": name in ENGINES, "results": number wanted}``. The response has the page's status
+    and headers. If the crawl stops first, the response has the flag `UNFINISHED`; it is empty if no browser was free.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -48,7 +47,7 @@ class BrowserHandler(HTTP11DownloadHandler):
         self._pool._factory = _BoundedFactory  # noqa: SLF001 -- as Scrapy itself does
 
     async def download_request(self, request: Request) -> Response:
-        """Return the response. Raises BrowserFailed, and what Scrapy's handlers raise."""
+        """Download a request. Raises BrowserFailed, and the errors of Scrapy's handlers."""
         wanted = request.meta.get("browser")
         if not wanted:
             return await self._download(request)
@@ -71,7 +70,7 @@ class BrowserHandler(HTTP11DownloadHandler):
         )
 
     async def close(self) -> None:
-        """End the browsers."""
+        """Close the browsers."""
         await super().close()
         pool = _POOLS.pop(self.crawler, None)
         if pool is not None:
@@ -96,16 +95,16 @@ class BrowserHandler(HTTP11DownloadHandler):
 
 
 class _HeadTooLarge(Exception):
-    """The status line and the headers of an answer exceed 64 KB."""
+    """The status line and headers exceed 64 KB."""
 
 
 class _BoundedProtocol(_LenientHTTP11ClientProtocol):
-    """Closes a connection whose headers are too large: Twisted limits a header line, but not their number."""
+    """Closes connections with too many headers: Twisted limits a header line, but not their number."""
 
     _seen = 0
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 -- Twisted's name
-        """Count the bytes of the head; called by Twisted."""
+        """Count the bytes of the head."""
         super().dataReceived(data)  # type: ignore[no-untyped-call]
         if getattr(self._parser, "state", None) not in (STATUS, HEADER):
             self._seen = 0

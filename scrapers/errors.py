@@ -1,10 +1,10 @@
-"""How a crawl fails."""
+"""Errors of a crawl."""
 
 from memeloom.configs.errors import MemeloomError
 
 
 class CrawlFailed(MemeloomError):
-    """The crawl ended early; what it stored is kept."""
+    """The crawl ended early; everything it stored is kept."""
 
 
 class BrowserFailed(CrawlFailed):
@@ -12,7 +12,7 @@ class BrowserFailed(CrawlFailed):
 
 
 class LayoutChanged(MemeloomError):
-    """A page differs from what its parser knows, so going on would gather nothing, or nonsense."""
+    """A page lacks what its parser expects, so continuing would collect nothing or wrong data."""
 
     def __init__(self, site: str, selector: str, url: str) -> None:
         super().__init__(

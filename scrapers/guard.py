@@ -1,11 +1,10 @@
-"""Refuse requests to private addresses, whichever link, redirect or name server leads there.
+"""Refuse requests to private addresses, also through links, redirects and DNS.
 
-Names are checked when they are resolved: Twisted connects to the very address that `GuardedResolver` returns, so a
-name that resolves differently the second time (DNS rebinding) gains nothing. Numeric addresses never reach a
-resolver; the middleware checks those, for every request and redirect.
+Names are checked when they are resolved: Twisted connects to the address that `GuardedResolver` returns, which defeats
+DNS rebinding. Numeric addresses never reach a resolver; the middleware checks those, for every request and redirect.
 
-Behind a proxy the proxy resolves names, so only it can check their addresses. Numeric addresses and names without
-a dot are refused here all the same.
+A proxy resolves names itself, so only it can check their addresses. Numeric addresses and names without a dot are still
+refused here.
 """
 
 import ipaddress
@@ -27,11 +26,11 @@ from twisted.internet.error import DNSLookupError
 
 
 class AddressRefused(IgnoreRequest):
-    """The request leads to an address that is not on the public internet."""
+    """The address is not on the public internet."""
 
 
 def is_public(address: str) -> bool:
-    """Return whether `address` (IPv4 or IPv6, also in a tunnel) is on the public internet."""
+    """Return whether `address` (IPv4, IPv6 or tunnelled) is on the public internet."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address):
         inner = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo[1] if parsed.teredo else None)
@@ -41,7 +40,7 @@ def is_public(address: str) -> bool:
 
 
 class GuardedResolver(CachingThreadedResolver):
-    """Resolves names, and refuses private addresses unless the host is allowed."""
+    """Resolves names, refusing private addresses unless the host is allowed."""
 
     allow_hosts: frozenset[str] = frozenset()
 
@@ -73,7 +72,7 @@ class GuardedResolver(CachingThreadedResolver):
 
 
 class AddressGuard:
-    """The downloader middleware that refuses requests to hosts that are, or resolve to, private addresses."""
+    """The downloader middleware that refuses hosts that are, or resolve to, private addresses."""
 
     def __init__(self, allow_hosts: frozenset[str]) -> None:
         self._allow_hosts = allow_hosts
@@ -85,7 +84,7 @@ class AddressGuard:
         return cls(frozenset(crawler.settings.getlist("ALLOW_HOSTS")))
 
     async def process_request(self, request: Request) -> None:
-        """Let the request pass. Raises AddressRefused."""
+        """Check a request. Raises AddressRefused."""
         from twisted.internet import reactor
 
         parts = urlparse_cached(request)
@@ -122,7 +121,7 @@ def is_proxied(scheme: str, host: str) -> bool:
 
 
 def _looks_numeric(host: str) -> bool:
-    """Return whether resolvers may read a name as an IPv4 address: its last part is a number, also octal or hex."""
+    """Return whether resolvers may read a name as IPv4: its last part is a number, also octal or hexadecimal."""
     last = host.rstrip(".").rpartition(".")[2].lower()
     return last.isdecimal() or last.startswith("0x")
 

@@ -1,7 +1,7 @@
-"""Whether a crawl is worth continuing, judged per source by how its last requests ended.
+"""The health of each source, judged by the outcomes of its last requests.
 
-A request counts once, when it has ended; retries, waits and resting hosts do not count, so a slow crawl is a healthy
-one. A window is judged only when it is full, so a crawl with few requests is not judged.
+A request counts once, when it has ended; retries, delays and backoff do not count, so a slow crawl is healthy. Only a
+full window is judged, so a crawl with few requests is not.
 """
 
 from collections import Counter, deque
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from memeloom.configs.schema import Crawl
 from memeloom.scrapers.reasons import UNREACHABLE
 
-# Long enough to outlast a temporary failure of a part of a site.
+# Long enough to outlast a temporary failure of part of a site.
 PAGES = 100
 # Pictures are spread over many hosts, and old posts have many dead links in a row.
 PICTURES = 500
@@ -44,7 +44,7 @@ class _Window:
 
 
 class Health:
-    """The health of one source. Each method returns a complaint in one line, or None."""
+    """The health of one source. Each method returns a one-line complaint, or None."""
 
     def __init__(self, source: str, crawl: Crawl) -> None:
         self._source = source
@@ -57,7 +57,7 @@ class Health:
         self._empty: Counter[str] = Counter()
 
     def ended(self, kind: str, host: str, reason: str | None = None) -> str | None:
-        """Count a request for one of the `pages` or `pictures`, which failed if there is a reason."""
+        """Count a request for one of the `pages` or `pictures`; it failed if `reason` is given."""
         window = self._windows[kind]
         if not window.add((reason, host) if reason is not None else None):
             return None
@@ -67,7 +67,7 @@ class Health:
         )
 
     def read(self, callback: str, url: str, *, empty: bool) -> str | None:
-        """Count a page of memes parsed by `callback`; `empty` if there was nothing to take and nothing to skip."""
+        """Count a page of memes parsed by `callback`; `empty` if it yielded and skipped nothing."""
         if not empty:
             self._empty[callback] = 0
             return None
@@ -82,7 +82,7 @@ class Health:
 
 
 def why_nothing_found(source: str, essential: str, pages: int, reasons: Mapping[str, int]) -> str:
-    """Return in one line why a source that finished has no memes, as far as the counted `reasons` tell."""
+    """Explain in one line why a finished source has no memes, based on the counted `reasons`."""
     counted = Counter(reasons)
     failed = {reason.removeprefix("page: ") for reason, n in counted.items() if n and reason.startswith("page: ")}
     if not pages and failed and failed <= UNREACHABLE:

@@ -1,10 +1,10 @@
-"""The state of each host that a crawl talks to, with a circuit breaker that rests failing hosts.
+"""The state of each host, with a circuit breaker for failing hosts.
 
-    closed ── `failures` in a row ──► open: the host rests ── rest over ──► half open ── success ──► closed
-                                        ▲                                      │
-                                        └── one failure: twice as long a rest ─┘
+    closed ── `failures` in a row ──► open: backoff ── backoff over ──► half open ── success ──► closed
+                                        ▲                                   │
+                                        └──── one failure: twice as long ───┘
 
-After `trips` rests without a success in between, the host is given up for this crawl.
+After `trips` backoffs without a success, the crawl sends the host no more requests.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
 _LONGEST_REST_SECONDS = 600.0
-# Weight of the newest value in the running mean of the latency.
+# Weight of the newest value in the moving average of the latency.
 _NEWEST = 0.1
 
 
@@ -22,10 +22,10 @@ class Host:
     """One host.
 
     Attributes:
-        latency_seconds: running mean over its answers.
-        rests_until: on the monotonic clock.
-        in_a_row: failures since the last answer or rest.
-        trips: rests since the last answer.
+        latency_seconds: moving average over its responses.
+        rests_until: end of the backoff, on the monotonic clock.
+        in_a_row: failures since the last response or backoff.
+        trips: backoffs since the last response.
     """
 
     answers: int = 0
@@ -38,7 +38,7 @@ class Host:
     given_up: bool = False
 
     def state(self, now: float) -> str:
-        """Return the state as a label for the progress and the report."""
+        """The state as a label for the progress and the report."""
         if self.given_up:
             return "given up"
         if self.rests_until > now:
@@ -48,7 +48,7 @@ class Host:
 
 @dataclass(slots=True)
 class Hosts:
-    """All hosts of one crawl. For `failures`, `rest_seconds` and `trips` see the module."""
+    """All hosts of a crawl. See the module for `failures`, `rest_seconds` and `trips`."""
 
     failures: int
     rest_seconds: float
@@ -56,13 +56,13 @@ class Hosts:
     known: dict[str, Host] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Host:
-        """Return the host of that name, created if it is new."""
+        """Return the host called `name`, creating it if needed."""
         if name not in self.known:
             self.known[name] = Host()
         return self.known[name]
 
     def answered(self, name: str, received_bytes: int, latency_seconds: float) -> None:
-        """Record an answer that is not a temporary failure; it closes the breaker."""
+        """Record a response other than a temporary failure; it closes the breaker."""
         host = self[name]
         host.answers += 1
         host.received_bytes += received_bytes
@@ -71,7 +71,7 @@ class Hosts:
         host.in_a_row = host.trips = 0
 
     def failed(self, name: str, now: float) -> float:
-        """Record a failure. Returns the seconds that the host is to rest from now on; 0 for none."""
+        """Record a failure. Returns the backoff in seconds, 0 for none."""
         host = self[name]
         host.failures += 1
         if host.rests_until > now:
@@ -88,5 +88,5 @@ class Hosts:
 
 
 def host_of(request: Request) -> str:
-    """Return the host of a request with its port, unless that is the default: two servers on a machine differ."""
+    """Return the host of a request, with its port unless that is the default."""
     return urlparse_cached(request).netloc.rpartition("@")[2].lower()

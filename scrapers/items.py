@@ -1,4 +1,4 @@
-"""What spiders yield: records, and notes for later crawls."""
+"""Items that spiders yield: records, and values for later crawls."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from memeloom.catalog.records import Meme, Template
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The result of the request for a record's picture.
+    """The result of a picture request.
 
     Attributes:
         data: the bytes; None if the request failed.
-        declared: the content type that the host stated.
+        declared: the Content-Type of the response.
     """
 
     data: bytes | None
@@ -22,11 +22,11 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class MemeItem:
-    """A meme, as a page shows it.
+    """A meme from a page.
 
     Attributes:
-        picture: None until `meme.image_url` was requested, as when a page yields the item.
-        fallback_url: a smaller copy of the picture, requested if the picture itself fails.
+        picture: None until `meme.image_url` has been requested.
+        fallback_url: a smaller copy, requested if the picture fails.
     """
 
     meme: Meme
@@ -36,7 +36,7 @@ class MemeItem:
 
 @dataclass(frozen=True, slots=True)
 class TemplateItem:
-    """A template, as a page shows it; `picture` as in `MemeItem`."""
+    """A template from a page; `picture` as in `MemeItem`."""
 
     template: Template
     picture: Picture | None = None
@@ -44,7 +44,7 @@ class TemplateItem:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A note for later crawls, such as the newest posts of a listing; stored once its page is finished."""
+    """A value for later crawls, such as the newest posts of a listing; stored once its page is finished."""
 
     name: str
     value: str

@@ -1,12 +1,12 @@
-"""The item pipeline: memes and templates become durable, with their pictures validated and stored unchanged.
+"""The item pipeline: validates pictures and stores memes and templates durably.
 
-A meme passes twice. First as its page shows it, without a picture: if an earlier crawl fetched the picture from the
-same address, the record is stored with that; otherwise a request for the picture goes into the frontier. When the
-picture was fetched, or has failed, the meme passes again and is stored.
+A meme passes twice. The first time it has no picture: if an earlier crawl downloaded the same URL, the record is stored
+with that picture; otherwise a request for the picture is added to the frontier. The second time, after that request, it
+is stored.
 
-An item is finished only when its blob and its document are durable, or the request for its picture is stored. A
-picture that fails or is invalid costs the meme its picture, not its caption: a meme with a caption is stored without
-a picture, a meme without is dropped; both are counted.
+An item is finished when its blob and its document are durable, or the request for its picture is stored. If the picture
+fails or is invalid, a meme with a caption is stored without it and a meme without a caption is dropped; both are
+counted.
 """
 
 import time
@@ -37,16 +37,16 @@ T = TypeVar("T")
 
 _THREADS = 4
 _BATCH = 100
-# A store that is unavailable is retried for as long as the frontier is: this many times the deadline of one call.
+# A store that is unavailable is retried as long as the frontier is: this many times the timeout of one call.
 _PATIENCE = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
-# Posts that move from one page of a listing to the next appear again soon.
+# Posts that move to the next page of a listing soon appear again.
 _REMEMBERED = 20_000
 
 
 @dataclass(slots=True)
 class _LookUp:
-    """A meme, whether a purge removed it, and the picture that the catalog already has of it."""
+    """A meme, whether it was purged, and its picture if the catalog has one."""
 
     meme: Meme
     image: Image | None = None
@@ -54,7 +54,7 @@ class _LookUp:
 
 
 class _Purged(Exception):
-    """The meme was removed, so nothing of it may be stored."""
+    """The meme was purged and must not be stored."""
 
 
 class Landing:
@@ -76,7 +76,7 @@ class Landing:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "Landing":
-        """Create the pipeline of one spider, which must be a `MemeSpider`."""
+        """Create the pipeline of a `MemeSpider`."""
         return cls(crawler, crawler.settings["MEMELOOM_CONFIG"], our_spider(crawler))
 
     async def open_spider(self) -> None:
@@ -86,14 +86,14 @@ class Landing:
         self._blobs = await in_thread(self._threads, open_blobs, self._config.store)
 
     async def close_spider(self) -> None:
-        """Write what is pending and close the stores."""
+        """Write pending records and close the stores."""
         await self._memes.flush()
         await in_thread(self._threads, self._documents.close)
         await in_thread(self._threads, self._blobs.close)
         self._threads.shutdown()
 
     async def process_item(self, item: MemeItem | TemplateItem | Mark) -> MemeItem | TemplateItem | Mark:
-        """Return when the item is durable, or will be in one step with its page. Raises DropItem, StoreError."""
+        """Return when the item is durable, or will be atomically with its page. Raises DropItem, StoreError."""
         match item:
             case MemeItem(picture=None):
                 await self._meet(item)
@@ -106,7 +106,7 @@ class Landing:
         return item
 
     async def _meet(self, item: MemeItem) -> None:
-        """Store a meme with the picture that the catalog has, or request the picture."""
+        """Store a meme with the picture in the catalog, or request the picture."""
         meme = item.meme
         if self._met_before(meme.id):
             self._session.reasons["skipped: seen before in this crawl"] += 1
@@ -124,7 +124,7 @@ class Landing:
         await self._keep(meme, known.image)
 
     async def _land(self, item: MemeItem) -> None:
-        """Store a meme whose picture was fetched or has failed, or request the smaller copy."""
+        """Store a meme after its picture request, or request the smaller copy."""
         image = await self._image(item.picture, "image", item.meme.id)
         if image is None and item.fallback_url:
             self._session.counts["fallback pictures"] += 1
@@ -154,7 +154,7 @@ class Landing:
         self._session.counts["templates new or changed"] += changed
 
     def _ask(self, item: MemeItem | TemplateItem) -> bool:
-        """Put the request for the picture into the frontier. Returns False if its address is not a web address."""
+        """Add the request for the picture to the frontier. Returns False if its URL is not http or https."""
         try:
             request = self._spider.picture_request(item)
         except ValueError:
@@ -163,9 +163,9 @@ class Landing:
         return True
 
     async def _image(self, picture: Picture | None, what: str, meme_id: str | None = None) -> Image | None:
-        """Validate and store a picture. Returns None if there are no bytes or, with the reason counted, no image.
+        """Validate and store a picture. Returns None if there are no bytes or, with the reason counted, no valid image.
 
-        Raises DropItem: a purge removed the meme while its picture was fetched.
+        Raises DropItem: the meme was purged while its picture was downloaded.
         """
         if picture is None or picture.data is None:
             return None
@@ -197,7 +197,7 @@ class Landing:
         return received
 
     def _met_before(self, meme_id: str) -> bool:
-        """Return whether this process met the meme recently. The frontier knows all; this saves asking it."""
+        """Return whether this process met the meme recently, which saves a call to the frontier."""
         if meme_id in self._recent:
             self._recent.move_to_end(meme_id)
             return True
@@ -229,7 +229,7 @@ class Landing:
             self._session.reasons["removed by a purge"] += written.removed
 
     async def _patiently(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a store in a thread, with retries while it is unavailable, as during a restart."""
+        """Call a store in a thread, retrying while it is unavailable."""
         deadline = time.monotonic() + _PATIENCE * self._config.store.timeout_seconds
         pause = _FIRST_PAUSE
         while True:

@@ -1,4 +1,4 @@
-"""The settings of Scrapy's own command line: defaults and environment, as `memeloom` reads them."""
+"""Settings for Scrapy's own command line, from memeloom's defaults and environment."""
 
 from memeloom.configs.load import load_config
 from memeloom.scrapers.settings import scrapy_settings

@@ -1,4 +1,4 @@
-"""Why a download failed, as a short fixed phrase that is counted."""
+"""Map download errors to short fixed reasons that are counted."""
 
 from scrapy.exceptions import (
     CannotResolveHostError,
@@ -16,7 +16,7 @@ from memeloom.scrapers.guard import AddressRefused
 
 
 class HostGivenUp(IgnoreRequest):
-    """A host that failed again and again receives no more requests in this crawl."""
+    """A host that failed repeatedly receives no more requests in this crawl."""
 
 
 _PHRASES: tuple[tuple[type[BaseException], str], ...] = (
@@ -30,7 +30,7 @@ _PHRASES: tuple[tuple[type[BaseException], str], ...] = (
     (UnsupportedURLSchemeError, "not an address on the web"),
     (DownloadFailedError, "no connection"),
 )
-# What a machine without a network gets for every request.
+# Raised for every request on a machine without a network.
 UNREACHABLE = frozenset({"unknown host", "no connection", "timed out", "host given up"})
 
 TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
@@ -50,7 +50,7 @@ _IGNORED = (
 
 
 def reason_of(error: BaseException) -> str | None:
-    """Return the phrase for a download error; None if `error` is of another kind."""
+    """Return the reason for a download error; None for other errors."""
     if isinstance(error, HttpError):
         return f"HTTP {error.response.status}"
     for kind, phrase in _PHRASES:
@@ -62,7 +62,7 @@ def reason_of(error: BaseException) -> str | None:
 
 
 def is_transient(error: BaseException | None) -> bool:
-    """Return whether the same request may succeed another day."""
+    """Return whether the same request may succeed later."""
     if isinstance(error, HttpError):
         return error.response.status in TRANSIENT_STATUSES
     if isinstance(error, DownloadCancelledError):

@@ -1,6 +1,6 @@
-"""Reddit's token and rate limit, for every request with ``meta["reddit"]``.
+"""Reddit's OAuth token and rate limit, for requests with ``meta["reddit"]``.
 
-The token is kept in memory only: no secret goes into the frontier.
+The token is kept in memory only, so the frontier holds no secret.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ class RedditRefused(MemeloomError):
 
 
 class RedditToken:
-    """Signs requests with an application's token, and rests when Reddit's rate limit is reached.
+    """Signs requests with an application's token, and waits when Reddit's rate limit is reached.
 
-    The API is used with an application's credentials under Reddit's terms for it. Its robots.txt, which is for
-    crawlers of pages, is not consulted; those of the image hosts are.
+    The API is used with an application's credentials under Reddit's terms. Its robots.txt, which is for crawlers of
+    pages, is not consulted; those of the image hosts are.
     """
 
     def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
@@ -40,7 +40,7 @@ class RedditToken:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "RedditToken":
-        """Create the middleware of one spider, which must be a `MemeSpider`."""
+        """Create the middleware of a `MemeSpider`."""
         return cls(crawler, our_spider(crawler))
 
     async def process_request(self, request: Request) -> None:
@@ -52,7 +52,7 @@ class RedditToken:
             request.headers["Authorization"] = f"Bearer {self._token}"
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
-        """Return the response, or the request again if the token has expired. Raises RedditRefused."""
+        """Return the response, or the request again if the token expired. Raises RedditRefused."""
         if not request.meta.get("reddit"):
             return response
         if response.status == 401:
@@ -90,7 +90,7 @@ class RedditToken:
 
 
 def seconds_to_wait(response: Response) -> float:
-    """Return the seconds until Reddit's rate limit resets, once it is used up; else 0."""
+    """Return the seconds until the rate limit resets if it is used up, else 0."""
     try:
         remaining = float(response.headers.get("x-ratelimit-remaining") or b"1")
         reset = float(response.headers.get("x-ratelimit-reset") or b"0")

@@ -1,6 +1,6 @@
-"""Retries that wait as long as the site asks for, and hosts that rest while they fail.
+"""Retries that obey Retry-After, and a backoff for failing hosts.
 
-A request that has to wait returns to the frontier until then, so it occupies no slot.
+A delayed request returns to the frontier, so it occupies no slot.
 """
 
 import random
@@ -25,7 +25,7 @@ _LEAST_BACKOFF = 0.05
 
 
 def retry_after(value: str, now: datetime) -> float | None:
-    """Return the seconds to wait that a Retry-After header states as a number or a date; None if it is neither."""
+    """Parse a Retry-After header, a number or a date, into seconds; None if it is neither."""
     text = value.strip()
     if text.isdecimal():
         return float(text)
@@ -40,9 +40,9 @@ def retry_after(value: str, now: datetime) -> float | None:
 class PatientRetry:
     """The downloader middleware that replaces Scrapy's retries, which ignore Retry-After.
 
-    On 429 and 503 the whole host rests for as long as Retry-After says, in all processes; a longer wait than ten
-    minutes is not accepted. Without that header the n-th retry waits for about 2^n times the configured delay, two
-    minutes at most. A failing host rests, and is given up in the end (see `hosts.py`).
+    On 429 and 503 all processes pause the host for as long as Retry-After says; a wait over ten minutes fails. Without
+    it, the n-th retry waits about 2^n times the configured delay, at most two minutes. A failing host is paused, and
+    finally given up (see `hosts.py`).
     """
 
     def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
@@ -54,11 +54,11 @@ class PatientRetry:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "PatientRetry":
-        """Create the middleware of one spider, which must be a `MemeSpider`."""
+        """Create the middleware of a `MemeSpider`."""
         return cls(crawler, our_spider(crawler))
 
     async def process_request(self, request: Request) -> Request | None:
-        """Let the request pass, or return it to the queue while its host rests. Raises HostGivenUp."""
+        """Pass the request on, or return it to the queue during its host's backoff. Raises HostGivenUp."""
         host = self._hosts[host_of(request)]
         if host.given_up:
             raise HostGivenUp(f"{host_of(request)} failed again and again")
@@ -68,7 +68,7 @@ class PatientRetry:
         return await self._wait(request.replace(dont_filter=True), left, instead_of=request)
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
-        """Return the response, or the request to be retried."""
+        """Return the response, or the request to retry."""
         name = host_of(request)
         if response.status not in TRANSIENT_STATUSES:
             self._hosts.answered(name, len(response.body), request.meta.get("download_latency", 0.0))
@@ -85,7 +85,7 @@ class PatientRetry:
         return await self._again(request, f"HTTP {response.status}", asked) or response
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        """Return the request to be retried after a transient failure."""
+        """Return the request to retry after a transient failure."""
         if not isinstance(exception, TRANSIENT_FAILURES):
             return None
         self._count_failure(host_of(request), request)
@@ -102,7 +102,7 @@ class PatientRetry:
         return await self._wait(retry, asked_seconds, instead_of=request)
 
     async def _wait(self, request: Request, seconds: float, *, instead_of: Request) -> Request | None:
-        """Return the request to be made later: through the frontier if it came from there, else after a pause."""
+        """Return the request delayed: through the frontier if it came from there, else after a pause."""
         if scheduler_of(self._crawler).holds(instead_of):
             request.meta["wait"] = seconds
             return request
@@ -116,7 +116,7 @@ class PatientRetry:
 
 
 def rest_host(crawler: Crawler, request: Request, seconds: float) -> None:
-    """Send no requests to the host of `request`, which is in progress, for this long, in any process."""
+    """Pause the host of `request`, which is in progress, in every process."""
     name = host_of(request)
     until = time.monotonic() + seconds
     host = our_spider(crawler).session.hosts[name]
@@ -124,7 +124,7 @@ def rest_host(crawler: Crawler, request: Request, seconds: float) -> None:
     scheduler_of(crawler).rest(name, seconds)
     slot = crawler.engine.downloader.slots.get(request.meta.get("download_slot", ""))
     if slot is not None:
-        # Requests that wait in the downloader count their delay from here.
+        # Requests that wait in the downloader measure their delay from here.
         slot.lastseen = max(slot.lastseen, until)
 
 

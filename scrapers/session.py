@@ -1,4 +1,4 @@
-"""What the spiders of one crawl share: limits, the stop request, counts and errors."""
+"""State shared by the spiders of one crawl: limits, the stop request, counts and errors."""
 
 import asyncio
 from collections import Counter
@@ -10,11 +10,11 @@ from memeloom.scrapers.hosts import Hosts
 
 
 class CrawlSession:
-    """One crawl. Used on the event loop's thread only.
+    """One crawl. Use it on the event loop's thread only.
 
     Attributes:
-        counts: what was done, by name.
-        reasons: what was skipped, dropped or failed, by reason.
+        counts: counters by name.
+        reasons: number of skipped, dropped or failed objects by reason.
         landed: durable memes by source.
         queue: unfinished requests by source, of all processes.
         inherited: unfinished requests by source that an earlier crawl left.
@@ -40,7 +40,7 @@ class CrawlSession:
         self._stoppers: list[Callable[[str], None]] = []
 
     async def admit(self) -> bool:
-        """Wait for a place among `max_memes`. Returns False if the crawl stops first."""
+        """Wait for one of the `max_memes` slots. Returns False if the crawl stops first."""
         while self.stopping is None:
             if self._max_memes is None or self._admitted < self._max_memes:
                 self._admitted += 1
@@ -49,13 +49,13 @@ class CrawlSession:
         return False
 
     def land(self, source: str) -> None:
-        """Count an admitted meme that is durable; the last of `max_memes` stops the crawl."""
+        """Count a durable meme; the last of `max_memes` stops the crawl."""
         self.landed[source] += 1
         if self.landed.total() == self._max_memes:
             self.stop("max_memes")
 
     def stop(self, why: str) -> None:
-        """Stop the crawl cleanly: start nothing new, finish what is in progress."""
+        """Stop the crawl cleanly: start nothing new, finish requests in progress."""
         if self.stopping is None:
             self.stopping = why
             for stopper in self._stoppers:
@@ -67,7 +67,7 @@ class CrawlSession:
         self._stoppers.append(stopper)
 
     async def pause(self, seconds: float) -> bool:
-        """Wait. Returns False if the crawl stops meanwhile."""
+        """Sleep. Returns False if the crawl stops meanwhile."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while self.stopping is None and (left := end - loop.time()) > 0:

@@ -1,4 +1,4 @@
-"""Scrapy's settings, made of ours, and its log formatter."""
+"""Scrapy's settings, derived from ours, and its log formatter."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -9,7 +9,7 @@ from memeloom.configs.schema import Config, Crawl
 
 _LARGEST_PAGE = 32 * 2**20
 
-# Components of Scrapy that inspect every request, response or item for a feature that is not used here.
+# Scrapy components that inspect every request, response or item for a feature not used here.
 _UNUSED_DOWNLOADER_PARTS = (
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware",
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware",
@@ -22,7 +22,7 @@ _UNUSED_SPIDER_PARTS = (
 
 
 class QuietFormatter(LogFormatter):
-    """Scrapy's log without a line for every response and item: they are counted, and formatting them is costly."""
+    """Scrapy's log without a line per response and item: they are counted, and formatting them is slow."""
 
     def crawled(self, *_: Any, **__: Any) -> Any:
         """Log nothing."""
@@ -35,7 +35,7 @@ class QuietFormatter(LogFormatter):
 
 
 def user_agent(crawl: Crawl) -> str:
-    """Return our User-Agent: name, version and, if configured, how to contact the operator."""
+    """Return the User-Agent: name, version and, if configured, the operator's contact."""
     try:
         number = version("memeloom")
     except PackageNotFoundError:
@@ -44,7 +44,7 @@ def user_agent(crawl: Crawl) -> str:
 
 
 def scrapy_settings(config: Config) -> dict[str, Any]:
-    """Return the settings for Scrapy. With a delay of 0, AutoThrottle is off too."""
+    """Return Scrapy's settings. A delay of 0 also disables AutoThrottle."""
     crawl = config.crawl
     return {
         "MEMELOOM_CONFIG": config,
@@ -60,7 +60,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "AUTOTHROTTLE_START_DELAY": crawl.delay_seconds,
         "AUTOTHROTTLE_TARGET_CONCURRENCY": float(crawl.concurrency_per_host),
         "CONCURRENT_REQUESTS": 32,
-        # Scrapy creates this many tasks for every response, and most yield a single picture.
+        # Scrapy creates this many tasks per response, and most yield a single picture.
         "CONCURRENT_ITEMS": 4,
         "WARN_ON_GENERATOR_RETURN_VALUE": False,
         "CONCURRENT_REQUESTS_PER_DOMAIN": crawl.concurrency_per_host,

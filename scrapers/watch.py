@@ -1,4 +1,4 @@
-"""Two Scrapy components that watch one spider: what it requests, what its pages yield, and how it ends."""
+"""Two Scrapy components that monitor a spider: its requests, the memes on its pages, and how it ends."""
 
 import asyncio
 import gc
@@ -20,14 +20,14 @@ from memeloom.scrapers.reasons import reason_of
 from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
 _EMPTY = "skipped: page without a meme"
-# Not told by the page itself: the frontier and the item pipeline count the first, at any time.
+# The frontier and the item pipeline count the first of these at any time, so they tell nothing about the page.
 _NOT_OF_A_PAGE = ("skipped: seen before in this crawl", _EMPTY)
 
 
 class Watch:
-    """The extension that counts pages, and closes a spider at its first error or when `Health` complains.
+    """The extension that counts pages, and closes a spider at its first error or on a complaint of `Health`.
 
-    When a store fails, the whole crawl stops.
+    A store failure stops the whole crawl.
     """
 
     def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
@@ -40,7 +40,7 @@ class Watch:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "Watch":
-        """Connect to the signals of one spider, which must be a `MemeSpider`."""
+        """Connect to the signals of a `MemeSpider`."""
         watch = cls(crawler, our_spider(crawler))
         for handler, signal in (
             (watch.opened, signals.spider_opened),
@@ -54,7 +54,7 @@ class Watch:
         return watch
 
     def opened(self) -> None:
-        """Observe how each request ends after all retries and redirects; Scrapy has no signal for that."""
+        """Observe the outcome of each request after all retries and redirects; Scrapy has no signal for that."""
         scraper: Any = self._crawler.engine.scraper
         enqueue = scraper.enqueue_scrape
 
@@ -64,23 +64,23 @@ class Watch:
 
         scraper.enqueue_scrape = ended
         self._opened = True
-        # Loaded modules stay loaded; collecting over them again and again took 5 % of a crawl of pictures.
+        # Loaded modules are never freed; scanning them in each garbage collection took 5 % of a crawl of pictures.
         gc.freeze()
         if self._spider.session.stopping is not None:
-            # The stop came while Scrapy opened the spider, when it could not close it.
+            # The crawl was stopped while Scrapy opened the spider, when it could not be closed.
             self.close(self._spider.session.stopping)
 
     def page(self, response: Response) -> None:
-        """Count the pages that the spider requested; pictures and robots.txt are not among them."""
+        """Count pages that the spider requested; pictures and robots.txt do not count."""
         if response.request is not None and "page" in response.request.meta:
             self._spider.session.counts["pages"] += 1
 
     def page_read(self, callback: str, url: str, *, empty: bool) -> None:
-        """Judge a page that should show memes, once it is parsed."""
+        """Check a page that should have memes, after it is parsed."""
         self._complain(self._health.read(callback, url, empty=empty))
 
     def spider_failed(self, failure: Failure, response: Response | None) -> None:
-        """Close the spider after an exception in a callback: what it yields from here on cannot be trusted."""
+        """Close the spider after an exception in a callback, because its further results cannot be trusted."""
         error = failure.value
         if not isinstance(error, MemeloomError):
             where = f" at {response.url}" if response is not None else ""
@@ -89,7 +89,7 @@ class Watch:
         self.close("layout changed" if isinstance(error, LayoutChanged) else "error")
 
     def item_failed(self, failure: Failure) -> None:
-        """Stop the crawl after an exception in the item pipeline: the stores are the same for all spiders."""
+        """Stop the crawl after an exception in the item pipeline, because all spiders share the stores."""
         error = failure.value
         if not isinstance(error, MemeloomError):
             error = CrawlFailed(f"{self._spider.name}: {type(error).__name__}: {error}")
@@ -97,7 +97,7 @@ class Watch:
         self._spider.session.stop("error")
 
     def closed(self, reason: str) -> None:
-        """Fail a spider that finished without landing a meme, unless it only resumed or retried."""
+        """Fail a spider that finished without storing a meme, unless it only resumed or retried."""
         session, name = self._spider.session, self._spider.name
         anew = not session.inherited.get(name) and not session.retry_failed
         if reason == "finished" and anew and not self._failed and not session.landed[name]:
@@ -135,8 +135,8 @@ class EmptyPages:
     """The spider middleware that tells `Watch` whether each page of memes was empty.
 
     A page of memes is one whose callback has `MemeItem` in its return type. It is empty if it yielded no meme,
-    led to no page of another such callback, and skipped nothing. Known memes are yielded like new ones, so an
-    incremental crawl meets no empty pages; the end of a listing may be one, but not many in a row.
+    requested no other page of memes, and skipped nothing. Known memes are yielded too, so incremental crawls have no
+    empty pages; the end of a listing may be empty, but not many pages in a row.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -147,16 +147,16 @@ class EmptyPages:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "EmptyPages":
-        """Create the middleware of one spider, which must be a `MemeSpider`."""
+        """Create the middleware of a `MemeSpider`."""
         return cls(crawler)
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
-        """Forward everything unchanged."""
+        """Forward all results unchanged."""
         name = self._callback(response)
         return result if name is None else self._counted(response, name, result)
 
     async def process_spider_output_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Forward everything unchanged."""
+        """Forward all results unchanged."""
         name, before, found = self._callback(response), self._skipped(), False
         async for each in result:
             found = found or (name is not None and self._leads_to_memes(each, response, name))
@@ -172,7 +172,7 @@ class EmptyPages:
         self._read(response, name, empty=not found and self._skipped() == before)
 
     def _callback(self, response: Response) -> str | None:
-        """Return the name of the callback; None if it yields no memes, or if the response goes to an errback."""
+        """Return the callback's name; None if it yields no memes, or if the response goes to an errback."""
         request = response.request
         if request is None or "page" not in request.meta or not 200 <= response.status < 300:
             return None
@@ -210,7 +210,7 @@ def _reason(result: Response | Failure, kind: str) -> str | None:
 
 
 def _yields_memes(name: str, method: Callable[..., Any]) -> bool:
-    """Return whether a public method takes a response and has `MemeItem` in its return type."""
+    """Return whether a method is public, takes a response and has `MemeItem` in its return type."""
     if name.startswith("_") or not inspect.isfunction(method):
         return False
     try:
@@ -222,5 +222,5 @@ def _yields_memes(name: str, method: Callable[..., Any]) -> bool:
 
 
 def _parts(hint: Any) -> set[Any]:
-    """Return `hint` and all types that it consists of."""
+    """Return `hint` and all types nested in it."""
     return {hint}.union(*(_parts(part) for part in get_args(hint)))

@@ -1,6 +1,6 @@
-"""The crawling process: all sources side by side on one event loop, controlled and observed through a pipe.
+"""The crawling process: runs all sources on one event loop, controlled and monitored through a pipe.
 
-A Twisted reactor cannot be restarted, so each crawl gets a process of its own.
+A Twisted reactor cannot be restarted, so each crawl gets its own process.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ STOP = "stop"
 class Report:
     """The progress that the crawling process sends with every heartbeat.
 
-    errors: one line for each failed source. stopped: why the crawl ends early. over: this is the last report.
+    errors: one line per failed source. stopped: why the crawl ends early. over: this is the last report.
     """
 
     counts: Counter[str]
@@ -39,7 +39,7 @@ class Report:
     status: CrawlStatus = field(default_factory=CrawlStatus)
 
     def progress(self) -> tuple[object, ...]:
-        """Return a value that changes whenever something is done or fails."""
+        """Return a value that changes with every success or failure."""
         return self.counts, self.reasons, self.errors, self.stopped
 
 
@@ -50,7 +50,7 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_faile
     """
     _log_to(log)
     if config.crawl.proxy is not None:
-        # Scrapy and the browser read the proxy from here; nothing else runs in this process.
+        # Scrapy and the browser read the proxy from the environment; nothing else runs in this process.
         os.environ["http_proxy"] = os.environ["https_proxy"] = config.crawl.proxy.get_secret_value()
     from scrapy.utils.log import configure_logging
     from scrapy.utils.reactor import install_reactor
@@ -70,7 +70,7 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_faile
 async def crawl_sources(config: Config, session: CrawlSession, pipe: Connection) -> None:
     """Crawl all configured sources on the running loop, whose reactor must be installed; closes `pipe` at the end.
 
-    Sends a `Report` with every heartbeat. Any message through `pipe`, or its end, ends the crawl cleanly.
+    Sends a `Report` with every heartbeat. Any message on `pipe`, or its end, stops the crawl cleanly.
     """
     from scrapy.crawler import AsyncCrawlerRunner
 
@@ -134,7 +134,7 @@ def _as_ours(error: BaseException) -> MemeloomError:
 
 
 def _log_to(log: Path) -> None:
-    """Write warnings and worse to a file, created with the first of them."""
+    """Log warnings and errors to a file, created with the first of them."""
     log.parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log, delay=True, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

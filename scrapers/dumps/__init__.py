@@ -1,1 +1,1 @@
-"""Caption dumps: finding and unpacking files, reading JSON as a stream, the layouts of records, import and export."""
+"""Caption dumps: find and decompress files, stream JSON, detect record layouts, import and export."""

@@ -1,4 +1,4 @@
-"""The files of a dump: finding them, and reading them unpacked, chunk by chunk."""
+"""Find dump files, and read them decompressed in chunks."""
 
 import gzip
 import sys
@@ -20,9 +20,9 @@ _ENDINGS = (".json", ".jsonl", ".ndjson")
 _PACKED = (".gz", ".zst")
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + n]) + b"\x2a\x4d\x18" for n in range(16)))
-# Reddit's monthly dumps are packed with `zstd --long=31`, which needs this much memory.
+# Reddit's monthly dumps are compressed with `zstd --long=31`, which needs this much memory.
 _ZSTD_WINDOW = 2**31
-# A block of 4 bytes may unpack to 128 KiB: this little input at once keeps a bomb below 64 MiB.
+# 4 bytes may decompress to 128 KiB: this input size keeps the output of a decompression bomb below 64 MiB.
 _ZSTD_INPUT = 2048
 
 
@@ -43,7 +43,7 @@ class DumpFile:
 
     @property
     def slug(self) -> str:
-        """The file's name without its suffixes, which is the template's slug in dumps with a file per template."""
+        """The file name without suffixes, which is the template's slug in dumps with a file per template."""
         name = self.path.name
         for endings in (_PACKED, _ENDINGS):
             name = next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)
@@ -51,10 +51,10 @@ class DumpFile:
 
 
 def find_files(paths: Sequence[Path]) -> list[DumpFile]:
-    """Return the files that `paths` name: files, ``-`` for stdin, and all dumps below folders in sorted order.
+    """Return the files at `paths`: files, ``-`` for stdin, and all dumps below directories in sorted order.
 
     Raises:
-        MemeloomError: a path is missing or is neither file nor folder, or a folder contains no dump.
+        MemeloomError: a path is missing, is neither a file nor a directory, or is a directory without a dump.
     """
     found: list[DumpFile] = []
     for path in paths:
@@ -74,7 +74,7 @@ def find_files(paths: Sequence[Path]) -> list[DumpFile]:
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:
-    """Yield the unpacked bytes of `path` in chunks of about 256 KiB; the first bytes tell how it is packed.
+    """Yield the decompressed bytes of `path` in chunks of about 256 KiB; the first bytes tell the compression.
 
     Raises:
         Damage: the file is truncated, damaged or unreadable; everything before that was yielded.
@@ -99,7 +99,7 @@ def read_chunks(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def packed_writer(path: Path, stream: IO[bytes]) -> Iterator[Callable[[bytes], object]]:
-    """Yield a function that writes into `stream`, packed according to the suffix of `path`."""
+    """Yield a function that writes into `stream`, compressed according to the suffix of `path`."""
     if path.suffix == ".gz":
         with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) as packed:
             yield packed.write
@@ -111,7 +111,7 @@ def packed_writer(path: Path, stream: IO[bytes]) -> Iterator[Callable[[bytes], o
 
 
 def _is_dump(path: Path) -> bool:
-    """Return whether a file is a dump by its name: a known suffix, or packed without another (`RS_2023-01.zst`)."""
+    """Return whether a file name is that of a dump: a known or only a compression suffix (`RS_2023-01.zst`)."""
     name = path.name
     for ending in _PACKED:
         name = name.removesuffix(ending)
@@ -134,7 +134,7 @@ def _read_pieces(path: Path) -> Iterator[bytes]:
 def _gunzip(stream: BufferedReader) -> Iterator[bytes]:
     with gzip.GzipFile(fileobj=stream, mode="rb") as unpacked:
         try:
-            # read1, because read would lose what it has when the stream is truncated
+            # read1, because read would lose its data when the stream is truncated
             while piece := unpacked.read1(CHUNK):
                 yield piece
         except EOFError:

@@ -1,7 +1,6 @@
-"""Read the records of a dump one by one in bounded memory: JSON lines, an array, or a sequence of objects.
+"""Stream the records of a dump in bounded memory: JSON lines, an array, or a sequence of objects.
 
-A malformed record does not affect others: reading continues at the next line, or in an array where the next object
-begins.
+After a malformed record, reading continues at the next line, or in an array at the next object.
 """
 
 import codecs
@@ -12,7 +11,7 @@ from typing import NamedTuple, NoReturn
 
 from memeloom.scrapers.dumps.files import Damage
 
-# Twice as many bytes of empty lists take 90 MB as Python objects, and exceed MongoDB's 16 MB as a document.
+# Twice as many bytes of empty lists take 90 MB as Python objects, and exceed MongoDB's 16 MB document limit.
 MAX_RECORD = 2 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -21,7 +20,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class DumpEntry(NamedTuple):
-    """A JSON value, its position (``line`` or ``byte``, from 1), and its length in the file."""
+    """A JSON value, its position (``line`` or ``byte``, from 1), and its length in bytes."""
 
     value: object
     unit: str
@@ -30,7 +29,7 @@ class DumpEntry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something that could not be read: its position, the reason as a short fixed phrase, and details."""
+    """A value that could not be read: its position, the reason as a short fixed phrase, and details."""
 
     reason: str
     unit: str
@@ -38,12 +37,12 @@ class Problem(NamedTuple):
     detail: str = ""
 
     def __str__(self) -> str:
-        """Return the problem as shown: ``line 12: not JSON``."""
+        """Format the problem: ``line 12: not JSON``."""
         return f"{self.unit} {self.number}: {self.reason}{f' ({self.detail})' if self.detail else ''}"
 
 
 def read_entries(chunks: Iterator[bytes]) -> Iterator[DumpEntry | Problem]:
-    """Yield the values and the problems of a JSON or JSONL file, in the order of the file."""
+    """Yield the values and the problems of a JSON or JSONL file, in file order."""
     head = b""
     try:
         while len(head.lstrip()) < 4096 and (chunk := next(chunks, b"")):
@@ -126,14 +125,14 @@ def _parse_line(row: bytes, number: int, *, last: bool = False) -> DumpEntry | P
 
 
 class _Window:
-    """A window over a stream of bytes, decoded, as long as the current record needs."""
+    """A window of decoded text over a byte stream, large enough for the current record."""
 
     def __init__(self, head: bytes, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._damage: str | None = None
         self._ended = False
         self._closed = False
-        # Bytes that are not UTF-8 become lone surrogates, so the JSON around them can be read.
+        # Bytes that are not UTF-8 become lone surrogates, so that the surrounding JSON can be read.
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._text = self._decoder.decode(head)
         self._at = 0
@@ -141,7 +140,7 @@ class _Window:
         self._bytes = 0
 
     def array(self) -> Iterator[DumpEntry | Problem]:
-        """Yield the elements of the array that begins here."""
+        """Yield the elements of the array that begins at the cursor."""
         self._next_character()
         self._at += 1
         while (character := self._next_character()) != "]":
@@ -164,7 +163,7 @@ class _Window:
         yield from self._ending("text after the end of the array")
 
     def sequence(self) -> Iterator[DumpEntry | Problem]:
-        """Yield the values that follow each other here, each on any number of lines."""
+        """Yield consecutive values, each on any number of lines."""
         intact = True
         while intact and self._next_character():
             entry, intact = self._value()
@@ -179,7 +178,7 @@ class _Window:
             yield Problem(self._damage, "byte", self._position())
 
     def _value(self) -> tuple[DumpEntry | Problem, bool]:
-        """Read the value at the cursor and move past it. Returns it, and whether its end was found."""
+        """Read the value at the cursor and advance. Returns it, and whether its end was found."""
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
@@ -215,7 +214,7 @@ class _Window:
         return problem, False
 
     def _next_character(self) -> str:
-        """Skip white space. Returns the character there, or ``""`` at the end."""
+        """Skip white space. Returns the next character, or ``""`` at the end."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -225,7 +224,7 @@ class _Window:
                 return ""
 
     def _skip_to_next_object(self) -> bool:
-        """Move to where the next object may begin. Returns False if there is none."""
+        """Advance to the likely start of the next object. Returns False if there is none."""
         while not (found := _NEXT_OBJECT.search(self._text, self._at)):
             self._closed = self._text.rstrip().endswith("]")
             self._at = max(self._at, len(self._text) - 256)
@@ -235,7 +234,7 @@ class _Window:
         return True
 
     def _fill(self) -> bool:
-        """Discard the text before the cursor and read a chunk. Returns False at the end of the bytes."""
+        """Discard the text before the cursor and read a chunk. Returns False at the end."""
         if self._ended:
             return False
         try:
@@ -250,19 +249,18 @@ class _Window:
         return bool(more) or not self._ended
 
     def _position(self) -> int:
-        """Return the position of the cursor in bytes, from 1."""
+        """Return the cursor's position in bytes, from 1."""
         self._bytes += len(self._text[self._marked : self._at].encode(errors="surrogateescape"))
         self._marked = self._at
         return self._bytes + 1
 
 
 def _is_cut(error: json.JSONDecodeError) -> bool:
-    """Return whether the decoder reached the end of the text."""
     return error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
 
 
 def _is_unfinished(error: json.JSONDecodeError, end: int) -> bool:
-    """Return whether more text may resolve the error: it is so near the end that a literal or escape may be cut."""
+    """Return whether more text may fix the error: it is near the end, where a literal or escape may be cut."""
     return error.pos >= end - len("\\ud83d\\ude0") or error.msg.startswith("Unterminated string")
 
 

@@ -1,4 +1,4 @@
-"""The layouts of caption dumps, and how their records become memes and templates."""
+"""The layouts of caption dumps, and the conversion of their records into memes and templates."""
 
 import hashlib
 import re
@@ -34,11 +34,11 @@ class Skipped(NamedTuple):
 class RecordReader:
     """Converts the records of a dump into memes and templates.
 
-    Dumps do not state when their facts were seen, so facts of a crawl win over them (`Meme.merged`).
+    Dumps do not say how old their facts are, so those of a crawl take precedence (`Meme.merged`).
 
     Args:
         templates: templates of the catalog.
-        author_salt: salt of the hashes of authors' names; None drops the names.
+        author_salt: salt for hashing authors' names; None drops the names.
     """
 
     def __init__(self, templates: Iterable[Template], author_salt: str | None) -> None:
@@ -48,7 +48,7 @@ class RecordReader:
         self._author_salt = author_salt
 
     def read_imgflip575k(self, record: JsonObject, slug: str) -> Iterator[Meme]:
-        """Read one post of ImgFlip575K; its template is the name of the file."""
+        """Read one post of ImgFlip575K; the file name gives its template."""
         metadata = record["metadata"]
         if not isinstance(metadata, dict):
             raise Misfit("metadata is not an object")
@@ -58,14 +58,14 @@ class RecordReader:
         )  # fmt: skip
 
     def read_captions(self, record: JsonObject, _slug: str) -> Iterator[Meme]:
-        """Read one post of ImgFlip575K in the flat form, which names its template."""
+        """Read one post of ImgFlip575K in the flat form, which includes its template."""
         yield self._imgflip(
             record, record["template"], record.get("image_url"), record.get("title"), record.get("views"),
             record.get("votes"), record.get("author"),
         )  # fmt: skip
 
     def read_memefly(self, record: JsonObject, _slug: str) -> Iterator[Meme | Misfit]:
-        """Read one template of Memefly with its captions, each a meme whose id is the hash of its content."""
+        """Read one template of Memefly with its captions, each a meme identified by the hash of its content."""
         captions = record["meme_text"]
         if not isinstance(captions, list):
             raise Misfit("meme_text is not a list")
@@ -84,7 +84,7 @@ class RecordReader:
             )
 
     def read_memeloom(self, record: JsonObject, _slug: str) -> Iterator[Meme]:
-        """Read one meme as `memeloom export` writes it."""
+        """Read one meme of a `memeloom export`."""
         try:
             meme = Meme.model_validate(record)
         except ValidationError as error:
@@ -94,7 +94,7 @@ class RecordReader:
         yield meme
 
     def read_reddit(self, record: JsonObject, _slug: str) -> Iterator[Meme | Skipped]:
-        """Read one submission of a monthly dump of Reddit, which is a `t3` object as its API sends it."""
+        """Read one submission of a monthly Reddit dump, a `t3` object as in the API."""
         images, reasons = reddit.parse_post(record)
         if reddit.UNREADABLE in reasons:
             raise Misfit("its address, title, id or time cannot be read")
@@ -107,7 +107,7 @@ class RecordReader:
         yield from map(Skipped, reasons)
 
     def read_template_list(self, record: JsonObject, _slug: str) -> Iterator[Template | Misfit]:
-        """Read the answer of Imgflip's `get_memes`."""
+        """Read the response of Imgflip's `get_memes`."""
         data = record["data"]
         if not isinstance(data, dict) or not isinstance(data.get("memes"), list):
             raise Misfit("data.memes is not a list")
@@ -120,7 +120,7 @@ class RecordReader:
             yield self._template(item.get("id"), slug_of(name), name, (), item.get("url"), box_count)
 
     def read_template(self, record: JsonObject, slug: str) -> Iterator[Template]:
-        """Read one template of ImgFlip575K; its slug is the name of the file."""
+        """Read one template of ImgFlip575K; the file name gives its slug."""
         title, names = record.get("title"), record.get("alternative_names")
         name = re.sub(r"( Meme)?( Template)?$", "", title) if isinstance(title, str) else slug.replace("-", " ")
         alternatives = [part.strip() for part in names.split(",")] if isinstance(names, str) else []
@@ -129,7 +129,7 @@ class RecordReader:
         )
 
     def learn(self, template: Template) -> None:
-        """Use `template` for the memes read from now on."""
+        """Use `template` for the memes that follow."""
         self._by_id[template.id] = template
         if template.usable:
             self._by_slug[template.slug] = template
@@ -203,7 +203,7 @@ class RecordReader:
         known = self._by_id.get(new.id)
         if known is None:
             return new
-        # A crawl's facts are newer than a dump's, so only missing ones are filled in.
+        # A crawl's facts are newer than a dump's, so only missing ones are added.
         missing = {key: value for key, value in new.__dict__.items() if getattr(known, key) in (None, ())}
         return known.model_copy(update=missing)
 
@@ -254,7 +254,7 @@ TEMPLATE_LAYOUTS = ("template", "get_memes")
 
 
 def layout_named(name: str) -> Layout:
-    """Return the layout of that name. Raises ConfigError, which lists the known ones."""
+    """Return the layout called `name`. Raises ConfigError, which lists the known ones."""
     if name not in LAYOUTS:
         raise ConfigError(f"unknown layout {name!r}; known are {', '.join(LAYOUTS)}")
     return LAYOUTS[name]
@@ -266,12 +266,12 @@ def recognise(value: object) -> Layout | None:
 
 
 def known_layouts() -> str:
-    """Return names and keys of all layouts, for a message."""
+    """Return the names and keys of all layouts, for a message."""
     return "; ".join(f"{layout.name}: {layout.shape}" for layout in LAYOUTS.values())
 
 
 def slug_of(name: str) -> str:
-    """Return a template's name as in Imgflip's addresses: ``Y'all Got Any`` becomes ``Yall-Got-Any``."""
+    """Return a template's name as in Imgflip's URLs: ``Y'all Got Any`` becomes ``Yall-Got-Any``."""
     return "-".join(re.sub(r"[^\w\s-]", "", name).split())
 
 
@@ -290,7 +290,7 @@ def _url(value: object) -> str | None:
 
 
 def _number(value: object) -> int | None:
-    """Return a count such as ``1,992`` as a number; None if it is not one, or too large for a store."""
+    """Parse a count such as ``1,992``; None if it is not one, or too large for a store."""
     if isinstance(value, str) and len(value) <= 26:
         digits = value.strip().replace(",", "")
         value = int(digits) if digits.removeprefix("-").isdecimal() else None

@@ -1,7 +1,7 @@
 """`memeloom import` and `memeloom export`: dumps into the catalog, and the catalog into a dump.
 
-Records become durable in batches, and importing is idempotent: running it again completes a killed import.
-A record that cannot be read is skipped, counted by reason and reported; with `strict` the first one ends the import.
+Records are stored in batches, and importing is idempotent: running it again completes a killed import. A record that
+cannot be read is skipped, counted by reason and reported; with `strict` the first one ends the import.
 """
 
 import sys
@@ -40,7 +40,7 @@ BATCH_CHARACTERS = 8 * 1024 * 1024
 _NAMED_PROBLEMS = 20
 # A file whose first values have no known layout is not a dump of memes; malformed values do not count.
 _MOST_UNKNOWN = 20
-# Most posts of a monthly dump are not pictures, so the progress is told in steps.
+# Most posts of a monthly dump are not pictures, so progress is reported in steps.
 _SKIPPED_SHOWN = 1000
 _UNKNOWN = "unknown layout"
 
@@ -51,20 +51,20 @@ def import_dumps(
     """Import dumps into the catalog.
 
     Args:
-        config: the catalog, and whether hashes of authors are kept.
-        paths: files, folders, or ``-`` for stdin.
-        progress: told about memes as they become durable.
-        strict: fail at the first record that cannot be read; everything before it is kept.
-        layout: name of the layout of all files; None recognises it by the first records.
+        config: the catalog, and whether author hashes are kept.
+        paths: files, directories, or ``-`` for stdin.
+        progress: receives the number of durable memes.
+        strict: fail at the first unreadable record; everything before it is kept.
+        layout: name of the layout of all files; None detects it from the first records.
 
     Returns:
-        Counts of files, captions, and inserted, updated and unchanged memes; the reasons of what was skipped;
+        Counts of files, captions, and inserted, updated and unchanged memes; the reasons of skipped records;
         ``outputs["problems"]`` lists the first 20 problems by file and position.
 
     Raises:
-        MemeloomError: a file is missing, empty or of unknown layout. A file found in a folder is skipped and
+        MemeloomError: a file is missing, empty or of unknown layout. A file found in a directory is skipped and
             counted instead, unless no file at all could be read.
-        ConfigError: unknown layout, or hashes of authors without a salt.
+        ConfigError: unknown layout, or author hashes without a salt.
     """
     begun = time.monotonic()
     forced = layout_named(layout) if layout else None
@@ -82,10 +82,9 @@ def import_dumps(
 
 
 def export_memes(config: Config, path: Path, progress: Progress) -> Summary:
-    """Write every meme of the catalog to `path` as JSON lines ordered by id, packed if it ends in ``.gz`` or ``.zst``.
+    """Write all memes to `path` as JSON lines ordered by id, compressed if it ends in ``.gz`` or ``.zst``.
 
-    A file is written completely or not at all; ``-`` is standard output. `import_dumps` restores the memes exactly;
-    pictures are not included.
+    The write is atomic; ``-`` is standard output. `import_dumps` restores the memes exactly; pictures are not included.
 
     Raises:
         MemeloomError: the catalog has no memes, or the file cannot be written.
@@ -122,14 +121,14 @@ def _writer(path: Path) -> Iterator[Callable[[bytes], object]]:
         with atomic_file(path) as stream, packed_writer(path, stream) as write:
             yield write
         return
-    # A terminal must not see control characters; escaped, they are the same JSON.
+    # Escape control characters for terminals; the JSON stays equal.
     out = sys.stdout.buffer
     yield lambda data: out.write("\n".join(map(escape_controls, data.decode().split("\n"))).encode())
     out.flush()
 
 
 class _Unusable(MemeloomError):
-    """Nothing of a file could be read; `reason` is counted if the file was found in a folder."""
+    """An unreadable file; `reason` is counted if the file was found in a directory."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -138,7 +137,7 @@ class _Unusable(MemeloomError):
 
 @dataclass
 class _Problems:
-    """What was not imported: counts by reason of skipped and of malformed records, and the first problems in words."""
+    """Skipped and malformed records: counts by reason, and messages for the first problems."""
 
     skipped: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -161,8 +160,6 @@ class _Problems:
 
 @dataclass
 class _Import:
-    """An import in progress: the pending batch, and the counts."""
-
     documents: DocumentStore
     reader: RecordReader
     progress: Progress
@@ -177,7 +174,6 @@ class _Import:
     waiting: int = 0
 
     def read(self, file: DumpFile, forced: Layout | None) -> None:
-        """Import one file."""
         try:
             self._read_records(file, forced)
             self.files += 1
@@ -248,7 +244,6 @@ class _Import:
             self.flush()
 
     def flush(self) -> None:
-        """Store the pending batch."""
         if not self.batch:
             return
         done = self.documents.upsert(self.batch)
@@ -290,7 +285,7 @@ def _unusable(file: DumpFile, skipped: _Problems) -> _Unusable:
 
 
 def _templates_first(files: list[DumpFile], forced: Layout | None) -> list[DumpFile]:
-    """Sort files that describe templates first, so that captions find the ids of their templates."""
+    """Sort files that describe templates first, so that captions find their templates' ids."""
     if forced or len(files) < 2:
         return files
     return sorted(files, key=lambda file: file.path == STDIN or not _describes_template(file))

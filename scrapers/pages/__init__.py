@@ -1,1 +1,1 @@
-"""Page parsers, one module a site: text in, records and next links out; no Scrapy, no network."""
+"""Page parsers, one module per site: return records and next links; no Scrapy, no network."""

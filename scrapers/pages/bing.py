@@ -1,4 +1,4 @@
-"""Parser of Bing's image search: the results in its grid."""
+"""Parser of Bing's image search results."""
 
 import json
 from urllib.parse import urlencode
@@ -15,20 +15,20 @@ RESULT_FACTS = "m"
 MORE = ("a.btn_seemore", "input.btn_seemore", ".mm_seemore a")
 CONSENT = ("#bnp_btn_reject", "#bnp_btn_accept")
 
-# Characters around the words of the query, in titles.
+# Bing puts these around query words in titles.
 _HIGHLIGHT = {0xE000: None, 0xE001: None}
 
 
 def search_url(site: str, query: str) -> str:
-    """Return the address of the results for `query`; `site` is Bing's address."""
+    """Return the URL of the results for `query`; `site` is Bing's URL."""
     return f"{site}/images/search?{urlencode({'q': query, 'form': 'HDRSC2'})}"
 
 
 def parse_results(html: str, url: str) -> tuple[FoundImage, ...]:
-    """Return the results of a page in order, each picture once.
+    """Return the results of a page in order, without duplicates.
 
     Raises:
-        LayoutChanged: no result at all, or none of the results can be parsed.
+        LayoutChanged: no results, or none that can be parsed.
     """
     results = Selector(html).css(RESULT)
     found: dict[str, FoundImage] = {}

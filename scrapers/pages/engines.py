@@ -1,4 +1,4 @@
-"""The image searches that we know, by name."""
+"""Supported image searches by name."""
 
 from memeloom.scrapers.pages import bing, google
 

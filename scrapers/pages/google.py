@@ -33,15 +33,15 @@ _SHORT = {"n": "\n", "t": "\t", "r": "\n", "b": "", "f": ""}
 
 
 def search_url(site: str, query: str) -> str:
-    """Return the address of the results for `query`; `site` is Google's address."""
+    """Return the URL of the results for `query`; `site` is Google's URL."""
     return f"{site}/search?{urlencode({'q': query, 'udm': '2', 'hl': 'en'})}"
 
 
 def parse_results(html: str, url: str) -> tuple[FoundImage, ...]:
-    """Return the results of a page, those of the arrays first, each picture once.
+    """Return the results of a page, those of the arrays first, without duplicates.
 
     Raises:
-        LayoutChanged: no result at all, or none of the results can be parsed.
+        LayoutChanged: no results, or none that can be parsed.
     """
     page = Selector(html)
     found: dict[str, FoundImage] = {}
@@ -85,7 +85,7 @@ def _from_links(page: Selector) -> Iterator[FoundImage]:
 
 
 def _decoded(text: str) -> str:
-    r"""Decode the escapes of a script's string, also double ones; half a surrogate pair becomes U+FFFD."""
+    r"""Decode a script string's escapes, also double ones; unpaired surrogates become U+FFFD."""
     plain = _ESCAPE.sub(lambda part: chr(int(part[1], 16)) if part[1] else _SHORT.get(part[2], part[2]), text)
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

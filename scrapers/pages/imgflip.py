@@ -1,4 +1,4 @@
-"""Parsers of Imgflip's pages and of its API, as saved responses and public scrapers show them."""
+"""Parsers of Imgflip's pages and its API, based on saved responses and public scrapers."""
 
 import json
 import re
@@ -40,7 +40,7 @@ MEME_NOTES = ".img-desc"
 MEME_NSFW = ".img-nsfw"
 MORE_PICTURES = ".img-added-imgs-msg"
 
-# The text in place of a picture that only members may see.
+# Text shown instead of a picture that requires a login.
 _WALL = "not-safe-for-work"
 _MEME_ADDRESS = re.compile(r"(?:https?:)?(?://[^/]*)?/(?:i|gif)/(?P<key>[0-9a-z]+)/?(?:[?#].*)?")
 _IMAGE_PATH = re.compile(r"/(?:\d/)?(?P<key>[0-9a-z]+)\.\w+$")
@@ -50,11 +50,11 @@ _ALSO_CALLED = re.compile(r"^\s*(?:also called|aka)\s*:?\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ListedTemplate:
-    """A template as the API, a template list or its own page describes it; None if not stated there.
+    """A template from the API, a template list or its own page; None where not stated.
 
     Attributes:
         id: Imgflip's number in decimal, which is the image key read in base 36.
-        path: of its memes, `/meme/<slug>`, or `/meme/<id>/<slug>` if it is not featured.
+        path: path of its memes, `/meme/<slug>`, or `/meme/<id>/<slug>` if it is not featured.
     """
 
     id: str
@@ -66,20 +66,19 @@ class ListedTemplate:
 
     @property
     def slug(self) -> str:
-        """Its name in addresses, or its id if no address is known."""
+        """Its name in URLs, or its id if no URL is known."""
         return self.path.rpartition("/")[2] if self.path else self.id
 
 
 @dataclass(frozen=True, slots=True)
 class PostedMeme:
-    """A meme as a listing or its own page shows it.
+    """A meme from a listing or its own page.
 
     Attributes:
-        key: of its page; further pictures of a page have `<key>-2`, `<key>-3` …
-        image_url: of the picture, or of the animation (the GIF if the page names it, else the video); None if the
-            page does not show it.
+        key: key of its page; further pictures of a page have `<key>-2`, `<key>-3` …
+        image_url: the picture or animation (the GIF if the page names it, else the video); None if not shown.
         boxes: None if the page does not state a caption.
-        over_18: True if marked as such. Imgflip has no opposite mark, so otherwise None.
+        over_18: True if marked as such, else None, because Imgflip has no opposite mark.
         several: its own page shows more pictures.
     """
 
@@ -100,7 +99,7 @@ class Listing:
     """One page of a template's memes.
 
     Attributes:
-        template_id, alt_names: of the template of the page.
+        template_id, alt_names: of the page's template.
         skipped: number of units that cannot be parsed, by reason.
     """
 
@@ -112,22 +111,22 @@ class Listing:
 
 
 def template_id(image_url: str) -> str | None:
-    """Return the number of a template: the key in the address of its blank picture, read in base 36."""
+    """Return a template's number: the key in the URL of its blank picture, read in base 36."""
     match = _IMAGE_PATH.search(urlsplit(image_url).path)
     return str(int(match["key"], 36)) if match else None
 
 
 def full_image(thumbnail_url: str) -> str:
-    """Return the address of the full picture of a thumbnail (`/4/`, or `/2/` when animated)."""
+    """Return the URL of a thumbnail's full picture (`/4/`, or `/2/` when animated)."""
     parts = urlsplit(thumbnail_url)
     return parts._replace(path=re.sub(r"/\d/(?=[0-9a-z]+\.\w+$)", "/", parts.path)).geturl()
 
 
 def parse_api(body: str | bytes, url: str) -> tuple[ListedTemplate, ...]:
-    """Parse the answer of `get_memes`: templates, most popular first.
+    """Parse the response of `get_memes`: templates, most popular first.
 
     Raises:
-        LayoutChanged: not the JSON of the API.
+        LayoutChanged: not the API's JSON.
     """
     try:
         answer = json.loads(body)
@@ -148,7 +147,7 @@ def parse_template_list(html: str, url: str) -> tuple[ListedTemplate, ...]:
     """Parse one page of `/memetemplates` or `/memesearch`.
 
     Raises:
-        LayoutChanged: no frame around the boxes, or none of the boxes can be parsed.
+        LayoutChanged: no container of the boxes, or none of the boxes can be parsed.
     """
     page = read_page(html)
     boxes = page.all(LIST_BOX)
@@ -188,7 +187,7 @@ def parse_listing(
 
     Args:
         html: the page.
-        url: its address.
+        url: its URL.
         box_counts: number of text boxes by template id, where known.
         number: the template's id, in case the page does not state it.
 
@@ -214,12 +213,12 @@ def parse_listing(
 
 
 def parse_meme(html: str, url: str, box_count: int | None = None) -> tuple[PostedMeme, ...]:
-    """Parse a meme's own page, `/i/<key>` or `/gif/<key>`. Returns its pictures; none if only members may see them.
+    """Parse a meme's own page, `/i/<key>` or `/gif/<key>`. Returns its pictures; none if they require a login.
 
     The caption belongs to the first picture; the page states none for further ones.
 
     Raises:
-        LayoutChanged: no picture, or not the address of a meme.
+        LayoutChanged: no picture, or not a meme's URL.
     """
     page = read_page(html)
     path, join = _MEME_ADDRESS.fullmatch(url), joiner(url)
@@ -257,7 +256,7 @@ def parse_meme(html: str, url: str, box_count: int | None = None) -> tuple[Poste
 
 
 def _listed_meme(unit: Tree, join: Callable[[str], str], box_count: int | None) -> PostedMeme | None:
-    """Parse a unit of a listing; None if it has no address, or neither a picture nor the notice for members."""
+    """Parse a unit of a listing; None without a URL, or with neither a picture nor the login notice."""
     links = (_MEME_ADDRESS.fullmatch(link.get("href", "")) for link in below(unit.root, "a"))
     link = next(filter(None, links), None)
     picture = unit.first(UNIT_PICTURE)
@@ -283,7 +282,6 @@ def _listed_meme(unit: Tree, join: Callable[[str], str], box_count: int | None) 
 
 
 def _blank(page: Tree) -> Element | None:
-    """Return the picture in the link to the template."""
     links = (link for link in page.all(BLANK_LINK) if link.get("href", "").startswith("/memetemplate/"))
     return next((image for link in links for image in link.iter("img")), None)
 

@@ -41,7 +41,7 @@ def parse_alt(alt: str, title: str | None = None, box_count: int | None = None) 
     Args:
         alt: the text.
         title: the title elsewhere on the page, if known.
-        box_count: number of text boxes of the template, if known.
+        box_count: number of the template's text boxes, if known.
     """
     body, made, _ = alt.rpartition(_MAKER)
     body = body if made else alt

@@ -1,4 +1,4 @@
-"""Addresses of the pictures on Imgflip's pages: images, GIFs that play as videos, further pictures."""
+"""URLs of the pictures on Imgflip's pages: images, GIFs shown as videos, further pictures."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ _GIF = re.compile(r"\.gif(?:[?#].*)?$", re.IGNORECASE)
 
 
 def shown_address(picture: Element | None, join: Callable[[str], str]) -> str | None:
-    """Return the address of an `img` or `video`; for a video, preferably that of its GIF."""
+    """Return the URL of an `img` or `video`; for a video, preferably that of its GIF."""
     if picture is None:
         return None
     places = [picture, *below(picture, "source")] if picture.tag == "video" else [picture]
@@ -21,7 +21,7 @@ def shown_address(picture: Element | None, join: Callable[[str], str]) -> str | 
 
 
 def further_pictures(message: Element | None, join: Callable[[str], str], first: str) -> Iterator[str]:
-    """Yield the addresses of the pictures after `message`: as many as it states, on the host of the `first`."""
+    """Yield the URLs of the pictures after `message`: as many as it states, on the host of `first`."""
     if message is None:
         return
     stated = re.search(r"\d+", text_of(message) or "")

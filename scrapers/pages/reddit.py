@@ -1,4 +1,4 @@
-"""Parser of Reddit's listings (`t3` posts as JSON): which posts are pictures, and the address of each picture."""
+"""Parser of Reddit's listings (`t3` posts as JSON): which posts are pictures, and their URLs."""
 
 import json
 import re
@@ -17,7 +17,7 @@ BASE = "https://www.reddit.com"
 _PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
 _VIDEO_ENDINGS = (".gifv", ".mp4", ".webm")
 _VIDEO_HOSTS = frozenset({"v.redd.it", "youtube.com", "www.youtube.com", "youtu.be", "gfycat.com", "redgifs.com"})
-# Imgur's `<key>.gifv` is a page; the bytes are those of a video without sound.
+# Imgur's `<key>.gifv` is a page; the file is a silent video.
 _IMGUR_HOSTS = frozenset({"imgur.com", "i.imgur.com", "m.imgur.com", "www.imgur.com"})
 _ID = re.compile(r"[0-9a-z]{1,16}")
 UNREADABLE = "unreadable post"
@@ -28,7 +28,7 @@ class PostedImage:
     """One picture of a post, still or animated.
 
     Attributes:
-        id: the post's, followed by `_<n>` for the n-th place of a gallery.
+        id: the post's, followed by `_<n>` for the n-th picture of a gallery.
     """
 
     id: str
@@ -46,10 +46,10 @@ class Listing:
     """One page of a listing.
 
     Attributes:
-        images: the pictures, in the page's order.
-        after: the cursor of the next page; None at the end.
-        names: the full name (`t3_<id>`) of every post of the page, in order.
-        skipped: number of posts (or places of a gallery) that are not pictures, by reason.
+        images: the pictures, in page order.
+        after: cursor of the next page; None at the end.
+        names: full names (`t3_<id>`) of all posts, in order.
+        skipped: number of posts or gallery entries that are not pictures, by reason.
     """
 
     images: tuple[PostedImage, ...]
@@ -59,17 +59,17 @@ class Listing:
 
     @property
     def posts(self) -> int:
-        """Number of posts of the page."""
+        """Number of posts on the page."""
         return len(self.names)
 
     @property
     def newest(self) -> str | None:
-        """Name of the latest post, however the page is sorted, for the next poll to end at."""
+        """Name of the latest post in any sort order; the next poll ends at it."""
         return max(self.names, key=age_rank, default=None)
 
 
 def age_rank(name: str) -> int:
-    """Return a number that grows with the time of a post, from its id or full name: Reddit counts in base 36."""
+    """Return a number that increases with a post's time: its id or full name, read in base 36."""
     return int(name.rpartition("_")[2], 36)
 
 
@@ -78,10 +78,10 @@ class _Skip(Exception):
 
 
 def parse_listing(body: str | bytes, url: str) -> Listing:
-    """Parse one page of `/r/<sub>/<sort>`. Single posts that cannot be parsed are counted.
+    """Parse one page of `/r/<sub>/<sort>`. Posts that cannot be parsed are counted.
 
     Raises:
-        LayoutChanged: not the JSON of a listing.
+        LayoutChanged: not a listing's JSON.
     """
     try:
         answer = json.loads(body)
@@ -107,9 +107,9 @@ def parse_listing(body: str | bytes, url: str) -> Listing:
 
 
 def parse_post(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
-    """Return the pictures of one `t3` object, and a reason for each skipped place (or for the whole post).
+    """Return the pictures of one `t3` object, and a reason for each skipped entry (or for the whole post).
 
-    A crosspost is parsed as the post that it repeats, so a picture has one id wherever it is posted.
+    A crosspost is parsed as its original post, so a picture has one id wherever it is posted.
     """
     try:
         while parents := post.get("crosspost_parent_list"):
@@ -134,7 +134,7 @@ def _check_kept(post: Mapping[str, Any]) -> None:
 
 
 def _single_url(post: Mapping[str, Any]) -> str:
-    """Return the address of the post's picture; for a GIF, that of the GIF or of its silent video."""
+    """Return the URL of the post's picture; for a GIF, that of the GIF or of its silent video."""
     if post.get("is_self"):
         raise _Skip("text post")
     url = _unescape(post.get("url_overridden_by_dest") or post["url"])
@@ -151,7 +151,7 @@ def _single_url(post: Mapping[str, Any]) -> str:
 
 
 def _silent_video(post: Mapping[str, Any]) -> str | None:
-    """Return the MP4 that Reddit made of a GIF, its own or another host's."""
+    """Return the MP4 of a GIF, made by Reddit or another host."""
     media, preview = post.get("media") or {}, post.get("preview") or {}
     for video in (media.get("reddit_video"), preview.get("reddit_video_preview")):
         if video and video.get("is_gif") and video.get("fallback_url"):
@@ -195,5 +195,5 @@ def _image(post: Mapping[str, Any], image_id: str, url: str) -> PostedImage:
 
 
 def _unescape(text: str) -> str:
-    """Undo the escapes of Reddit's answers without `raw_json`: these three entities and no other."""
+    """Undo the escapes of Reddit's responses without `raw_json`: these three entities only."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

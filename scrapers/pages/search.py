@@ -1,9 +1,9 @@
-"""What image searches have in common: results, consent screens and buttons that load more."""
+"""Common to all image searches: results, consent screens and buttons that load more."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# Buttons of consent screens, refusals first, in the languages in which they appear.
+# Buttons of consent screens, refusals first, in the languages observed.
 _REFUSE = (
     "reject all", "decline all", "reject", "alle ablehnen", "ablehnen", "tout refuser", "refuser", "rechazar todo",
     "rechazar", "rifiuta tutto", "rifiuta", "rejeitar tudo", "rejeitar", "alles afwijzen", "weigeren",
@@ -31,7 +31,7 @@ MORE_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class FoundImage:
-    """One result: the picture, the page that shows it, its title, and the thumbnail of the search."""
+    """One result: the picture, its page, its title, and the search's thumbnail."""
 
     image_url: str
     page_url: str | None = None
@@ -41,14 +41,14 @@ class FoundImage:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One image search: addresses, selectors and parser.
+    """One image search: URLs, selectors and parser.
 
     Attributes:
         result: selector of one result.
-        more: selectors of the button that loads more; `MORE_WORDS` are looked for too.
-        consent: selectors of the buttons that close a consent screen, best first; `CONSENT_WORDS` are looked for too.
-        hover: selector of the elements that show their address only under the pointer, if any.
-        search: returns the address of a query (address of the site, query).
+        more: selectors of the button that loads more; `MORE_WORDS` are searched too.
+        consent: selectors of the buttons that close a consent screen, best first; `CONSENT_WORDS` are searched too.
+        hover: selector of the elements that get their URL only on hover, if any.
+        search: returns the URL of a query (site URL, query).
         read: returns the results of a page (html, url). Raises LayoutChanged.
     """
 
@@ -62,5 +62,5 @@ class Engine:
 
 
 def is_web_address(value: object) -> bool:
-    """Return whether `value` is a string that starts like an http or https address."""
+    """Return whether `value` is a string that starts like an http or https URL."""
     return isinstance(value, str) and value.startswith(("http://", "https://"))

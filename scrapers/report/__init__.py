@@ -1,1 +1,1 @@
-"""The report of a crawl: a time series on disk while it runs, and a page with plots when it ends."""
+"""The report of a crawl: a time series written while it runs, and a page of plots at its end."""

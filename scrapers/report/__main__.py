@@ -1,4 +1,4 @@
-"""`python -m memeloom.scrapers.report SERIES`: draw the page of a crawl that was killed before it could."""
+"""`python -m memeloom.scrapers.report SERIES`: write the report page of a killed crawl."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The page about one crawl: how it ended, its numbers and its plots."""
+"""The report page of a crawl: how it ended, its counts and its plots."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -76,7 +76,7 @@ def _host(host: HostNow) -> tuple[str | int, ...]:
 
 
 def _numbers(history: CrawlHistory) -> list[tuple[str, ...]]:
-    """Return what the plots show as rows of a table, for people who cannot see them."""
+    """Return the plotted values as table rows, for screen readers."""
     if len(history.samples) < 2:
         return []
     intervals = Intervals(history.samples, _ROWS)

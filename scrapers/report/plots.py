@@ -1,4 +1,4 @@
-"""The plots of a crawl, computed from the totals in its samples."""
+"""The plots of a crawl, computed from its samples."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -11,12 +11,12 @@ from memeloom.scrapers.report.series import CrawlHistory, Sample
 
 INTERVALS = 120
 _MOST_HOSTS = COLOURS - 1
-# Left out on purpose; everything else that is counted by reason is an error.
+# Skipped on purpose; every other reason is an error.
 _LEFT_OUT = ("skipped: ", "dropped: ", "removed by a purge")
 
 
 def plots(history: CrawlHistory) -> list[Plot]:
-    """Return the plots of rates, errors, bytes, queue, latency and memory; none of a crawl that ended at once."""
+    """Return the plots of rates, errors, bytes, queue, latency and memory; none for a crawl that ended at once."""
     if len(history.samples) < 2:
         return []
     intervals = Intervals(history.samples)
@@ -27,28 +27,28 @@ def plots(history: CrawlHistory) -> list[Plot]:
 
 
 def is_error(reason: str) -> bool:
-    """Tell whether something that was counted by `reason` went wrong."""
+    """Return whether `reason` is an error."""
     return not reason.startswith(_LEFT_OUT)
 
 
 class Intervals:
-    """The time of a crawl in about `most` intervals of a round length. ends: of each interval, in seconds."""
+    """The duration of a crawl in about `most` intervals of a round length. ends: end of each interval, in seconds."""
 
     def __init__(self, samples: Sequence[Sample], most: int = INTERVALS) -> None:
         self._samples = samples
         self._times = [sample.seconds for sample in samples]
         whole = self._times[-1]
         self.step = time_step(whole, most)
-        parts = max(1, round(whole / self.step))  # the last one is longer or shorter than the others
+        parts = max(1, round(whole / self.step))  # the last interval absorbs the remainder
         self.ends = [self.step * (place + 1) for place in range(parts - 1)] + [whole]
 
     def amounts(self, total: Callable[[Sample], float]) -> list[float]:
-        """Return by how much a total grew in each interval."""
+        """Return the increase of a total in each interval."""
         reached = [self._at(end, total) for end in self.ends]
         return [max(0.0, after - before) for before, after in pairwise([0.0, *reached])]
 
     def rates(self, total: Callable[[Sample], float]) -> list[float]:
-        """Return by how much a total grew per second in each interval."""
+        """Return the increase of a total per second in each interval."""
         lengths = [end - start for start, end in pairwise([0.0, *self.ends])]
         return [amount / (length or 1.0) for amount, length in zip(self.amounts(total), lengths, strict=True)]
 

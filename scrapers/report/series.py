@@ -1,7 +1,7 @@
-"""The time series of a crawl: one JSON line a sample, written as it happens, so that a killed crawl leaves it too.
+"""The time series of a crawl: one JSON line per sample, written at once, so that it survives a killed crawl.
 
-The first line is the head; each further line holds the totals so far; the last line of a crawl that was not killed
-says how it ended. Lines come every second at first and less often as the crawl grows older: a week fits in a few MB.
+The first line is the head; each further line holds the totals so far; the last line says how the crawl ended, unless it
+was killed. Lines are written every second at first, and less often later: a week takes a few MB.
 """
 
 import json
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class CrawlHistory:
-    """A series read back.
+    """A series read from disk.
 
     samples: at most `POINTS`. peaks: the largest ``rss_bytes`` and ``queue`` of all lines.
     end: how the crawl ended; None if it was killed.
@@ -55,13 +55,13 @@ class CrawlHistory:
 
 
 class Rates:
-    """Computes units per second over the last seconds from totals."""
+    """Computes recent rates per second from totals."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, Counter[str]]] = deque()
 
     def of(self, sample: Sample) -> dict[str, float]:
-        """Return the rates at `sample`, which must be later than the one before."""
+        """Return the rates at `sample`, which must be later than the previous one."""
         totals = Counter({name: sample.counts.get(name, 0) for name in RATED})
         totals["bytes"] = sample.status.received_bytes
         self._seen.append((sample.seconds, totals))
@@ -73,7 +73,7 @@ class Rates:
 
 
 class SeriesFile:
-    """Writes a series. Each line reaches the file before the call returns."""
+    """Writes a series; each line is written to the file before the call returns."""
 
     def __init__(self, path: Path, head: Mapping[str, Any]) -> None:
         self._path = path
@@ -86,7 +86,7 @@ class SeriesFile:
         self._write({"series": "memeloom crawl", "version": 1, **head})
 
     def add(self, sample: Sample, rates: Mapping[str, float], end: Mapping[str, Any] | None = None) -> None:
-        """Write a line if one is due, or the last line if `end` says how the crawl ended. Raises MemeloomError."""
+        """Write a line if one is due, or the last line if `end` is given. Raises MemeloomError."""
         if end is None and sample.seconds < self._due:
             return
         self._due = sample.seconds + min(_MOST_SECONDS, max(_LEAST_SECONDS, sample.seconds * _SHARE_OF_AGE))
@@ -107,9 +107,9 @@ class SeriesFile:
 
 
 class Thinned:
-    """Keeps at most `most` of the samples it is given, evenly chosen, and always the last.
+    """Keeps at most `most` evenly chosen samples, and always the last.
 
-    Samples are totals, so what happened between two kept ones is their difference and nothing is lost.
+    Samples are totals, so dropping some loses nothing: their difference covers the gap.
     """
 
     def __init__(self, most: int = POINTS) -> None:
@@ -120,7 +120,7 @@ class Thinned:
         self._last: Sample | None = None
 
     def add(self, sample: Sample) -> None:
-        """Take one more sample; drop every other kept one when there are too many."""
+        """Add a sample; drop every other kept one when there are too many."""
         if self._given % self._stride == 0:
             if len(self._kept) >= self._most - 1:
                 self._kept = self._kept[::2]
@@ -138,7 +138,7 @@ class Thinned:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a series; a line torn by a power cut is skipped. Raises OSError."""
+    """Yield the lines of a series, skipping incomplete ones. Raises OSError."""
     with path.open("rb") as stream:
         for line in stream:
             try:
@@ -155,7 +155,7 @@ def read_history(path: Path, most: int = POINTS) -> CrawlHistory:
 
 
 def history_of(lines: Iterable[Mapping[str, Any]], most: int = POINTS) -> CrawlHistory:
-    """Return the history that `lines` hold; lines without a sample are skipped."""
+    """Build the history from `lines`, skipping those without a sample."""
     head: Mapping[str, Any] = {}
     end: Mapping[str, Any] | None = None
     thinned, rss, queue = Thinned(most), 0, 0

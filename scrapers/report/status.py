@@ -1,4 +1,4 @@
-"""The status of a crawl, read in the crawling process; its size is bounded, however many hosts there are."""
+"""The status of a crawl, read in the crawling process; its size is bounded for any number of hosts."""
 
 import os
 import resource
@@ -12,7 +12,7 @@ from memeloom.configs.progress import HostNow
 from memeloom.scrapers.hosts import Host, Hosts
 from memeloom.scrapers.session import CrawlSession
 
-# Reading all hosts takes a while: an image search meets a hundred thousand of them.
+# Reading all hosts is slow: an image search visits a hundred thousand.
 _MANY_HOSTS = 500
 _MANY_HOSTS_EVERY_SECONDS = 2.0
 _FAILING = 4
@@ -42,7 +42,7 @@ class StatusReader:
         self._received = 0
 
     def read(self, *, refresh: bool = False) -> CrawlStatus:
-        """Return the status. Many hosts are read every other second only, or to `refresh`."""
+        """Read the status. With many hosts it is refreshed every other second, or on `refresh`."""
         now, hosts = time.monotonic(), self._session.hosts
         if refresh or len(hosts.known) <= _MANY_HOSTS or now - self._read_at >= _MANY_HOSTS_EVERY_SECONDS:
             self._read_hosts(hosts, now)
@@ -77,7 +77,7 @@ def _host_now(name: str, host: Host, now: float) -> HostNow:
 
 
 def rss_bytes() -> int:
-    """Return the resident memory of this process, or its peak where the system tells no more."""
+    """Return the resident memory of this process, or its peak where only that is known."""
     if sys.platform == "linux":
         with open("/proc/self/statm", "rb") as stream:  # noqa: PTH123 -- read twice a second
             return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

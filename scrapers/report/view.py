@@ -1,4 +1,4 @@
-"""Follows one crawl from the parent process: shows the progress, writes the series and at the end the page."""
+"""Follows a crawl from the parent process: shows the progress, and writes the series and the page."""
 
 import time
 from collections import Counter
@@ -20,7 +20,7 @@ _TALLIES = ("pages", "images", "new", "updated", "unchanged")
 
 
 class View:
-    """Follows a crawl; when the block ends, for whatever reason, the series is closed and the page written.
+    """A context manager that follows a crawl; on exit it closes the series and writes the page.
 
     series, page: their files. last: the newest report.
     """
@@ -42,7 +42,7 @@ class View:
         return self
 
     def see(self, report: Report) -> None:
-        """Take in a report of the crawling process. Raises MemeloomError: the disk is full."""
+        """Process a report of the crawling process. Raises MemeloomError: the disk is full."""
         self.last = report
         sample = self._sample()
         rates = self._rates.of(sample)
@@ -55,7 +55,7 @@ class View:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write how it ended, and the page; a failure to do so does not replace the error of the crawl."""
+        """Write the end of the series, and the page; a failure to do so does not replace the crawl's error."""
         self._progress.finish()
         if error is None:
             self._end(error)

@@ -1,1 +1,1 @@
-"""Spiders, one module a source: which pages are asked for, and in which order."""
+"""Spiders, one module per source: which pages to request, and in which order."""

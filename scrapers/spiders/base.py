@@ -1,7 +1,7 @@
 """The base class of all spiders: session, settings, requests for pages and pictures.
 
-A request waits in the frontier as JSON and may be processed by another process. So spiders keep nothing in memory
-that a later page needs: it travels in `cb_kwargs`, as plain values, and callbacks are public methods.
+The frontier stores requests as JSON, and another process may handle them. Spiders therefore keep no state that a later
+page needs: it goes into `cb_kwargs` as plain values, and callbacks are public methods.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -21,7 +21,7 @@ from memeloom.scrapers.items import MemeItem, Picture, TemplateItem
 from memeloom.scrapers.reasons import is_transient, reason_of
 from memeloom.scrapers.session import CrawlSession
 
-# Pictures before pages: memes become durable before more are looked for, and the frontier stays short.
+# Pictures before pages: memes become durable sooner, and the frontier stays short.
 PICTURE_PRIORITY = 20
 PAGE_PRIORITY = 10
 
@@ -34,16 +34,16 @@ class SpiderScheduler(Protocol):
         ...
 
     async def marked(self, name: str) -> str | None:
-        """Return the note of that name."""
+        """Return the mark called `name`."""
         ...
 
 
 class MemeSpider(Spider):
-    """A spider that belongs to a session; without one (`scrapy crawl`) it creates its own.
+    """A spider of a session; without one (`scrapy crawl`) it creates its own.
 
     Attributes:
         name: the source of its memes.
-        essential: the selector that its memes come from, for error messages.
+        essential: the selector of its memes, for error messages.
         scheduler: set when the crawl starts.
     """
 
@@ -63,7 +63,7 @@ class MemeSpider(Spider):
         return spider
 
     async def start(self) -> AsyncIterator[Request]:
-        """Yield the first requests; none if only the dead-letter list is retried."""
+        """Yield the first requests; none when retrying the dead-letter list only."""
         if not self.session.retry_failed:
             async for request in self.begin():
                 yield request
@@ -75,20 +75,20 @@ class MemeSpider(Spider):
     def page(
         self, url: str, callback: Callable[..., Any], *, request: type[Request] = Request, **options: Any
     ) -> Request:
-        """Return a request (of the class `request`) for a page, which is counted as one, also if it fails."""
+        """Return a request of class `request` for a page; its outcome counts as a page, failures too."""
         options.setdefault("errback", self.failed)
         options.setdefault("priority", PAGE_PRIORITY)
         options["meta"] = {"page": True, **options.get("meta", {})}
         return request(url, callback, **options)
 
     def picture_request(self, item: MemeItem | TemplateItem) -> Request:
-        """Return the request for the picture of a record, which comes back as an item with its picture.
+        """Return the request for a record's picture, whose callback yields the item with its picture.
 
-        It is made once per crawl, on however many pages the record appears. For an item whose picture could not be
-        fetched, it is the request for the smaller copy.
+        It is made once per crawl, even if the record appears on several pages. If the picture failed, the request is
+        for the smaller copy.
 
         Raises:
-            ValueError: the address is not a web address.
+            ValueError: the URL is not http or https.
         """
         keywords: dict[str, Any] = {}
         match item:
@@ -120,7 +120,7 @@ class MemeSpider(Spider):
         yield self._with_picture(Picture(response.body, declared), what, record, fallback_url)
 
     def no_picture(self, failure: Failure) -> Iterator[MemeItem | TemplateItem]:
-        """Yield the record without its picture. After a transient failure, the request becomes a dead letter."""
+        """Yield the record without its picture. A transient failure moves the request to the dead-letter list."""
         request: Request = failure.request  # type: ignore[attr-defined]
         keywords = request.cb_kwargs
         reason = self._reason(failure)
@@ -131,30 +131,30 @@ class MemeSpider(Spider):
         yield self._with_picture(Picture(None), **keywords)
 
     def failed(self, failure: Failure) -> None:
-        """Count a page that failed after all retries. After a transient failure it becomes a dead letter."""
+        """Count a page that failed after all retries. A transient failure moves it to the dead-letter list."""
         reason = self._reason(failure)
         self.session.reasons[f"page: {reason}"] += 1
         if is_transient(failure.value):
             self.scheduler.dead_letter(failure.request, reason)  # type: ignore[attr-defined]
 
     def skip(self, reasons: dict[str, int]) -> None:
-        """Count what a page shows and the spider does not take."""
+        """Count skipped parts of a page by reason."""
         for reason, n in reasons.items():
             self.session.reasons[f"skipped: {reason}"] += n
 
     def author(self, name: str | None) -> str | None:
-        """Return the salted hash of an author's name, or None unless the settings ask for it."""
+        """Return the salted hash of an author's name, or None unless configured."""
         crawl = self.config.crawl
         if not name or not crawl.keep_author_hash or crawl.author_salt is None:
             return None
         return author_hash(name, crawl.author_salt.get_secret_value())
 
     def now(self) -> datetime:
-        """Return the time at which a fact is seen."""
+        """Return the current time in UTC."""
         return datetime.now(UTC)
 
     async def marked(self, name: str) -> str | None:
-        """Return what an item `Mark` of that name noted, in this crawl or an earlier one."""
+        """Return the value of the `Mark` called `name`, from this crawl or an earlier one."""
         return await self.scheduler.marked(name)
 
     def _with_picture(
@@ -168,7 +168,7 @@ class MemeSpider(Spider):
         error = failure.value or RuntimeError("a failure without a cause")
         reason = reason_of(error)
         if reason is None:
-            # Scrapy takes the same exception, raised again, for a failed download and only logs it.
+            # Scrapy also wraps this exception for a failed download, and only logs it.
             what = str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
             raise CrawlFailed(what) from error
         return reason

@@ -1,4 +1,4 @@
-"""The spider of image searches: what a real browser finds for each query, without captions: OCR reads them."""
+"""The image search spider: pictures that a browser finds for each query, without captions, which OCR reads."""
 
 import asyncio
 import hashlib
@@ -26,7 +26,7 @@ class ImagesSpider(MemeSpider):
     essential = ", ".join(engine.result for engine in ENGINES.values())
 
     async def begin(self) -> AsyncIterator[Request]:
-        """Yield a search for each query, and for the templates' names if configured. Raises StoreError."""
+        """Yield a search for each query, and for template names if configured. Raises StoreError."""
         images = self.config.crawl.images
         queries = list(images.queries)
         if images.template_queries:
@@ -37,7 +37,7 @@ class ImagesSpider(MemeSpider):
                 yield self.search(engine, query)
 
     def search(self, engine: str, query: str) -> Request:
-        """Return the request for the results of one query."""
+        """Return the request for the results of a query."""
         images = self.config.crawl.images
         site = {"bing": images.bing, "google": images.google}[engine]
         return self.page(
@@ -58,7 +58,7 @@ class ImagesSpider(MemeSpider):
             yield self.item(image)
 
     def item(self, image: FoundImage) -> MemeItem:
-        """Return the record of a search result; its id is a hash of the picture's address."""
+        """Return the record of a search result; its id is a hash of the picture's URL."""
         meme = Meme(
             id=f"{self.name}:{hashlib.sha256(image.image_url.encode()).hexdigest()[:24]}",
             source=self.name,
@@ -71,9 +71,10 @@ class ImagesSpider(MemeSpider):
 
 
 def template_names(store: Store, limit: int) -> list[str]:
-    """Return the names of the catalog's templates, those with the most memes first. Raises ConfigError, StoreError.
+    """Return the template names of the catalog, most memes first. Raises ConfigError, StoreError.
 
-    Templates found among memes are left out until they are named: their generated names mean nothing to a search.
+    Templates discovered among memes are skipped until they are named, because their generated names are useless
+    queries.
     """
     documents = open_documents(store)
     try:

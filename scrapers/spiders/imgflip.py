@@ -1,4 +1,4 @@
-"""The spider of Imgflip: templates from its lists and searches or by name, and the memes of each, newest first."""
+"""The Imgflip spider: templates from lists, searches or by name, and the memes of each, newest first."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -16,7 +16,7 @@ from memeloom.scrapers.pages import imgflip
 from memeloom.scrapers.pages.imgflip import ListedTemplate, PostedMeme
 from memeloom.scrapers.spiders.base import MemeSpider
 
-# A template as JSON, and the templates of the API by id: both travel through the frontier.
+# A template as JSON, and the templates of the API by id: both are stored in the frontier.
 Packed: TypeAlias = dict[str, Any]
 Known: TypeAlias = dict[str, Packed]
 
@@ -24,20 +24,20 @@ Known: TypeAlias = dict[str, Packed]
 class ImgflipSpider(MemeSpider):
     """The API for box counts, then lists, searches and names of templates, then the listing of each template.
 
-    A listing is read to its end, to `pages_per_template`, or, if `incremental`, to the page where the last complete
-    pass began: its newest memes are stored as a `Mark` when a pass is complete.
+    A listing ends at its last page, at `pages_per_template` or, with `incremental`, where the last complete pass began:
+    a `Mark` stores the newest memes of each complete pass.
     """
 
     name = "imgflip"
     essential = imgflip.UNIT
 
     async def begin(self) -> AsyncIterator[Request]:
-        """Yield the request to the API, which alone states how many text boxes a template has."""
+        """Yield the request to the API, the only source of the number of text boxes."""
         url = f"{self.config.crawl.imgflip.api}/get_memes"
         yield self.page(url, self.parse_api, errback=self.without_api)
 
     def parse_api(self, response: Response) -> Iterator[Request]:
-        """Continue with the templates of the API, the most popular ones."""
+        """Continue with the most popular templates, from the API."""
         known = {template.id: _pack(template) for template in imgflip.parse_api(response.body, response.url)}
         yield from self.first_pages(known)
 
@@ -47,7 +47,7 @@ class ImgflipSpider(MemeSpider):
         yield from self.first_pages({})
 
     def first_pages(self, known: Known) -> Iterator[Request]:
-        """Yield the listings of the configured templates, or the lists and searches that find templates."""
+        """Yield the listings of configured templates, or the lists and searches that find templates."""
         settings = self.config.crawl.imgflip
         for name in settings.template_names:
             slug = name.rpartition("/")[2]
@@ -59,14 +59,14 @@ class ImgflipSpider(MemeSpider):
                 yield self.template_list(f"/memesearch?{urlencode({'q': words})}", known)
 
     def template_list(self, path: str, known: Known, page: int = 1, found: int = 0, before: str = "") -> Request:
-        """Return the request for a page of a list of templates.
+        """Return the request for a page of a template list.
 
         Args:
-            path: of the list, with its query.
+            path: path and query of the list.
             known: templates of the API.
-            page: number, from 1.
-            found: number of templates on the pages before.
-            before: id of the first template of the page before.
+            page: page number, from 1.
+            found: number of templates on earlier pages.
+            before: id of the first template of the previous page.
         """
         url = f"{self.config.crawl.imgflip.site}{path}&page={page}"
         state = {"path": path, "known": known, "page": page, "found": found, "before": before}
@@ -75,7 +75,7 @@ class ImgflipSpider(MemeSpider):
     def parse_templates(
         self, response: TextResponse, path: str, known: Known, page: int, found: int, before: str
     ) -> Iterator[Request]:
-        """Yield the listing of each template, and the next page while more are wanted and the list has new ones."""
+        """Yield the listing of each template, and the next page while more are wanted and found."""
         templates = imgflip.parse_template_list(response.text, response.url)
         wanted = self.config.crawl.imgflip.templates
         if not templates or templates[0].id == before:
@@ -98,10 +98,10 @@ class ImgflipSpider(MemeSpider):
 
         Args:
             template: the template.
-            page: number, from 1.
-            known: its entry of the API, if any.
-            newest: keys of the memes of the first page.
-            before: keys of the memes of the page before.
+            page: page number, from 1.
+            known: its entry in the API, if any.
+            newest: keys of the memes on the first page.
+            before: keys of the memes on the previous page.
         """
         query = urlencode({"sort": "latest", "page": page})
         url = f"{self.config.crawl.imgflip.site}{template.path}?{query}"
@@ -113,7 +113,7 @@ class ImgflipSpider(MemeSpider):
     async def parse_listing(
         self, response: TextResponse, template: Packed, page: int, known: Known, newest: list[str], before: list[str]
     ) -> AsyncIterator[Request | MemeItem | TemplateItem | Mark]:
-        """Yield the memes of one page, the template itself on the first page, and the next page."""
+        """Yield the memes of a page, the template itself on the first page, and the next page."""
         listed = _unpack(template)
         counts = {number: api["box_count"] for number, api in known.items() if api["box_count"]}
         listing = imgflip.parse_listing(response.text, response.url, counts, listed.id)
@@ -141,7 +141,7 @@ class ImgflipSpider(MemeSpider):
             yield Mark(mark, json.dumps(newest))
 
     def parse_meme(self, response: TextResponse, template: dict[str, Any], over_18: bool | None) -> Iterator[MemeItem]:
-        """Yield the memes of a meme's own page, read if the listing lacks a caption or pictures."""
+        """Yield the memes of a meme's own page, requested if the listing lacks a caption or pictures."""
         record = Template.model_validate(template)
         memes = imgflip.parse_meme(response.text, response.url, record.box_count)
         for meme in memes:
@@ -150,7 +150,7 @@ class ImgflipSpider(MemeSpider):
             self.skip({"for members only": 1})
 
     def template(self, template: ListedTemplate, listing: imgflip.Listing, known: Known) -> Template:
-        """Merge what list, API and listing state about a template."""
+        """Merge a template's data from list, API and listing."""
         number = listing.template_id or template.id
         api = _unpack(known[number]) if number in known else None
         return Template(
@@ -164,7 +164,7 @@ class ImgflipSpider(MemeSpider):
         )
 
     def whole_template(self, record: Template, known: Known) -> Iterator[Request | TemplateItem]:
-        """Yield the record, or for a template that is not in the API the request for its own page."""
+        """Yield the record, or the request for its own page if the API lacks the template."""
         if record.id in known:
             yield TemplateItem(record)
             return
@@ -173,7 +173,7 @@ class ImgflipSpider(MemeSpider):
         yield self.page(url, self.parse_template, errback=self.without_template, cb_kwargs=state)
 
     def without_template(self, failure: Failure) -> Iterator[TemplateItem]:
-        """Yield a template whose own page failed as the list shows it."""
+        """Yield a template from the list if its own page failed."""
         self.failed(failure)
         yield TemplateItem(Template.model_validate(failure.request.cb_kwargs["record"]))  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""The spider of Reddit: the pictures of subreddits, through its API as an application."""
+"""The Reddit spider: pictures of subreddits, through the API as an application."""
 
 from collections.abc import AsyncIterator
 from urllib.parse import urlencode
@@ -18,8 +18,8 @@ _PAGE = 100
 class RedditSpider(MemeSpider):
     """The listings of each subreddit in each order; `reddit_token.py` signs the requests.
 
-    `new` is polled: its newest post is stored as a `Mark` when a pass is complete, and with `incremental` the next
-    pass ends at that post or an older one. A listing ends after about a thousand posts, so poll often enough.
+    `new` is polled: a complete pass stores its newest post as a `Mark`, and with `incremental` the next pass ends at
+    that post or an older one. A listing ends after about a thousand posts, so poll often enough.
     """
 
     name = "reddit"
@@ -35,7 +35,7 @@ class RedditSpider(MemeSpider):
     def listing(
         self, subreddit: str, sort: str, after: str | None = None, gathered: int = 0, newest: str | None = None
     ) -> Request:
-        """Return the request for a page; `gathered` posts were on the pages before, `newest` is the latest of them."""
+        """Return the request for a page; earlier pages had `gathered` posts, the latest of them `newest`."""
         settings = self.config.crawl.reddit
         limit = min(_PAGE, settings.posts_per_subreddit - gathered)
         query = urlencode({"limit": limit, "raw_json": 1} | ({"after": after} if after else {}))
@@ -49,7 +49,7 @@ class RedditSpider(MemeSpider):
     async def parse_listing(
         self, response: Response, subreddit: str, sort: str, gathered: int, newest: str | None
     ) -> AsyncIterator[Request | MemeItem | Mark]:
-        """Yield the pictures of one page, and the next page."""
+        """Yield the pictures of a page, and the next page."""
         settings = self.config.crawl.reddit
         page = reddit.parse_listing(response.body, response.url)
         self.skip(dict(page.skipped))
@@ -66,7 +66,7 @@ class RedditSpider(MemeSpider):
             yield Mark(mark, newest)
 
     def meme(self, image: PostedImage) -> MemeItem:
-        """Return the record of a picture, without a caption: OCR reads it."""
+        """Return the record of a picture without a caption, which OCR reads."""
         return MemeItem(
             Meme(
                 id=f"{self.name}:{image.id}",
