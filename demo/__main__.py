@@ -1,4 +1,4 @@
-"""`python -m memeloom.demo`: serve the miniature internet. Its addresses are printed to stderr."""
+"""`python -m memeloom.demo`: serve the miniature internet and print its addresses to stderr."""
 
 from pathlib import Path
 

@@ -1,8 +1,7 @@
-"""An image search like that of Bing.
+"""An image search like Bing's.
 
-The first 35 results stand in the page; more are fetched by script when one scrolls to the end,
-three times, then after a press on "See more results", and so on until there are no more.
-If it asks for consent, a banner lies over the lower part of the page until it is answered.
+The page holds the first 35 results; its script fetches more on scrolling to the end, three times, then on a press of
+"See more results", until there are no more. A consent banner, if asked for, covers the lower part of the page.
 """
 
 import json
@@ -68,14 +67,14 @@ more.querySelector("a").addEventListener("click", event => {{ event.preventDefau
 
 
 class Bing:
-    """Handlers of the search and of its thumbnails."""
+    """Handlers of the search and its thumbnails."""
 
     def __init__(self, context: SiteContext, pictures: ImageHost) -> None:
         self._context = context
         self._pictures = pictures
 
     def site(self) -> list[web.AbstractRouteDef]:
-        """Routes of www.bing.com."""
+        """Return the routes of www.bing.com."""
         return [
             web.get("/robots.txt", robots()),
             web.get("/images/search", self.search),
@@ -84,7 +83,7 @@ class Bing:
         ]
 
     async def search(self, request: web.Request) -> web.Response:
-        """The result page of a query."""
+        """Return the result page of a query."""
         query = request.query.get("q", "")
         results = [] if "empty_page" in request else self._pictures.ranked(query)
         first = whole_number(request, "first", 1) or 1
@@ -97,7 +96,7 @@ class Bing:
         return html_response(page)
 
     async def more(self, request: web.Request) -> web.Response:
-        """Results from place `first` on, as the page's script requests them; empty after the last."""
+        """Return results from place `first` on, as the page's script requests them; empty after the last."""
         results = self._pictures.ranked(request.query.get("q", ""))
         first = whole_number(request, "first", 0)
         if "endless_paging" in request:
@@ -106,7 +105,7 @@ class Bing:
         return html_response(self._list(results[first : first + size]))
 
     async def thumbnail(self, request: web.Request) -> web.Response:
-        """The thumbnail of a picture."""
+        """Return the thumbnail of a picture."""
         return await self._pictures.thumbnail(request.query.get("id", "").removeprefix(_THUMBNAIL))
 
     def _list(self, results: Sequence[ImageResult]) -> str:

@@ -1,4 +1,4 @@
-"""Shapes for the demo's scenes, in picture pixels, drawn at twice the size and scaled down smoothly."""
+"""Shapes for the demo's scenes, in picture pixels, drawn at twice the size and scaled down."""
 
 from collections.abc import Sequence
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""What the sites of the miniature internet share: addresses, corpus, pictures, the request log, and responses."""
+"""What the sites share: addresses, corpus, pictures, the request log, and responses."""
 
 import asyncio
 import hashlib
@@ -50,7 +50,7 @@ class RequestLog:
                 entry[0] += 1
 
     def summary(self) -> dict[str, Any]:
-        """The counts as plain JSON values."""
+        """Return the counts as plain JSON values."""
         requests: dict[str, dict[str, dict[str, int]]] = {}
         for (host, kind, status), count in sorted(self.requests.items()):
             requests.setdefault(host, {}).setdefault(kind, {})[str(status)] = count
@@ -59,7 +59,7 @@ class RequestLog:
 
 
 class SiteContext:
-    """Options, corpus, addresses and log of one miniature internet, and a thread that draws its pictures."""
+    """Options, corpus, addresses and log of one miniature internet, and its drawing thread."""
 
     def __init__(self, options: Options, corpus: LiveCorpus, addresses: Mapping[Host, str]) -> None:
         self.options = options
@@ -70,7 +70,7 @@ class SiteContext:
         self._drawing = ThreadPoolExecutor(1, "drawing")
 
     def url(self, host: Host) -> str:
-        """Base URL of `host`, without a trailing slash."""
+        """Return the base URL of `host`, without a trailing slash."""
         return f"http://{self.addresses[host]}"
 
     async def draw(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -89,18 +89,18 @@ _TYPES = {"png": "image/png", "gif": "image/gif", "mp4": "video/mp4"}
 
 
 def picture_response(data: bytes, suffix: str = "jpg") -> web.Response:
-    """A picture or video as an image host sends it."""
+    """Return a picture or video as an image host sends it."""
     kind = _TYPES.get(suffix, "image/jpeg")
     return web.Response(body=data, content_type=kind, headers={"Last-Modified": _POSTED})
 
 
 def html_response(html: str) -> web.Response:
-    """A page."""
+    """Return a page."""
     return web.Response(text=html, content_type="text/html")
 
 
 def robots(*disallowed: str) -> Handler:
-    """A handler for `/robots.txt` that disallows paths for all agents."""
+    """Return a handler for `/robots.txt` that disallows paths for all agents."""
     text = "User-agent: *\n" + "".join(f"Disallow: {path}\n" for path in disallowed)
 
     async def answer(_: web.Request) -> web.Response:
@@ -110,6 +110,6 @@ def robots(*disallowed: str) -> Handler:
 
 
 def whole_number(request: web.Request, name: str, default: int) -> int:
-    """A query parameter as a non-negative number; `default` if it is missing or not a number."""
+    """Return a query parameter as a non-negative number; `default` if it is missing or not a number."""
     text = request.query.get(name, "")
     return int(text) if text.isdecimal() else default

@@ -1,4 +1,4 @@
-"""Templates and posts of the miniature internet, from our own corpus or from a folder."""
+"""Templates and posts of the miniature internet, from the demo's corpus or a folder."""
 
 import string
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from PIL import Image
 
 from memeloom.catalog.records import TemplateBox
 
-FIRST_KEY = int("6a0000", 36)  # of our own corpus's memes
-KEY_STEP = 37  # one of them in so many keys
+FIRST_KEY = int("6a0000", 36)  # of the demo corpus's memes
+KEY_STEP = 37  # one meme in this many keys
 
 Kind: TypeAlias = Literal["still", "animated", "several"]
 
@@ -25,7 +25,7 @@ class Blank:
     """A template on Imgflip.
 
     id: decimal; key: the same number in base 36, which names its picture.
-    featured: its memes stand under `/meme/<slug>`, else under `/meme/<id>/<slug>`.
+    featured: memes are under `/meme/<slug>`, else under `/meme/<id>/<slug>`.
     """
 
     id: str
@@ -37,22 +37,22 @@ class Blank:
 
     @property
     def key(self) -> str:
-        """The key of its picture."""
+        """Return the key of its picture."""
         return base36(int(self.id))
 
     @property
     def path(self) -> str:
-        """The path of its memes."""
+        """Return the path of its memes."""
         return f"/meme/{self.slug}" if self.featured else f"/meme/{self.id}/{self.slug}"
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A meme on Imgflip, as its author made it.
+    """A meme on Imgflip.
 
-    boxes: as as_typed, empty ones too; there may be more than the template has.
-    suffix: of the picture's address. flaw: what a filter should find wrong with the caption, if we made it so.
-    kind: animated ones are GIFs; those of several pictures show more of them on their own page.
+    boxes: texts as typed, empty ones too; there may be more than the template has.
+    suffix: of the picture's address. flaw: the filter that should reject the caption, if it was made so.
+    kind: animated memes are GIFs; those of several pictures show the others on their own page.
     over_18: marked as not safe for work. late: published after the start.
     """
 
@@ -72,30 +72,30 @@ class Post:
 
     @property
     def text(self) -> str:
-        """The caption as the site writes it: boxes joined by `; `, not escaped."""
+        """Return the caption as the site writes it: boxes joined by `; `, not escaped."""
         return "; ".join(self.boxes)
 
     @property
     def alt(self) -> str:
-        """The `alt` text of the picture: title, two spaces, caption, tags and maker."""
+        """Return the `alt` text of the picture: title, two spaces, caption, tags and maker."""
         return f"{self.title} |  {self.text} | image tagged in {','.join(self.tags)} | made w/ Imgflip meme maker"
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Its tags on the site."""
+        """Return its tags on the site."""
         return ("memes", self.blank.name.lower(), *(["nsfw"] if self.over_18 else []))
 
     @property
     def extra_keys(self) -> tuple[str, ...]:
-        """The keys of the further pictures on its page."""
+        """Return the keys of the other pictures on its page."""
         return tuple(f"{self.key}x{n + 1}" for n in range(_EXTRA_PICTURES)) if self.kind == "several" else ()
 
     def extra_boxes(self, number: int) -> tuple[str, ...]:
-        """The boxes of the `number`-th further picture, from 0."""
+        """Return the boxes of the `number`-th other picture, from 0."""
         return (*self.boxes[:-1], " ".join((*self.boxes[-1:], f"({number + 2})")))
 
     def stated_boxes(self) -> tuple[str, ...]:
-        """The boxes that the page states: empty ones are left out, surplus ones joined to the last."""
+        """Return the boxes that the page states: without empty ones, surplus ones joined to the last."""
         count = len(self.blank.boxes)
         boxes = [*self.boxes[: count - 1], "; ".join(self.boxes[count - 1 :])]
         return tuple(stripped for box in boxes if (stripped := box.strip()))
@@ -106,38 +106,38 @@ class Corpus(Protocol):
 
     @property
     def blanks(self) -> Sequence[Blank]:
-        """All templates, most popular first."""
+        """Return all templates, most popular first."""
         ...
 
     def picture(self, blank: Blank) -> Image.Image:
-        """The template's clean picture, RGB."""
+        """Return the template's clean picture, RGB."""
         ...
 
     def count(self, blank: Blank) -> int:
-        """How many memes Imgflip has on it."""
+        """Return the number of its memes on Imgflip."""
         ...
 
     def post(self, blank: Blank, place: int) -> Post:
-        """The meme at `place`, 0 is the newest."""
+        """Return the meme at `place`; 0 is the newest."""
         ...
 
     def find(self, key: str) -> Post | None:
-        """The meme with that key."""
+        """Return the meme with that key."""
         ...
 
     def extra_caption(self, number: int) -> tuple[Blank, tuple[str, ...]]:
-        """A template and a caption for sites other than Imgflip."""
+        """Return a template and a caption for sites other than Imgflip."""
         ...
 
 
 def open_corpus(data: Path | None, memes: int | None, seed: int, *, numbered: bool = False) -> Corpus:
-    """Return our own corpus, or that of the folder `data`.
+    """Return the demo's corpus, or that of the folder `data`.
 
-    memes: how many Imgflip shows in all; None: 400 a template of ours, or all of the folder's.
-    numbered: write a running number behind each caption of ours, so that there are as many as one likes.
+    memes: number on Imgflip; None: 400 per template of the demo's, or all of the folder's.
+    numbered: append a running number to each caption of the demo's, so that their number is unlimited.
 
     Raises:
-        ConfigError: the folder lacks what it needs, or there are not that many memes.
+        ConfigError: the folder lacks required files, or there are too few memes.
     """
     if data is None:
         from memeloom.demo.corpus_own import OwnCorpus

@@ -1,7 +1,7 @@
-"""A corpus from a folder of real data; captions stay on disk, and only their offsets are in memory.
+"""A corpus from a folder of real data; captions stay on disk, only their offsets are in memory.
 
-The folder holds `imgflip_captions.jsonl.gz` (one post a line: template, post, image_url, title, views, votes,
-boxes) and `templates/manifest.json` with the pictures that it names.
+The folder holds `imgflip_captions.jsonl.gz` (one post per line: template, post, image_url, title, views, votes,
+boxes), `templates/manifest.json` and the pictures that it names.
 """
 
 import gzip
@@ -26,14 +26,14 @@ from memeloom.serve.drawing import DEFAULT_BOXES
 
 _CAPTIONS = "imgflip_captions.jsonl.gz"
 _MANIFEST = "templates/manifest.json"
-_PREVIEW_WIDTH = 463  # the boxes' CSS pixels belong to the site's editor, in which every template is this wide
+_PREVIEW_WIDTH = 463  # width of every template in the site's editor; the boxes are in its pixels
 _LONGEST_LINE = 65_536
 _CSS = re.compile(r"(?<![\w-])(left|top|width|height): *(-?[\d.]+)px")
 _ROTATION = re.compile(r"rotate\((-?[\d.]+)deg\)")
 
 
 class FolderCorpus:
-    """The captions and templates of `folder`; templates without captions and captions without template are left out."""
+    """The captions and templates of `folder`; those without a counterpart are left out."""
 
     def __init__(self, folder: Path, memes: int | None) -> None:
         entries = [entry for entry in _read_manifest(folder / _MANIFEST) if entry.get("imgflip_id")]
@@ -49,16 +49,16 @@ class FolderCorpus:
         self._counts = self._share_out(folder, memes)
 
     def picture(self, blank: Blank) -> Image.Image:
-        """The template's clean picture."""
+        """Return the template's clean picture."""
         with Image.open(self._files[blank.id]) as picture:
             return picture.convert("RGB")
 
     def count(self, blank: Blank) -> int:
-        """How many memes Imgflip has on it."""
+        """Return the number of its memes on Imgflip."""
         return self._counts[blank.id]
 
     def post(self, blank: Blank, place: int) -> Post:
-        """The meme at `place`, 0 is the newest."""
+        """Return the meme at `place`; 0 is the newest."""
         row = self._row(blank, place)
         key = base36(self._keys[blank.id][place])
         rng = Random(key)
@@ -69,7 +69,7 @@ class FolderCorpus:
         )  # fmt: skip
 
     def find(self, key: str) -> Post | None:
-        """The meme with that key."""
+        """Return the meme with that key."""
         number = int(key, 36)
         for blank in self.blanks:
             place = _search(self._keys[blank.id], number)
@@ -78,7 +78,7 @@ class FolderCorpus:
         return None
 
     def extra_caption(self, number: int) -> tuple[Blank, tuple[str, ...]]:
-        """A caption that Imgflip does not show, while there are any."""
+        """Return a caption that is not on Imgflip, as long as there are any."""
         turn, which = divmod(number, len(self.blanks))
         blank = self.blanks[which]
         place = (self.count(blank) + turn) % len(self._keys[blank.id])
@@ -130,7 +130,7 @@ class FolderCorpus:
 def css_boxes(rules: list[str], width: int, height: int) -> tuple[TemplateBox, ...]:
     """Convert the editor's style rules, last box first, to text boxes of a picture of `width` x `height` pixels.
 
-    The rules are in the editor's pixels, in which the picture is 463 wide. Boxes are clamped to the picture.
+    In the rules the picture is 463 pixels wide. Boxes are clamped to the picture.
     """
     scale_x, scale_y = 1 / _PREVIEW_WIDTH, width / (_PREVIEW_WIDTH * height)
     boxes = []
@@ -146,7 +146,6 @@ def css_boxes(rules: list[str], width: int, height: int) -> tuple[TemplateBox, .
 
 
 def _nameless_file() -> int:
-    """Return the descriptor of an unlinked temporary file."""
     handle, path = tempfile.mkstemp(prefix="memeloom-demo-")
     Path(path).unlink()
     return handle

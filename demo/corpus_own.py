@@ -1,4 +1,4 @@
-"""The demo's own corpus: the scenes of `scenes.py` with the captions of `captions.yaml`, filled in by seed."""
+"""The demo's corpus: the scenes of `scenes.py` with the captions of `captions.yaml`, filled in by seed."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ from memeloom.demo.scenes import SCENES
 _CAPTIONS = Path(__file__).with_name("captions.yaml")
 _MEMES_PER_TEMPLATE = 400
 _EXTRA_PER_TEMPLATE = 60
-_LONGEST = 70  # characters; what the usual length filter drops should be so on purpose
-_PATIENCE = 2000  # captions in a row that are nothing new: the patterns give no more
+_LONGEST = 70  # characters; the usual length filter should drop only captions made for it
+_PATIENCE = 2000  # repeated captions in a row, after which the patterns are taken to be exhausted
 _FLAW_EVERY = 25
 _TWIST_EVERY = 40
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -29,8 +29,8 @@ Texts: TypeAlias = tuple[str, ...]
 class OwnCorpus:
     """Twelve templates, each with a few hundred captions in its own style.
 
-    One caption in 25 has a flaw that a filter should find; a few others hold a newline or a
-    `; ` in their last box, which are no flaws but catch careless parsers.
+    One caption in 25 has a flaw that a filter should reject; a few others contain a newline or a `; ` in their last
+    box, which are valid but break careless parsers.
     """
 
     def __init__(self, memes: int | None, seed: int, *, numbered: bool = False) -> None:
@@ -52,23 +52,23 @@ class OwnCorpus:
         self._by_key = {post.key: post for posts in self._posts.values() for post in posts}
 
     def picture(self, blank: Blank) -> Image.Image:
-        """The scene, drawn."""
+        """Return the drawn scene."""
         return SCENES[self._scenes[blank.id]]()
 
     def count(self, blank: Blank) -> int:
-        """How many memes Imgflip has on it."""
+        """Return the number of its memes on Imgflip."""
         return len(self._posts[blank.id])
 
     def post(self, blank: Blank, place: int) -> Post:
-        """The meme at `place`, 0 is the newest."""
+        """Return the meme at `place`; 0 is the newest."""
         return self._posts[blank.id][place]
 
     def find(self, key: str) -> Post | None:
-        """The meme with that key."""
+        """Return the meme with that key."""
         return self._by_key.get(key)
 
     def extra_caption(self, number: int) -> tuple[Blank, Texts]:
-        """A caption that Imgflip does not show."""
+        """Return a caption that is not on Imgflip."""
         return self._extra_captions[number % len(self._extra_captions)]
 
     def _make_posts(self, place: int, captions: Sequence[Texts], writer: "_CaptionWriter") -> list[Post]:
@@ -87,8 +87,6 @@ class OwnCorpus:
 
 
 class _CaptionWriter:
-    """Writes one template's captions and posts."""
-
     def __init__(self, tree: Mapping[str, Any], place: int, rng: Random) -> None:
         entry = tree["templates"][place]
         self.rng = rng
@@ -100,11 +98,6 @@ class _CaptionWriter:
         self._flaws: dict[str, list[str]] = tree["flaws"]
 
     def captions(self, count: int) -> list[Texts]:
-        """Return `count` distinct captions.
-
-        Raises:
-            ConfigError: the patterns do not give that many.
-        """
         found: dict[Texts, None] = {}
         misses = 0
         while len(found) < count and misses < _PATIENCE:
@@ -118,7 +111,6 @@ class _CaptionWriter:
         raise ConfigError(f"memes: the demo's own template {self._name!r} has about {len(found)} captions, not {count}")
 
     def numbered(self, count: int) -> list[Texts]:
-        """Return `count` captions that end in a number."""
         filled = (self._fill(self.rng.choice(self._patterns)) for _ in range(count))
         return [(*caption[:-1], f"{caption[-1]} {number}") for number, caption in enumerate(filled, start=1)]
 
@@ -138,7 +130,7 @@ class _CaptionWriter:
         return caption if mood < 0.8 else tuple(text[0].upper() + text[1:] for text in caption)
 
     def add_flaw(self, boxes: Texts, turn: int, earlier: Sequence[Post]) -> tuple[str, Texts]:
-        """Return the name of a flaw and a caption that has it; `turn` cycles through the flaws."""
+        """Return the name of a flaw and a caption with it; `turn` cycles through the flaws."""
         kinds = [*self._flaws, "duplicates"]
         kind = kinds[(turn + self._place) % len(kinds)]
         if kind == "duplicates":
@@ -148,7 +140,6 @@ class _CaptionWriter:
         return kind, (*boxes[:-1], f"{boxes[-1]} {text}") if kind == "too long" else (text,)
 
     def post(self, key: str, blank: Blank, boxes: Texts, flaw: str | None) -> Post:
-        """Return the caption as a post with title, views and votes."""
         views = int(self.rng.lognormvariate(7, 1.4)) + 1
         return Post(
             key=key, blank=blank, boxes=boxes, flaw=flaw,

@@ -1,4 +1,4 @@
-"""Faults of the real web, to be switched on. Seed, address and request count decide which requests fail."""
+"""Faults of the real web, off by default. Seed, address and request count decide which requests fail."""
 
 import hashlib
 import re
@@ -26,10 +26,9 @@ _BURST = 5
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A change of responses, and the hosts that it applies to.
+    """A fault of responses and the hosts that it applies to.
 
-    per: what requests are counted by, unless a rule says otherwise.
-    times: how many requests `make_rules` lets fail; None: all.
+    per: default unit for counting requests. times: default number of failing requests in `make_rules`; None: all.
     """
 
     apply: Apply
@@ -64,14 +63,12 @@ FAULTS: dict[str, Fault] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One fault, switched on.
+    """An active fault.
 
-    fault: its name in `FAULTS`.
-    share: share of the addresses that fail (0-1).
+    fault: its name in `FAULTS`. share: share of the addresses that fail (0-1).
     times: number of requests of each address that fail; None: all.
     path: regular expression searched in host and path, as in ``imgflip/meme/.*page=2``.
-    settings: of the fault itself; its docstring names them.
-    after: number of requests of each address that succeed first.
+    settings: of the fault; its docstring lists them. after: number of requests of each address that succeed first.
     every: start over after so many requests of each address; None: never.
     per: count by ``host`` or bearer ``token`` instead of ``address`` in all of the above; None: the fault's default.
     """
@@ -86,23 +83,23 @@ class Rule:
     per: Unit | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a fault that does not exist."""
+        """Raise an error if the fault does not exist."""
         if self.fault not in FAULTS:
             raise ConfigError(f"faults: no such fault: {self.fault!r}; known are {', '.join(FAULTS)}")
         re.compile(self.path)
 
     def hits(self, number: int) -> bool:
-        """Whether the `number`-th request of an address, from 0, fails."""
+        """Return True if the `number`-th request of an address, from 0, fails."""
         turn = number % self.every if self.every else number
         return turn >= self.after and (self.times is None or turn < self.after + self.times)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, for the control endpoint."""
+        """Return plain values for the control endpoint."""
         return asdict(self)
 
 
 class FaultInjector:
-    """The active rules, and how many requests of each address they have counted."""
+    """The active rules and their request counts by address."""
 
     def __init__(self, rules: Sequence[Rule], seed: int) -> None:
         self._seed = seed
@@ -114,7 +111,7 @@ class FaultInjector:
         self._seen: Counter[tuple[int, str]] = Counter()
 
     def pick(self, host: Host, request: web.Request) -> Rule | None:
-        """Return the first rule that lets this request fail; later rules do not count it."""
+        """Return the first rule that makes this request fail; later rules do not count it."""
         address = host + request.rel_url.without_query_params(responses.HOP).raw_path_qs
         for number, rule in enumerate(self.rules):
             if host not in FAULTS[rule.fault].hosts or not re.search(rule.path, address):

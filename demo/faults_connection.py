@@ -1,4 +1,4 @@
-"""Faults of connections: slow, missing or endless bytes, and connections that break."""
+"""Faults of connections: slow, missing or endless bytes, and resets."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ _ZEROS = bytes(1 << 20)
 
 
 async def slow_bytes(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """The right bytes in `pieces` (20), `pause` (0.1) seconds before each."""
+    """Send the response in `pieces` (20), `pause` (0.1) seconds before each."""
     response, body = await _begun(request, handler)
     size = max(1, -(-len(body) // settings.get("pieces", 20)))
     for start in range(0, len(body), size):
@@ -27,7 +27,7 @@ async def slow_bytes(request: web.Request, handler: Handler, settings: Settings)
 
 
 async def truncated(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """The first `part` (0.5) of the bytes announced by Content-Length, then the connection closes."""
+    """Send the first `part` (0.5) of the announced Content-Length, then close."""
     response, body = await _begun(request, handler)
     response.force_close()
     await response.write(body[: int(len(body) * settings.get("part", 0.5))])
@@ -37,7 +37,7 @@ async def truncated(request: web.Request, handler: Handler, settings: Settings) 
 
 
 async def reset(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """The connection is reset: before the response, or after `part` (0) of the body."""
+    """Reset the connection: before the response, or after `part` (0) of the body."""
     response: web.StreamResponse = web.Response()
     if part := settings.get("part", 0):
         response, body = await _begun(request, handler)
@@ -50,10 +50,7 @@ async def reset(request: web.Request, handler: Handler, settings: Settings) -> w
 
 
 async def stall(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """No more bytes until the client disconnects, after what `sends` (nothing) names.
-
-    It is ``nothing``, ``headers`` or ``part``.
-    """
+    """Send `sends` (``nothing``, ``headers`` or ``part``), then nothing more until the client disconnects."""
     response: web.StreamResponse = web.Response()
     if (sends := settings.get("sends", "nothing")) != "nothing":
         response, body = await _begun(request, handler)
@@ -64,7 +61,7 @@ async def stall(request: web.Request, handler: Handler, settings: Settings) -> w
 
 
 async def endless_body(request: web.Request, handler: Handler, _: Settings) -> web.StreamResponse:
-    """The right bytes, then endless others, without Content-Length."""
+    """Send the response, then endless bytes, without Content-Length."""
     inner, body = await whole(request, handler)
     response = web.StreamResponse(status=inner.status, headers=headers_of(inner))
     await response.prepare(request)
@@ -75,14 +72,14 @@ async def endless_body(request: web.Request, handler: Handler, _: Settings) -> w
 
 
 async def huge_headers(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """The right response with `count` (200) extra headers of `size` (1,000) bytes each."""
+    """Send the response with `count` (200) extra headers of `size` (1,000) bytes each."""
     response, body = await whole(request, handler)
     padding = {f"X-Padding-{number}": "x" * settings.get("size", 1000) for number in range(settings.get("count", 200))}
     return web.Response(status=response.status, body=body, headers=headers_of(response) | padding)
 
 
 async def gzip_bomb(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """A small valid gzip body that unpacks to `bytes` (2,000,000,000) zeros."""
+    """Send a small valid gzip body that unpacks to `bytes` (2,000,000,000) zeros."""
     inner, _ = await whole(request, handler)
     body = await asyncio.to_thread(_packed_zeros, settings.get("bytes", 2_000_000_000))
     return web.Response(status=inner.status, body=body, headers=headers_of(inner) | {"Content-Encoding": "gzip"})
@@ -101,7 +98,7 @@ def _packed_zeros(count: int) -> bytes:
 
 
 async def _begun(request: web.Request, handler: Handler) -> tuple[web.StreamResponse, bytes]:
-    """Send the headers of the right response; return it and its unsent body."""
+    """Send the headers of the response; return it and its unsent body."""
     inner, body = await whole(request, handler)
     response = web.StreamResponse(status=inner.status, headers=headers_of(inner))
     response.content_length = len(body)

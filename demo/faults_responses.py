@@ -14,10 +14,10 @@ from memeloom.demo.context import ADDRESSES, Handler
 
 Settings: TypeAlias = Mapping[str, Any]
 
-HOP = "hop"  # counts the redirects of a loop, in the query
+HOP = "hop"  # query parameter that counts the redirects of a loop
 
 _METADATA = "/latest/meta-data/"
-_LOOPBACK = {  # ways to write 127.0.0.1 without writing it
+_LOOPBACK = {  # other notations of 127.0.0.1
     "name": "localhost", "decimal": "2130706433", "hex": "0x7f000001", "octal": "0177.0.0.1", "short": "127.1",
     "mapped": "[::ffff:127.0.0.1]",
 }  # fmt: skip
@@ -25,7 +25,7 @@ _TRIPLE = re.compile(rb'\[("https?:[^"]+"),(\d+),(\d+)\]')
 
 
 async def rate_limit(_: web.Request, __: Handler, settings: Settings) -> web.StreamResponse:
-    """429 with Retry-After: `seconds` (1) from now, as a date if `date` is true."""
+    """Return 429 with Retry-After: `seconds` (1) from now, as a date if `date` is true."""
     seconds = settings.get("seconds", 1)
     value = str(seconds)
     if settings.get("date"):
@@ -34,19 +34,19 @@ async def rate_limit(_: web.Request, __: Handler, settings: Settings) -> web.Str
 
 
 async def server_error(_: web.Request, __: Handler, settings: Settings) -> web.StreamResponse:
-    """A `status` (503) with a short text."""
+    """Return `status` (503) with a short text."""
     return web.Response(status=settings.get("status", 503), text="Service Unavailable")
 
 
 async def expired_token(_: web.Request, __: Handler, ___: Settings) -> web.StreamResponse:
-    """401, as when the bearer token has run out."""
+    """Return 401, as for an expired bearer token."""
     return web.json_response({"message": "Unauthorized", "error": 401}, status=401)
 
 
 async def redirect_private(request: web.Request, _: Handler, settings: Settings) -> web.StreamResponse:
-    """A redirect to a private address: a cloud's metadata service, the address `to`, or our host `inside`.
+    """Redirect to a private address: a cloud's metadata service, the address `to`, or the demo's host `inside`.
 
-    `form` says how the loopback address of `inside` is written: name, decimal, hex, octal, short, or mapped (to IPv6).
+    `form`: notation of the loopback address of `inside`: name, decimal, hex, octal, short, or mapped (to IPv6).
     """
     target = f"http://169.254.169.254{_METADATA}"
     if "form" in settings:
@@ -56,7 +56,7 @@ async def redirect_private(request: web.Request, _: Handler, settings: Settings)
 
 
 async def redirect_loop(request: web.Request, _: Handler, settings: Settings) -> web.StreamResponse:
-    """A redirect to another address that redirects back; with `chain`, always to a new one."""
+    """Redirect to an address that redirects back; with `chain`, always to a new one."""
     hops = int(request.query.get(HOP, 0))
     step = hops + 1 if settings.get("chain") else 1 - min(hops, 1)
     query = {name: value for name, value in request.query.items() if name != HOP} | ({HOP: str(step)} if step else {})
@@ -64,7 +64,7 @@ async def redirect_loop(request: web.Request, _: Handler, settings: Settings) ->
 
 
 async def cut_file(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """A truncated file: the first `part` (0.5) of the bytes, with a Content-Length to match."""
+    """Return the first `part` (0.5) of the bytes, with a matching Content-Length."""
     inner, body = await whole(request, handler)
     return web.Response(
         status=inner.status, body=body[: int(len(body) * settings.get("part", 0.5))], headers=headers_of(inner)
@@ -72,7 +72,7 @@ async def cut_file(request: web.Request, handler: Handler, settings: Settings) -
 
 
 async def lying_type(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """A page sent as image/jpeg; or, with `type`, the right picture with that content type."""
+    """Return a page as image/jpeg; or, with `type`, the right picture with that content type."""
     if "type" in settings:
         inner, body = await whole(request, handler)
         return web.Response(status=inner.status, body=body, content_type=settings["type"])
@@ -81,7 +81,7 @@ async def lying_type(request: web.Request, handler: Handler, settings: Settings)
 
 
 async def bomb(_: web.Request, __: Handler, settings: Settings) -> web.StreamResponse:
-    """A tiny PNG that claims to be `side` x `side` (50,000) pixels."""
+    """Return a tiny PNG that claims to be `side` x `side` (50,000) pixels."""
     side = settings.get("side", 50_000)
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(b"\0" * 4096)), (b"IEND", b""))
@@ -92,7 +92,7 @@ async def bomb(_: web.Request, __: Handler, settings: Settings) -> web.StreamRes
 
 
 async def changed_layout(request: web.Request, handler: Handler, _: Settings) -> web.StreamResponse:
-    """The page after a redesign: other class names and ids, and no arrays of addresses and sizes in its scripts."""
+    """Return the page after a redesign: other class names and ids, no arrays of addresses and sizes in its scripts."""
     inner, body = await whole(request, handler)
     if inner.content_type != "text/html":
         return inner
@@ -102,25 +102,25 @@ async def changed_layout(request: web.Request, handler: Handler, _: Settings) ->
 
 
 async def empty_page(request: web.Request, handler: Handler, _: Settings) -> web.StreamResponse:
-    """A listing or result page without memes."""
+    """Return a listing or result page without memes."""
     request["empty_page"] = True
     return await handler(request)
 
 
 async def endless_paging(request: web.Request, handler: Handler, _: Settings) -> web.StreamResponse:
-    """Listings that always have a next page and start over after the last."""
+    """Return listings that always have a next page and start over after the last."""
     request["endless_paging"] = True
     return await handler(request)
 
 
 async def moving_listing(request: web.Request, handler: Handler, settings: Settings) -> web.StreamResponse:
-    """Between pages, `items` (3) new memes appear at the top, so that as many known ones appear again."""
+    """Add `items` (3) memes at the top between pages, so that as many appear again on the next."""
     request["moving_listing"] = settings.get("items", 3)
     return await handler(request)
 
 
 async def whole(request: web.Request, handler: Handler) -> tuple[web.Response, bytes]:
-    """The correct response and its body."""
+    """Return the correct response and its body."""
     response = await handler(request)
     if not isinstance(response, web.Response):
         raise TypeError(f"{request.path}: not a response with a body")
@@ -128,5 +128,5 @@ async def whole(request: web.Request, handler: Handler) -> tuple[web.Response, b
 
 
 def headers_of(response: web.Response) -> dict[str, str]:
-    """The headers without Content-Length."""
+    """Return the headers without Content-Length."""
     return {name: value for name, value in response.headers.items() if name.lower() != "content-length"}

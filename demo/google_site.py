@@ -1,13 +1,13 @@
-"""An image search like that of Google.
+"""An image search like Google's.
 
-A browser without the consent cookie is sent to a page that asks for it. The first results stand in arrays
-inside the page's scripts, and the grid of thumbnails is drawn from them. More are fetched when one scrolls to
-the end, three times, then after a press on "Show more results", until there are no more; of those nothing stays
-in the page but their thumbnails. A result's link leads nowhere until the pointer rests on it; then it names the
-picture and the page.
+Browsers without the consent cookie are sent to a consent page. The first results are arrays in the page's scripts, from
+which the thumbnail grid is drawn. More are fetched on scrolling to the end, three times, then on a press of "Show more
+results"; of those the page keeps only thumbnails. A result's link is empty until the pointer rests on it; then it names
+picture and page.
 
-The record of a result, after saved pages and public readers of them (sizes are height, then width):
-    [0,"<docid>",["<thumbnail>",h,w],["<picture>",h,w],…,{"2000":[null,"<site>",…],"2003":[null,"<ref>","<page>","<title>"…
+The record of a result, after saved pages and public scrapers (sizes are height, then width):
+
+[0,"<docid>",["<thumbnail>",h,w],["<picture>",h,w],…,{"2000":[null,"<site>",…],"2003":[null,"<ref>","<page>","<title>"…
 """
 
 import json
@@ -104,7 +104,7 @@ class Google:
         self._pictures = pictures
 
     def site(self) -> list[web.AbstractRouteDef]:
-        """Routes of www.google.com, and of consent.google.com as well."""
+        """Return the routes of www.google.com and consent.google.com."""
         return [
             web.get("/robots.txt", robots()),
             web.get("/search", self.search),
@@ -114,7 +114,7 @@ class Google:
         ]
 
     async def search(self, request: web.Request) -> web.Response:
-        """The result page of a query, or the script with further results; empty after the last."""
+        """Return the result page of a query, or the script with further results; empty after the last."""
         if "google" in self._context.options.consent and _CONSENT_COOKIE not in request.cookies:
             raise web.HTTPFound(f"/ml?continue={quote(request.path_qs, safe='')}&gl=DE&hl=en&pc=irp")
         query = request.query.get("q", "")
@@ -134,7 +134,7 @@ class Google:
         return html_response(page)
 
     async def ask(self, request: web.Request) -> web.Response:
-        """The consent page; either answer redirects to `continue`."""
+        """Return the consent page; either answer redirects to `continue`."""
         target = escape(_own_path(request.query.get("continue", "/")))
         answers = (("Reject all", "true"), ("Accept all", "false"))
         forms = "".join(_FORM.format(target=target, label=label, reject=reject) for label, reject in answers)
@@ -148,7 +148,7 @@ class Google:
         return response
 
     async def thumbnail(self, request: web.Request) -> web.Response:
-        """The thumbnail of a picture."""
+        """Return the thumbnail of a picture."""
         return await self._pictures.thumbnail(request.query.get("q", "").removeprefix("tbn:"))
 
     async def _script(self, results: Sequence[ImageResult], first: int) -> str:
@@ -169,7 +169,6 @@ class Google:
 
 
 def _dumped(value: Any) -> str:
-    """JSON as the site writes it into scripts."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     for sign in "=&<>":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

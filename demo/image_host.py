@@ -1,4 +1,4 @@
-"""The results of the image searches, and the host that serves their pictures. Both searches find the same ones."""
+"""The results of the image searches, equal for both, and the host of their pictures."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ _DEAD_TURN, _DEAD_CYCLE = 4, 9
 
 @dataclass(frozen=True, slots=True)
 class ImageResult:
-    """A search result. `dead`: the picture is gone, and only the thumbnail of the search engine is left."""
+    """A search result. `dead`: the picture is gone, only the search engine's thumbnail is left."""
 
     name: str
     blank: Blank
@@ -27,17 +27,17 @@ class ImageResult:
 
     @property
     def path(self) -> str:
-        """Its path on the image host."""
+        """Return its path on the image host."""
         return f"/p/{self.name}.jpg"
 
     @property
     def page(self) -> str:
-        """The page that shows it, as the searches state it."""
+        """Return the page that shows it, as the searches state it."""
         return f"https://example.org/memes/{self.name}"
 
     @property
     def title(self) -> str:
-        """That page's title."""
+        """Return that page's title."""
         return f"Funny memes & more {self.name[:4]}"
 
 
@@ -51,7 +51,7 @@ def image_results(corpus: Corpus, options: Options) -> Iterator[ImageResult]:
 
 
 class ImageHost:
-    """Ranks the pictures by query, and serves them and their thumbnails."""
+    """Ranks the pictures by query; serves them and their thumbnails."""
 
     def __init__(self, context: SiteContext) -> None:
         self._context = context
@@ -60,36 +60,36 @@ class ImageHost:
         self._sizes: dict[str, tuple[int, int]] = {}
 
     def routes(self) -> list[web.AbstractRouteDef]:
-        """Routes of the image host."""
+        """Return the routes of the image host."""
         return [web.get("/robots.txt", robots()), web.get("/p/{name}.jpg", self.picture)]
 
     async def picture(self, request: web.Request) -> web.Response:
-        """A picture that is not dead."""
+        """Return a picture unless it is dead."""
         found = self._by_name.get(request.match_info["name"])
         if found is None or found.dead:
             raise web.HTTPNotFound
         return picture_response(await self._context.draw(self._context.renderer.meme, found.blank, found.boxes))
 
     async def thumbnail(self, name: str) -> web.Response:
-        """The thumbnail that a search engine keeps, also of dead pictures."""
+        """Return the search engine's thumbnail, also of dead pictures."""
         found = self._by_name.get(name)
         if found is None:
             raise web.HTTPNotFound
         return picture_response(await self._context.draw(self._context.renderer.thumbnail, found.blank, found.boxes))
 
     def address(self, found: ImageResult) -> str:
-        """The address of the picture, as the searches state it."""
+        """Return the address of the picture, as the searches state it."""
         return self._context.url("pictures") + found.path
 
     async def size(self, found: ImageResult) -> tuple[int, int]:
-        """Width and height of the picture."""
+        """Return width and height of the picture."""
         blank = found.blank
         if blank.id not in self._sizes:
             self._sizes[blank.id] = await self._context.draw(self._context.renderer.size, blank)
         return self._sizes[blank.id]
 
     def ranked(self, query: str) -> Sequence[ImageResult]:
-        """All results, in an order that begins elsewhere for each query; each twentieth repeats an earlier one."""
+        """Return all results, rotated by query; every twentieth repeats an earlier one."""
         start = int.from_bytes(hashlib.sha256(query.encode()).digest()[:4], "big") % max(1, len(self._found))
         ranked: list[ImageResult] = []
         for found in self._found[start:] + self._found[:start]:

@@ -12,7 +12,7 @@ _WALL = "Only logged in users may see not-safe-for-work images."
 
 
 def listing_page(blank: Blank, posts: Sequence[Post], images: str, next_href: str | None) -> str:
-    """One page of a template's memes. `images` is the image host."""
+    """Return one page of a template's memes. `images` is the image host."""
     names = f'<div class="alt-names">also called: {escape(", ".join(blank.alt_names))}</div>' if blank.alt_names else ""
     units = [_unit(post, images) for post in posts]
     return (
@@ -38,7 +38,7 @@ def _unit(post: Post, images: str) -> str:
 
 
 def _listed_picture(post: Post, images: str) -> str:
-    """An entry of a listing: without caption for a GIF, without picture for a meme not safe for work."""
+    """Return an entry of a listing: without caption for a GIF, without picture for a meme not safe for work."""
     if post.over_18:
         return f'<div class="base-nsfw">{_WALL}</div>'
     if post.kind == "animated":
@@ -47,7 +47,7 @@ def _listed_picture(post: Post, images: str) -> str:
 
 
 def _loop(post: Post, images: str, attributes: str) -> str:
-    """A GIF as the site shows it: as a video, with its first frame as the poster."""
+    """Return a GIF as the site shows it: a video with its first frame as the poster."""
     address = f"//{images}/{post.key}"
     return (
         f'<video {attributes} data-src="{address}.gif" poster="{address}.jpg" muted loop playsinline>'
@@ -56,7 +56,7 @@ def _loop(post: Post, images: str, attributes: str) -> str:
 
 
 def stats(post: Post) -> str:
-    """`1,234 views, 56 upvotes, 7 comments`; zero counts are left out."""
+    """Return `1,234 views, 56 upvotes, 7 comments`; zero counts are left out."""
     amounts = (_amount(post.views, "view"), _amount(post.votes, "upvote"), _amount(post.comments, "comment"))
     return ", ".join(amount for amount in amounts if amount)
 
@@ -66,7 +66,7 @@ def _amount(number: int, word: str) -> str:
 
 
 def meme_page(post: Post, images: str) -> str:
-    """A meme's own page; its second description is the caption. Memes not safe for work are shown and marked."""
+    """Return a meme's own page; its second description is the caption. Memes not safe for work are shown and marked."""
     views, votes = _amount(post.views, "view"), _amount(post.votes, "upvote")
     author = f'<a class="u-username" href="/user/{post.author}">{post.author}</a>' if post.author else ""
     return (
@@ -91,7 +91,7 @@ def _shown_pictures(post: Post, images: str) -> str:
 
 
 def template_list_page(title: str, blanks: Sequence[Blank], images: str, next_href: str | None) -> str:
-    """A page of the template list or of search results."""
+    """Return a page of the template list or of search results."""
     boxes = "".join(
         f'<div class="mt-box"><h3 class="mt-title"><a href="{blank.path}">{escape(blank.name)}</a></h3>'
         f'<div class="mt-img-wrap"><a href="{blank.path}">'
@@ -103,7 +103,7 @@ def template_list_page(title: str, blanks: Sequence[Blank], images: str, next_hr
 
 
 def template_page(blank: Blank, images: str, size: tuple[int, int], file_bytes: int) -> str:
-    """A template's own page."""
+    """Return a template's own page."""
     names = f'<h2 id="mtm-subtitle">also called: {escape(", ".join(blank.alt_names))}</h2>' if blank.alt_names else ""
     return (
         f'{_page_head(blank.name)}<h1 id="mtm-title">{escape(blank.name)} Meme Template</h1>\n{names}\n'

@@ -30,7 +30,7 @@ class Imgflip:
         self._by_slug = {blank.slug: blank for blank in context.corpus.blanks}
 
     def site(self) -> list[web.AbstractRouteDef]:
-        """Routes of imgflip.com."""
+        """Return the routes of imgflip.com."""
         return [
             web.get("/robots.txt", robots("/orig/", "/browse/")),
             web.get("/", self.templates),
@@ -44,11 +44,11 @@ class Imgflip:
         ]
 
     def api(self) -> list[web.AbstractRouteDef]:
-        """Routes of api.imgflip.com."""
+        """Return the routes of api.imgflip.com."""
         return [web.get("/robots.txt", robots()), web.get("/get_memes", self.get_memes)]
 
     def images(self) -> list[web.AbstractRouteDef]:
-        """Routes of i.imgflip.com."""
+        """Return the routes of i.imgflip.com."""
         return [
             web.get("/robots.txt", robots()),
             web.get("/{file}", self.picture),
@@ -56,14 +56,14 @@ class Imgflip:
         ]
 
     async def templates(self, request: web.Request) -> web.Response:
-        """The template list; `sort=top-new` reverses it."""
+        """Return the template list; `sort=top-new` reverses it."""
         blanks = list(self._context.corpus.blanks)
         if request.query.get("sort") == "top-new":
             blanks.reverse()
         return self._template_list(request, "Meme Templates", blanks, _TEMPLATES_A_PAGE)
 
     async def search(self, request: web.Request) -> web.Response:
-        """Templates whose names contain the words of `q`; pages past 250 are a server error."""
+        """Return templates whose names contain the words of `q`; pages past 250 are a server error."""
         if whole_number(request, "page", 1) > _LAST_SEARCH_PAGE:
             return web.Response(status=500, text="Internal Server Error")
         words = request.query.get("q", "").lower().split()
@@ -75,7 +75,7 @@ class Imgflip:
         return self._template_list(request, "Meme Search", found, _FOUND_A_PAGE)
 
     async def template(self, request: web.Request) -> web.Response:
-        """A template's own page."""
+        """Return a template's own page."""
         blank = self._by_id.get(request.match_info["id"])
         if blank is None:
             raise web.HTTPNotFound
@@ -84,7 +84,7 @@ class Imgflip:
         return html_response(template_page(blank, self._images, size, len(data)))
 
     async def listing(self, request: web.Request) -> web.Response:
-        """A template's memes, 15 a page, newest first with `sort=latest`."""
+        """Return a template's memes, 15 per page, newest first with `sort=latest`."""
         blank = self._by_slug.get(request.match_info["slug"])
         if blank is None or request.match_info.get("id", blank.id) != blank.id:
             raise web.HTTPNotFound
@@ -104,11 +104,11 @@ class Imgflip:
         return html_response(listing_page(blank, posts, self._images, _href(request, page + 1) if more else None))
 
     async def meme(self, request: web.Request) -> web.Response:
-        """A meme's own page."""
+        """Return a meme's own page."""
         return html_response(meme_page(self._find(request.match_info["key"]), self._images))
 
     async def get_memes(self, _: web.Request) -> web.Response:
-        """The most popular templates; the old API escapes slashes and has no `captions`."""
+        """Return the most popular templates; the old API escapes slashes and has no `captions`."""
         old = self._context.options.old_api
         memes = []
         for blank in self._context.corpus.blanks[:_API_TEMPLATES]:
@@ -124,7 +124,7 @@ class Imgflip:
         return web.Response(text=text.replace("/", r"\/") if old else text, content_type="application/json")
 
     async def picture(self, request: web.Request) -> web.Response:
-        """A meme's picture, or a template's clean one. A GIF is also served as video and as still picture."""
+        """Return a meme's picture, or a template's clean one. A GIF is also served as video and as still picture."""
         key, suffix = _file(request)
         blank = self._by_id.get(str(int(key, 36)))
         if blank is not None and suffix == "jpg":
@@ -139,7 +139,7 @@ class Imgflip:
         )
 
     async def thumbnail(self, request: web.Request) -> web.Response:
-        """A template's clean picture, 250 pixels wide."""
+        """Return a template's clean picture, 250 pixels wide."""
         blank = self._by_id.get(str(int(_file(request)[0], 36)))
         if blank is None:
             raise web.HTTPNotFound
@@ -155,7 +155,7 @@ class Imgflip:
         return html_response(template_list_page(title, part, self._images, _href(request, page + 1) if more else None))
 
     def _find_picture(self, key: str) -> tuple[Post, int]:
-        """The meme of a picture, and the number of the further picture; 0 for the first."""
+        """Return the meme of a picture, and the number of the other picture; 0 for the first."""
         head, _, number = key.rpartition("x")
         post = self._context.corpus.find(head) if head else None
         if post is not None and key in post.extra_keys:

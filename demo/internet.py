@@ -1,4 +1,4 @@
-"""The miniature internet: the sites that memeloom crawls, on loopback, with a ground truth and switchable faults."""
+"""The miniature internet: copies of the crawled sites on loopback, with a ground truth and faults."""
 
 import json
 import multiprocessing
@@ -28,10 +28,9 @@ _CALL_SECONDS = 10
 
 
 class Internet:
-    """Runs the sites in a process of its own on free ports of 127.0.0.1; use it in a `with` statement.
+    """Runs the sites in a separate process on free ports of 127.0.0.1, as a context manager.
 
-    The same arguments give the same pages and the same bytes, always. The process ends with the
-    `with` block, and with its parent.
+    Equal arguments give equal pages and equal bytes. The process ends with the `with` block, and with its parent.
 
         with Internet(memes=240, faults={"server_error": 0.1}) as internet:
             config = load_config(overrides=internet.settings)
@@ -105,11 +104,11 @@ class Internet:
         self.stop()
 
     def start(self) -> None:
-        """Start the process; returns when every site answers.
+        """Start the process; return when every site answers.
 
         Raises:
             ConfigError: the data folder cannot be served, or has too few memes.
-            MemeloomError: the process did not come up.
+            MemeloomError: the process did not start.
         """
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe(duplex=False)
@@ -148,12 +147,12 @@ class Internet:
             self._process.join()
 
     def url(self, host: Host, path: str = "") -> str:
-        """The address of `path` on `host`."""
+        """Return the address of `path` on `host`."""
         return f"http://{self.addresses[host]}{path}"
 
     @property
     def settings(self) -> list[str]:
-        """``--set`` overrides that point memeloom's configuration at these sites."""
+        """Return ``--set`` overrides that point memeloom at these sites."""
         return [
             f"crawl.imgflip.site={self.url('imgflip')}",
             f"crawl.imgflip.api={self.url('imgflip_api')}",
@@ -174,25 +173,24 @@ class Internet:
         self._call("PUT", "/faults", json.dumps(rules).encode())
 
     def log(self) -> dict[str, Any]:
-        """The requests so far.
+        """Return the requests so far.
 
         ``requests``: host → kind of page → status → count. ``faults``: name → count.
-        ``pictures``: address → how many ``times`` it was sent completely, and the ``sha256`` of its bytes.
+        ``pictures``: address → ``times`` sent completely, and ``sha256`` of the bytes.
         """
         return self._get("/log")
 
     def publish(self, memes: int, posts: int = 0) -> None:
-        """Add new memes at the top of Imgflip's listings, and new posts to Reddit.
+        """Add memes at the top of Imgflip's listings, and posts to Reddit.
 
-        memes: total number, distributed over the templates.
-        posts: number in each subreddit; they are of every kind, so fewer show a picture.
+        memes: total, distributed over the templates. posts: number per subreddit, of every kind; some show no picture.
         """
         self._call("POST", "/late", json.dumps({"memes": memes, "posts": posts}).encode())
 
     def served(self, *, hashes: bool = False) -> Iterator[ServedMeme]:
         """Yield every meme that the sites serve now, as a complete crawl must find it.
 
-        hashes: also compute the sha256 of each picture, which draws them all: some hundreds a second.
+        hashes: also compute the sha256 of each picture, which draws it: some hundreds per second.
         """
         if self._process is not None:
             self._late = self._get("/late")

@@ -1,4 +1,4 @@
-"""The memes that Imgflip serves now: the corpus, optionally with variety, and what was published since the start."""
+"""The memes that Imgflip serves now: the corpus, with optional variety, and memes published since the start."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,17 +11,17 @@ from memeloom.demo.corpus import FIRST_KEY, KEY_STEP, Blank, Corpus, Kind, Post,
 from memeloom.demo.options import Options
 from memeloom.demo.reddit_posts import captions_used
 
-_FIRST_LATE = int("a000000", 36)  # above the keys of both corpora: what is new has the highest
-_CYCLE = 13  # no multiple of the twelve templates, or each would have one kind only
+_FIRST_LATE = int("a000000", 36)  # above the keys of both corpora: new memes have the highest
+_CYCLE = 13  # not a multiple of the twelve templates, or each would have one kind only
 _KINDS: Mapping[int, Kind] = {3: "animated", 7: "several"}
 _NSFW_TURN, _HARD_TURN = 10, 5
 
 
 class LiveCorpus:
-    """A corpus with memes published since the start. Sites and ground truth are both made from it.
+    """A corpus with memes published since the start; sites and ground truth are both made from it.
 
-    Late memes use captions that neither Reddit nor the image searches show. Their keys and captions depend on their
-    number alone, so that two processes with the same counts agree on them.
+    Late memes use captions that neither Reddit nor the image searches show. Keys and captions depend on their number
+    only, so that two processes with equal counts agree.
     """
 
     def __init__(self, corpus: Corpus, options: Options) -> None:
@@ -33,16 +33,16 @@ class LiveCorpus:
 
     @property
     def blanks(self) -> Sequence[Blank]:
-        """All templates, most popular first."""
+        """Return all templates, most popular first."""
         return self._corpus.blanks
 
     @property
     def late(self) -> dict[str, int]:
-        """How many memes were published since the start, by template."""
+        """Return the number of memes published since the start, by template."""
         return dict(self._late)
 
     def publish(self, late: Mapping[str, int]) -> None:
-        """Add new memes at the top. late: how many, by template id."""
+        """Add memes at the top. late: their number by template id."""
         self._late.update(late)
 
     def share_out(self, memes: int) -> dict[str, int]:
@@ -54,22 +54,22 @@ class LiveCorpus:
         return {number: late[number] - before[number] for number in late if late[number] > before[number]}
 
     def picture(self, blank: Blank) -> Image.Image:
-        """The template's clean picture, RGB."""
+        """Return the template's clean picture, RGB."""
         return self._corpus.picture(blank)
 
     def count(self, blank: Blank) -> int:
-        """How many memes the template has now."""
+        """Return the number of memes on the template now."""
         return self._corpus.count(blank) + self._late[blank.id]
 
     def post(self, blank: Blank, place: int) -> Post:
-        """The meme at `place`, 0 is the newest."""
+        """Return the meme at `place`; 0 is the newest."""
         late = self._late[blank.id]
         if place < late:
             return self._with_variety(self._late_post(blank, late - 1 - place))
         return self._with_variety(self._corpus.post(blank, place - late))
 
     def find(self, key: str) -> Post | None:
-        """The meme with that key."""
+        """Return the meme with that key."""
         turn, which = divmod(int(key, 36) - _FIRST_LATE, len(self.blanks))
         if turn < 0:
             post = self._corpus.find(key)
@@ -78,7 +78,7 @@ class LiveCorpus:
         return self._with_variety(self._late_post(blank, turn)) if turn < self._late[blank.id] else None
 
     def extra_caption(self, number: int) -> tuple[Blank, tuple[str, ...]]:
-        """A template and a caption for sites other than Imgflip."""
+        """Return a template and a caption for sites other than Imgflip."""
         return self._corpus.extra_caption(number)
 
     def _late_post(self, blank: Blank, turn: int) -> Post:
@@ -116,7 +116,7 @@ def add_variety(post: Post) -> Post:
 
 
 def read_corpus(options: Options) -> Corpus:
-    """The corpus of `options`.
+    """Return the corpus of `options`.
 
     Raises:
         ConfigError: the data folder cannot be served, or has too few memes.

@@ -1,4 +1,4 @@
-"""The pictures of the miniature internet, drawn on request as stills or short loops; equal requests, equal bytes."""
+"""The pictures of the miniature internet, stills or short loops, drawn on request; equal requests give equal bytes."""
 
 import hashlib
 import struct
@@ -29,7 +29,7 @@ class PictureRenderer:
     """Draws the memes of one corpus. Not thread-safe."""
 
     def __init__(self, corpus: Corpus, *, quick: bool = False) -> None:
-        """quick: give each meme its template's clean picture, drawn once, with a comment of its own in the file."""
+        """quick: draw each template once and give each meme that picture with its own comment in the file."""
         self._corpus = corpus
         self._quick = quick
         self._clean: dict[str, Image.Image] = {}
@@ -45,7 +45,7 @@ class PictureRenderer:
         return self._drawn(blank, boxes, suffix, small=False)
 
     def thumbnail(self, blank: Blank, boxes: tuple[str, ...]) -> bytes:
-        """Return the meme as a search shows it: a JPEG, 250 pixels wide."""
+        """Return the meme as a JPEG, 250 pixels wide."""
         return self._drawn(blank, boxes, "jpg", small=True)
 
     def blank(self, blank: Blank) -> bytes:
@@ -103,7 +103,7 @@ def _shrunk(picture: Image.Image) -> Image.Image:
 
 
 def encode(picture: Image.Image, suffix: str = "jpg") -> bytes:
-    """Encode `picture` in the format that `suffix` names: JPEG, PNG, or a short swinging loop as GIF or MP4."""
+    """Encode as JPEG, PNG, or a short loop as GIF or MP4, by `suffix`."""
     match suffix:
         case "gif":
             return _gif(picture)
@@ -118,7 +118,7 @@ def encode(picture: Image.Image, suffix: str = "jpg") -> bytes:
 
 
 def _frames(picture: Image.Image) -> list[Image.Image]:
-    """Return the picture, small, and rotated a little to either side; sides are even, as video requires."""
+    """Return the picture, small, rotated a little to either side; sides are even, as video requires."""
     height = round(picture.height * _LOOP_WIDTH / picture.width) // 2 * 2
     small = picture.resize((_LOOP_WIDTH, height), Image.Resampling.BICUBIC)
     return [small.rotate(angle, Image.Resampling.BICUBIC) for angle in _LOOP_DEGREES]
@@ -147,16 +147,16 @@ def _mp4(picture: Image.Image) -> bytes:
 
 
 def with_comment(data: bytes, suffix: str, text: str) -> bytes:
-    """Return the same picture in other bytes: with a digest of `text` where the format allows comments."""
+    """Return the same picture with a digest of `text` as comment, where the format allows comments."""
     note = hashlib.sha256(text.encode()).hexdigest().encode()
     match suffix:
         case "png":
             body = b"tEXt" + b"Comment\0" + note
             chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
-            return data[:-12] + chunk + data[-12:]  # ahead of the last chunk
+            return data[:-12] + chunk + data[-12:]  # before the last chunk
         case "gif":
             return data[:-1] + b"\x21\xfe" + bytes([len(note)]) + note + b"\0" + data[-1:]
         case "mp4":
             return data + struct.pack(">I", len(note) + 8) + b"free" + note
-    (length,) = struct.unpack(">H", data[4:6])  # of the JFIF segment, which must stay the first
+    (length,) = struct.unpack(">H", data[4:6])  # of the JFIF segment, which must stay first
     return data[: 4 + length] + b"\xff\xfe" + struct.pack(">H", len(note) + 2) + note + data[4 + length :]

@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal[
 State: TypeAlias = Literal["valid", "failed", "withdrawn", "lost"]
 
 _FIRST_ID = int("1k00000", 36)
-_NEWEST = 1_760_000_000  # seconds since 1970; each older post is an hour older
+_NEWEST = 1_760_000_000  # Unix time; each older post is an hour older
 _ODD_KINDS: Mapping[int, Kind] = {
     3: "gallery", 6: "text", 8: "removed", 12: "crosspost", 14: "video", 16: "deleted", 18: "link",
 }  # fmt: skip
@@ -27,7 +27,7 @@ _NSFW_PLACE = 10
 _SHAPES: Mapping[Kind, Sequence[State]] = {
     "gallery": ("valid", "withdrawn", "valid"),
     "album": ("valid", "lost", "valid", "failed", "withdrawn", "valid"),
-}  # a withdrawn picture is marked twice, a lost one once, and a failed one only by its status
+}  # a withdrawn picture has two marks, a lost one has one, a failed one only its status
 _WITHOUT_PICTURE: frozenset[Kind] = frozenset({"crosspost", "text", "link", "video"})
 _MOST_PICTURES = 6
 _MOST_FURTHER = 7  # pictures of galleries beyond the first in each turn of kinds: two and five
@@ -40,7 +40,7 @@ _TITLES = (
 
 @dataclass(frozen=True, slots=True)
 class PostPicture:
-    """A picture on the image host: its name, and the template and texts that it is drawn from."""
+    """A picture on the image host: its name, and its template and texts."""
 
     name: str
     blank: Blank
@@ -66,18 +66,18 @@ class Submission:
 
     @property
     def fullname(self) -> str:
-        """Its name in listings."""
+        """Return its name in listings."""
         return f"t3_{self.id}"
 
     @property
     def permalink(self) -> str:
-        """Its path on the site."""
+        """Return its path on the site."""
         slug = "_".join(word for word in self.title.lower().split() if word.isalnum()) or "post"
         return f"/r/{self.subreddit}/comments/{self.id}/{slug}/"
 
     @property
     def states(self) -> Sequence[State]:
-        """The state of each of its pictures."""
+        """Return the state of each of its pictures."""
         return _SHAPES.get(self.kind) or ["valid"] * len(self.pictures)
 
 
@@ -128,14 +128,14 @@ class RedditPosts:
         )
 
     def _parent(self, number: int, place: int) -> Submission | None:
-        """Return the post that a crosspost repeats: one of the first subreddit, there since the start."""
+        """Return the post that a crosspost repeats: one of the first subreddit, present since the start."""
         first = self.posts.get(self._options.subreddits[0], []) if number else []
         if place < 0:
             first, place = self._parents, place % _CYCLE
         return first[place - 1] if 0 < place <= len(first) else None
 
     def _extra_captions(self, number: int, place: int, count: int) -> Sequence[int]:
-        """Return the numbers of the captions of its `count` pictures; those of late posts are negative."""
+        """Return the numbers of the captions of its `count` pictures; negative for late posts."""
         posts, subreddits = self._options.posts, len(self._options.subreddits)
         if place < 0:
             first = -((-place - 1) * subreddits + number + 1) * _MOST_PICTURES
@@ -151,7 +151,7 @@ class RedditPosts:
 
 
 def captions_used(options: Options) -> int:
-    """Number of extra captions of the corpus that `RedditPosts` uses before anything is published."""
+    """Return the number of extra captions that `RedditPosts` uses before anything is published."""
     return len(options.subreddits) * (options.posts + _MOST_FURTHER * (options.posts // _CYCLE + 1))
 
 
@@ -196,7 +196,7 @@ def _linked(domain: str, url: str) -> dict[str, Any]:
 
 
 def _gallery(post: Submission, images: str) -> dict[str, Any]:
-    """Return pictures in the order of the items, not of the metadata; some were withdrawn or lost."""
+    """Return gallery fields, in the order of the items, not of the metadata; some pictures were withdrawn or lost."""
     items: list[dict[str, Any]] = []
     media: dict[str, Any] = {}
     for number, (drawn, state) in reversed(list(enumerate(zip(post.pictures, post.states, strict=True)))):

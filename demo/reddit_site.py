@@ -30,7 +30,7 @@ class Reddit:
         self._used = 0
 
     def site(self) -> list[web.AbstractRouteDef]:
-        """Routes of www.reddit.com."""
+        """Return the routes of www.reddit.com."""
         return [
             web.get("/robots.txt", robots()),
             web.post("/api/v1/access_token", self.token),
@@ -38,25 +38,25 @@ class Reddit:
         ]
 
     def api(self) -> list[web.AbstractRouteDef]:
-        """Routes of oauth.reddit.com."""
+        """Return the routes of oauth.reddit.com."""
         return [web.get("/robots.txt", robots()), web.get("/r/{subreddit}/{sort:new|hot|top|rising}", self.listing)]
 
     def images(self) -> list[web.AbstractRouteDef]:
-        """Routes of i.redd.it and preview.redd.it."""
+        """Return the routes of i.redd.it and preview.redd.it."""
         return [web.get("/robots.txt", robots()), web.get("/{name}.{suffix:jpg|gif}", self.picture)]
 
     @property
     def late(self) -> Mapping[str, int]:
-        """How many posts were published since the start, by subreddit."""
+        """Return the number of posts published since the start, by subreddit."""
         return self._posts.late
 
     def publish(self, late: Mapping[str, int]) -> None:
-        """Add new posts at the top. late: how many, by subreddit."""
+        """Add posts at the top. late: their number by subreddit."""
         for post in self._posts.publish(late):
             self._pictures.update({drawn.name: drawn for drawn in post.pictures})
 
     async def token(self, request: web.Request) -> web.Response:
-        """A bearer token for the application's id and secret."""
+        """Return a bearer token for the application's id and secret."""
         try:
             known = BasicAuth.decode(request.headers.get("Authorization", ""))
         except ValueError:
@@ -77,7 +77,7 @@ class Reddit:
         return _error(403, "Blocked")
 
     async def listing(self, request: web.Request) -> web.Response:
-        """A page of a subreddit's posts, at most 1,000 in all."""
+        """Return a page of a subreddit's posts, at most 1,000 in all."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or self._tokens.get(token, 0) < time.monotonic():
             return _error(401, "Unauthorized")
@@ -106,7 +106,7 @@ class Reddit:
         return web.json_response({"kind": "Listing", "data": answer if raw else _escaped(answer)}, headers=budget)
 
     async def picture(self, request: web.Request) -> web.Response:
-        """A post's picture."""
+        """Return a post's picture."""
         suffix = request.match_info["suffix"]
         drawn = self._pictures.get(request.match_info["name"])
         if drawn is None or drawn.suffix != suffix:
@@ -142,9 +142,9 @@ def _sorted(posts: Sequence[Submission], sort: str) -> list[Submission]:
 def _slice(
     posts: Sequence[Submission], after: str | None, before: str | None, limit: int, moved: int
 ) -> Sequence[Submission]:
-    """Return the page behind `after` or ahead of `before`; the first page for unknown names.
+    """Return the page after `after` or before `before`; the first page for unknown names.
 
-    The last `moved` posts of the page before stand on it again.
+    The last `moved` posts of the previous page are repeated.
     """
     names = [post.fullname for post in posts]
     if after in names:
@@ -157,7 +157,6 @@ def _slice(
 
 
 def _escaped(value: Any) -> Any:
-    """Escape texts as the API does without `raw_json`."""
     match value:
         case str():
             return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,4 +1,4 @@
-"""All stages, end to end, against the miniature internet."""
+"""All stages against the miniature internet."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ Stage: TypeAlias = Callable[[Config, Progress], Summary]
 
 
 def demo_config(internet: Internet, folder: Path, overrides: Sequence[str] = ()) -> Config:
-    """Return the demo's settings: all outputs in `folder`, all sites those of the miniature internet."""
+    """Return the demo's settings: all outputs in `folder`, all sites of the miniature internet."""
     places = [
         f"runs={folder / 'runs'}",
         f"store.documents=sqlite:///{folder / 'catalog.db'}",
@@ -35,10 +35,10 @@ def demo_config(internet: Internet, folder: Path, overrides: Sequence[str] = ())
 
 
 def fresh_folder(folder: Path) -> None:
-    """Empty `folder` if an earlier demo wrote it; refuse if it holds other files.
+    """Empty `folder` if an earlier demo wrote it.
 
     Raises:
-        ConfigError: the folder holds files that no demo wrote.
+        ConfigError: the folder holds other files.
     """
     if folder.exists():
         if any(folder.iterdir()) and not (folder / _MARK).exists():

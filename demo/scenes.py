@@ -1,4 +1,4 @@
-"""The pictures of the demo's own templates, drawn by code. Each is a function without arguments."""
+"""The pictures of the demo's templates, drawn by code."""
 
 from collections.abc import Callable, Mapping
 from math import cos, pi, sin

@@ -1,4 +1,4 @@
-"""The process behind the miniature internet: one event loop, one port a host."""
+"""The process of the miniature internet: one event loop, one port per host."""
 
 import asyncio
 import multiprocessing
@@ -26,7 +26,7 @@ _SHUTDOWN_SECONDS = 2.0
 
 
 def serve(options: Options, rules: Sequence[Rule], ready: Connection) -> None:
-    """Serve until the parent sends a stop or ends. Sends the addresses by host, or an error, through `ready` first."""
+    """Serve until the parent ends or sends a stop. First sends the addresses by host, or an error, through `ready`."""
     sockets = {host: _listen() for host in HOSTS}
     addresses: dict[Host, str] = {host: "{}:{}".format(*sock.getsockname()) for host, sock in sockets.items()}
     try:
@@ -81,7 +81,7 @@ def _routes(
 
 
 async def _secret(_: web.Request) -> web.Response:
-    """A private service that no crawler may ever request."""
+    """Return a private page that no crawler may request."""
     return web.Response(text="the keys to everything")
 
 

@@ -1,4 +1,4 @@
-"""The ground truth: every meme that the miniature internet serves, to check a crawl against."""
+"""The ground truth: every meme that the miniature internet serves."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -16,20 +16,19 @@ from memeloom.demo.reddit_posts import SITE, RedditPosts, picture_address
 
 @dataclass(frozen=True, slots=True)
 class ServedMeme:
-    """One meme as its site serves it.
+    """A meme as its site serves it.
 
-    id: as memeloom should name it. source: ``imgflip``, ``reddit`` or ``images``.
-    template_id, template_slug: of the picture it was drawn on; only Imgflip says so.
-    boxes: what the page states, empty boxes left out, the template's last box holding what is too many.
-        On the other sites the caption stands in the picture only, and these are the texts drawn there.
-    score, views: as the page states them; None if it does not.
-    over_18: True if it is marked as not safe for work. Imgflip shows the picture of such a meme on its own
-        page only, and marks nothing else.
-    sha256: of the picture's bytes, if asked for; of the thumbnail's if the picture is dead.
-    flaw: what a filter should find wrong with the caption, if it was made so.
-    kind: ``animated`` ones are GIFs (`image_url` is the GIF's, its first frame is the meme); memes of ``several``
-        pictures show `more_images` on their own page, with `more_sha256`.
-    dead: the picture answers 404, and only `thumbnail_url` is left. Searches state a thumbnail for each.
+    id: the one that memeloom should assign. source: ``imgflip``, ``reddit`` or ``images``.
+    template_id, template_slug: of its template; only Imgflip states them.
+    boxes: texts that the page states, without empty boxes, surplus ones joined to the last; on other
+    sites, those drawn in the picture.
+    score, views: as the page states them, or None.
+    over_18: marked as not safe for work. Imgflip shows its picture on its own page only, and marks nothing else.
+    sha256: of the picture, if asked for; of the thumbnail if the picture is dead.
+    flaw: the filter that should reject the caption, if it was made so.
+    kind: ``animated`` memes are GIFs (`image_url` is the GIF's, its first frame the meme); those of ``several``
+    pictures show `more_images` on their own page, with `more_sha256`.
+    dead: the picture answers 404, and only `thumbnail_url` is left; searches state a thumbnail for each.
     late: published after the start.
     """
 
@@ -55,10 +54,7 @@ class ServedMeme:
 
 
 class Truth:
-    """The memes that one miniature internet serves.
-
-    hashes: also the sha256 of each picture, which draws them all, some hundreds a second.
-    """
+    """The memes of one miniature internet. hashes: also compute sha256, which draws some hundred pictures a second."""
 
     def __init__(self, options: Options, addresses: Mapping[Host, str], *, hashes: bool) -> None:
         self._options = options
@@ -66,9 +62,9 @@ class Truth:
         self._hashes = hashes
 
     def memes(self, corpus: LiveCorpus, late_posts: Mapping[str, int]) -> Iterator[ServedMeme]:
-        """Yield the memes of Imgflip by template, newest first, then those of Reddit and of the image searches.
+        """Yield Imgflip's memes by template, newest first, then those of Reddit and of the image searches.
 
-        late_posts: how many posts were published on Reddit since the start, by subreddit.
+        late_posts: number of posts published since the start, by subreddit.
         """
         renderer = PictureRenderer(corpus, quick=self._options.quick)
         for blank in corpus.blanks:
@@ -105,7 +101,7 @@ class Truth:
         )
 
     def _reddit(self, reddit_posts: RedditPosts, renderer: PictureRenderer) -> Iterator[ServedMeme]:
-        """Yield the pictures of posts that were not removed; a crosspost repeats its parent and is left out."""
+        """Yield the pictures of posts that were not removed, without crossposts, which repeat their parent."""
         for post in (post for posts in reddit_posts.posts.values() for post in posts):
             if post.kind in ("removed", "deleted"):
                 continue
