@@ -1,1 +1,1 @@
-"""From the catalog to TFRecords that a trainer can trust: filters, duplicates, splits, shards and their manifest."""
+"""From the catalog to TFRecords for training: filters, deduplication, splits, shards and a manifest."""

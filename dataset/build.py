@@ -49,7 +49,7 @@ from memeloom.engine.pool import Workers, open_workers
 
 # Captions in the memory of a worker while it removes duplicates.
 _CHOSEN_AT_ONCE = 120_000
-# Fewer memes are done before other processes have started.
+# With fewer memes, starting processes takes longer than the work.
 _WORTH_A_POOL = 20_000
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def build_dataset(config: Config, progress: Progress = SILENT) -> Summary:
         ConfigError: a setting cannot be used.
         MemeloomError: the output cannot be written or is not a dataset; a store failed; a worker crashed.
     """
-    # Wrong settings fail before anything is touched.
+    # Invalid settings fail before anything is written.
     prepare(config.dataset)
     check_format(config.dataset)
     output = Path(config.dataset.output)
@@ -84,7 +84,7 @@ def build_dataset(config: Config, progress: Progress = SILENT) -> Summary:
 
 
 class _Build:
-    """One build: its store, its folders and its counts."""
+    """A build: its store, folders and counts."""
 
     def __init__(
         self, config: Config, documents: DocumentStore, work: WorkFolder, folder: Path, progress: Progress
@@ -104,7 +104,7 @@ class _Build:
         self._templates: dict[int, list[str]] = {}
         self._seconds: dict[str, float] = {}
         self._reused: Counter[str] = Counter()
-        # Hash of the blocks and of the names of their templates.
+        # Hash of the blocks and their template names.
         self._content = ""
 
     def run(self) -> Summary:
@@ -125,7 +125,7 @@ class _Build:
                 caps = cap(self._settings, self._work, chosen, {t: names[0] for t, names in self._templates.items()})
             with self._timed("write"):
                 written = self._write(workers, blocks, chosen, caps)
-        # First of all: nothing of memes that were removed from the catalog may stay.
+        # First: no trace of memes removed from the catalog may stay.
         self._work.prune(blocks, self._content, {each.folder for each in written})
         with self._timed("describe"):
             manifest = self._describe(written, caps)
@@ -287,7 +287,6 @@ class _Build:
         )
 
     def _warning(self) -> dict[str, str]:
-        """Return a warning about a format that TensorFlow does not read."""
         if tensorflow_reads(self._settings.format, self._settings.compression):
             return {}
         if not FORMATS[self._settings.format].counted:
@@ -303,7 +302,7 @@ class _Build:
 
 
 def _power_of_two(count: int, each: int) -> int:
-    """Return the number of parts of about `each` for `count`; it seldom changes as data grows, nor do boundaries."""
+    """Return the number of parts of about `each` for `count`; it rarely changes as data grows, so boundaries stay."""
     parts = 1
     while parts * each < count and parts < 1 << PREFIX_BITS:
         parts *= 2

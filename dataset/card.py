@@ -37,7 +37,7 @@ _TOP_TEMPLATES = 20
 _TOP_ENTRIES = 8
 _TOP_CHARACTERS = 30
 _PAIRS = 6
-# The names of hubs, by the least number of records that is too many for them.
+# Size categories of dataset hubs, by exclusive upper bound.
 _SIZES: Final = MappingProxyType({
     10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M", 10**8: "10M<n<100M",
     10**9: "100M<n<1B", 10**10: "1B<n<10B", 10**11: "10B<n<100B", 10**12: "100B<n<1T",
@@ -45,7 +45,7 @@ _SIZES: Final = MappingProxyType({
 
 
 def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
-    """Return the card in Markdown. tally: of the records. copies: captions left out as copies."""
+    """Return the card in Markdown. tally: counts of the records. copies: duplicates left out."""
     settings = manifest.lineage.settings
     parts = [
         _front_matter(manifest),
@@ -77,7 +77,6 @@ def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
 
 
 def _front_matter(manifest: Manifest) -> str:
-    """Return the facts that hubs sort datasets by, as far as the manifest knows them."""
     settings = manifest.lineage.settings
     facts: dict[str, Any] = {"pretty_name": "Meme captions"}
     if "language" in settings["steps"] and settings["languages"]:

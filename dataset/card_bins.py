@@ -1,11 +1,11 @@
-"""Bins: counts by number, grouped so that a table or a plot of any dataset fits a page."""
+"""Histogram bins that fit any dataset on a page."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-# Group sizes: each bin reaches from one up to the next.
+# Lower bounds of the bins.
 _GROUPS = (2, 3, 4, 5, 10, 20, 50, 100)
-# The share of the longest captions that goes into one bin.
+# Share of the longest captions in the last bin.
 _TAIL = 0.005
 
 
@@ -25,7 +25,7 @@ class Bin(NamedTuple):
 
 
 def cluster_bins(clusters: Mapping[int, int]) -> list[Bin]:
-    """Return the number of groups of equal captions by size; rare sizes share a bin."""
+    """Return the number of groups of equal captions by size, in bins."""
     ends = [*(size - 1 for size in _GROUPS[1:]), None]
     bins = [
         Bin(low, high, sum(n for size, n in clusters.items() if low <= size and (high is None or size <= high)))
@@ -35,7 +35,7 @@ def cluster_bins(clusters: Mapping[int, int]) -> list[Bin]:
 
 
 def length_bins(lengths: Mapping[int, int], most: int) -> list[Bin]:
-    """Return at most `most` bins of equal width; a long thin tail is in the last one."""
+    """Return at most `most` bins of equal width; the last one holds the long tail."""
     if not lengths:
         return []
     first, top, longest = min(lengths), _quantile(lengths, 1 - _TAIL), max(lengths)
@@ -60,7 +60,6 @@ def _widths() -> Iterable[int]:
 
 
 def _quantile(counts: Mapping[int, int], share: float) -> int:
-    """Return the least value at or below which `share` of all lie."""
     left = share * sum(counts.values())
     for value in sorted(counts):
         left -= counts[value]

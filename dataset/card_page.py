@@ -44,7 +44,7 @@ _POINTS = 240  # of the plot of all templates
 
 
 def render_page(manifest: Manifest, tally: Tally, copies: Copies, pictures: Sequence[Thumbnail]) -> str:
-    """Return the page as HTML. tally: of the records. copies: captions left out as copies. pictures: some to show."""
+    """Return the page as HTML. tally: counts of the records. copies: duplicates left out. pictures: examples."""
     sources, memes = sources_of(manifest), manifest.lineage.memes
     settings = manifest.lineage.settings
     by_number = ranked(tally.characters)

@@ -14,10 +14,10 @@ from memeloom.dataset.schema import DatasetRecord
 from memeloom.report.pictures import embed
 
 MOST: Final = 12
-# Records looked through for different pictures: templates have few pictures and many records.
+# Records searched for distinct pictures: templates have few pictures and many records.
 _LOOKED_AT = 300
 _SIDE, _QUALITY = 240, 70
-# Larger pictures are left out: a card is not worth hundreds of megabytes of pixels.
+# Larger pictures are left out to keep the card small.
 _MOST_PIXELS = 20_000_000
 
 
@@ -29,9 +29,9 @@ class Thumbnail(NamedTuple):
 
 
 def sample_pictures(folder: Path, manifest: Manifest) -> list[Thumbnail]:
-    """Return the first different pictures of the training split, which is in random order.
+    """Return the first distinct pictures of the training split, which is in random order.
 
-    Returns none of a dataset without pictures, or with pictures that may not be safe for work.
+    Empty for a dataset without pictures, or with pictures that may not be safe for work.
 
     Raises:
         DamagedRecords: a shard in `folder` cannot be read.

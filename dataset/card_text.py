@@ -1,4 +1,4 @@
-"""The sentences and figures that both dataset cards share."""
+"""Sentences and figures shared by both dataset cards."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ _PAIRS_SEEN = 200
 
 
 def masked(entry: str) -> str:
-    """Return a profane entry as a page may show it: its first and last letter."""
+    """Mask a profane entry but for its first and last letter."""
     inside = re.sub(r"\S", "*", entry[1:-1])
     return f"{entry[:1]}{inside}{entry[-1:]}" if len(entry) > 2 else f"{entry[:1]}*"
 
@@ -63,7 +63,7 @@ def about(manifest: Manifest) -> tuple[str, str]:
 
 
 def how_split(settings: Mapping[str, Any]) -> str:
-    """Describe how captions are split. settings: those of the manifest's lineage."""
+    """Describe how captions are split. settings: of the manifest's lineage."""
     split, growth = settings["split"], "Adding memes moves no caption to another split."
     shares = f"{100 * split['validation']:g} % for validation, {100 * split['test']:g} % for test"
     match split["by"]:
@@ -104,7 +104,7 @@ def split_line(settings: Mapping[str, Any]) -> str:
 
 
 def what_is_a_copy(settings: Mapping[str, Any]) -> str:
-    """Describe which captions count as copies. settings: those of the manifest's lineage."""
+    """Describe which captions count as duplicates. settings: of the manifest's lineage."""
     if DUPLICATES not in settings["steps"]:
         return "Copies were not removed."
     sentences = [
@@ -139,13 +139,13 @@ def copies_line(manifest: Manifest) -> str:
 
 
 def near_pairs(copies: Copies, most: int) -> list[tuple[float, str, str]]:
-    """Return examples of near-duplicates, as `Copies.samples`; those that differ in more than punctuation if any do."""
+    """Return up to `most` near-duplicates, as `Copies.samples`; ones that differ in more than punctuation if any do."""
     pairs = copies.samples(_PAIRS_SEEN)
     return ([pair for pair in pairs if pair[1] != pair[2]] or pairs)[:most]
 
 
 def sources_of(manifest: Manifest) -> list[str]:
-    """Return the sources with a column of their own, and `OTHERS` if there are more; none if there is one source."""
+    """Return the sources with their own column, and `OTHERS` if there are more; none for a single source."""
     names = list(manifest.lineage.sources)
     if len(names) <= 1:
         return []
@@ -153,7 +153,7 @@ def sources_of(manifest: Manifest) -> list[str]:
 
 
 def fates(manifest: Manifest) -> list[tuple[str, int, list[int]]]:
-    """Return (``kept`` or the reason for a drop, number of memes, numbers by source) for every outcome."""
+    """Return (``kept`` or the reason of a drop, number of memes, numbers by source) for every outcome."""
     columns = sources_of(manifest)
     every = list(manifest.lineage.sources)
 
@@ -179,12 +179,12 @@ def visible(character: str) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Return the share of `part` in `whole`, in per cent."""
+    """Return `part` of `whole` in per cent."""
     return percent(part / whole if whole else 0.0)
 
 
 def unsafe_pictures(manifest: Manifest) -> bool:
-    """Tell whether it may hold pictures that their sites mark as not safe for work."""
+    """Return True if it may contain pictures marked as not safe for work."""
     settings = _settings(manifest)
     return manifest.images != "none" and (settings["nsfw"] or "nsfw" not in settings["steps"])
 

@@ -1,4 +1,4 @@
-"""Write the files that describe a dataset: vocabulary, card, and last of all the manifest."""
+"""Write the files that describe a dataset; the manifest last."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,8 @@ def describe_dataset(
 ) -> Manifest:
     """Write `vocabulary.json`, `words.json`, `README.md`, `card.html` and `manifest.json` into `folder`.
 
-    The card is no file of the manifest: it is for people, who may add to it, and no reader needs it.
-
-    templates: what the catalog knows. tally, words: of the records in `shards`. drops, copies: what is not there.
+    The card is not in the manifest: people may edit it, and no reader needs it. catalog, templates: from the catalog.
+    tally, words: of the records in `shards`. drops, copies: what was left out.
     """
     vocabulary = Vocabulary.of(tally.characters)
     manifest = Manifest(
@@ -62,7 +61,7 @@ def describe_dataset(
         shards=tuple(shards),
         templates=_templates(tally.templates, templates),
         lineage=Lineage(
-            # Without the path before it: the same dataset built elsewhere has the same manifest.
+            # Without the parent path, so that the manifest does not depend on where the dataset was built.
             settings=masked(settings) | {"output": Path(settings.output).name},
             commit=commit(),
             memes=catalog.memes,

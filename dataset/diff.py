@@ -1,7 +1,7 @@
-"""What changed between two datasets: how they were made, what they count, and which records.
+"""Compare the settings, counts and records of two datasets.
 
-Records are told apart by id. Each becomes a line with hashes of its features; lines are spread over files by a hash of
-the id, and one file of each dataset at a time is in memory, so that it does not grow with the datasets.
+Records are matched by id. Hashes of their features are partitioned into files by a hash of the id, and one partition at
+a time is in memory, so memory is bounded.
 """
 
 import json
@@ -25,16 +25,16 @@ _MOST_FILES = 1024
 _WAITING_LINES = 20_000
 
 Kind: TypeAlias = Literal["added", "removed", "moved", "changed"]
-# Of a record, besides the id and the split.
+# Features compared, besides the split.
 _COMPARED = tuple(name for name in DatasetRecord._fields if name not in {"id", "split"})
 
 
 @dataclass
 class RecordChanges:
-    """same: records that are equal, split included. counts: of the others.
+    """same: number of equal records, split included. counts: of all others.
 
-    moved: stands in another split, by ``train -> test``. changed: same split, other content, by feature.
-    examples: ids, the first few in order of the id's hash.
+    moved: in another split, by ``train -> test``. changed: same split, other content, by feature.
+    examples: the first few ids in order of their hash.
     """
 
     same: int = 0
@@ -46,7 +46,7 @@ class RecordChanges:
 
 @dataclass(frozen=True)
 class Changed:
-    """A number or a setting that differs; None where there is none of that name. A setting may be ``null``."""
+    """A number or setting that differs; None where it is missing (a setting may also be ``null``)."""
 
     name: str
     before: Any
@@ -55,14 +55,14 @@ class Changed:
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs, by section; what is equal is not listed.
+    """The differences by section.
 
-    made: settings, commit, format and the like. counts: records, of the catalog and of each split.
-    sources, dropped: kept records by source and dropped memes by reason. dropped_by_source: those of each source, as
-    ``SOURCE: REASON``, where there are several. found: entries of lists that memes were dropped for, as
-    ``REASON: ENTRY``. templates: captions of each.
-    characters, words: how often each stands in the texts, if it stands in only one of the two.
-    records: None if one of the two holds none to compare (`dummy`).
+    made: settings, commit, format and the like. counts: memes in the catalog, records in all and by split.
+    sources, dropped: kept records by source and dropped memes by reason. dropped_by_source: ``SOURCE: REASON``, if
+    there are several sources. found: list entries that memes were dropped for, ``REASON: ENTRY``.
+    templates: captions of each.
+    characters, words: frequency of those in only one of the two vocabularies.
+    records: None if one of the datasets has no records (`dummy`).
     """
 
     made: list[Changed]
@@ -77,16 +77,16 @@ class Difference:
     records: RecordChanges | None
 
     def as_json(self) -> dict[str, Any]:
-        """Plain lists, dicts and numbers."""
+        """Return lists, dicts and numbers for JSON."""
         sections = {name: [vars(each) for each in listed] for name, listed in vars(self).items() if name != "records"}
         return {**sections, "records": vars(self.records) if self.records else None}
 
 
 def diff_datasets(before: Path, after: Path, *, examples: int = 5, progress: Progress | None = None) -> Difference:
-    """Compare two datasets. examples: how many ids to name of each kind of change.
+    """Compare two datasets. examples: number of ids to list for each kind of change.
 
     Raises:
-        NotADataset: one of the folders holds none, or of another version.
+        NotADataset: a folder is not a dataset, or one of another version.
         DamagedRecords: a record cannot be read.
     """
     manifests = tuple(read_manifest(folder) for folder in (before, after))
@@ -119,7 +119,7 @@ def _made(manifest: Manifest) -> dict[str, Any]:
 
 
 def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Settings by their full name: ``split.salt``. One that is not set is told from one that there is not."""
+    """Return settings by their full name: ``split.salt``; a null setting differs from a missing one."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -193,7 +193,7 @@ def _compare_records(
 
 
 def _count(changes: RecordChanges, key: str, before: list[Any] | None, after: list[Any] | None, examples: int) -> None:
-    """Count what became of the record with the id `key`: its split and hashes, before and after."""
+    """Count the change of the record with the id `key`: its split and hashes, before and after."""
     kind: Kind
     if before == after:
         changes.same += 1
@@ -215,7 +215,7 @@ def _count(changes: RecordChanges, key: str, before: list[Any] | None, after: li
 
 
 class _Lines:
-    """The records of a dataset as lines ``[id, split, hash of each feature]``, in `files` files by id."""
+    """The records of a dataset as lines ``[id, split, hash of each feature]`` in `files` partitions by id."""
 
     def __init__(self, folder: Path, files: int, dataset: tuple[Path, Manifest], progress: Progress) -> None:
         folder.mkdir()
@@ -224,7 +224,7 @@ class _Lines:
         self._waiting: dict[int, list[str]] = {}
         waiting = 0
         for record in _records(*dataset):
-            # Hashes of this process: they are compared with each other only.
+            # `hash` varies between processes, but these are compared within one.
             hashes = [hash(getattr(record, name)) for name in _COMPARED]
             number = zlib.crc32(record.id.encode()) * files >> 32
             self._waiting.setdefault(number, []).append(json.dumps([record.id, record.split, *hashes]))
@@ -237,7 +237,7 @@ class _Lines:
         progress.advance(waiting)
 
     def rows(self, number: int) -> dict[str, list[Any]]:
-        """Split and hashes by id, of one file."""
+        """Return split and hashes by id, of one partition."""
         path = self._folder / str(number)
         if not path.exists():
             return {}

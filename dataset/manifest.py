@@ -1,6 +1,6 @@
-"""The manifest of a dataset: what is in it and how it came to be.
+"""The manifest of a dataset: its contents and its origin.
 
-It is written last, so a folder without one is no dataset.
+It is written last, so a folder without one is not a dataset.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ KIND: Final = "memeloom dataset"
 
 
 class NotADataset(MemeloomError):
-    """A folder that holds no dataset, one of another version, or one that lost or changed a file."""
+    """A folder that is not a dataset, one of another version, or one with missing or changed files."""
 
 
 class _Part(BaseModel):
@@ -30,7 +30,7 @@ class _Part(BaseModel):
 
 
 class File(_Part):
-    """A file of the dataset; its name leads to nowhere else."""
+    """A file of the dataset; its name cannot lead outside the folder."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     bytes: int
@@ -38,18 +38,18 @@ class File(_Part):
 
 
 class Shard(File):
-    """One file of records, and how many are in it."""
+    """A file of records."""
 
     split: Split
     records: int
 
 
 class DatasetTemplate(_Part):
-    """A template and what the dataset knows about it.
+    """A template of the dataset.
 
-    captions: records on it, all splits together.
-    boxes: the number of boxes that most of its captions have.
-    box_count, geometry: what its source says (texts it takes, where they stand); None and empty if unknown.
+    captions: records in all splits.
+    boxes: the most frequent number of boxes of its captions.
+    box_count, geometry: number and places of its boxes as the source states; None and empty if unknown.
     image_key: its clean picture in the blob store (the site's, else the one made from memes), if known.
     """
 
@@ -64,7 +64,7 @@ class DatasetTemplate(_Part):
 
 
 class Feature(_Part):
-    """One feature of the records."""
+    """A feature of the records."""
 
     name: str
     values: Literal["one", "many"]
@@ -72,7 +72,7 @@ class Feature(_Part):
 
 
 class Lineage(_Part):
-    """Where the dataset comes from: resolved `dataset` settings, the code's commit, the catalog's counts."""
+    """Origin of the dataset: resolved `dataset` settings, the code's commit, the catalog's counts."""
 
     settings: Mapping[str, Any]
     commit: str
@@ -81,15 +81,15 @@ class Lineage(_Part):
 
 
 class Manifest(_Part):
-    """Everything that a reader has to know.
+    """The contents of `manifest.json`.
 
-    kept: records by source. dropped: memes by reason. splits: records by split, all three named.
+    kept: records by source. dropped: memes by reason. splits: records by split, always all three.
     templates: those with records, most captions first.
-    by_source: those dropped, by source and reason.
-    details: of reasons that come from a list, how often each entry of it.
-    clusters: how many groups of equal captions there were, by their size.
-    images: which pictures the records hold: of the templates, of the memes, or of the memes without their words.
-    characters, words: how many stand in `vocabulary` and `word_list`.
+    by_source: dropped memes by source and reason.
+    details: matches of each list entry, by reason.
+    clusters: number of groups of equal captions, by size.
+    images: pictures in the records: the templates', the memes', or the memes' without their words.
+    characters, words: sizes of `vocabulary` and `word_list`.
     """
 
     kind: Literal["memeloom dataset"] = KIND
@@ -116,17 +116,17 @@ class Manifest(_Part):
 
     @property
     def digest(self) -> str:
-        """What tells this dataset from every other: 12 digits of a sha256 of its shards' names and sha256."""
+        """The dataset's identity: 12 hex digits of the sha256 of its shards' names and hashes."""
         shards = "\n".join(sorted(f"{shard.name} {shard.sha256}" for shard in self.shards))
         return hashlib.sha256(shards.encode()).hexdigest()[:12]
 
     @property
     def files(self) -> tuple[File, ...]:
-        """Every file that the dataset must have, besides the manifest."""
+        """All required files besides the manifest."""
         return *self.shards, self.vocabulary, self.word_list
 
     def paths(self, folder: Path, split: Split) -> list[Path]:
-        """The shards of `split`, in order."""
+        """Return the shards of `split`, in order."""
         return [folder / shard.name for shard in self.shards if shard.split == split]
 
     def write(self, folder: Path) -> Path:
@@ -137,25 +137,21 @@ class Manifest(_Part):
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return True if `folder` has a manifest, whatever it says."""
+    """Return True if `folder` has a manifest, valid or not."""
     return (folder / MANIFEST).is_file()
 
 
 def check_file(folder: Path, file: File) -> None:
-    """See that a file is what its manifest says, down to the last byte.
-
-    Raises:
-        NotADataset: its sha256 is another.
-    """
+    """Raise NotADataset unless the file has the sha256 of its manifest."""
     if file_sha256(folder / file.name) != file.sha256:
         raise NotADataset(f"{folder / file.name}: its sha256 is not the manifest's; build the dataset again")
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of the dataset in `folder` and check that every file is there in its size.
+    """Read the manifest of the dataset in `folder`; check that every file exists and has its size.
 
     Raises:
-        NotADataset: no manifest, another version, not readable, or a file is missing or of another size.
+        NotADataset: the manifest is missing, unreadable or of another version; a file is missing or of another size.
     """
     path = folder / MANIFEST
     try:
@@ -199,6 +195,6 @@ def _check_size(folder: Path, file: File) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """The sha256 of a file in hex."""
+    """Return the sha256 of a file in hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

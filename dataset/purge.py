@@ -1,4 +1,4 @@
-"""Remove memes for good: from the catalog and the blob store, and find the datasets and pages that still show them."""
+"""Remove memes permanently from the catalog and the blob store, and find datasets and pages that still show them."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -28,15 +28,15 @@ class PurgeResult:
     Attributes:
         memes: number of memes.
         blobs: number of stored pictures and masks.
-        absent: ids asked for that are not in the catalog.
+        absent: requested ids that are not in the catalog.
         templates: ids of templates that lose the picture made from removed memes.
-        orphans: number of stored pictures that nothing uses; None unless they were asked for.
-        young: number of those that are too new to be removed.
+        orphans: number of unused stored pictures; None unless requested.
+        young: number of orphans too new to be removed.
         similar: memes that stay although their picture is similar: differing bits and id.
-        datasets: the datasets that were searched; None of them are changed.
+        datasets: the datasets that were searched; none is changed.
         work: by dataset folder, "removed" or why its work folder could not be removed.
         pages: pages of earlier runs that name a removed meme.
-        scrubbed: whether the catalog's file was rewritten without the removed data; None for a plan.
+        scrubbed: True if the catalog's file was rewritten without the removed data; None for a plan.
     """
 
     planned: bool
@@ -54,7 +54,7 @@ class PurgeResult:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to remove."""
+        """True if there is nothing to remove."""
         return not (self.memes or self.blobs or self.templates or self.orphans)
 
 
@@ -63,9 +63,9 @@ class Purge:
 
     Args:
         config: the settings.
-        choice: the memes to remove; None removes none.
+        choice: the memes to remove, if any.
         folders: datasets to search besides `dataset.output`.
-        orphans: whether stored pictures that nothing uses are removed, too.
+        orphans: True to remove unused stored pictures, too.
 
     Raises:
         NotADataset: one of `folders` is not a dataset.
@@ -94,7 +94,7 @@ class Purge:
         self._stores.close()
 
     def plan(self, progress: Progress = SILENT, *, search: bool = True) -> PurgeResult:
-        """Return what would be removed, and with `search` the datasets and pages that show it; change nothing."""
+        """Return what would be removed and, with `search`, the datasets and pages that show it; change nothing."""
         documents = self._documents
         result = PurgeResult(True, self._absent())
         with ExitStack() as stack:
@@ -119,7 +119,7 @@ class Purge:
         return result
 
     def run(self, progress: Progress = SILENT) -> PurgeResult:
-        """Remove the memes, finish what killed purges left, and return what is left to do."""
+        """Remove the memes, complete interrupted purges, and return the result."""
         documents = self._documents
         result = PurgeResult(False, self._absent())
         if self._choice is not None:

@@ -1,4 +1,4 @@
-"""A dataset as records, as NumPy batches, and as input of TensorFlow, PyTorch and JAX; its pictures as pixels."""
+"""Read a dataset as records, NumPy batches, or input of TensorFlow, PyTorch and JAX; decode its pictures."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ _TENSORFLOW_COMPRESSION = {"none": "", "gzip": "GZIP"}
 
 
 class Batch(NamedTuple):
-    """Captions as numbers.
+    """Encoded captions.
 
     characters: int32 (captions, length); number i + 1 is `vocabulary.characters[i]`, 0 is padding.
-    templates: int32 (captions,); rows of `manifest.templates`.
+    templates: int32 (captions,); indices into `manifest.templates`.
     """
 
     characters: NDArray[np.int32]
@@ -31,12 +31,7 @@ class Batch(NamedTuple):
 
 
 class DatasetReader:
-    """A dataset folder, opened by `read_dataset`. Records come in the random order of the build.
-
-    Attributes:
-        folder: the dataset folder.
-        manifest: counts, shards, templates and settings.
-    """
+    """An open dataset folder; see `read_dataset`. Records are in random order."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
@@ -57,12 +52,9 @@ class DatasetReader:
                 yield from records_of(self.folder, self.manifest, shard)
 
     def batches(self, split: Split = "train", *, size: int, length: int = 128) -> Iterator[Batch]:
-        """Yield a split as batches of numbers; the last batch may be smaller.
+        """Yield a split as encoded batches; the last one may be smaller.
 
-        Args:
-            split: the split to read.
-            size: captions per batch.
-            length: characters per caption; longer captions are cut, shorter ones padded.
+        size: captions per batch. length: characters per caption; longer captions are cut, shorter ones padded.
         """
         rows = {template.id: row for row, template in enumerate(self.manifest.templates)}
         records = self.records(split)
@@ -131,7 +123,7 @@ class DatasetReader:
 
     @cached_property
     def _numbers(self) -> NDArray[np.int32]:
-        """The number of each code point; the last entry stands for all unknown ones."""
+        """Numbers by code point; the last entry stands for all unknown ones."""
         points = [ord(character) for character in self.vocabulary.characters]
         table = np.zeros(max(points, default=0) + 2, np.int32)
         table[points] = np.arange(1, len(points) + 1)
@@ -143,24 +135,24 @@ class DatasetReader:
 
 
 def read_dataset(folder: Path | str) -> DatasetReader:
-    """Open the dataset in `folder`. Files are read when they are needed.
+    """Open the dataset in `folder`; files are read lazily.
 
     Raises:
-        NotADataset: the folder holds no dataset, one of another version, or an incomplete one.
+        NotADataset: the folder is not a dataset, one of another version, or incomplete.
     """
     return DatasetReader(Path(folder), read_manifest(Path(folder)))
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """A dataset's manifest, and the first records of each split, which are in random order."""
+    """A dataset's manifest and the first records of each split, which are in random order."""
 
     folder: Path
     manifest: Manifest
     samples: Mapping[Split, tuple[DatasetRecord, ...]]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the manifest and the samples; of pictures only the number of bytes."""
+        """Return the manifest and the samples, with the size of pictures only."""
         samples = {split: [_without_picture(record) for record in records] for split, records in self.samples.items()}
         return {"folder": str(self.folder), **self.manifest.model_dump(mode="json"), "samples": samples}
 
@@ -169,7 +161,7 @@ def inspect_dataset(folder: Path, records: int) -> Inspection:
     """Read the manifest of a dataset and `records` records of each split.
 
     Raises:
-        NotADataset: the folder holds no dataset, or a file is missing or of another size.
+        NotADataset: the folder is not a dataset, or a file is missing or of another size.
         DamagedRecords: one of the records cannot be read.
     """
     dataset = read_dataset(folder)
@@ -190,7 +182,7 @@ def rgb_pixels(data: bytes) -> NDArray[np.uint8]:
     Raises:
         BadImage: the bytes are not a complete picture of a supported kind.
     """
-    # Models without pictures work where OpenCV and Pillow are not installed.
+    # Imported here: models without pictures do not need OpenCV and Pillow.
     from memeloom.catalog.images import decode_image
 
     return np.ascontiguousarray(decode_image(data)[:, :, ::-1])

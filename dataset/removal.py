@@ -12,10 +12,10 @@ from memeloom.dataset.formats.registry import FORMATS, check_readable
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.verify import records_of
 
-# Records looked up at once; an id and a key of each are in memory.
+# Ids and keys in memory at once.
 _BATCH = 5000
 
-# Returns those of the given ids, or of blob keys, that were removed.
+# Returns the removed ones among the given ids or blob keys.
 Removed: TypeAlias = Callable[[list[str]], set[str]]
 
 
@@ -29,7 +29,7 @@ class Holding:
         pictures: further records with a removed picture.
         templates: templates whose clean picture was removed.
         settings: settings of the build.
-        fault: why the dataset could not be read to its end; None if it was.
+        fault: why reading stopped early, or None.
     """
 
     folder: Path
@@ -42,15 +42,15 @@ class Holding:
 
     @property
     def concerned(self) -> bool:
-        """True if the dataset has to be built again."""
+        """True if the dataset must be rebuilt."""
         return bool(self.memes or self.pictures or self.templates or self.fault)
 
 
 def find_removed(folder: Path, memes: Removed, pictures: Removed, progress: Progress) -> Holding:
     """Search all records of the dataset in `folder`, in bounded memory.
 
-    A damaged dataset, or one of another version, is reported as a `fault`, since it may contain anything. Of a `dummy`
-    dataset only the templates are searched.
+    A damaged dataset, or one of another version, has a `fault`: it may contain anything. Of a `dummy` dataset only the
+    templates are searched.
 
     Raises:
         StoreError: the catalog, which `memes` and `pictures` query, failed.
@@ -75,7 +75,7 @@ def find_removed(folder: Path, memes: Removed, pictures: Removed, progress: Prog
 
 
 class _Records:
-    """Yields id and picture key of each record, up to the first unreadable one; `fault` says why."""
+    """Yields id and picture key of each record up to the first unreadable one; `fault` says why."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.fault: str | None = None

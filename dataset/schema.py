@@ -1,4 +1,4 @@
-"""The record of a dataset: its fields, and the `tf.train.Example` that holds it in a shard."""
+"""The record of a dataset, and its `tf.train.Example`."""
 
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -9,7 +9,7 @@ SCHEMA_VERSION: Final = 3
 Split: TypeAlias = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
-# Name, number of values in a record, and meaning; `docs/dataset.md` shows them. All are bytes; text is UTF-8.
+# Name, number of values, and meaning; `docs/dataset.md` shows them. All are bytes; text is UTF-8.
 FEATURES: tuple[tuple[str, Literal["one", "many"], str], ...] = (
     ("id", "one", "id of the meme in the catalog"),
     ("template", "one", "id of the template"),
@@ -41,7 +41,7 @@ class DatasetRecord(NamedTuple):
 def encode_record(record: DatasetRecord) -> bytes:
     """Return `record` as a serialised `tf.train.Example`."""
     key, image_key, text = record.id.encode(), record.image_key.encode(), record.text.encode()
-    # A list without values is no list at all.
+    # protobuf omits an empty list.
     boxes = b"".join([VALUE[len(box)] + box for box in map(str.encode, record.boxes)]) if record.boxes else None
     image = b"" if record.image is None else _IMAGE[len(record.image)]
     body = b"".join((
@@ -64,13 +64,13 @@ _NO_BOXES = b"\x0a\x09\x0a\x05boxes\x12\x00"
 
 @lru_cache(_CACHED_TEMPLATES)
 def _source_to_template_name(source: str, split: str, template: str, name: str) -> bytes:
-    """Return four adjacent features, whose values repeat in very many records."""
+    """Return four adjacent features, whose values repeat in many records."""
     pairs = ((_SOURCE, source), (_SPLIT, split), (_TEMPLATE, template), (_NAME, name))
     return b"".join([headers[len(value)] + value for headers, value in ((h, text.encode()) for h, text in pairs)])
 
 
 def decode_record(data: bytes) -> DatasetRecord:
-    """Return the record in a serialised `tf.train.Example`, whoever wrote it.
+    """Return the record in a serialised `tf.train.Example` of any writer.
 
     Raises:
         NotAnExample: the bytes are not an Example, or it lacks a feature of the schema.

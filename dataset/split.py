@@ -1,7 +1,7 @@
 """Assign captions to splits and to places in the shuffled order.
 
-The order is a hash of the caption. The split follows from a hash of the caption or of its template, or from the time of
-the post. Only the meme itself decides: adding or removing others moves none.
+The order is a hash of the caption. The split is by a hash of the caption or its template, or by the time of the post.
+Each depends on the meme alone: adding or removing others moves none.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ class Splitter:
         return lambda template, _, __: side(self._share_of(template))
 
     def _share_of(self, template: str) -> int:
-        """Return the hash of a template as a number; all its captions share it."""
+        """Return the hash of a template as a number."""
         return int.from_bytes(hashlib.blake2b(template.encode(), digest_size=8, key=self._key).digest(), "big")
 
 
@@ -88,7 +88,6 @@ def _by_time(settings: SplitSettings) -> _Side:
 
 
 def _begin(day: date | None) -> int:
-    """Return midnight UTC in microseconds since 1970."""
     if day is None:
         return UNKNOWN_TIME
     return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000

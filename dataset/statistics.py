@@ -1,4 +1,4 @@
-"""Counts of a build: what is in the shards, what was dropped, and which captions were copies."""
+"""Counts of a build: records, drops and duplicates."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -19,11 +19,7 @@ _BATCH = 2000
 
 
 class ShardTally:
-    """Counts the records of one shard; memory grows with its templates and characters.
-
-    Args:
-        folder: Receives `words.txt`.
-    """
+    """Counts the records of one shard; memory grows with templates and characters. `folder` receives `words.txt`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,7 +33,7 @@ class ShardTally:
         self._words = WordCounter(folder / "runs")
 
     def add(self, record: DatasetRecord, slug: str) -> None:
-        """Count one record, whose template has `slug`."""
+        """Count a record, whose template has `slug`."""
         if record.template not in self._templates:
             self._templates[record.template] = record.template_name, slug
         self._records.append(record if record.image is None else record._replace(image=None))
@@ -45,7 +41,7 @@ class ShardTally:
             self._count()
 
     def close(self) -> dict[str, Any]:
-        """Write the words to their file, and return the other counts as JSON."""
+        """Write the words to their file; return the other counts as JSON."""
         self._count()
         self._words.write(self._folder / SHARD_WORDS)
         boxes: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -60,7 +56,7 @@ class ShardTally:
         }
 
     def _count(self) -> None:
-        """Count a batch at once, which is what makes `Counter` fast."""
+        """Count a batch at once, since `Counter` is faster on many items."""
         records = self._records
         texts = [record.text for record in records]
         self._sources.update([record.source for record in records])
@@ -88,11 +84,9 @@ class TemplateTally:
 
 @dataclass
 class Tally:
-    """The tallies of all shards together.
+    """The sum of all shards' tallies.
 
-    Attributes:
-        lengths: Number of records by number of characters, separators not counted.
-        samples: The first training records; records are in random order.
+    lengths: records by number of characters without separators. samples: the first training records, in random order.
     """
 
     splits: dict[Split, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
@@ -103,7 +97,7 @@ class Tally:
     samples: list[DatasetRecord] = field(default_factory=list)
 
     def add(self, split: Split, counts: Mapping[str, Any]) -> Self:
-        """Add what `ShardTally.close` returned for a shard of `split`; shards come in order."""
+        """Add the result of `ShardTally.close` for a shard of `split`; shards come in order."""
         self.splits[split] += counts["records"]
         self.sources.update(counts["sources"])
         self.characters.update(counts["characters"])
@@ -124,7 +118,7 @@ class Drops:
     """Dropped memes by reason and source.
 
     Attributes:
-        details: Matched entries of lists by reason.
+        details: Matched list entries by reason.
         rows: Number of captions that passed the steps.
         pictures: True if any of them has a picture.
     """
@@ -147,18 +141,15 @@ class Drops:
         self.pictures = self.pictures or head.pictures
 
     def add_hashed(self, dropped: Mapping[str, Mapping[str, int]]) -> None:
-        """Add drops by reason and hash of the source; all blocks have been added."""
+        """Add drops by reason and hash of the source, after all blocks."""
         for reason, sources in dropped.items():
             for source, count in sources.items():
                 self._add(reason, self._sources[int(source)], count)
 
     def add_capped(self, caps: Caps, written: Mapping[str, int], missing: Mapping[tuple[str, str], int]) -> None:
-        """Add what the caps left out.
+        """Add the captions beyond the caps, and those without pictures.
 
-        Args:
-            caps: what is taken.
-            written: number of records by source.
-            missing: number of captions without pictures by reason and source.
+        written: number of records by source. missing: number of captions without pictures by reason and source.
         """
         self.add_hashed({
             reason: {str(source): n for source, n in sources.items()} for reason, sources in caps.dropped.items()
@@ -202,5 +193,5 @@ class Copies:
         self._samples = set(sorted(self._samples)[:SAMPLES])
 
     def samples(self, count: int) -> list[tuple[float, str, str]]:
-        """Return similarity and both texts of the first pairs in the order of the dataset, at most `SAMPLES`."""
+        """Return similarity and both texts of the first `count` pairs in dataset order, at most `SAMPLES`."""
         return [(similarity, one, other) for _, similarity, one, other in sorted(self._samples)[:count]]

@@ -1,7 +1,7 @@
-"""Read only text and template of records, thousands at a time: the input of training.
+"""Read only text and template of records, thousands at a time, for training.
 
-NumPy parses records as `encode_record` writes them in parallel, one feature after the other: many times as fast as
-`decode_record`, which reads all other records.
+NumPy parses many records as `encode_record` writes them in parallel, feature by feature, many times as fast as
+`decode_record`, which reads all others.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,9 +21,9 @@ from memeloom.dataset.manifest import Manifest, check_file
 from memeloom.dataset.schema import DatasetRecord, Split, decode_record
 
 _AT_ONCE, _BYTES_AT_ONCE = 4096, 16 << 20
-# Protobuf's tag of a message that is field 1 of another, and of one that is field 2.
+# Protobuf tags of a nested message: field 1 and field 2.
 _FIRST, _SECOND = 0x0A, 0x12
-# A varint has 7 bits in each byte; the eighth bit means that it goes on. Longer ones exceed the limit of a record.
+# A varint has 7 bits in each byte; the eighth means that it continues. Longer ones exceed the limit of a record.
 _NUMBER_BYTES, _COUNT, _GOES_ON = 4, 0x7F, 0x80
 # In UTF-8 all bytes of a character but the first are 10xxxxxx.
 _TOP_BITS, _INSIDE = 0xC0, 0x80
@@ -33,10 +33,7 @@ _WORD = 8
 class Texts(NamedTuple):
     """Texts of some records.
 
-    Attributes:
-        text: all texts, concatenated.
-        lengths: characters of each text, int64 (records,).
-        templates: id of each record's template.
+    text: all texts, concatenated. lengths: characters of each, int64 (records,). templates: ids, one a record.
     """
 
     text: str
@@ -84,7 +81,7 @@ def _some_at_once(records: Iterable[DatasetRecord]) -> Iterator[Texts]:
 
 
 def _together(parts: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
-    """Join lists until they are worth parsing with NumPy."""
+    """Join lists until they are large enough for NumPy."""
     waiting: list[bytes] = []
     size = 0
     for part in parts:
@@ -104,7 +101,7 @@ def _of_pairs(said: list[tuple[str, str]]) -> Texts:
 
 
 def _of_payloads(payloads: list[bytes], path: Path, number: int, offset: int) -> Texts:
-    """Parse payloads, the first of which has this number and offset in the file."""
+    """Parse payloads; the first has this number and offset in the file."""
     examples = _Examples(payloads)
     for name in ("boxes", "id"):
         examples.skip(name)
@@ -136,11 +133,11 @@ def _one_by_one(payloads: list[bytes], path: Path, number: int, offset: int) -> 
 
 
 class _Examples:
-    """Examples parsed in parallel, feature by feature in the order in which they are written."""
+    """Examples parsed in parallel, feature by feature in the order written."""
 
     def __init__(self, payloads: list[bytes]) -> None:
         self._data = b"".join(payloads)
-        # The eight bytes at every position, so that a header is one number; zeros follow the end.
+        # The eight bytes at each position, to compare a header as one number; padded with zeros.
         self._words: NDArray[np.uint64] = np.ndarray(
             len(self._data) + 1, np.dtype("<u8"), self._data + bytes(_WORD), strides=(1,)
         )
@@ -155,7 +152,6 @@ class _Examples:
         return bool((self._fit & (self._at == self._ends)).all())
 
     def skip(self, name: str, *, optional: bool = False) -> None:
-        """Skip the feature `name`."""
         _, end, named = self._entry(name)
         if optional:
             self._at = np.where(named, end, self._at)
@@ -189,7 +185,7 @@ class _Examples:
         stops = np.cumsum(lengths)
         said = np.frombuffer(together, np.uint8)
         first = (said & _TOP_BITS) != _INSIDE
-        # A text that begins within a character could be completed by the one before it.
+        # A text that begins within a character could be completed by the previous one.
         if not first[(stops - lengths)[lengths > 0]].all():
             raise UnicodeDecodeError("utf-8", self._data, 0, 0, "a text begins within a character")
         before = np.concatenate([[0], np.cumsum(first)])

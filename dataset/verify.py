@@ -1,4 +1,4 @@
-"""Check a dataset against its manifest, down to the last byte, in bounded memory."""
+"""Verify every byte of a dataset against its manifest, in bounded memory."""
 
 import hashlib
 import struct
@@ -27,14 +27,13 @@ _BATCH = 2000
 def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
     """Read every byte of the dataset in `folder`, and return its manifest.
 
-    Checks the sha256 of each file; each record by the checksums of its format and against the schema; the number of
-    records in all and by source, template and split, and of each character; that no id occurs twice, and that no
-    caption of a template is in two splits, whatever its case, spacing and boxes. A `dummy` dataset has no records.
+    Checks the sha256 of each file; each record by the checksums of its format and against the schema; the counts of
+    records, in all and by source, template and split, and of characters; that ids are unique; and that no caption of a
+    template is in two splits, ignoring case, spacing and boxes. A `dummy` dataset has no records.
 
     Raises:
         NotADataset: a file is missing or does not match the manifest, a count is wrong, or splits overlap.
-        DamagedRecords: a record is cut off or altered; names the first one by file and offset. (Of a damaged Parquet
-            file only the file: its reader never sees such bytes.)
+        DamagedRecords: a record is truncated or altered; has file and offset of the first (for Parquet only the file).
     """
     manifest = read_manifest(folder)
     check_readable(manifest.format)
@@ -57,10 +56,10 @@ def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
 
 
 def records_of(folder: Path, manifest: Manifest, shard: Shard, check: Check | None = None) -> Iterator[DatasetRecord]:
-    """Yield the records of a shard, each of which has to pass `check`.
+    """Yield the records of a shard.
 
     Raises:
-        DamagedRecords: names the first record that cannot be read or does not pass.
+        DamagedRecords: locates the first record that is unreadable or fails `check`.
         NotADataset: the file does not match the manifest, and its reader could crash on it.
     """
     if FORMATS[manifest.format].trusting:
@@ -69,10 +68,7 @@ def records_of(folder: Path, manifest: Manifest, shard: Shard, check: Check | No
 
 
 def find_fault(record: DatasetRecord, split: Split, manifest: Manifest) -> str:
-    """Return what is wrong with a record in a shard of `split`, or an empty text.
-
-    A picture is checked by its key, which is its sha256.
-    """
+    """Return what is wrong with a record in a shard of `split`, or "". A picture must match its key, a sha256."""
     if not record.id or not record.template or not record.source:
         return "record without id, template or source"
     if record.split != split:
@@ -109,8 +105,6 @@ def _check_records(
 
 
 class _Counts:
-    """The counts of a manifest, counted again."""
-
     def __init__(self) -> None:
         self._splits: Counter[str] = Counter()
         self._sources: Counter[str] = Counter()
@@ -131,7 +125,7 @@ class _Counts:
         self._texts.clear()
 
     def check(self, folder: Path, manifest: Manifest) -> None:
-        """Compare with the manifest. Raises NotADataset, which names the first count that differs."""
+        """Raise NotADataset, which names the first count that differs from the manifest."""
         self._count_texts()
         try:
             vocabulary, words = read_vocabulary(folder), read_words(folder)
@@ -153,7 +147,7 @@ class _Counts:
                     raise NotADataset(f"{folder}: {what} {name!r}: {counted}; build the dataset again")
 
 
-# Hashes of 16 bytes are spread over files by their first byte, and one file at a time is sorted in memory.
+# Hashes of 16 bytes are partitioned into files by their first byte; one file at a time is sorted in memory.
 _FILE_HASHES = 500_000
 _MAX_FILES = 256
 _BUFFER_BYTES = 2**22
@@ -168,7 +162,7 @@ def _id_key(record: DatasetRecord) -> bytes:
 
 
 def _caption_key(record: DatasetRecord) -> bytes:
-    """Return a hash of template and words, whatever their case, spacing and boxes."""
+    """Return a hash of template and words that ignores case, spacing and boxes."""
     return caption_hash(record.template, record.boxes)[8:]
 
 
@@ -185,10 +179,9 @@ class Overlap(NamedTuple):
 
 
 class OverlapFinder:
-    """Finds repeated ids, and captions in several splits, with temporary files. Close it to remove them.
+    """Finds repeated ids, and captions in several splits, with temporary files; close it to remove them.
 
-    Args:
-        expected: Approximate number of records.
+    expected: approximate number of records.
     """
 
     def __init__(self, expected: int) -> None:
@@ -198,7 +191,7 @@ class OverlapFinder:
         self._size = 0
 
     def add(self, record: DatasetRecord) -> None:
-        """Remember the id, the caption and the split of a record."""
+        """Add the id, the caption and the split of a record."""
         split = _SPLIT_NUMBERS[record.split]
         for what, key_of in _KEYS.items():
             key = key_of(record)
@@ -208,7 +201,7 @@ class OverlapFinder:
             self._flush()
 
     def first(self) -> Overlap | None:
-        """Return an overlap, if there is one."""
+        """Return an overlap, if any."""
         self._flush()
         for what in _KEYS:
             for number in range(self._files):
@@ -218,7 +211,7 @@ class OverlapFinder:
         return None
 
     def close(self) -> None:
-        """Remove the files."""
+        """Remove the temporary files."""
         self._folder.cleanup()
 
     def _path(self, what: What, number: int) -> Path:
@@ -244,7 +237,6 @@ def _repeated(path: Path, *, across_splits: bool) -> bytes | None:
 
 
 def _describe(folder: Path, manifest: Manifest, overlap: Overlap) -> str:
-    """Describe an overlap by two of its records."""
     first: tuple[DatasetRecord, Shard] | None = None
     for shard in manifest.shards:
         for record in records_of(folder, manifest, shard):

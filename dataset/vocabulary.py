@@ -1,8 +1,7 @@
 """The vocabularies of a dataset, most frequent first: characters in `vocabulary.json`, words in `words.json`.
 
-Equally frequent entries are in the order of their code points, so equal datasets have equal vocabularies. A word is
-letters and digits with apostrophes inside (``don't``); every other sign but whitespace is a word of its own. Words are
-counted exactly in bounded memory: counts that do not fit are sorted onto the disk and merged at the end.
+Ties are in code point order, so output is deterministic. A word is letters and digits with apostrophes inside
+(``don't``); any other sign except whitespace is a word. Counts are exact in bounded memory: an external merge sort.
 """
 
 import heapq
@@ -98,11 +97,7 @@ def split_words(text: str) -> list[str]:
 
 
 class WordCounter:
-    """Counts words.
-
-    Args:
-        folder: A folder that does not exist; created when memory is full, removed at the end.
-    """
+    """Counts words. `folder` must not exist; it is created when memory is full and removed at the end."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -126,13 +121,13 @@ class WordCounter:
 
 
 def most_common(paths: Sequence[Path], min_count: int, max_words: int, folder: Path) -> list[tuple[str, int]]:
-    """Return the most frequent words of the files that `WordCounter.write` wrote, with their counts.
+    """Return the most frequent words of files that `WordCounter.write` wrote, with their counts.
 
     Args:
         paths: the files.
         min_count: Rarer words are left out.
-        max_words: Number of words to return at most. Equally frequent words are in the order of code points.
-        folder: A folder that does not exist, for temporary files.
+        max_words: Maximum number of words; ties are in code point order.
+        folder: For temporary files; must not exist.
     """
     paths, merged = list(paths), 0
     while len(paths) > _MERGED_AT_ONCE:
@@ -161,7 +156,7 @@ def _open_runs(paths: Iterable[Path]) -> Iterator[list[Iterator[tuple[str, int]]
 
 
 def _merge(runs: Iterable[Iterable[tuple[str, int]]]) -> Iterator[tuple[str, int]]:
-    """Merge runs sorted by word into one, adding up the counts of a word."""
+    """Merge runs sorted by word, adding up the counts of a word."""
     for word, same in itertools.groupby(heapq.merge(*runs, key=itemgetter(0)), key=itemgetter(0)):
         yield word, sum(count for _, count in same)
 

@@ -1,1 +1,1 @@
-"""The way of captions from the catalog into shards: blocks, duplicates, choice, files."""
+"""The stages of a build."""

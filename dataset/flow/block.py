@@ -3,7 +3,7 @@
 A preamble holds a checksum of the rest and the offsets of the sections:
 
     head      JSON: number of drops by reason, and names
-    index     where the rows of each split and each prefix of the order begin
+    index     offsets of the rows of each split and prefix of the order
     rows      one `ROW` for each caption kept, sorted by split and order
     keys      of the bands of words, (BANDS, rows); sketches: one `SKETCH` for each row
     segments  keys of the segments of perceptual hashes, (SEGMENTS, rows); hashes: (rows, 4); only with pictures
@@ -30,16 +30,16 @@ from memeloom.dataset.flow.work import checksum_of
 
 Array: TypeAlias = NDArray[Any]
 
-# order, low: hash that captions are sorted by. posted: see `Facts.posted`. template, source: hashes of names.
-# check: hash of the line. start, length: place of the line. boxes: number of boxes.
+# order, low: hash to sort captions by. posted: see `Facts.posted`. template, source: hashes of names.
+# check: hash of the line. start, length: position of the line. boxes: number of boxes.
 ROW: Final = np.dtype([
     ("order", "<u8"), ("low", "<u8"), ("posted", "<i8"), ("template", "<u8"), ("source", "<u8"), ("check", "<u8"),
     ("start", "<u4"), ("length", "<u4"), ("boxes", "<u4"), ("split", "<u4"),
 ])  # fmt: skip
 SKETCH: Final = np.dtype([("order", "<u8"), ("bits", "<u8", (4,))])
-# Two hashes of 256 bits that differ in at most 12 agree in one of 13 segments.
+# By the pigeonhole principle, hashes of 256 bits that differ in at most 12 agree in one of 13 segments.
 SEGMENTS: Final = 13
-# Rows are found by the first bits of their order.
+# Rows are indexed by the first bits of their order.
 PREFIX_BITS: Final = 10
 _PREFIXES = 1 << PREFIX_BITS
 _SPLITS = 3
@@ -76,14 +76,14 @@ class Head:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Candidate search: `keys`, (n, rows), of which near-duplicates share one; `values` to compare candidates by."""
+    """Candidate search: near-duplicates share a key in `keys`, (n, rows); `values` compare candidates."""
 
     keys: Words
     values: Words
 
 
 def write_block(path: Path, head: Head, rows: Array, lines: bytes, words: Pairs, pictures: Pairs | None) -> None:
-    """Write a block, atomically. `rows` are sorted by split and order; the rest is in the order of the rows.
+    """Write a block, atomically. `rows` are sorted by split and order; all else is in the order of the rows.
 
     Raises:
         MemeloomError: the disk is full, or the like.
@@ -157,7 +157,7 @@ class Block:
         return os.pread(self._stream.fileno(), length, self._at["lines"] + start)
 
     def lines_of(self, rows: Array) -> list[bytes]:
-        """Return the lines of rows given in any order."""
+        """Return the lines of rows in any order."""
         where = self._read("rows", ROW, self.rows)[["start", "length"]][rows]
         return [self.line(start, length) for start, length in where.tolist()]
 
@@ -191,6 +191,6 @@ class Block:
 
 @contextmanager
 def open_block(path: Path) -> Iterator[Block]:
-    """Open a block. Raises MemeloomError for another file, OSError if it cannot be read."""
+    """Open a block. Raises MemeloomError for another kind of file, OSError if it cannot be read."""
     with path.open("rb", buffering=0) as stream:
         yield Block(stream)

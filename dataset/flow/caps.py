@@ -1,7 +1,7 @@
 """Select the templates of a dataset, and limit the captions of each.
 
-Captions are in the order of a hash, so the first n of a template do not depend on the order in which the catalog was
-filled or is read. A limit is the place of the last one.
+Captions are in hash order, so the first n of a template do not depend on the order of the catalog. A limit is the
+position of the last one.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +16,7 @@ from memeloom.dataset.flow.choose import CHOSEN
 from memeloom.dataset.flow.work import WorkFolder
 from memeloom.dataset.schema import SPLITS, Split
 
-# The last caption of a template: its order, and its number among equal captions.
+# Limit of a template: order of its last caption, and its number among equal captions.
 LIMIT: Final = np.dtype([("template", "<u8"), ("last", "<u8"), ("copy", "<u4")])
 NO_LIMIT: Final = 2**64 - 1, 2**32 - 1
 RARE, UNPOPULAR = "rare template", "template not among the most popular"
@@ -101,7 +101,6 @@ def _limits(
 
 
 def _rows(work: WorkFolder, name: str, templates: Sequence[int]) -> dict[int, np.ndarray]:
-    """Return the captions of some templates in one result."""
     if not templates:
         return {}
     rows = np.fromfile(work.rows(name), CHOSEN)
@@ -110,7 +109,7 @@ def _rows(work: WorkFolder, name: str, templates: Sequence[int]) -> dict[int, np
 
 
 def _first(rows: np.ndarray, count: int) -> tuple[list[int], tuple[int, int]]:
-    """Return the number of the first `count` rows by split, and order and copy of the last of them."""
+    """Return the number of the first `count` rows by split, and the limit after them."""
     first = rows[np.lexsort((rows["copy"], rows["order"]))[:count]]
     last = int(first["order"][-1]), int(first["copy"][-1])
     return np.bincount(first["split"], minlength=len(SPLITS)).tolist(), last

@@ -1,4 +1,4 @@
-"""Remove duplicates in one range of the order. The work of one worker."""
+"""Remove duplicates in one range of the order, in a worker."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -15,8 +15,8 @@ from memeloom.dataset.flow.work import WorkFolder, read_plan
 from memeloom.dataset.schema import SPLITS
 from memeloom.dataset.steps.registry import DUPLICATES
 
-# A caption that is kept. block: index of its block. copy: 0, 1, 2 … of equal captions, where duplicates are kept. The
-# other fields are those of `dataset.flow.block.ROW`.
+# A caption that is kept. block: index of its block. copy: 0, 1, 2 … of equal captions, if duplicates are kept.
+# Other fields: `dataset.flow.block.ROW`.
 CHOSEN: Final = np.dtype([
     ("order", "<u8"), ("template", "<u8"), ("source", "<u8"), ("check", "<u8"), ("start", "<u4"), ("length", "<u4"),
     ("block", "<u4"), ("split", "<u4"), ("copy", "<u4"),
@@ -44,7 +44,7 @@ class Choose(NamedTuple):
 def choose(task: Choose) -> str:
     """Write the captions kept, sorted by split and order, with their counts; return the name of the result.
 
-    Of equal captions on a template the oldest is kept; if times are unknown, the one with the lowest id.
+    Of equal captions on a template the oldest is kept or, if times are unknown, the one with the lowest id.
     """
     settings = read_plan(task.work, task.plan).settings
     work = WorkFolder(task.work)
@@ -98,7 +98,6 @@ def _first_of_equals(task: Choose, work: WorkFolder, rows: Array, blocks: Array)
 
 
 def _ids(task: Choose, work: WorkFolder, rows: Array, blocks: Array, wanted: list[int]) -> dict[int, str]:
-    """Return the ids of the wanted rows."""
     ids: dict[int, str] = {}
     numbers = np.array(wanted, np.intp)
     for block in np.unique(blocks[numbers]).tolist():
@@ -140,7 +139,6 @@ def _chosen(rows: Array, blocks: Array) -> Array:
 
 
 def _counted(rows: Array) -> list[list[Any]]:
-    """Return the number of captions by template, source, split and number of boxes."""
     kinds = np.empty(len(rows), [("template", "<u8"), ("source", "<u8"), ("split", "<u4"), ("boxes", "<u4")])
     for name in kinds.dtype.names or ():
         kinds[name] = rows[name]

@@ -1,4 +1,4 @@
-"""Apply the steps to a piece of the catalog, and write a block. The work of one worker."""
+"""Apply the steps to a piece of the catalog, and write a block, in a worker."""
 
 from collections import Counter, defaultdict
 from functools import lru_cache
@@ -33,7 +33,7 @@ class Filter(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """Number of memes read, and of captions kept."""
+    """Numbers of memes read and captions kept."""
 
     key: str
     memes: int
@@ -91,24 +91,24 @@ _NONE = np.zeros(0, np.uint64)
 
 
 class Near(NamedTuple):
-    """Which near-duplicates to search for: by words, by pictures."""
+    """Near-duplicates to search for: by words, by pictures."""
 
     words: bool
     pictures: bool
 
 
 def near_settings(settings: Dataset) -> Near:
-    """Return what `settings` ask for."""
+    """Return the searches that `settings` enable."""
     wanted = DUPLICATES in settings.steps
     return Near(wanted and settings.near_text is not None, wanted and settings.near_image is not None)
 
 
 @lru_cache(maxsize=1)
 def prepare(settings: Dataset) -> tuple[list[Step], Splitter]:
-    """Return the steps and the splitter; built once a process.
+    """Return the steps and the splitter; cached per process.
 
     Raises:
-        ConfigError: a setting cannot be used.
+        ConfigError: an invalid setting.
     """
     return build_steps(settings), Splitter(settings.split)
 
@@ -136,8 +136,6 @@ def _rows(kept: list[tuple[Place, Facts]]) -> tuple[Array, bytes]:
 
 
 class _Hashes(dict[str, int]):
-    """Cached hashes of names."""
-
     def __missing__(self, name: str) -> int:
         self[name] = found = name_hash(name)
         return found
@@ -170,19 +168,19 @@ def read_line(line: bytes) -> Row:
 
 
 def words_of(captions: list[Caption], rows: Array) -> Pairs:
-    """Return keys that captions with nearly the same words on one template share."""
+    """Return keys shared by captions with nearly the same words on one template."""
     return Pairs(*signatures([normalise(caption.boxes) for caption in captions], rows["template"]))
 
 
 def hashed(hashes: list[bytes]) -> Pairs:
-    """Return keys that nearly equal pictures share: 13 segments of 19 or 20 bits of their hashes."""
+    """Return keys shared by nearly equal pictures: 13 segments of 19 or 20 bits of their hashes."""
     there = np.array([bool(each) for each in hashes])
     whole = np.frombuffer(b"".join([each or bytes(HASH_BYTES) for each in hashes]), np.uint8).reshape(-1, HASH_BYTES)
     bits = np.unpackbits(whole, axis=1)
     keys = []
     for number, segment in enumerate(np.array_split(bits, SEGMENTS, axis=1)):
         value = segment.astype(np.uint64) @ (np.uint64(1) << np.arange(segment.shape[1], dtype=np.uint64))
-        # Workers share keys by their first bits: spread them. Never 0, which means that there is no picture.
+        # Workers partition keys by their first bits, so spread them. 0 means no picture.
         mixed = (value << np.uint64(8) | np.uint64(number + 1)) * MIX
         keys.append(np.where(there, mixed, np.uint64(0)))
     return Pairs(np.stack(keys), np.ascontiguousarray(whole).view("<u8").reshape(-1, 4))

@@ -1,8 +1,8 @@
-"""Read the catalog for a build: cut it into pieces, and take from each stored meme what a dataset needs.
+"""Read the catalog for a build: cut it into pieces, and extract the facts of each meme.
 
 A piece ends at a meme whose id has a certain hash, not after a number of memes, so a new meme moves no other boundary
-(content-defined chunking, as in rsync and LBFS). Facts are read straight from the stored JSON: `catalog.records.Meme`
-takes ten times as long, since it validates again. `tests/dataset/test_memes.py` compares the two.
+(content-defined chunking, as in rsync and LBFS). Facts are parsed from the stored JSON: `catalog.records.Meme`
+validates and takes ten times as long; `tests/dataset/test_memes.py` compares the two.
 """
 
 import hashlib
@@ -40,10 +40,7 @@ class Piece(NamedTuple):
 
 
 def cut(records: Iterable[tuple[str, bytes]], salt: str) -> Iterator[Piece]:
-    """Yield `records` (id and JSON, in the order of ids) in pieces, one in memory.
-
-    The keys contain `salt`, which stands for what will be done with the pieces.
-    """
+    """Yield `records` (id and JSON, sorted by id) in pieces, one in memory; `salt` hashes the later processing."""
     piece: list[bytes] = []
     size = 0
     for meme_id, record in records:
@@ -73,7 +70,7 @@ class Picture(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A template as its memes see it. `box_count` is the number of boxes it has, None if unknown."""
+    """A template as its memes see it; `box_count` is None if unknown."""
 
     id: str
     slug: str
@@ -82,12 +79,12 @@ class Named(NamedTuple):
     picture: Picture | None
 
 
-# Templates by the id that memes name; None for a rejected one. Of an id that is missing, a meme's own words count.
+# Templates by the id that memes name; None if rejected. For a missing id the meme's own names are used.
 Naming: TypeAlias = Mapping[str, Named | None]
 
 
 class Facts(NamedTuple):
-    """A caption, and what decides about its copies.
+    """A caption, and what decides which duplicate is kept.
 
     Attributes:
         posted: Microseconds since 1970 in UTC; `UNKNOWN_TIME` if unknown.
@@ -107,7 +104,7 @@ def naming_of(templates: Iterable[Template]) -> Naming:
 
 
 def naming_key(naming: Naming, template: str) -> str:
-    """Return all that `naming` says of a template as text: equal texts make equal captions."""
+    """Return what `naming` says of a template as text, equal if its captions are."""
     return repr(naming.get(template, "unknown"))
 
 
@@ -130,7 +127,7 @@ def read_facts(record: bytes, naming: Naming, pictures: Pictures) -> tuple[str, 
     Args:
         record: JSON of the meme, as `DocumentStore.records` yields it.
         naming: names of the catalog's templates.
-        pictures: which picture the dataset takes; ``none`` refers to the meme's own.
+        pictures: the pictures that the dataset takes; ``none`` refers to the meme's own.
 
     Raises:
         StoreCorrupt: the JSON is not that of a meme.
@@ -178,16 +175,16 @@ def _facts(meme: dict[str, Any], template: dict[str, Any], naming: Naming, pictu
 
 
 def _check(facts: Facts) -> None:
-    """Raise TypeError or ValueError for values of other types than the rest of the build relies on."""
+    """Raise TypeError or ValueError for values of unexpected types."""
     caption = facts.caption
-    # `join` raises TypeError for anything but text, and is the fastest check.
+    # `join` is the fastest check: it raises TypeError for anything but text.
     "".join((*caption[:5], *caption.boxes, caption.image_key))
     if caption.width < 0 or caption.height < 0 or len(facts.phash) not in (0, HASH_BYTES):
         raise ValueError("not a picture")
 
 
 def _texts(meme: dict[str, Any]) -> tuple[str, ...]:
-    """Return what `Meme.caption` does: the boxes that the page states, else those that OCR read."""
+    """Return the boxes that the page states, else those that OCR read, as `Meme.caption` does."""
     if boxes := meme.get("boxes"):
         return tuple(boxes)
     ocr = meme.get("ocr")

@@ -1,8 +1,8 @@
 """Find near-duplicates: similar words (or all but a letter) on one template, or similar pictures.
 
-Rows that share a key (of a band or a segment) are compared, and of two near-duplicates the later one in the order is
-dropped, unless the earlier one was. So no near-duplicates that share a key remain. Work is linear in the rows: where
-very many share a key, each is compared with a limited number of neighbours.
+Rows that share a key (of a band or a segment) are compared. Of two near-duplicates the later one in the order is
+dropped, unless the earlier one was, so none remain that share a key. Work is linear in the rows: in large groups each
+row is compared with a limited number of neighbours.
 """
 
 from collections import defaultdict
@@ -27,11 +27,11 @@ from memeloom.dataset.flow.work import WorkFolder, read_plan
 
 Kind: TypeAlias = Literal["words", "pictures"]
 KINDS: Final[dict[Kind, int]] = {"words": BANDS, "pictures": SEGMENTS}
-# Orders of the row that is dropped, and of the row that it duplicates.
+# Orders of the dropped row, and of the row that it duplicates.
 GONE: Final = np.dtype([("order", "<u8"), ("keeper", "<u8")])
-# Rows whose keys are in the memory of a worker.
+# Rows per worker whose keys are in memory.
 ROWS_AT_ONCE: Final = 500_000
-# Neighbours that a row is compared with in each round; most duplicates are found in the first.
+# Neighbours compared per round; most duplicates are found in the first.
 _ROUNDS = (4, 256)
 # Pairs compared at once, and candidates in memory before their texts are read.
 _CANDIDATES = 250_000
@@ -39,9 +39,9 @@ _CANDIDATES = 250_000
 _SKETCH_ERROR = 0.06
 # Least similarity of sketches of captions that differ in one letter, unless they are very short.
 _LETTER_APART = 0.6
-# Least similarity of words if the pictures are alike: sites and OCR write the same text differently.
+# Least similarity of words if pictures are similar: sites and OCR write the same text differently.
 _VOUCHED = 0.5
-# Examples per part; showing no more of all parts gives the same however the work is cut.
+# Examples per part; a fixed number makes the result independent of the partition.
 SAMPLES: Final = 200
 
 
@@ -79,7 +79,7 @@ class Members(NamedTuple):
 
 
 def find_near(task: FindNear) -> str:
-    """Write the rows to drop, as `GONE`, and a few examples; return the name of the result."""
+    """Write the rows to drop, as `GONE`, and some examples; return the name of the result."""
     settings = read_plan(task.work, task.plan).settings
     work = WorkFolder(task.work)
     members = _members(task, work)
@@ -105,7 +105,7 @@ def _sketches_alike(sketches: Words, least: float) -> _Comparison:
 
 
 def _pictures_alike(values: Words, most: int) -> _Comparison:
-    # Sketches decide before texts are read: thousands of different captions may be on one picture.
+    # Compare sketches before reading texts: thousands of different captions may be on one picture.
     words = _sketches_alike(np.ascontiguousarray(values[:, 4:]), _VOUCHED - 2 * _SKETCH_ERROR)
     hashes = np.ascontiguousarray(values[:, :4])
 
@@ -121,12 +121,7 @@ def _pictures_alike(values: Words, most: int) -> _Comparison:
 class _Pairs:
     """Near-duplicates among members, by a fast comparison and then by their texts.
 
-    Args:
-        members: rows that share keys.
-        texts: reads their texts.
-        least: least similarity of texts.
-        is_candidate: fast comparison.
-        letters: True if a difference of one letter is enough.
+    least: least similarity of texts. is_candidate: fast comparison. letters: True if one differing letter is enough.
     """
 
     def __init__(
@@ -193,8 +188,6 @@ _EMPTY = np.zeros(0, np.intp)
 
 
 class _Texts:
-    """Texts of members, read from their blocks."""
-
     def __init__(self, work: WorkFolder, blocks: Sequence[str], members: Members) -> None:
         self._work = work
         self._blocks = blocks
@@ -212,7 +205,6 @@ class _Texts:
 
 
 def _by_block(wanted: NDArray[np.intp], block: NDArray[np.uint32]) -> list[tuple[int, list[int]]]:
-    """Return `wanted` grouped by block."""
     groups: defaultdict[int, list[int]] = defaultdict(list)
     for number, at in zip(wanted.tolist(), block[wanted].tolist(), strict=True):
         groups[at].append(number)
@@ -242,7 +234,7 @@ def _has_equal_neighbour(same: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _keys(task: FindNear, work: WorkFolder) -> tuple[Words, NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return key, block and row of everything in the range of the task."""
+    """Return key, block and row of all in the range of the task."""
     found: list[tuple[Words, NDArray[np.uint32], NDArray[np.uint32]]] = []
     for number, name in enumerate(task.blocks):
         with open_block(work.block(name)) as block:

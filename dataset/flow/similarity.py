@@ -1,9 +1,8 @@
-"""Similarity of captions, and MinHash keys that find similar ones.
+"""Similarity of captions, and MinHash keys to find similar ones.
 
-Similarity is the Jaccard index of the sets of four-byte shingles of both texts, letters and digits only. Candidates
-share a key of MinHash with bands (Broder 1997; Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, ch. 3): two
-captions share the key of a band with probability J^8, so one of 16 keys with 1 - (1 - J^8)^16. All bands of a batch
-of captions are made at once, with numpy.
+Similarity is the Jaccard index J of the sets of four-byte shingles of both texts, letters and digits only. Candidates
+share a band key of MinHash (Broder 1997; Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, ch. 3): two captions
+share a band's key with probability J^8, so one of 16 keys with 1 - (1 - J^8)^16.
 """
 
 import re
@@ -19,17 +18,17 @@ Words: TypeAlias = NDArray[np.uint64]
 BANDS: Final = 16
 _ROWS = 8
 _PIECE = 4  # bytes
-# Only the beginning of longer texts is hashed: one text must not take the memory of a thousand.
+# Longer texts are cut, to bound memory.
 _LONGEST = 4096
 # Captions hashed at once; their shingles fit the processor's cache.
 _AT_ONCE = 256
 _SKETCH_WORDS = 4
 _WORD = re.compile(r"[^\W_]+")
-# Permutations of the 16-bit numbers, one for each row of each band: a flip of bits and an odd factor.
+# Permutations of the 16-bit numbers, one per row of each band: an XOR and an odd factor.
 _random = np.random.default_rng(0)
 _FLIPS = _random.integers(0, 2**16, BANDS * _ROWS).astype(np.uint16)
 _FACTORS = (_random.integers(0, 2**15, BANDS * _ROWS) * 2 + 1).astype(np.uint16)
-# Odd: multiplication by it is a permutation that spreads the numbers.
+# Multiplication by an odd number is a permutation.
 MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -45,13 +44,12 @@ def similarity(one: str, other: str) -> float:
     return common / (len(ours) + len(theirs) - common)
 
 
-# A text is compared with many neighbours in a row.
+# Cached: a text is compared with many neighbours in a row.
 @lru_cache(maxsize=4096)
 def differ_in_one_letter(one: str, other: str) -> bool:
-    """Return True if texts differ by one inserted or replaced letter, or by two swapped ones.
+    """Return True if texts differ by one inserted or replaced letter, or two swapped ones.
 
-    A replaced digit makes another number, so another text. Short texts share few shingles if one letter of them is
-    mistyped or misread.
+    A replaced digit does not count: it is another number. Short texts with such a typo share few shingles.
     """
     if abs(len(one) - len(other)) > 1:
         return False
@@ -82,10 +80,8 @@ def _set(text: str) -> frozenset[bytes]:
 def signatures(texts: Sequence[str], groups: Words) -> tuple[Words, Words]:
     """Return band keys and sketches of n normalised texts.
 
-    Texts share keys only within their group, (n,): a hash of the template.
-
-    Returns:
-        keys, (`BANDS`, n), and sketches, (n, 4): 256 bits, of which each shingle sets one.
+    Texts share keys only within their group, (n,): a hash of the template. Returns keys, (`BANDS`, n), and sketches,
+    (n, 4): 256 bits, of which each shingle sets one.
     """
     keys = np.empty((BANDS, len(texts)), np.uint64)
     sketches = np.empty((len(texts), _SKETCH_WORDS), np.uint64)
@@ -100,7 +96,7 @@ def signatures(texts: Sequence[str], groups: Words) -> tuple[Words, Words]:
 
 
 def _pieces(texts: Sequence[bytes]) -> NDArray[np.uint32]:
-    """Return a hash of every shingle of every text, (shingles, n); shorter texts repeat their last one."""
+    """Return a hash of each shingle of each text, (shingles, n); shorter texts repeat their last one."""
     longest = len(texts[-1])
     data = np.frombuffer(b"".join([text.ljust(longest) for text in texts]), np.uint8).reshape(-1, longest).T
     data = data.astype(np.uint32)
@@ -147,7 +143,7 @@ def _sketched(pieces: NDArray[np.uint32]) -> Words:
 
 
 def sketch_similarity(one: Words, other: Words) -> NDArray[np.float64]:
-    """Estimate the Jaccard index of n pairs of sketches, (n, 4) each; rather too high than too low."""
+    """Estimate the Jaccard index of n pairs of sketches, (n, 4) each; tends to overestimate."""
     common = np.bitwise_count(one & other).sum(axis=1, dtype=np.int64)
     either = np.bitwise_count(one | other).sum(axis=1, dtype=np.int64)
     return np.asarray(common / either, np.float64)

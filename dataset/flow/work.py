@@ -1,11 +1,11 @@
-"""The work folder beside a dataset: intermediate results of builds, so that the next one resumes or adds to them.
+"""The work folder beside a dataset: intermediate results, so that builds resume or are incremental.
 
-    plan.json        what all workers need to know
+    plan.json        input of all workers
     blocks/          filtered pieces of the catalog, named by the hash of their input
-    near/, chosen/   copies found among the blocks, and the captions left without them
+    near/, chosen/   near-duplicates among the blocks, and the captions kept
     shards/          finished files with their statistics, named by the hash of their input
 
-Everything here can be made again: the folder may be removed at any time except during a build.
+The folder is a cache: it may be removed at any time except during a build.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ from memeloom.configs.schema import Dataset
 from memeloom.dataset.flow.memes import Named, Naming, Picture
 from memeloom.engine import steps
 
-# Packages whose code, word lists or models judge captions.
+# Packages whose code, word lists or models filter captions.
 _JUDGING_PACKAGES = ("better_profanity", "langdetect", "py3langid")
-_JUDGING_LIBRARY = "pyahocorasick"  # compiled: its version has to do
+_JUDGING_LIBRARY = "pyahocorasick"  # compiled: its version is hashed instead
 _CHUNK = 2**20
 # Settings without effect on blocks.
 _LATER_SETTINGS = frozenset({
@@ -39,11 +39,11 @@ _LATER_SETTINGS = frozenset({
 
 
 class Plan(NamedTuple):
-    """What all workers need to know.
+    """The input of all workers.
 
     Attributes:
         naming: Names and pictures of the catalog's templates.
-        digest: Hash of the settings and the code that decide about blocks.
+        digest: Hash of the settings and code that decide about blocks.
         whole: Hash of the whole plan.
     """
 
@@ -60,13 +60,13 @@ def work_folder(output: Path) -> Path:
 
 
 def remove_work(output: Path) -> bool:
-    """Remove the work folder of the dataset in `output` and what killed builds left beside it: both hold captions.
+    """Remove the work folder of the dataset in `output` and leftovers of killed builds beside it: both hold captions.
 
     Returns:
         False if there was nothing to remove.
 
     Raises:
-        MemeloomError: a build is writing `output`, or the disk refuses.
+        MemeloomError: a build is writing `output`, or removal failed.
     """
     output = output.resolve()
     folder = work_folder(output)
@@ -135,11 +135,7 @@ class WorkFolder:
         return metadata is not None and checksum_of(self.rows(name)) == (metadata["bytes"], metadata["checksum"])
 
     def metadata(self, name: str) -> Any:
-        """Return the metadata of an existing result.
-
-        Raises:
-            MemeloomError: the file was damaged since.
-        """
+        """Return the metadata of an existing result. Raises MemeloomError if the file is damaged."""
         metadata = self.read(f"{name}.json")
         if metadata is None:
             raise MemeloomError(f"{self.path(name)}.json: damaged; build the dataset again")
@@ -161,7 +157,7 @@ class WorkFolder:
         _remove(self.root)
 
     def prune(self, blocks: Iterable[str], chosen: str, shards: Iterable[str]) -> None:
-        """Remove everything that the last build did not use; it may contain the words of removed memes."""
+        """Remove all files that the last build did not use; they may contain text of removed memes."""
         self._keep_only("", {"plan.json", "blocks", "near", "chosen", "shards"})
         self._keep_only("blocks", set(blocks))
         self._keep_only("near", {chosen})
@@ -179,7 +175,7 @@ class WorkFolder:
 
 @lru_cache(maxsize=1)
 def read_plan(root: Path, whole: str) -> Plan:
-    """Return the plan with the hash `whole`; read once a process.
+    """Return the plan with the hash `whole`; cached per process.
 
     Raises:
         MemeloomError: this machine does not see the folder.
@@ -199,9 +195,9 @@ def _named(template: str, slug: str, name: str, box_count: int | None, picture: 
 
 @cache
 def code_digest() -> str:
-    """Return a hash of everything but settings and memes that decides which captions a block holds.
+    """Return a hash of all code and data, besides settings and memes, that decide which captions a block holds.
 
-    Computed once a process (0.06 s): a later edit of the files does not change the code that runs.
+    Computed once per process (0.06 s): later edits of the files do not change the code that runs.
     """
     digest = hashlib.blake2b(version(_JUDGING_LIBRARY).encode(), digest_size=16)
     for name, path in deciding_files():
@@ -221,7 +217,7 @@ def deciding_files() -> Iterator[tuple[str, Path]]:
         yield module.__name__, Path(module.__file__ or "")
     for room, folder in rooms:
         for path in sorted(folder.rglob("*")):
-            # Test modules and other sources of the packages count, too: too many files are harmless.
+            # Includes unneeded sources such as tests of the packages: too many files are harmless.
             if path.is_file() and path.suffix != ".pyc":
                 yield f"{room}/{path.relative_to(folder)}", path
 

@@ -1,4 +1,4 @@
-"""Write one shard: the captions of a split in one range of the order, and their counts. The work of one worker."""
+"""Write one shard, the captions of a split in one range of the order, and their counts, in a worker."""
 
 import hashlib
 import itertools
@@ -26,10 +26,10 @@ from memeloom.dataset.manifest import file_sha256
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
 from memeloom.dataset.statistics import SHARD_WORDS, ShardTally
 
-# Captions whose lines are in memory at once.
+# Captions in memory at once.
 _AT_ONCE = 32_768
 _ORDERS = 2**64
-# A network store answers in milliseconds; some requests at once keep the builder busy.
+# Concurrent requests hide the latency of a network store.
 _READERS = 8
 _PICTURES_AT_ONCE = 32
 _CACHED_PICTURES = 64
@@ -155,7 +155,6 @@ def _within(rows: Array, limits: Array) -> Array:
 
 
 def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Row]:
-    """Yield the captions of the shard in order."""
     for rows in _rows(task, work, limits):
         lines = [b""] * len(rows)
         by_block = np.argsort(rows["block"], kind="stable")
