@@ -1,1 +1,1 @@
-"""From a model's probabilities to captions; every method works with every kind of model."""
+"""Decoding of captions from probabilities; every method works with every kind of model."""

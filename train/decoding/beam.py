@@ -1,4 +1,4 @@
-"""Beam search for the likeliest captions: several beams per prompt, all prompts side by side."""
+"""Beam search for the likeliest captions, batched over prompts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from memeloom.train.decoding.sampling import MAX_ROWS, passing
 
 @dataclass(frozen=True, slots=True)
 class BeamSettings:
-    """How captions are searched for.
+    """Settings of a beam search.
 
     width: beams per prompt.
-    length_penalty: captions are compared by their log-likelihood, divided by their tokens to this power
-        (Wu et al. 2016, https://arxiv.org/abs/1609.08144, has such a rule): 0 favours short ones, 1 compares means.
-    min_score: None keeps the likeliest beams. Else it is method 3 of the Imgflip article: r is drawn uniformly from
-        [min_score, 1], and the beams that are kept are picked, with equal chance, from all whose likelihood is at least
-        r times the highest. With a width of 1 that is method 2.
+    length_penalty: captions are ranked by log-likelihood over number of tokens to this power
+    (Wu et al. 2016, https://arxiv.org/abs/1609.08144, has such a rule): 0 favours short ones, 1 compares means.
+    min_score: None keeps the likeliest beams. Else method 3 of the Imgflip article: r is drawn uniformly from
+    [min_score, 1], and beams are drawn uniformly from those whose likelihood is at least r times the highest. With a
+    width of 1 that is method 2.
     """
 
     width: int
@@ -38,10 +38,10 @@ def search_captions(
     rng: np.random.Generator,
     word_filter: WordFilter | None = None,
 ) -> list[list[WrittenCaption]]:
-    """Return the best `captions` for each of `prompts`, best first, with different texts; fewer if no more are found.
+    """Return the best `captions` with different texts for each of `prompts`, best first; fewer if no more are found.
 
-    Complete captions come before those cut off at `max_characters`, and empty ones last. A beam that the filter
-    refuses is dropped. The search for a prompt ends
+    Complete captions come before those cut off at `max_characters`, and empty ones last. Beams that the filter refuses
+    are dropped. The search for a prompt ends
 
     - when no open beam can beat the worst of the best `captions` complete ones, however long it grows, or
     - in method 3, when the complete captions have taken the places of all beams, or
@@ -58,7 +58,6 @@ def search_captions(
 
 
 def _search_batch(model: Captioner, searches: list["_PromptSearch"], width: int) -> None:
-    """Extend the beams of all `searches`, in place, until they are over."""
     state = model.start_decoding([search.prompt for search in searches])
     state.select(np.repeat(np.arange(len(searches)), width))
     # The search of each group of rows.
@@ -66,7 +65,7 @@ def _search_batch(model: Captioner, searches: list["_PromptSearch"], width: int)
     going = np.array([not search.is_over for search in searches])
     while going.any():
         log_probs = state.log_probs().reshape(len(at), width, -1)
-        # Rows without a beam continue as the first of their group.
+        # Rows without a beam continue as copies of the first of their group.
         parents = np.repeat(np.arange(len(at))[:, np.newaxis] * width, width, axis=1)
         tokens = np.zeros_like(parents)
         for group in np.flatnonzero(going):
@@ -84,8 +83,6 @@ def _search_batch(model: Captioner, searches: list["_PromptSearch"], width: int)
 
 
 class _PromptSearch:
-    """The beams of one prompt, and its finished captions."""
-
     def __init__(
         self,
         draft: Draft,
@@ -105,7 +102,6 @@ class _PromptSearch:
 
     @property
     def is_over(self) -> bool:
-        """True if the best captions are found."""
         if not self._beams:
             return True
         if self._settings.min_score is not None:
@@ -115,7 +111,7 @@ class _PromptSearch:
         )
         if len(complete) < self._captions:
             return False
-        # More tokens can only lower a beam's likelihood, and no caption has more than `_max_tokens`.
+        # Likelihood only falls with more tokens, and no caption has more than `_max_tokens`.
         bound = max(draft.likelihood for draft in self._beams) / self._max_tokens**self._settings.length_penalty
         return bool(bound <= complete[self._captions - 1])
 
@@ -150,7 +146,7 @@ class _PromptSearch:
                 break
             parent, token = divmod(candidate, log_probs.shape[1])
             draft = self._beams[parent].extended(token, float(log_probs[parent, token]))
-            # A finished caption must be among the best of all, as it would have to be if it continued.
+            # A finished caption must be among the best of all, as if it continued.
             if draft.done and len(moves) + finished >= width:
                 continue
             if self._word_filter is not None and not self._word_filter.allows(draft):
@@ -163,7 +159,6 @@ class _PromptSearch:
         return moves, refused, finished
 
     def _candidates(self, totals: NDArray[np.float64]) -> list[int]:
-        """Return places in `totals`, in the order in which they are considered."""
         if self._settings.min_score is not None:
             passed = np.flatnonzero(passing(totals[np.newaxis], self._settings.min_score, self._rng)[0])
             return [int(place) for place in self._rng.permutation(passed)]
@@ -178,7 +173,6 @@ class _PromptSearch:
             self._finished[made.texts] = (score, made)
 
     def best(self) -> list[WrittenCaption]:
-        """Return the captions found, best first."""
         ranked = sorted(self._finished.values(), key=lambda found: self._rank(*found))
         return [made for _, made in ranked[: self._captions]]
 

@@ -1,4 +1,4 @@
-"""A caption while it is written, the finished one, and the filter that refuses words on the way."""
+"""Captions in progress and finished ones, and the filter that refuses words during decoding."""
 
 from dataclasses import dataclass, replace
 
@@ -10,9 +10,9 @@ from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.dataset.steps.profanity import WordList
 from memeloom.train.contract import Captioner, Prompt
 
-# A batch of so few rows is not worth shrinking: each size may be compiled anew.
+# Smaller batches are not worth shrinking: each size may be compiled anew.
 _MIN_ROWS = 8
-# Tokens that may be refused at one place of a caption before it is given up.
+# Tokens that may be refused at one position before the caption is abandoned.
 MAX_REFUSALS = 16
 
 
@@ -20,8 +20,8 @@ MAX_REFUSALS = 16
 class WrittenCaption:
     """A finished caption.
 
-    texts: one per text box. score: geometric mean of the probabilities of its tokens, 0 to 1.
-    cut: True if it ended before all boxes were closed, because it grew too long or could not continue.
+    texts: one per text box. score: geometric mean of its token probabilities, 0 to 1.
+    cut: True if it ended before all boxes were closed, because it was too long or could not continue.
     """
 
     template: DatasetTemplate
@@ -31,16 +31,16 @@ class WrittenCaption:
 
     @property
     def empty(self) -> bool:
-        """True if no box has text."""
+        """Return True if no box has text."""
         return not any(text.strip() for text in self.texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A caption so far.
+    """A caption in progress.
 
     most: maximum number of characters, start text and separators included. text: with the start text.
-    left: boxes still to be closed. likelihood: natural logarithm, of the tokens. stopped: no more text fits.
+    left: boxes still open. likelihood: natural logarithm, of the tokens. stopped: no more text fits.
     """
 
     model: Captioner
@@ -60,12 +60,12 @@ class Draft:
 
     @property
     def complete(self) -> bool:
-        """True if all boxes are closed."""
+        """Return True if all boxes are closed."""
         return self.left <= 0
 
     @property
     def done(self) -> bool:
-        """True if no token is to follow."""
+        """Return True if no token follows."""
         return self.complete or self.stopped
 
     def extended(self, token: int, log_probability: float) -> "Draft":
@@ -77,7 +77,7 @@ class Draft:
             text = self.prompt.start + self.model.text(tokens)
         if len(text) > self.most:
             return replace(self, stopped=True)
-        # Some tokens have no text by themselves, so tokens are counted, too.
+        # Some tokens have no text, so tokens are limited, too.
         stopped = max(len(text), len(self.prompt.start) + len(tokens)) >= self.most
         left = self.left - int(self.model.boxes_closed[token])
         likelihood = self.likelihood + log_probability
@@ -88,7 +88,7 @@ class Draft:
         return replace(self, text="", stopped=True)
 
     def written(self) -> WrittenCaption:
-        """Return the caption; an open box is closed and the boxes left are empty."""
+        """Return the caption; an open box is closed and the remaining ones are empty."""
         boxes = self.prompt.template.boxes
         texts = (*self.text.split(self.model.separator), *[""] * boxes)[:boxes]
         score = float(np.exp(self.likelihood / max(len(self.tokens), 1)))
@@ -96,9 +96,9 @@ class Draft:
 
 
 def rows_to_keep(wanted: NDArray[np.bool_], rows: int = 1) -> NDArray[np.int64] | None:
-    """Return the captions of a batch to continue with, those `wanted` first; None if shrinking is not worth it.
+    """Return the rows of a batch to continue with, those `wanted` first; None if shrinking is not worth it.
 
-    A batch is halved when half of it is enough, so that it has few sizes. rows: of each caption in the batch.
+    Batches are only halved, so that there are few sizes to compile. rows: per caption in the batch.
     """
     size = len(wanted)
     while (half := -(-size // 2)) * rows >= _MIN_ROWS and half < size and wanted.sum() <= half:
@@ -107,10 +107,10 @@ def rows_to_keep(wanted: NDArray[np.bool_], rows: int = 1) -> NDArray[np.int64] 
 
 
 class WordFilter:
-    """Refuses drafts that contain a word of a list, as soon as the word is complete.
+    """Refuses drafts with a listed word as soon as the word is complete.
 
-    A word is complete when a character other than a letter follows, or at the end of the caption; before that it may
-    become another one ("ass", "assume"). refused: number of tokens refused so far.
+    A word is complete before a character other than a letter, or at the end of the caption; until then it may become
+    another one ("ass", "assume"). refused: number of tokens refused so far.
     """
 
     def __init__(self, words: WordList, model: Captioner) -> None:
@@ -120,12 +120,12 @@ class WordFilter:
 
     @classmethod
     def of(cls, settings: Dataset, model: Captioner) -> "WordFilter":
-        """Return a filter with the word lists of the dataset's settings, whatever those do with such captions."""
+        """Return a filter with the word lists of the dataset's settings, even if the dataset keeps such captions."""
         words = WordList(settings.profanity_tiers, settings.profanity_allow, settings.profanity_deny)
         return cls(words, model)
 
     def allows(self, draft: Draft) -> bool:
-        """Return True if `draft` may stand; counts a refusal if not."""
+        """Return True if `draft` is allowed; count a refusal if not."""
         text = "\n".join(draft.written().texts) if draft.done else ""
         allowed = not self._words.find(text) if draft.done else self.allows_text(draft.text)
         self.refused += not allowed
@@ -138,7 +138,7 @@ class WordFilter:
 
 
 def _words_grow(model: Captioner) -> bool:
-    """Return True if a token may continue the word of the one before, as characters and pieces of words do."""
+    """Return True if a token may continue the previous token's word, as characters and subwords do."""
     tokens = range(len(model.boxes_closed))
     first = next((token for token in tokens if model.text([token])[-1:].isalnum()), None)
     if first is None:

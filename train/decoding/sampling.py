@@ -1,4 +1,4 @@
-"""Writing captions token by token, many at once, with a choice of how the next token is drawn."""
+"""Sampling of captions token by token, in batches, with several ways to choose the next token."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -11,12 +11,12 @@ from memeloom.train.decoding.draft import MAX_REFUSALS, Draft, WordFilter, Writt
 
 # Rows of one batch.
 MAX_ROWS = 256
-# Log-probabilities (rows, tokens) to a token per row (rows,). One of -inf is never chosen while there is another.
+# Maps log-probabilities (rows, tokens) to a token per row (rows,). -inf is chosen only if there is nothing else.
 Chooser: TypeAlias = Callable[[NDArray[np.float32], np.random.Generator], NDArray[np.int64]]
 
 
 def greedily(log_probs: NDArray[np.float32], _: np.random.Generator) -> NDArray[np.int64]:
-    """Return the likeliest token of every row, the first of several. Nothing is drawn."""
+    """Return the likeliest token of every row, the first of equals."""
     chosen: NDArray[np.int64] = log_probs.argmax(axis=1)
     return chosen
 
@@ -24,8 +24,8 @@ def greedily(log_probs: NDArray[np.float32], _: np.random.Generator) -> NDArray[
 def by_threshold(min_score: float) -> Chooser:
     """Return method 2 of the Imgflip article.
 
-    For every row r is drawn uniformly from [min_score, 1], and one of the tokens whose probability is at least
-    r times the highest is picked, each with equal chance.
+    For every row r is drawn uniformly from [min_score, 1]; then one of the tokens with at least r times the highest
+    probability is drawn uniformly.
     """
 
     def choose(log_probs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -62,7 +62,7 @@ def by_sampling(temperature: float = 1.0, *, top_k: int | None = None, top_p: fl
 
 
 def passing(log_probs: NDArray[Any], min_score: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return which of the log-probabilities (rows, n) reach r times the highest probability of their row, (rows, n).
+    """Return which log-probabilities (rows, n) reach r times the highest probability of their row, (rows, n).
 
     r is drawn for every row uniformly from [min_score, 1]. The highest always passes, -inf never does.
     """
@@ -106,9 +106,8 @@ def write_captions(
 ) -> list[WrittenCaption]:
     """Write one caption for each of `prompts`, which may repeat.
 
-    A caption ends when all boxes of its template are closed, or at `max_characters` (separators counted); an open box
-    is closed there, and the boxes left are empty. In place of a refused token another is chosen; a caption that cannot
-    continue comes out empty.
+    A caption ends when all boxes of its template are closed, or at `max_characters` (separators included); an open box
+    is then closed; the remaining ones are empty. Refused tokens are replaced; a caption that cannot continue is empty.
     """
     written: list[WrittenCaption] = []
     for first in range(0, len(prompts), MAX_ROWS):
@@ -121,7 +120,6 @@ def write_captions(
 def _write_batch(
     model: Captioner, drafts: list[Draft], choose: Chooser, rng: np.random.Generator, word_filter: WordFilter | None
 ) -> None:
-    """Extend all `drafts`, in place, until they are done."""
     state = model.start_decoding([draft.prompt for draft in drafts])
     # The draft of each row.
     at = np.arange(len(drafts))
@@ -150,7 +148,7 @@ def _extended(
     rng: np.random.Generator,
     word_filter: WordFilter | None,
 ) -> tuple[Draft, int]:
-    """Return `draft` with `token`, or with another if that is refused, and the token.
+    """Return `draft` with `token`, or a replacement if that is refused, and the token.
 
     After too many refusals the draft is abandoned. log_probs: (tokens,).
     """

@@ -1,1 +1,1 @@
-"""How good a model is: the likelihood of held-out captions, and what it writes at several temperatures."""
+"""Evaluation of models: likelihood of held-out captions, and captions written at several temperatures."""

@@ -1,4 +1,4 @@
-"""The held-out captions that models are evaluated on, read once, and the same captions as each model sees them."""
+"""Held-out captions, read once and shown to each model in its own characters and templates."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,9 @@ from memeloom.train.corpus import Captions, read_captions
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Captions that no model of the dataset learned from.
+    """Captions that no model of the dataset was trained on.
 
-    captions: numbers of `alphabet`, which has every character of them; templates are rows of `manifest.templates`.
+    captions: encoded with `alphabet`, which has all their characters; templates are rows of `manifest.templates`.
     """
 
     folder: Path
@@ -30,7 +30,7 @@ class HeldOut:
 
     @property
     def templates(self) -> tuple[DatasetTemplate, ...]:
-        """The templates of the dataset."""
+        """Return the templates of the dataset."""
         return self.manifest.templates
 
     def texts(self, rows: NDArray[np.int64]) -> list[str]:
@@ -38,11 +38,11 @@ class HeldOut:
         return list(rows_of(self.captions, rows).texts(self.alphabet))
 
     def check_unchanged(self) -> None:
-        """Check that the folder still holds this dataset, before more is read there.
+        """Check that the folder still holds this dataset, before reading more.
 
         Raises:
-            NotADataset: there is no dataset any more.
-            MemeloomError: there is another one.
+            NotADataset: the dataset is gone.
+            MemeloomError: it was replaced by another.
         """
         if read_manifest(self.folder) != self.manifest:
             raise MemeloomError(f"{self.folder}: another dataset was written there while it was read; evaluate again")
@@ -94,8 +94,7 @@ def rows_of(captions: Captions, rows: NDArray[np.int64]) -> Captions:
 class ModelView:
     """The held-out captions in the characters and templates of a model.
 
-    The separator of the dataset becomes that of the model. Templates that the model never learned are rows behind those
-    that it learned.
+    The dataset's separator becomes the model's. Templates unknown to the model are rows after the known ones.
     """
 
     def __init__(self, model: Captioner, held: HeldOut) -> None:

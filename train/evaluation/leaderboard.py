@@ -1,6 +1,6 @@
-"""The leaderboard: a Markdown page with a row per model, fewest bits per character first.
+"""The leaderboard: a Markdown table of models, fewest bits per character first.
 
-A model's row is replaced if name, kind, dataset and split are the same.
+A model replaces the row with equal name, kind, dataset and split.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,18 +35,18 @@ the model's own tokens. `trained` is the time until the weights that were kept, 
 
 
 def check_leaderboard(path: Path) -> None:
-    """Check that `add_to_leaderboard` can change the page at `path`. Raises as that does."""
+    """Check that `add_to_leaderboard` can change the page at `path`; raises the same errors."""
     with _locked(path):
         _read(path)
 
 
 def add_to_leaderboard(path: Path, results: Results) -> None:
-    """Add the models of `results` to the page at `path`, or replace their rows; a missing page is created.
+    """Add the models of `results` to the page at `path`, or replace their rows; create the page if missing.
 
-    Several evaluations may add to one page at the same time: each waits for the others.
+    Safe for concurrent evaluations.
 
     Raises:
-        MemeloomError: the page has no such table, or a row that cannot be read; or it cannot be written.
+        MemeloomError: the page has no such table, or an invalid row; or it cannot be written.
     """
     with _locked(path):
         before, rows, after = _read(path)
@@ -83,7 +83,6 @@ def _rows(results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def _read(path: Path) -> tuple[str, list[tuple[str, ...]], str]:
-    """Return the text before the table, its rows as Markdown, and the text behind it."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

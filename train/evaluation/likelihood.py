@@ -1,9 +1,8 @@
-"""The likelihood of held-out captions, in measures that compare models with different tokens.
+"""Likelihood of held-out captions, in measures that compare models with different tokens.
 
-Bits per character are the length of the code that a model gives a text, by arithmetic coding, over the text's
-characters: the same question to a model of characters, of words and of pieces of words. A character that the model
-does not know has to be spelled: a flag before each character says whether one follows, and the character is one of all
-others in Unicode. So no model gains by knowing less.
+Bits per character are the length of a text's arithmetic code under the model, over its characters; this compares
+models of characters, words and subwords. Unknown characters must be spelled: a flag before each character says whether
+one follows, which is then coded uniformly over the rest of Unicode. So no model gains from a smaller alphabet.
 """
 
 import math
@@ -181,7 +180,6 @@ def _interval(value: float, resampled: NDArray[np.float64]) -> Interval:
 
 
 def _by_template(scores: ModelScores, held: HeldOut) -> tuple[TemplateMetrics, ...]:
-    """Return the templates that have enough captions, fewest bits per character first."""
     count = len(held.templates)
     captions = np.bincount(scores.templates, minlength=count)
     nats, characters, tokens, right = (

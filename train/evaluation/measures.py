@@ -84,7 +84,6 @@ def _bleu(
 
 
 def _closest(length: int, lengths: Sequence[int]) -> int:
-    """Return the length nearest to a text's own among those of the others; the shorter of two."""
     at = bisect_left(lengths, length)
     others = [*lengths[max(at - 1, 0) : at], *lengths[at + 1 : at + 2]]
     return min(others, key=lambda each: (abs(each - length), each))
@@ -125,13 +124,11 @@ class TemplateClassifier:
 
     @cached_property
     def _cost_per_word(self) -> NDArray[np.float64]:
-        """What a word costs on each template, even one that never occurs there."""
         cost: NDArray[np.float64] = np.log(self._words + _SMOOTHING * max(len(self._counts), 1))
         return cost
 
     @cached_property
     def _gains(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]:
-        """For each word the templates on which it occurs, and what it adds to their scores."""
         return {
             word: (np.array(list(counts)), np.log1p(np.array(list(counts.values())) / _SMOOTHING))
             for word, counts in self._counts.items()

@@ -23,7 +23,7 @@ STEP, LONGEST = 10, 100
 _BASE = 0x9E3779B97F4A7C13
 _INVERSE = pow(_BASE, -1, 2**64)
 _SIEVE_BITS = 22
-# Between texts: no text contains it, so no run reaches over two of them.
+# Separates texts: no text contains it, so no run spans two.
 _BETWEEN = "\n"
 
 
@@ -88,8 +88,6 @@ class OverlapIndex:
 
 
 class _Runs:
-    """The windows of one length of all texts, and which of them occurred."""
-
     def __init__(self, length: int, texts: Sequence[NDArray[np.uint64]]) -> None:
         self.length = length
         windows = [_windows(sums, length) for sums in texts]
@@ -97,19 +95,17 @@ class _Runs:
         hashes = np.concatenate(windows)
         self._sorted, self._place = np.unique(hashes, return_inverse=True)
         self._occurred = np.zeros(len(self._sorted), np.bool_)
-        # Nearly all windows of training captions are not ours: a small table sorts them out.
+        # Most windows of training captions do not match: a small table rejects them quickly.
         self._sieve = np.zeros(1 << _SIEVE_BITS, np.bool_)
         self._sieve[self._sorted >> np.uint64(64 - _SIEVE_BITS)] = True
 
     def scan(self, sums: NDArray[np.uint64]) -> None:
-        """Mark the windows that occur in a text."""
         hashes = _windows(sums, self.length)
         hashes = hashes[self._sieve[hashes >> np.uint64(64 - _SIEVE_BITS)]]
         places = np.minimum(np.searchsorted(self._sorted, hashes), len(self._sorted) - 1)
         self._occurred[places[self._sorted[places] == hashes]] = True
 
     def by_text(self) -> list[NDArray[np.bool_]]:
-        """Return which windows of each text occurred."""
         return np.split(self._occurred[self._place], np.cumsum(self._counts)[:-1])
 
 

@@ -1,4 +1,4 @@
-"""The report of an evaluation: a page, and the same tables in Markdown."""
+"""The report of an evaluation, as HTML and Markdown."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -197,7 +197,6 @@ def _templates(templates: Sequence[TemplateMetrics]) -> list[tuple[str, ...]]:
 
 
 def _warnings(results: Results) -> Iterator[str]:
-    """Yield what limits the meaning of the figures, a sentence each."""
     for model in results.models:
         unknown = model.likelihood.unknown_characters
         if unknown:

@@ -1,4 +1,4 @@
-"""The results of an evaluation, as `metrics.json` holds them and the reports show them."""
+"""The results of an evaluation, as in `metrics.json`."""
 
 import math
 from collections.abc import Mapping
@@ -15,10 +15,9 @@ _PERPLEXITIES = ("perplexity_per_token", "perplexity_per_character")
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecord:
-    """How a model was trained, as its folder records it; None where it does not.
+    """How a model was trained; None where its folder does not record it.
 
-    seconds: of training until the weights that were kept. dataset: digest of the one it learned from.
-    commit: of the code that trained it.
+    seconds: training time until the saved weights. dataset: digest of the training dataset. commit: of the code.
     """
 
     seconds: float | None
@@ -29,7 +28,7 @@ class TrainingRecord:
 
     @property
     def on(self) -> str:
-        """Device and backend, as far as they are known."""
+        """Return device and backend, as far as known."""
         return ", ".join(each for each in (self.device, self.backend) if each)
 
 

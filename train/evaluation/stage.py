@@ -1,4 +1,4 @@
-"""The stage that evaluates models: scores held-out captions, lets the models write, and reports."""
+"""The evaluation stage: score held-out captions, sample from the models, and report."""
 
 import json
 import math
@@ -98,7 +98,6 @@ def evaluate_models(config: Config, progress: Progress = SILENT) -> Summary:
 
 
 def _check(settings: Evaluate, folders: Sequence[Path]) -> None:
-    """Check everything that shows without loading the backend or the captions."""
     if not folders:
         raise MemeloomError("no models to evaluate: name their folders, or set evaluate.models")
     if settings.leaderboard is not None:
@@ -112,7 +111,6 @@ def _check(settings: Evaluate, folders: Sequence[Path]) -> None:
 def _evaluate(
     config: Config, folder: Path, name: str, held: HeldOut, real: CaptionSet, progress: Progress
 ) -> _ModelOutput:
-    """Score the held-out captions with the model in `folder`, and let it write."""
     settings = config.evaluate
     model, trained = _loaded(folder, progress)
     progress.start(f"score {name}", len(held.captions), "captions")
@@ -179,7 +177,6 @@ def _results(
 
 
 def _report(settings: Evaluate, results: Results) -> dict[str, str]:
-    """Write the reports; return their files by name."""
     folder = Path(settings.output)
     write_text(folder / PAGE, render_page(results))
     write_text(folder / TEXT, render_text(results))
@@ -192,7 +189,7 @@ def _report(settings: Evaluate, results: Results) -> dict[str, str]:
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """Return the last part of each path, or the whole path where several end alike."""
+    """Return the last part of each path, or the whole path where several are equal."""
     last = Counter(folder.resolve().name for folder in folders)
     return [folder.resolve().name if last[folder.resolve().name] == 1 else str(folder) for folder in folders]
 

@@ -1,7 +1,7 @@
-"""What a model writes at several temperatures: how diverse it is, and how much of it is memorised.
+"""What a model writes at several temperatures: diversity, and how much is memorised.
 
-Every model writes for the templates of the same held-out captions, and those captions go through the same measures:
-their figures are what a perfect model would reach.
+Every model writes for the templates of the same held-out captions; those captions get the same measures, which are
+what a perfect model would reach.
 """
 
 import time
@@ -20,7 +20,7 @@ from memeloom.train.evaluation.measures import TemplateClassifier, distinct, sel
 from memeloom.train.evaluation.overlap import Overlap, OverlapIndex, normal
 
 _SHOWN = 6
-# Captions that the classifier learns from: more hardly improve it.
+# More captions hardly improve the classifier.
 _CLASSIFIER_CAPTIONS = 200_000
 
 
@@ -34,7 +34,7 @@ class Caption:
 
     @property
     def empty(self) -> bool:
-        """True if no box has text."""
+        """Return True if no box has text."""
         return not any(box.strip() for box in self.boxes)
 
 
@@ -125,8 +125,8 @@ def measure_sets(
     try:
         _scan_training(held, index, classifier, done)
     finally:
-        # Hours may lie between reading the held-out captions and these. If the dataset was replaced meanwhile, that is
-        # the error to report, whatever else went wrong.
+        # Hours may have passed since the held-out captions were read. If the dataset was replaced meanwhile, report
+        # that instead of any error that follows from it.
         held.check_unchanged()
     found = iter(index.found())
     return [_metrics(held, each, list(islice(found, len(each.captions))), classifier) for each in caption_sets]
@@ -149,7 +149,6 @@ def _scan_training(
 
 
 def _boxes(texts: Texts, separator: str) -> Iterator[list[str]]:
-    """Return the boxes of each caption."""
     end = 0
     for length in texts.lengths.tolist():
         begin, end = end, end + length
@@ -186,5 +185,4 @@ def _metrics(
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean; zero of nothing."""
     return sum(values) / max(len(values), 1)

@@ -1,4 +1,4 @@
-"""Batches for devices: prepared ahead in a thread, with a weight per label, padded to a size that can be divided."""
+"""Padded, weighted batches for devices, prepared ahead in a thread."""
 
 import time
 from collections import deque
@@ -20,7 +20,7 @@ class PaddedBatch(NamedTuple):
     """A padded, weighted batch for all devices together.
 
     inputs: arrays (rows, …), one or nested. labels: int (rows,) or (rows, length).
-    weights: of the labels, float32, in their shape. share: 1 / sum of the weights, float32 ().
+    weights: of the labels, float32, same shape. share: 1 / sum of the weights, float32 ().
     """
 
     inputs: Any
@@ -30,14 +30,14 @@ class PaddedBatch(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """The sum of the weights."""
+        """Return the sum of the weights."""
         return 1 / float(self.share)
 
 
 def pad_batch(batch: Batch, rows: int, devices: int) -> PaddedBatch:
     """Pad `batch` to `rows` rows, and on to a multiple of `devices`, with copies of its last row of weight zero.
 
-    Every device then gets a part of one size, and a smaller last batch needs no compiled step of its own.
+    Devices then get equal parts, and a smaller last batch needs no compilation of its own.
     """
     inputs, labels, *given = batch
     weights = np.asarray(given[0] if given else np.ones(labels.shape), np.float32)
@@ -54,7 +54,7 @@ def pad_batch(batch: Batch, rows: int, devices: int) -> PaddedBatch:
 
 
 def loss_and_accuracy(task: TrainingTask, predicted: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
-    """Return what these rows add to the mean cross-entropy, in nats, and to the accuracy; both float32 ()."""
+    """Return these rows' terms of the mean cross-entropy, in nats, and of the accuracy; both float32 ()."""
     ops = keras.ops
     predicted = ops.cast(predicted, "float32")
     losses = keras.losses.sparse_categorical_crossentropy(labels, predicted, from_logits=task.from_logits)
@@ -63,10 +63,10 @@ def loss_and_accuracy(task: TrainingTask, predicted: Any, labels: Any, weights: 
 
 
 class Feed:
-    """The batches of steps `first` … `stop` - 1, in this order, prepared ahead in a thread. A context manager.
+    """Prepares the batches of steps `first` … `stop` - 1 ahead in a thread. A context manager.
 
-    waited: seconds that `take` spent waiting for a batch. The device works through queued steps meanwhile, so it was
-    idle for at most that long.
+    waited: seconds that `take` spent waiting for a batch; an upper bound of idle time, as the device works through
+    queued steps meanwhile.
     """
 
     def __init__(self, batch: Callable[[int], Batch], first: int, stop: int) -> None:
@@ -76,7 +76,7 @@ class Feed:
         self.waited = 0.0
 
     def take(self) -> Batch:
-        """Return the next batch. Raises what preparing it raised, and IndexError behind the last."""
+        """Return the next batch. Raises errors of its preparation, and IndexError after the last."""
         self._submit()
         ready = self._ready.popleft()
         started = time.perf_counter()

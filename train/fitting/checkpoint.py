@@ -1,4 +1,4 @@
-"""The state of a training in one file: weights, optimizer, random generators, progress and history."""
+"""The checkpoint file: weights, optimizer, random generators, progress and history."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from memeloom.train.corpus import Dataset
 
 CHECKPOINT = "checkpoint.npz"
 _VERSION = 2
-# What NumPy and zipfile raise for files that are truncated, empty, or have flipped bits.
+# Raised by NumPy and zipfile for files that are truncated, empty, or corrupted.
 _DAMAGED = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError, SyntaxError,
     tokenize.TokenError, zipfile.BadZipFile,
@@ -29,9 +29,9 @@ _DAMAGED = (
 
 @dataclass(slots=True)
 class TrainingState:
-    """How far a training is.
+    """The progress of a training.
 
-    identity: what must be equal for the training to continue. step: steps done. history: one row per epoch.
+    identity: must be equal for the training to continue. step: steps done. history: one row per epoch.
     best: validation loss of the best epoch, None before the first.
     """
 
@@ -43,7 +43,7 @@ class TrainingState:
 
 
 def save_checkpoint(folder: Path, variables: Sequence[Any], state: TrainingState) -> None:
-    """Write `variables`, in order, and `state`, atomically."""
+    """Write `variables`, in order, and `state` atomically."""
     about = {
         "version": _VERSION,
         "identity": state.identity,
@@ -61,7 +61,7 @@ def restore_checkpoint(folder: Path, variables: Sequence[Any], wanted: Mapping[s
     """Assign the checkpoint in `folder` to `variables`; return a fresh state if there is none.
 
     Raises:
-        MemeloomError: the checkpoint has another identity than `wanted`, or is damaged.
+        MemeloomError: the checkpoint's identity differs from `wanted`, or it is damaged.
     """
     path = folder / CHECKPOINT
     if not path.exists():
@@ -92,7 +92,7 @@ def _first_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> st
 
 
 def identity(settings: Train, hyperparameters: Training, dataset: Dataset, model: Captioner) -> dict[str, Any]:
-    """Return what the course of a training depends on; other settings may change when it continues."""
+    """Return everything that determines the course of a training; other settings may change when it continues."""
     return {
         "model": settings.model,
         "backend": BACKEND,
@@ -116,9 +116,9 @@ def _digest(network: Any) -> str:
 
 
 def trained_variables(task: TrainingTask, optimizer: Any) -> list[Any]:
-    """Return the variables that a training changes: of the networks, of layers around them, and of the optimizer.
+    """Return the trained variables: of the networks, of layers around them, and of the optimizer.
 
-    Frozen networks are rebuilt instead, and the data that some training models hold is left out.
+    Frozen networks are rebuilt instead, and data held by some training models is left out.
     """
     networks = [
         variable

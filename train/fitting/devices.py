@@ -1,4 +1,4 @@
-"""Where a training runs: one device, all devices of this machine, or those of several cooperating processes."""
+"""The devices of a training: one, all of this machine, or those of several processes."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -11,10 +11,10 @@ from memeloom.train.fitting.batches import PaddedBatch
 
 
 class Steps(Protocol):
-    """The compiled steps of a task. Results are device scalars that may still be computing."""
+    """The compiled train and validation steps of a task. Results are device scalars that may still be computing."""
 
     def train(self, batch: PaddedBatch) -> tuple[Any, Any]:
-        """Fit the training model to `batch`; return the loss before the step and the accuracy."""
+        """Train on `batch`; return the loss before the update and the accuracy."""
         ...
 
     def validate(self, batch: PaddedBatch) -> tuple[Any, Any]:
@@ -30,9 +30,9 @@ class Steps(Protocol):
 class Devices:
     """The devices of a training.
 
-    count: number of devices of all processes together. is_chief: True for the process that writes files.
-    kind: name of the hardware. scope: context in which models are built.
-    steps: makes steps from a task, its built optimizer and the gradient norm to clip at (None: no clipping).
+    count: number of devices of all processes. is_chief: True for the process that writes files. kind: hardware name.
+    scope: context in which models are built.
+    steps: creates steps from a task, its built optimizer and the gradient norm to clip at (None: no clipping).
     """
 
     count: int
@@ -43,9 +43,9 @@ class Devices:
 
 
 def open_devices(which: Literal["one", "all", "workers"], seed: int) -> Devices:
-    """Open the devices that `train.devices` asks for. `workers` waits until the other processes are there."""
+    """Open the devices of `train.devices`. `workers` waits for the other processes."""
     if which == "workers":
-        # Whatever is drawn without a seed of its own must be equal in all processes.
+        # Unseeded random numbers must be equal in all processes.
         keras.utils.set_random_seed(seed)
     return _on_tensorflow(which) if BACKEND == "tensorflow" else _on_jax(which)
 

@@ -1,4 +1,4 @@
-"""What is recorded after each epoch: a line of JSON, a row of CSV, a plot, and TensorBoard's scalars.
+"""The history of a training: JSON lines, CSV, a plot, and TensorBoard scalars.
 
 TensorBoard's event file is a TFRecord file of `Event` messages, written without TensorFlow (Keras's callback needs it
 on every backend):
@@ -32,9 +32,9 @@ _VALUE, _TAG, _SIMPLE_VALUE = b"\x0a", b"\x0a", b"\x15"
 
 
 def write_history(folder: Path, history: Sequence[Mapping[str, Any]], unit: str) -> None:
-    """Write `history`, one row per epoch, into `folder` in three formats; files that are up to date stay untouched.
+    """Write `history`, one row per epoch, into `folder` in three formats; unchanged files are not rewritten.
 
-    unit: what progress is counted in; rows have `<unit>_per_second`.
+    unit: unit of progress; rows have `<unit>_per_second`.
     """
     if not history:
         return
@@ -50,7 +50,6 @@ def write_history(folder: Path, history: Sequence[Mapping[str, Any]], unit: str)
 
 
 def _table(history: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rows as CSV, without their samples."""
     table = io.StringIO()
     columns = [name for name, value in history[-1].items() if not isinstance(value, list)]
     writer = csv.DictWriter(table, columns, extrasaction="ignore", lineterminator="\n")
@@ -60,8 +59,6 @@ def _table(history: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plot(history: Sequence[Mapping[str, Any]], unit: str) -> str:
-    """Return loss, accuracy, learning rate and speed over the steps, as the text of an SVG file."""
-
     def series(name: str, column: str) -> Series:
         return Series(name, [(float(row["step"]), float(row[column])) for row in history])
 
@@ -77,10 +74,10 @@ def _plot(history: Sequence[Mapping[str, Any]], unit: str) -> str:
 
 
 class EventWriter:
-    """Writes the event file of a training in its output folder."""
+    """Writes a training's TensorBoard event file into its output folder."""
 
     def __init__(self, folder: Path, history: Sequence[Mapping[str, Any]]) -> None:
-        """Rewrite the file with the epochs of `history`: nothing is missing or doubled after kill -9."""
+        """Rewrite the file from `history`, so that a kill leaves no missing or duplicate epochs."""
         self._path = folder / EVENTS / _EVENTS_FILE
         with atomic_file(self._path) as stream:
             stream.write(frame(_now() + _FILE_VERSION + _sized(_EVENTS_VERSION)))
@@ -97,7 +94,6 @@ class EventWriter:
 
 
 def _event(row: Mapping[str, Any]) -> bytes:
-    """Encode the numbers of a history row by name, those of training and validation side by side."""
     values = b""
     for name, value in row.items():
         if isinstance(value, int | float) and name != "step":
@@ -118,7 +114,6 @@ def _sized(content: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Encode seven bits a byte, the lowest first; all but the last byte have their highest bit set."""
     parts = bytearray()
     while number > 0x7F:
         parts.append(number & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""The compiled steps of a task on JAX, on one device or along a mesh of devices."""
+"""The compiled steps of a task on JAX, on one device or a mesh."""
 
 from typing import Any
 
@@ -11,11 +11,10 @@ from memeloom.train.fitting.batches import PaddedBatch, loss_and_accuracy
 
 
 class JaxSteps:
-    """See `memeloom.train.fitting.devices.Steps`.
+    """Implements `memeloom.train.fitting.devices.Steps`.
 
-    Between steps, weights and other state are arrays that one step passes to the next; `sync` writes them back to the
-    variables. Along a mesh the rows are sharded and everything else is replicated; XLA inserts the sums, so that many
-    devices compute what one would.
+    Weights and other state are arrays passed from step to step; `sync` writes them back to the variables. On a mesh the
+    rows are sharded and everything else is replicated; XLA inserts the sums, so that results equal those of one device.
     """
 
     def __init__(self, task: TrainingTask, optimizer: Any, clip_norm: float | None, mesh: Mesh | None) -> None:
@@ -104,7 +103,7 @@ class JaxSteps:
             gradients = gradients / self._optimizer.scale_loss(share)
             rate = table.rate * self._optimizer.learning_rate
         rows, gradients = rows.reshape(-1), gradients.reshape(-1, table.width)
-        # With 16-bit floats gradients overflow once in a while; the optimizer skips such a step, too.
+        # With 16-bit floats gradients sometimes overflow; the optimizer skips such a step, too.
         learned = jax.numpy.isfinite(gradients).all() & (rows != table.null_row)
         gradients = jax.numpy.where(learned[:, None], gradients, 0.0)
         vectors, squares = of_table

@@ -1,4 +1,4 @@
-"""The training loop: step after step, checked for non-finite losses, and measured."""
+"""The training loop, with throughput and checks for non-finite losses."""
 
 import math
 import time
@@ -12,14 +12,14 @@ from memeloom.train.contract import TrainingTask
 from memeloom.train.fitting.batches import Feed, pad_batch
 from memeloom.train.fitting.devices import Devices, Steps
 
-# Steps that are queued on the device before the result of the oldest is read.
+# Steps queued on the device before the oldest result is read.
 _IN_FLIGHT = 4
 # With 16-bit floats a loss may overflow; the optimizer skips such a step and lowers its scale.
 _MAX_OVERFLOWS = 16
 
 
 class NonFinite(Exception):
-    """A loss or a weight is not a number after `step`, counted from 1."""
+    """A loss or a weight is non-finite after `step`, counted from 1."""
 
     def __init__(self, step: int, what: str = "the loss") -> None:
         super().__init__(f"{what} is not a number after step {step}")
@@ -27,10 +27,10 @@ class NonFinite(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
-    """Mean loss and accuracy before each step, and where the time went.
+    """Mean loss and accuracy before each update, and timings.
 
-    first_seconds: time of the first step, which includes compilation at the beginning of a run.
-    waited: seconds spent waiting for batches.
+    first_seconds: time of the first step, including compilation at the beginning of a run. waited: seconds spent
+    waiting for batches.
     """
 
     loss: float
@@ -41,7 +41,7 @@ class EpochResult:
     waited: float
 
     def steps_per_second(self, *, without_first: bool) -> float:
-        """Return the rate; `without_first` leaves the first step out if there are others."""
+        """Return the rate; `without_first` excludes the first step if there are others."""
         if without_first and self.steps > 1:
             return (self.steps - 1) / max(self.seconds - self.first_seconds, 1e-9)
         return self.steps / max(self.seconds, 1e-9)
@@ -54,9 +54,9 @@ class _Pending(NamedTuple):
 
 
 class TrainingLoop:
-    """Runs the batches of a feed through the steps of a task.
+    """Runs a feed's batches through the steps of a task.
 
-    on_step: called with loss and accuracy when a step is done; the first call comes when everything is compiled.
+    on_step: called with loss and accuracy after each step; the first call comes when everything is compiled.
     may_overflow: True allows a few non-finite losses in a row.
     """
 
@@ -68,10 +68,10 @@ class TrainingLoop:
         self._overflows = 0
 
     def run(self, steps: range) -> EpochResult:
-        """Train on the next batches of the feed, which are those of `steps`.
+        """Train on the feed's next batches, which are those of `steps`.
 
         Raises:
-            NonFinite: a loss is not a number.
+            NonFinite: a loss is non-finite.
             MemeloomError: a batch cannot be divided among the devices.
         """
         started, waited = time.perf_counter(), self._feed.waited
@@ -91,7 +91,7 @@ class TrainingLoop:
         for step in steps:
             batch = self._feed.take()
             if len(batch[1]) % self._devices.count:
-                # Padding rows would count in batch normalisation, and the curve would differ from one device's.
+                # Padding rows would count in batch normalisation, and results would differ from one device's.
                 raise MemeloomError(
                     f"a batch of {len(batch[1])} rows cannot be divided among {self._devices.count} devices; "
                     "change the batch of the model, or train.devices"
@@ -126,7 +126,7 @@ class TrainingLoop:
 
 
 def validate(task: TrainingTask, steps: Steps, devices: Devices) -> tuple[float, float]:
-    """Return mean loss and accuracy over all validation batches, each label by its weight."""
+    """Return weighted mean loss and accuracy over all validation batches."""
     loss = accuracy = weight = 0.0
     rows = 0
     for number in range(task.validation_batches):

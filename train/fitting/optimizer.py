@@ -1,4 +1,4 @@
-"""The optimizer of a training and its learning rate, a function of the step that the optimizer counts."""
+"""The optimizer of a training and its learning rate schedule."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ from memeloom.train.contract import TrainingTask
 
 
 def build_optimizer(task: TrainingTask, hyperparameters: Training, settings: Train) -> Any:
-    """Return the built optimizer of `task`, with loss scaling for 16-bit floats of small range."""
+    """Return the built optimizer of `task`, with loss scaling for float16."""
     optimizer = task.make_optimizer(learning_rate(hyperparameters, settings.steps))
     if settings.precision == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
@@ -41,7 +41,7 @@ class _WarmupCosine(keras.optimizers.schedules.LearningRateSchedule):  # type: i
 
 
 def learning_rate(hyperparameters: Training, steps: int) -> Any:
-    """Return the learning rate of a training of `steps` steps for an optimizer: a number, or a schedule."""
+    """Return the learning rate for a training of `steps` steps: a number or a schedule."""
     peak, warmup = hyperparameters.learning_rate, hyperparameters.warmup_steps
     if hyperparameters.schedule == "constant" and not warmup:
         return peak
@@ -49,5 +49,5 @@ def learning_rate(hyperparameters: Training, steps: int) -> Any:
 
 
 def rate_at(rate: Any, step: int) -> float:
-    """Return the value of a `learning_rate` at `step`, counted from 0."""
+    """Return the learning rate at `step`, counted from 0."""
     return float(keras.ops.convert_to_numpy(rate(step))) if callable(rate) else float(rate)

@@ -1,4 +1,4 @@
-"""Captions that the history shows after each epoch: on learned templates, and on something unseen."""
+"""Sample captions of the history, on learned templates and on unseen prompts."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -21,8 +21,8 @@ class Samples(NamedTuple):
     """The prompts of samples.
 
     learned: the templates with most captions. unseen: held-out pictures for a model that uses pictures of memes; else
-    templates without training captions, where the dataset is split by template; else learned templates with the
-    beginning of held-out captions. by: which of the three `unseen` is.
+    templates without training captions, if the dataset is split by template; else learned templates with the beginning
+    of held-out captions. by: which of the three `unseen` is.
     """
 
     learned: tuple[Prompt, ...]
@@ -31,7 +31,7 @@ class Samples(NamedTuple):
 
 
 def choose_samples(dataset: Dataset, model: Captioner, count: int) -> Samples:
-    """Choose `count` prompts of either sort, or as many as there are.
+    """Choose up to `count` prompts of each kind.
 
     Raises:
         DamagedRecords, MemeloomError: a held-out picture cannot be read.
@@ -78,7 +78,7 @@ def _beginnings(dataset: Dataset, model: Captioner, count: int) -> tuple[Prompt,
 
 
 def write_samples(model: Captioner, prompts: Sequence[Prompt], seed: int, step: int) -> list[str]:
-    """Write a caption for each of `prompts` with the model as it is: ``template: box / box``."""
+    """Write a caption for each prompt: ``template: box / box``."""
     if not prompts:
         return []
     rng = np.random.default_rng([seed, step])

@@ -1,4 +1,4 @@
-"""The compiled steps of a task on TensorFlow, on the devices of a `tf.distribute` strategy."""
+"""The compiled steps of a task on TensorFlow, with a `tf.distribute` strategy."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from memeloom.train.fitting.batches import PaddedBatch, loss_and_accuracy
 
 
 class TensorFlowSteps:
-    """See `memeloom.train.fitting.devices.Steps`.
+    """Implements `memeloom.train.fitting.devices.Steps`.
 
-    Each device computes the gradients of its rows; their sum is applied on all of them. Several devices run without
-    XLA, which cannot compile the communication between them.
+    Each device computes the gradients of its rows; their sum is applied on all. Several devices run without XLA, which
+    cannot compile the communication between them.
     """
 
     def __init__(self, task: TrainingTask, optimizer: Any, clip_norm: float | None, strategy: Any) -> None:
         self._task, self._optimizer, self._strategy = task, optimizer, strategy
         self._devices: int = strategy.num_replicas_in_sync
         scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-        # Clipping and loss scaling look at the gradients before the optimizer sums them, and must see the sum.
+        # Clipping and loss scaling see the gradients before the optimizer sums them, and need the sum.
         self._sum_first = self._devices > 1 and (clip_norm is not None or scales)
         if clip_norm is not None:
             # The optimizer receives a share of the sum from each device: clipping the shares clips the sum.
@@ -47,7 +47,6 @@ class TensorFlowSteps:
         """As `Steps`; TensorFlow's variables are always up to date."""
 
     def _distributed(self, batch: PaddedBatch) -> PaddedBatch:
-        """Give each device its rows."""
         if self._devices == 1:
             return batch
         rows = len(batch.labels) // self._devices
@@ -92,12 +91,12 @@ class TensorFlowSteps:
         return loss, accuracy
 
     def _table_step(self, table: EmbeddingTable, rows: Any, gradients: Any) -> None:
-        """Update the vectors of `rows` by Adagrad. gradients: of the sum of the losses."""
+        """Update the vectors of `rows` by Adagrad. gradients: of the summed losses."""
         rows, gradients = tf.reshape(rows, [-1]), tf.reshape(gradients, [-1, table.width])
         if self._devices > 1:
             replica = tf.distribute.get_replica_context()
             rows, gradients = replica.all_gather(rows, 0), replica.all_gather(gradients, 0)
-        # With 16-bit floats gradients overflow once in a while; the optimizer skips such a step, too.
+        # With 16-bit floats gradients sometimes overflow; the optimizer skips such a step, too.
         learned = tf.reduce_all(tf.math.is_finite(gradients)) & (rows != table.null_row)
         gradients = tf.where(learned[:, tf.newaxis], gradients, 0.0)
         table.squares.value.scatter_add(tf.IndexedSlices(tf.reduce_mean(gradients * gradients, axis=1), rows))
@@ -111,7 +110,7 @@ class TensorFlowSteps:
 
 
 def _synchronize_batch_norm(model: Any) -> None:
-    """Let batch normalisation take its statistics over the rows of all devices, as it does on one."""
+    """Compute batch normalisation statistics over the rows of all devices, as on one."""
     for layer in model.layers:
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.synchronized = True

@@ -1,4 +1,4 @@
-"""One run of the trainer: epochs of steps, each followed by validation, samples, models and a checkpoint."""
+"""One training run: epochs of steps, each followed by validation, samples, models and a checkpoint."""
 
 import math
 import shutil
@@ -38,7 +38,7 @@ EPOCHS = "epochs"
 
 
 class Training:
-    """The data, the model, and the state of a training."""
+    """Data, model and state of a training."""
 
     def __init__(self, config: Config, devices: Devices, progress: Progress) -> None:
         self._started = time.perf_counter()
@@ -61,7 +61,7 @@ class Training:
         self._compiled = False
 
     def run(self) -> Summary:
-        """Train until all steps are done or patience has run out.
+        """Train until all steps are done or patience runs out.
 
         Raises:
             Interrupted: Ctrl-C.
@@ -93,7 +93,7 @@ class Training:
         settings, task, state = self._settings, self._task, self._state
         if settings.tensorboard and self._devices.is_chief:
             self._events = EventWriter(self._folder, state.history)
-        # The time of the first step is compilation; a rate that includes it would be wrong.
+        # The first step compiles; a rate that includes it would be wrong.
         self._progress.start("compile", None, "steps")
         with Feed(task.batch, state.step, settings.steps) as feed:
             may_overflow = settings.precision == "mixed_float16"
@@ -115,7 +115,7 @@ class Training:
 
     @contextmanager
     def _explained(self, steps: range) -> Iterator[None]:
-        """Turn what stops the training within `steps` into an error that says what was kept and what to do."""
+        """Raise errors that stop the training within `steps` with what was kept and what to do."""
         kept = f"{self._folder} keeps the state of step {steps.start}" if steps.start else "nothing was kept"
         try:
             yield
@@ -149,7 +149,7 @@ class Training:
 
     def _validate(self, step: int) -> tuple[float, float]:
         loss, accuracy = validate(self._task, self._steps, self._devices)
-        # Some kernels read NaN as zero, so the loss alone does not reveal dead weights.
+        # Some kernels read NaN as zero, so the loss alone does not reveal NaN weights.
         if not math.isfinite(loss):
             raise NonFinite(step, "the validation loss")
         weights = (weight for network in self._task.captioner.networks.values() for weight in network.get_weights())
@@ -191,7 +191,7 @@ class Training:
             "dataset": self._dataset.manifest.digest,
             "commit": commit(),
         }
-        # A kill while a model is replaced leaves none, and the repeated epoch need not be better.
+        # A kill while a model is replaced leaves none, and the repeated epoch may not be better.
         if is_best or not (self._folder / CARD).exists():
             write_model(self._folder, captioner, metrics, self._config)
         if every is not None and row["epoch"] % every == 0:
@@ -225,7 +225,7 @@ class Training:
 
 @contextmanager
 def precision(policy: str) -> Iterator[None]:
-    """Set Keras's dtype policy for the models that are built inside."""
+    """Set Keras's dtype policy for the models built inside."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
     try:
