@@ -1,1 +1,1 @@
-"""The Imgflip article's character-level convolutional network: the next character from those before it."""
+"""The Imgflip article's character-level convolutional network, which predicts the next character."""

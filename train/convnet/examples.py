@@ -1,9 +1,8 @@
-"""Every prefix of every caption is an example, cut out on the device and never stored.
+"""Training examples, one per character of every caption, built on the device and never stored.
 
-The captions of a split lie on the device end to end (3 bytes a character). An example is a position in them:
-its text is what the caption says before it, its label the character there. Shuffling is a permutation of
-the positions that can be computed at any place, so the examples of a step are a function of the seed and
-the step alone, and a training continues at any step without replaying the ones before.
+The concatenated captions of a split are on the device (3 bytes per character). An example is a position in them: its
+input is the caption's text before it, its label the character there. Shuffling is a computed permutation of the
+positions, so a batch depends on the seed and step only, and training resumes at any step.
 """
 
 from typing import Any
@@ -20,9 +19,9 @@ _MOST = 2**31 - 1
 
 
 def examples_of(captions: Captions, step: int, *, batch: int, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the examples of `step`, shuffled over all examples, pass after pass.
+    """Return the positions of the examples of `step`, and their labels, both int32 (batch,).
 
-    Places of the labels, int32 (batch,), and indices of the characters there, int32 (batch,).
+    Every pass over all examples is shuffled anew.
     """
     return _labelled(captions, np.arange(step * batch, (step + 1) * batch, dtype=np.int64), seed)
 
@@ -39,11 +38,11 @@ def _labelled(captions: Captions, at: NDArray[np.int64], seed: int) -> tuple[NDA
 
 
 def compose(prefixes: Any, tails: Any, lengths: Any) -> Any:
-    """Return inputs for the network: padding, prefix and text, aligned on the right.
+    """Return inputs for the network, padding, prefix and text: int32 (n, sequence_length).
 
-    prefixes: (n, PREFIX_WIDTH), padded on the left. tails: (n, sequence_length - PREFIX_WIDTH), the end of
-    the text, aligned on the right. lengths: (n,), number of characters of the tail that are text.
-    A text too long loses its beginning, never its prefix. Returns int32 (n, sequence_length).
+    prefixes: (n, PREFIX_WIDTH), padded on the left. tails: the end of the text, padded on the left,
+    (n, sequence_length - PREFIX_WIDTH). lengths: characters of the tails without padding, (n,).
+    A text too long loses its beginning, never its prefix.
     """
     ops = keras.ops
     both = ops.cast(ops.concatenate([prefixes, tails], axis=1), "int32")
@@ -55,9 +54,9 @@ def compose(prefixes: Any, tails: Any, lengths: Any) -> Any:
 
 
 class Cut(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
-    """Cuts examples out of captions that lie on the device: places int32 (n,) to int32 (n, sequence_length).
+    """Builds examples from captions on the device: positions int32 (n,) to int32 (n, sequence_length).
 
-    Raises MemeloomError if the places of the captions exceed 32 bits.
+    Raises MemeloomError if the positions exceed 32 bits.
     """
 
     def __init__(self, captions: Captions, sequence_length: int) -> None:
@@ -81,7 +80,7 @@ class Cut(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         return weight
 
     def call(self, places: Any) -> Any:
-        """Return the examples whose labels are at `places`."""
+        """Return the examples at `places`."""
         ops = keras.ops
         caption = ops.cast(ops.searchsorted(self._starts, places, side="right"), "int32") - 1
         written = ops.minimum(places - ops.take(self._starts, caption), self._tail)

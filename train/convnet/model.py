@@ -1,4 +1,4 @@
-"""The article's network as a kind of model: its training, decoding and scoring."""
+"""Training, decoding and scoring of the article's network."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -64,13 +64,13 @@ class ConvnetCaptioner:
         return self.alphabet.decode([token + 1 for token in tokens])
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        """As `Captioner`; every prefix is one input of the network."""
+        """As `Captioner`, with one input of the network per character."""
         begin, end = int(captions.starts[first]), int(captions.starts[last])
         cut = Cut(captions, self.sequence_length)
         likelihood = np.zeros(end - begin)
         right = np.zeros(end - begin, np.int64)
         for at in range(begin, end, _BATCH):
-            # Always one size, so that the network is compiled once.
+            # Constant batch size, to compile once.
             places = np.minimum(np.arange(at, at + _BATCH), end - 1).astype(np.int32)
             scores = np.asarray(self.probabilities(cut(places)))[: end - at]
             labels = captions.characters[at : min(at + _BATCH, end)].astype(np.int64) - 1
@@ -83,7 +83,7 @@ class ConvnetCaptioner:
 
 
 class ConvnetState:
-    """The ends of the texts so far, the input of the network."""
+    """See `memeloom.train.contract.DecodingState`; keeps the ends of the texts, which the network reads."""
 
     def __init__(self, model: ConvnetCaptioner, prompts: Sequence[Prompt]) -> None:
         self._model = model
@@ -92,7 +92,6 @@ class ConvnetState:
             max(max(prompt.template.boxes, 1 + prompt.start.count(model.separator)) for prompt in prompts), MAX_BOXES
         )
         self._prefixes = model.alphabet.prefixes([prompt.template.id for prompt in prompts], most)
-        # The prompt of each row.
         self._prompt = np.arange(len(prompts))
         self._tails = np.zeros((len(prompts), model.sequence_length - PREFIX_WIDTH), np.uint16)
         self._seen = np.zeros(len(prompts), np.int32)
@@ -105,7 +104,7 @@ class ConvnetState:
     def log_probs(self) -> NDArray[np.float32]:
         """As `DecodingState`."""
         rows = len(self._tails)
-        # Padded to a power of two, so that few shapes are compiled.
+        # Pad to a power of two to compile few shapes.
         padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
         box = np.minimum(self._box, self._prefixes.shape[1] - 1)
         prefixes = self._prefixes[self._prompt[padded], box[padded]]
@@ -133,7 +132,7 @@ class ConvnetKind:
         return settings.convnet
 
     def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG002
-        """As `Kind`: one example a prefix, in an order that the seed fixes."""
+        """As `Kind`; see `convnet.examples`."""
         own = settings.convnet
         network = build_convnet(
             len(dataset.alphabet),
@@ -182,22 +181,22 @@ KIND = ConvnetKind()
 
 _BLOCKS = 5
 _KERNEL = 5
-# Of the moving statistics. Keras's 0.99 lags behind a training of a few hundred steps, so that validation
-# shows an untrained network; ten batches of many positions each are enough.
+# With Keras's 0.99 the moving statistics lag in a training of a few hundred steps, and validation fails; ten batches
+# of many positions are enough.
 _MOMENTUM = 0.9
 
 
 def build_convnet(
     characters: int, *, filters: int, embedding: int, sequence_length: int, dropout: float, seed: int
 ) -> Any:
-    """The network: the next character from the last `sequence_length`.
+    """Build the network: the next character from the last `sequence_length`.
 
-    Input: int32 (batch, sequence_length), numbers of characters, padded with 0 on the left.
-    Output: float32 (batch, characters), a probability for each character (index 0 is character number 1).
+    Input: numbers of characters, padded with 0 on the left, int32 (batch, sequence_length).
+    Output: probabilities, float32 (batch, characters); index 0 is character number 1.
 
-    Five blocks of convolution, batch normalisation, max-pooling (the fifth over the whole length) and
-    dropout, then one dense layer. With 70 characters and 1024 filters: 22,205,622 parameters, as in the article.
-    Equal seeds give equal weights and equal dropout.
+    Five blocks of convolution, batch normalisation, max-pooling (the fifth global) and dropout, then a dense layer.
+    With 70 characters and 1024 filters: 22,205,622 parameters, as in the article.
+    Equal seeds give equal weights and dropout.
     """
     layers = keras.layers
     seeds = iter(range(seed * 1000, (seed + 1) * 1000))
@@ -207,8 +206,8 @@ def build_convnet(
 
     uniform = keras.initializers.RandomUniform(seed=next(seeds))
     numbers = layers.Input((sequence_length,), dtype="int32", name="characters")
-    # An embedding, written as a product: the gradient of `layers.Embedding` is sparse, and Keras's sparse
-    # RMSprop step fails on indices that repeat once a number overflows.
+    # Not `layers.Embedding`: its gradient is sparse, and Keras's sparse RMSprop fails on repeated indices after an
+    # overflow.
     x = layers.CategoryEncoding(characters + 1, output_mode="one_hot")(numbers)
     x = layers.Dense(embedding, use_bias=False, kernel_initializer=uniform, name="embedding")(x)
     for block in range(_BLOCKS):

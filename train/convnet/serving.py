@@ -1,6 +1,6 @@
-"""What a serving system wants of the article's network: texts in, probabilities out, all inside the graph.
+"""The SavedModel endpoint of `convnet`: from texts to probabilities, all in the graph.
 
-The strings are taken apart by TensorFlow's own operations, so that a SavedModel needs nothing of ours.
+Strings are encoded by TensorFlow operations, so that a SavedModel does not need this package.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from memeloom.train.export import Endpoint, lookup, template_names
 
 
 def endpoints(model: ConvnetCaptioner) -> Mapping[str, Mapping[str, Endpoint]]:
-    """`next_character`, beside the plain signature of the network.
+    """Return the endpoint `next_character`.
 
-    Takes text, string (rows,): the caption so far, boxes ended by the separator. template, string (rows,): id, slug or
-    name of a template that the model learned, in any case, or any id that is a number. Gives probabilities, float32
-    (rows, characters), in the order of `vocabulary.json`, and likeliest, string (rows,): the character to go on with.
-    A template that is neither is an error (INVALID_ARGUMENT).
+    Inputs: text, string (rows,), the caption so far, each box ended by the separator; template, string (rows,), id,
+    slug or name of a known template in any case, or any numeric id; other texts are an error (INVALID_ARGUMENT).
+    Outputs: probabilities, float32 (rows, characters), in the order of `vocabulary.json`; likeliest, string (rows,),
+    the most probable character.
     """
     reader = _Reader(model)
 
@@ -33,7 +33,7 @@ def endpoints(model: ConvnetCaptioner) -> Mapping[str, Mapping[str, Endpoint]]:
 
 
 class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
-    """Texts and templates to what the network sees, as `ConvnetState` makes it: int32 (rows, sequence_length)."""
+    """Texts and templates to inputs of the network, as in `ConvnetState`: int32 (rows, sequence_length)."""
 
     def __init__(self, model: ConvnetCaptioner) -> None:
         super().__init__(name="reader")
@@ -58,7 +58,7 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         return tf.where(place >= 0, tf.gather(left, tf.maximum(place, 0), batch_dims=1), 0)
 
     def _known(self, characters: Any) -> Any:
-        """Their numbers, without those that the network does not know."""
+        """Return the numbers of known characters, without the others."""
         numbers = tf.ragged.map_flat_values(self._numbers.lookup, characters)
         return tf.ragged.boolean_mask(numbers, numbers > 0)
 

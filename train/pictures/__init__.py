@@ -1,1 +1,1 @@
-"""Pictures as vectors of a frozen encoder, computed once."""
+"""Picture vectors of a frozen encoder, computed once and cached."""

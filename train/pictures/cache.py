@@ -1,7 +1,7 @@
-"""Vectors on disk, by the picture's key and the encoder that made them.
+"""An on-disk cache of picture vectors, by picture key and encoder.
 
-A cache is the folder FOLDER/IDENTITY of an encoder. Files are added and never changed, each with the vectors of up to
-a few hundred pictures: NumPy's ``.npz`` of `keys` and `vectors`, whose parts have checksums.
+The cache of an encoder is FOLDER/IDENTITY. Files are only added: ``.npz`` archives, which have checksums, of `keys` and
+`vectors` of up to a few hundred pictures.
 """
 
 import hashlib
@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 
 from memeloom.configs.outputs import atomic_file
 
-# What a damaged file raises.
 _BROKEN = (ValueError, KeyError, EOFError, zipfile.BadZipFile)
-# Temporary errors such as too many open files, and damage too rare to delete a file for: a flipped bit in a header.
+# Temporary errors, such as too many open files, and rare damage, such as a flipped bit in a header.
 _UNREADABLE = (OSError, RuntimeError, SyntaxError, TypeError, tokenize.TokenError)
 
 
 class VectorCache:
-    """The vectors of one encoder. size: numbers of each vector.
+    """The cached vectors of one encoder, of `size` numbers each.
 
-    Damaged files are removed when the cache is opened; other unreadable files stay and are ignored.
+    Opening the cache removes damaged files and ignores other unreadable ones.
     """
 
     def __init__(self, folder: Path, identity: str, size: int) -> None:
@@ -45,7 +44,7 @@ class VectorCache:
             self._place(path, keys)
 
     def __contains__(self, key: str) -> bool:
-        """Return True if the vector of this picture is cached."""
+        """Return True if the picture is cached."""
         return key in self._places
 
     def add(self, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
@@ -57,7 +56,7 @@ class VectorCache:
         self._place(path, keys)
 
     def take(self, keys: Sequence[str]) -> NDArray[np.float16]:
-        """Return the vectors of `keys`, all of which are cached, (keys, size). One file is in memory at a time."""
+        """Return the cached vectors of `keys`, (keys, size), with one file in memory at a time."""
         found = np.zeros((len(keys), self._size), np.float16)
         wanted: dict[Path, list[tuple[int, int]]] = defaultdict(list)
         for row, key in enumerate(keys):
@@ -72,7 +71,7 @@ class VectorCache:
         self._places |= {key: (path, row) for row, key in enumerate(keys)}
 
     def _read(self, path: Path) -> tuple[list[str], NDArray[np.float16]]:
-        # Read at once: zipfile would take a disk error for a damaged archive.
+        # Read the file first: zipfile reports a disk error as a damaged archive.
         with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as held:
             keys, vectors = held["keys"].tolist(), held["vectors"]
         if vectors.shape != (len(keys), self._size) or vectors.dtype != np.float16:

@@ -1,4 +1,4 @@
-"""InceptionV3 without its classes, pooled to a vector: Szegedy et al. 2016, https://arxiv.org/abs/1512.00567."""
+"""InceptionV3 without its top, average-pooled: Szegedy et al. 2016, https://arxiv.org/abs/1512.00567."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.reader import resize_square
 from memeloom.train.backend import ACCELERATED, compiled, keras
 
-# Of the processing around the network; vectors of another version are computed again.
+# Version of the preprocessing; a new one invalidates cached vectors.
 _VERSION = 1
-# Batch size; smaller batches are padded, so that the network is compiled once.
+# Batch size; smaller batches are padded, to compile once.
 AT_ONCE = 16
 
 
@@ -32,14 +32,14 @@ class Encoder:
 
     @cached_property
     def identity(self) -> str:
-        """A digest of weights and picture size, equal for encoders that make equal vectors."""
+        """A digest of weights and picture size; equal encoders have equal digests."""
         digest = hashlib.sha256(f"{_VERSION} {self.side} {self.size}".encode())
         for weight in self.network.get_weights():
             digest.update(weight.tobytes())
         return digest.hexdigest()[:32]
 
     def vectors(self, pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """Return the vectors of RGB pictures (height, width, 3), stretched to squares: (pictures, size)."""
+        """Return the vectors, (pictures, size), of RGB pictures (height, width, 3), resized to squares."""
         found = np.zeros((len(pictures), self.size), np.float32)
         pixels = np.zeros((AT_ONCE, self.side, self.side, 3), np.uint8)
         for first in range(0, len(pictures), AT_ONCE):
@@ -53,15 +53,15 @@ class Encoder:
 def open_encoder(weights: str, side: int, seed: int) -> Encoder:
     """Return an encoder to 2048 numbers.
 
-    weights: ``imagenet`` (Keras downloads them once, 84 MB), a file that Keras wrote of InceptionV3 without its top,
-        or ``none``: random ones, fixed by `seed`, which tell pictures apart but not what they show.
-    side: side of the square in pixels, 75 at least; ImageNet's weights were trained on 299.
+    weights: ``imagenet`` (Keras downloads them once, 84 MB), a Keras weights file of InceptionV3 without its top, or
+        ``none``: random weights from `seed`, which distinguish pictures, but not their content.
+    side: input size in pixels, at least 75; ImageNet's weights were trained on 299.
 
     Raises:
         MemeloomError: the weights cannot be downloaded or read.
     """
     policy = keras.config.dtype_policy()
-    # Vectors are cached and must not depend on the precision of a training.
+    # Cached vectors must not depend on the training precision.
     keras.config.set_dtype_policy("float32")
     try:
         return Encoder(_network(weights, side, seed))
@@ -87,7 +87,7 @@ def _with_weights(weights: str, side: int, seed: int) -> Any:
     if weights == "imagenet":
         try:
             return build("imagenet")
-        except Exception as error:  # Keras raises this very class when it cannot download
+        except Exception as error:  # Keras raises plain Exception for failed downloads
             raise MemeloomError(
                 f"the ImageNet weights of InceptionV3 cannot be had ({str(error)[:200]}); set "
                 "train.pictures.weights to a file of them, or to none"
@@ -108,7 +108,7 @@ def _with_weights(weights: str, side: int, seed: int) -> Any:
 
 
 def _scatter(network: Any, seed: int) -> None:
-    """Draw all kernels anew, so that signals keep their size from layer to layer (He et al. 2015)."""
+    """Initialise all kernels to preserve the variance across layers (He et al. 2015)."""
     rng = np.random.default_rng(seed)
     drawn = []
     for weight in network.get_weights():

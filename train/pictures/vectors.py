@@ -1,4 +1,4 @@
-"""The pictures of a dataset as vectors: one per distinct picture."""
+"""The vectors of a dataset's pictures, one per distinct picture."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from memeloom.train.corpus import Dataset
 from memeloom.train.pictures.cache import VectorCache
 from memeloom.train.pictures.encoder import Encoder
 
-# Pictures in memory at once, and in one file of the cache: a kill loses that many vectors.
+# Pictures in memory, and per cache file; a killed run loses at most so many vectors.
 _TOGETHER = 256
 _DECODERS = 4
 
@@ -31,9 +31,9 @@ class PictureVectors:
     """The vectors of a dataset's pictures.
 
     vectors: of each distinct picture, float16 (pictures, size).
-    learn, check: row of each training and validation caption's picture in `vectors`, int32 (captions,).
-    templates: the mean of each template's pictures, in order of the manifest, float32 (templates, size); where a
-        template has no picture, the mean of all templates that have.
+    learn, check: row in `vectors` of each training and validation caption, int32 (captions,).
+    templates: mean of each template's pictures, in the manifest's order, float32 (templates, size); for templates
+        without a picture, the mean of the others.
     """
 
     vectors: NDArray[np.float16]
@@ -43,13 +43,13 @@ class PictureVectors:
 
 
 def picture_vectors(dataset: Dataset, encoder: Encoder, folder: Path, progress: Progress) -> PictureVectors:
-    """Return the vectors of all pictures that training and validation need, and of the templates.
+    """Return the vectors of the training and validation pictures, and of the templates.
 
-    folder: cache of vectors; a killed run continues from it. Where pictures are the templates' own, templates that
-    occur only in the test split have vectors, too.
+    folder: the cache; a killed run resumes from it. With template pictures, templates of the test split get vectors,
+    too.
 
     Raises:
-        MemeloomError: the dataset was built without pictures, or one of them cannot be decoded.
+        MemeloomError: the dataset has no pictures, or one cannot be decoded.
         DamagedRecords: a shard is damaged.
     """
     manifest = dataset.manifest
@@ -69,7 +69,7 @@ def picture_vectors(dataset: Dataset, encoder: Encoder, folder: Path, progress: 
         raise MemeloomError(f"{dataset.folder}: another dataset was written there while it was read; train again")
     progress.finish()
     vectors = cache.take(list(builder.rows))
-    # A template must not be known by the pictures of held-out memes.
+    # Template vectors must not leak the pictures of held-out memes.
     known = [rows[split] for split in splits if split != "validation" or manifest.images == "template"]
     templates = _means(vectors, known, len(manifest.templates))
     return PictureVectors(vectors, rows["train"].pictures, rows["validation"].pictures, templates)
@@ -83,7 +83,7 @@ class _Rows(NamedTuple):
 
 
 class _VectorBuilder:
-    """Adds missing vectors to the cache. rows: a number for each distinct picture."""
+    """Adds missing vectors to the cache. rows: the row of each distinct picture."""
 
     def __init__(self, folder: Path, manifest: Manifest, encoder: Encoder, cache: VectorCache) -> None:
         self.rows: dict[str, int] = {}
@@ -92,7 +92,7 @@ class _VectorBuilder:
         self._queued: dict[str, DatasetRecord] = {}
 
     def split(self, split: Split, progress: Progress) -> _Rows:
-        """Return template and picture of each caption of a split, in order."""
+        """Return the rows of a split, and queue missing pictures."""
         templates, pictures = array("i"), array("i")
         for record in self._records(split):
             if record.image is None:
@@ -143,17 +143,14 @@ def _means(vectors: NDArray[np.float16], rows: Iterable[_Rows], templates: int) 
     return means
 
 
-# Scaling a number that hardly differs between pictures would amplify noise.
+# Minimum relative spread: scaling nearly constant numbers would amplify noise.
 _LEAST_SPREAD = 0.1
 
 
 class TemplatePictures:
     """The vectors of templates and of prompts' pictures.
 
-    vectors: of the pictures of `templates`, float32 (templates, size).
-
-    Raises:
-        ValueError: they do not fit together.
+    vectors: of `templates`, float32 (templates, size). Raises ValueError if the shape is another.
     """
 
     def __init__(self, encoder: Encoder, templates: Sequence[DatasetTemplate], vectors: NDArray[np.float32]) -> None:
@@ -163,14 +160,14 @@ class TemplatePictures:
         self._rows = {template.id: row for row, template in enumerate(templates)}
 
     def of_templates(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the vectors of templates by row, (rows, size); unknown rows get the mean of all."""
+        """Return the vectors of templates by row, (rows, size); the mean for unknown rows."""
         known = (rows >= 0) & (rows < len(self.vectors))
         found: NDArray[np.float32] = self.vectors[np.where(known, rows, 0)]
         found[~known] = self.vectors.mean(axis=0)
         return found
 
     def of_prompts(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
-        """Return the vectors of the prompts' pictures, (prompts, size); without a picture, of the template."""
+        """Return the vectors of the prompts' pictures, or else of their templates, (prompts, size)."""
         vectors = self.of_templates(np.array([self._rows.get(prompt.template.id, -1) for prompt in prompts]))
         seen = {id(prompt.picture): prompt.picture for prompt in prompts if prompt.picture is not None}
         known = dict(zip(seen, self.encoder.vectors(list(seen.values())), strict=True)) if seen else {}
@@ -181,7 +178,7 @@ class TemplatePictures:
 
 
 def statistics(vectors: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return mean and variance that scale the numbers of `vectors`, (pictures, size); both (size,)."""
+    """Return mean and floored variance of `vectors`, (pictures, size); both (size,)."""
     mean = vectors.mean(axis=0, dtype=np.float64)
     variance = vectors.astype(np.float32).var(axis=0, dtype=np.float64)
     typical = float(variance.mean()) or 1.0

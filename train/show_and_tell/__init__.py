@@ -1,1 +1,1 @@
-"""Memefly's captioner: a picture's vector from InceptionV3, joined to every word that a recurrent decoder reads."""
+"""Memefly's captioner: a recurrent decoder that reads InceptionV3's vector of the picture beside every word."""

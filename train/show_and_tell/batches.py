@@ -1,4 +1,4 @@
-"""Batches of whole captions beside the vectors of their pictures."""
+"""Batches of whole captions with the vectors of their pictures."""
 
 from array import array
 from collections.abc import Iterable
@@ -17,9 +17,9 @@ _Batch: TypeAlias = tuple[tuple[NDArray[np.float32], NDArray[np.int32]], NDArray
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Captions as numbers of words, end to end, int32 (words,); `starts` of the captions, int64 (captions + 1,).
+    """Concatenated captions as word numbers, int32 (words,), and their `starts`, int64 (captions + 1,).
 
-    Each caption includes its end, not its start.
+    Captions include the end token, but not the start token.
     """
 
     numbers: NDArray[np.int32]
@@ -41,7 +41,7 @@ class Texts:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Numbers of each caption, the end counted, (captions,)."""
+        """Words of each caption, including the end token, (captions,)."""
         return np.diff(self.starts)
 
     def rows(
@@ -64,8 +64,8 @@ class Texts:
 class Rows:
     """The captions of a split.
 
-    vectors: of pictures, (pictures, size). pictures: the row of each caption's, int32 (captions,).
-    start: the word that begins each caption. size: captions per batch. longest: maximum words of a caption.
+    vectors: of pictures, (pictures, size). pictures: the vector of each caption, int32 (captions,).
+    start: the start token. size: captions per batch. longest: maximum words of a caption.
     """
 
     texts: Texts
@@ -77,10 +77,9 @@ class Rows:
     seed: int
 
     def batch(self, step: int, noise: float) -> _Batch:
-        """Return the captions of `step`, shuffled over all, pass after pass.
+        """Return the batch of `step`; every pass is shuffled anew.
 
-        noise: standard deviation of the Gaussian noise that is added to each number of a vector, as a share of the
-            standard deviation among the numbers of that vector; drawn anew for every caption and step.
+        noise: standard deviation of the Gaussian noise on each vector, relative to the vector's own standard deviation.
         """
         places = np.arange(step * self.size, (step + 1) * self.size, dtype=np.int64)
         (vectors, read), following, there = self._of(shuffled(places, len(self.texts), self.seed))
@@ -91,7 +90,7 @@ class Rows:
         return (vectors, read), following, there
 
     def one_pass(self, step: int) -> _Batch:
-        """Return the captions of `step` of a single pass without noise; the last batch is smaller."""
+        """Return the batch of `step` of a single pass without noise; the last batch is smaller."""
         last = min((step + 1) * self.size, len(self.texts))
         places = np.arange(step * self.size, last, dtype=np.int64)
         return self._of(shuffled(places, len(self.texts), self.seed))

@@ -1,4 +1,4 @@
-"""Show and Tell as a kind of model: its training, decoding and scoring."""
+"""Training, decoding and scoring of Show and Tell."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -26,15 +26,15 @@ from memeloom.train.show_and_tell.words import UNKNOWN, Words, spacing_nats, unu
 _ENCODER, _DECODER = "encoder", "decoder"
 _WORDS, _CHARACTERS, _PICTURES = "words.json", "vocabulary.json", "pictures.npy"
 _BATCH = 64
-# Rows are padded to multiples of this length for scoring.
+# Scoring pads rows to a multiple of this length.
 _WIDTHS = 16
 _SPACED_CAPTIONS = 20_000
 
 
 class ShowAndTellCaptioner:
-    """Writes a caption word by word for a picture, or for a template by the mean vector of its pictures.
+    """Writes a caption word by word for a picture, or for a template from the mean vector of its pictures.
 
-    odd_spaces: share of the gaps between words that have unusual spaces, in the captions it learned.
+    odd_spaces: share of the gaps between words with unusual spaces, in the training captions.
     """
 
     kind: ClassVar[KindName] = "show-and-tell"
@@ -64,27 +64,27 @@ class ShowAndTellCaptioner:
         self._compiled_score = compiled(self._score_batch, variables=decoder.variables)
 
     def normalize(self, start: str) -> str:
-        """As `Captioner`; the space behind the last word belongs to the next word."""
+        """As `Captioner`; strips trailing spaces, which belong to the next word."""
         return self.alphabet.normalize(start).rstrip()
 
     def start_decoding(self, prompts: Sequence[Prompt]) -> "PictureState":
         """As `Captioner`; a start text is read as whole words.
 
-        Without a picture, a template that it never learned is the mean of those that it learned.
+        Without a picture, an unknown template gets the mean vector of the known ones.
         """
         begun = [self.words.encode(prompt.start) for prompt in prompts]
         return PictureState(self._steps, self.template_pictures.of_prompts(prompts), self.words.start, begun)
 
     def text(self, tokens: Sequence[int]) -> str:
-        """As `Captioner`; begins with a space if its first word has one, so that it fits behind a start text."""
+        """As `Captioner`; begins with a space if its first word has one, to follow a start text."""
         return self.words.decode(tokens)
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        """As `Captioner`, of captions for the pictures of their templates.
+        """As `Captioner`, given the pictures of the captions' templates.
 
-        To make bits per character comparable with models of characters, what words leave open is added: an unknown word
-        is spelled in equally likely letters, its end among them, and each gap between two words codes, with
-        `odd_spaces`, whether its space is the usual one.
+        To make bits per character comparable with character models, adds the cost of what words do not encode: the
+        letters of unknown words and their end, uniformly distributed, and unusual spaces, with probability
+        `odd_spaces`.
         """
         texts = list(islice(captions.texts(self.alphabet), first, last))
         encoded = Texts.of(texts, self.words)
@@ -92,7 +92,7 @@ class ShowAndTellCaptioner:
         likelihood, right = np.zeros(len(texts)), np.zeros(len(texts), np.int64)
         for at in range(0, len(texts), _BATCH):
             count = min(_BATCH, len(texts) - at)
-            # Always this many, so that few shapes are compiled.
+            # Constant batch size, to compile few shapes.
             rows = np.minimum(np.arange(at, at + _BATCH), len(texts) - 1)
             width = -(-int(encoded.lengths[rows].max()) // _WIDTHS) * _WIDTHS
             chances, hits = self._compiled_score(vectors[rows], *encoded.rows(rows, width, self.words.start))
@@ -102,7 +102,7 @@ class ShowAndTellCaptioner:
         return CaptionScores(likelihood, encoded.lengths, right, captions.lengths_of(slice(first, last)))
 
     def _score_batch(self, vectors: Any, read: Any, following: Any, there: Any) -> tuple[Any, Any]:
-        """Return the log-probability of each row's words, and how many were the first choice; both (rows,)."""
+        """Return each row's log-likelihood and number of correct argmax predictions; both (rows,)."""
         ops = keras.ops
         state = ops.zeros((vectors.shape[0], self.decoder.output_shape[1][-1]))
         logits = ops.cast(self.decoder([vectors, read, state], training=False)[0], "float32")
@@ -112,7 +112,7 @@ class ShowAndTellCaptioner:
         return ops.sum(logs * there, axis=1), ops.sum(ops.cast(said, "float32") * there, axis=1)
 
     def _uncoded_nats(self, text: str) -> float:
-        """Return the cost of what the words of a caption leave open, in nats."""
+        """Return the cost of unknown words and unusual spaces, in nats."""
         letters = sum(count + 1 for count in self.words.unknown_letters(text)) * math.log(len(self.alphabet) + 1)
         return letters + spacing_nats(*unusual_spaces(text, self.separator), self.settings["odd_spaces"])
 
@@ -125,7 +125,7 @@ class ShowAndTellKind:
         return settings.show_and_tell
 
     def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
-        """As `Kind`: whole captions. Missing picture vectors are computed first."""
+        """As `Kind`; computes missing picture vectors first."""
         own = settings.show_and_tell
         encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
         pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
@@ -184,7 +184,7 @@ class ShowAndTellKind:
 
 
 def _words(own: ShowAndTell, dataset: Dataset) -> Words:
-    """Return the dataset's word list, or, if that is empty, the words of its captions."""
+    """Return the dataset's word list, or the words of its captions if that is empty."""
     counted = read_words(dataset.folder)
     if counted:
         return Words.of(counted, own.max_words, dataset.manifest.separator)
@@ -192,7 +192,7 @@ def _words(own: ShowAndTell, dataset: Dataset) -> Words:
 
 
 def _odd_spaces(dataset: Dataset, separator: str) -> float:
-    """Return the share of gaps with unusual spaces in the first captions; never 0 or 1."""
+    """Return the smoothed share of unusual spaces in the first captions; never 0 or 1."""
     unusual = places = 0
     for text in islice(dataset.train.texts(dataset.alphabet), _SPACED_CAPTIONS):
         found, among = unusual_spaces(text, separator)
@@ -203,12 +203,12 @@ def _odd_spaces(dataset: Dataset, separator: str) -> float:
 KIND = ShowAndTellKind()
 
 
-# Up to this many rows, each number of rows has its own compiled step.
+# Batches of up to this many rows are not padded.
 _FEW = 8
 
 
 class DecoderSteps(NamedTuple):
-    """The compiled decoder. show: projects vectors. step: returns logits and the new state."""
+    """The compiled decoder, from `open_step`. show: projects vectors. step: returns logits and the new state."""
 
     show: Callable[[NDArray[np.float32]], Any]
     step: Callable[..., Any]
@@ -222,12 +222,12 @@ def decoder_steps(network: Any) -> DecoderSteps:
 
 
 class PictureState:
-    """See `memeloom.train.contract.DecodingState`; holds the recurrent state of each row."""
+    """See `memeloom.train.contract.DecodingState`; keeps the recurrent state of each row."""
 
     def __init__(
         self, steps: DecoderSteps, vectors: NDArray[np.float32], start: int, begun: Sequence[Sequence[int]]
     ) -> None:
-        """Read the start texts. vectors: of the pictures, (rows, size). begun: words of each caption's start text."""
+        """Read the start texts. vectors: of pictures, (rows, size). begun: encoded start texts."""
         self._steps = steps
         self._shown = _of_rows(steps.show, vectors)
         self._state = np.zeros((len(vectors), steps.units), np.float32)
@@ -251,7 +251,6 @@ class PictureState:
         self._shown, self._state, self._scores = self._shown[rows], self._state[rows], self._scores[rows]
 
     def _feed(self, rows: NDArray[np.int64], words: NDArray[np.int64]) -> None:
-        """Feed these rows a word each."""
         logits, state = _of_rows(self._steps.step, self._shown[rows], words.astype(np.int32), self._state[rows])
         scores = _log_probabilities(logits)
         if len(rows) == len(self._state):
@@ -261,7 +260,7 @@ class PictureState:
 
 
 def _log_probabilities(logits: NDArray[Any]) -> NDArray[np.float32]:
-    """Return log-probabilities of the words that may be written; NumPy is faster than the compiled backends here."""
+    """Return log-probabilities, -inf for the unknown word; NumPy is faster than the compiled backends here."""
     scores = logits.astype(np.float32)
     scores[:, UNKNOWN] = -np.inf
     scores -= scores.max(axis=1, keepdims=True)
@@ -270,10 +269,10 @@ def _log_probabilities(logits: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _of_rows(function: Callable[..., Any], *arrays: NDArray[Any]) -> Any:
-    """Call `function` with arrays padded to few numbers of rows, so that it is compiled a few times only."""
+    """Call `function` with padded arrays, to compile it for few shapes."""
     rows = len(arrays[0])
     size = rows if rows <= _FEW else 1 << (rows - 1).bit_length()
     filled = np.minimum(np.arange(size), rows - 1)
     found = function(*[array[filled] for array in arrays] if size > rows else arrays)
-    # Slice arrays: slicing a tensor takes TensorFlow as long as a step.
+    # Slice arrays, because slicing a tensor takes TensorFlow as long as a step.
     return keras.tree.map_structure(lambda each: np.array(keras.ops.convert_to_numpy(each)[:rows]), found)

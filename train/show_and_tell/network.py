@@ -1,7 +1,7 @@
 """The decoder of Show and Tell with the picture joined to the words ("par-inject").
 
 Vinyals et al. 2015 (https://arxiv.org/abs/1411.4555) feed the picture to the recurrent network as its first word. Here
-it is joined to every word instead, as in Memefly: Tanti et al. 2017, https://arxiv.org/abs/1708.02043.
+it is concatenated to every word, as in Memefly: Tanti et al. 2017, https://arxiv.org/abs/1708.02043.
 """
 
 from typing import Any, NamedTuple
@@ -13,10 +13,10 @@ from memeloom.train.pictures.vectors import statistics
 
 
 class Decoder(NamedTuple):
-    """Two networks of the same weights.
+    """Two models that share their weights.
 
-    network: float32 vectors (n, size), int32 words (n, length) and float32 state (n, units), zero at the beginning;
-        to logits of the next words, float32 (n, length, words), and the state then, (n, units).
+    network: float32 vectors (n, size), int32 words (n, length) and float32 state (n, units), initially zero, to logits
+        of the next words, float32 (n, length, words), and the final state, (n, units).
     training_model: the same without state: (vectors, words) to logits.
     """
 
@@ -25,10 +25,10 @@ class Decoder(NamedTuple):
 
 
 def build_decoder(words: int, *, size: int, embedding: int, units: int, dropout: float, seed: int) -> Decoder:
-    """Return the decoder: the next word from a picture's vector and the words before.
+    """Build the decoder: the next word from a picture's vector and the words before.
 
-    words: size of the output; the input has one more, the start. size: of a picture's vector.
-    Equal seeds give equal weights and equal dropout.
+    words: size of the output; the input also has the start token. size: of a picture's vector.
+    Equal seeds give equal weights and dropout.
     """
     layers = keras.layers
     seeds = iter(range(seed * 1000, (seed + 1) * 1000))
@@ -39,7 +39,7 @@ def build_decoder(words: int, *, size: int, embedding: int, units: int, dropout:
     vectors = keras.Input((size,), name="vectors")
     numbers = keras.Input((None,), dtype="int32", name="words")
     state = keras.Input((units,), name="state")
-    # Fixed statistics of the dataset's pictures, set once by `fit_statistics`: never trained.
+    # Never trained: `fit_statistics` sets the statistics once.
     scaled = layers.BatchNormalization(center=False, scale=False, epsilon=0.0, trainable=False, name="scaled")(vectors)
     shown = layers.Dense(embedding, activation="tanh", kernel_initializer=glorot(), name="picture")(scaled)
     uniform = keras.initializers.RandomUniform(seed=next(seeds))
@@ -64,7 +64,7 @@ def build_decoder(words: int, *, size: int, embedding: int, units: int, dropout:
 
 
 def fit_statistics(network: Any, vectors: NDArray[Any]) -> None:
-    """Set the statistics by which the decoder scales pictures to those of `vectors`, (pictures, size)."""
+    """Set mean and variance, by which the decoder scales pictures, from `vectors`, (pictures, size)."""
     layer = network.get_layer("scaled")
     mean, variance = statistics(vectors)
     layer.moving_mean.assign(mean)
@@ -72,10 +72,10 @@ def fit_statistics(network: Any, vectors: NDArray[Any]) -> None:
 
 
 def open_step(network: Any) -> tuple[Any, Any]:
-    """Return two functions of arrays, not compiled yet.
+    """Return two uncompiled functions, so that decoding projects each picture only once.
 
-    The first projects vectors (n, size) to (n, embedding). The second takes that, a word per row, int32 (n,), and the
-    state (n, units) to logits (n, words) and the new state: one step of `network` without projecting the picture again.
+    The first projects vectors (n, size) to (n, embedding). The second is a step of `network`: from that, a word per
+    row, int32 (n,), and the state (n, units) to logits (n, words) and the new state.
     """
     ops = keras.ops
     scaled, picture, embedding, memory, next_word = (

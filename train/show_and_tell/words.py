@@ -20,8 +20,8 @@ _PAIRED = frozenset('"*')
 class Words:
     """A model's vocabulary; `words[i]` is number i + 2.
 
-    0 ends a caption (Memefly's ``endseq``) and 1 is every unknown word, which is read and never written. The number
-    behind the last word begins a caption (``startseq``) and is only read. The separator is a word.
+    0 ends a caption (Memefly's ``endseq``). 1 is any unknown word and is never written. The number after the last word
+    begins a caption (``startseq``) and is never written. The separator is a word.
     """
 
     words: tuple[str, ...]
@@ -29,13 +29,13 @@ class Words:
 
     @classmethod
     def of(cls, counted: Iterable[tuple[str, int]], most: int, separator: str) -> "Words":
-        """Return the first `most` of `counted` words, most frequent first; the separator is always among them."""
+        """Return the first `most` of `counted` words, sorted by frequency, always with the separator."""
         words = [word for word, _ in counted if word != separator]
         return cls((separator, *words[: most - 1]), separator)
 
     @classmethod
     def of_texts(cls, texts: Iterable[str], most: int, separator: str) -> "Words":
-        """Return the `most` frequent words of `texts`; equally frequent ones by code point."""
+        """Return the `most` most frequent words of `texts`; ties by code point."""
         tally = Counter(word for text in texts for word in split_words(text))
         return cls.of(sorted(tally.items(), key=lambda item: (-item[1], item[0])), most, separator)
 
@@ -58,7 +58,7 @@ class Words:
         return [known.get(word, UNKNOWN) for word in split_words(text)]
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """Return the text of `numbers` with the usual spaces, also before its first word."""
+        """Return the text of `numbers` with the usual spaces, including one before the first word."""
         words = [self.words[number - _SPECIAL] for number in numbers if number >= _SPECIAL]
         spaces = spaced(words, self.separator)
         return "".join(f" {word}" if space else word for word, space in zip(words, spaces, strict=True))
@@ -69,7 +69,7 @@ class Words:
 
 
 def spaced(words: Sequence[str], separator: str) -> Iterator[bool]:
-    """Yield True for each of `words` that usually has a space before it, the first included."""
+    """Yield True for each of `words` that usually has a space before it, also for the first."""
     open_pairs: set[str] = set()
     glued = False
     for word in words:
@@ -86,7 +86,7 @@ def spaced(words: Sequence[str], separator: str) -> Iterator[bool]:
 
 
 def unusual_spaces(text: str, separator: str) -> tuple[int, int]:
-    """Return how many gaps between two words of `text` have unusual spaces, and how many gaps there are."""
+    """Return the number of gaps between words of `text` with unusual spaces, and of all gaps."""
     words = split_words(text)
     at = unusual = 0
     for place, (word, space) in enumerate(zip(words, spaced(words, separator), strict=True)):
@@ -97,5 +97,5 @@ def unusual_spaces(text: str, separator: str) -> tuple[int, int]:
 
 
 def spacing_nats(unusual: int, places: int, share: float) -> float:
-    """Return the cost of coding which of `places` are `unusual`, in nats, for a `share` of all; 0 < share < 1."""
+    """Return the nats to code which of `places` are `unusual`, each with probability `share`; 0 < share < 1."""
     return -unusual * math.log(share) - (places - unusual) * math.log1p(-share)
