@@ -17,12 +17,7 @@ class BlobStore(Protocol):
     """Content-addressed bytes. Safe to share between threads and processes."""
 
     def put(self, data: bytes, key: str | None = None) -> str:
-        """Store `data` durably and return its key. Idempotent.
-
-        Args:
-            data: the bytes.
-            key: `blob_key(data)`, if the caller has computed it already.
-        """
+        """Store `data` durably and return its key. Idempotent. key: `blob_key(data)`, if already computed."""
         ...
 
     def get(self, key: str) -> bytes:

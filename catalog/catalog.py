@@ -17,24 +17,14 @@ if TYPE_CHECKING:
 
 
 class Catalog(AbstractContextManager["Catalog"]):
-    """A document store and a blob store. Close it, or use it in a ``with`` statement.
-
-    Attributes:
-        documents: the document store.
-        blobs: the blob store.
-    """
+    """A document store (`documents`) and a blob store (`blobs`). Close it, or use it in a ``with`` statement."""
 
     def __init__(self, store: Store) -> None:
         self.documents: DocumentStore = open_documents(store)
         self.blobs: BlobStore = open_blobs(store)
 
     def memes(self, *, source: str | None = None, template: str | None = None) -> Iterator[Meme]:
-        """Yield memes in order of id, in bounded memory.
-
-        Args:
-            source: only memes of this source, such as ``imgflip``.
-            template: only memes on the template with this id.
-        """
+        """Yield memes in order of id, in bounded memory; only those of a `source` or of a `template` (its id), if given."""
         return self.documents.scan(Where(source=source, template=template))
 
     def templates(self) -> Iterator[Template]:

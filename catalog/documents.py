@@ -1,15 +1,14 @@
-"""The contract of a document store, kept by SQLite (embedded, default) and by MongoDB.
+"""The contract of a document store, implemented by SQLite (embedded, default) and MongoDB.
 
-`DocumentStore` is the sum of five facets; ask for the smallest one that does. What both stores promise
-(`tests/catalog/test_documents.py` runs against both):
+`DocumentStore` combines five facets; ask for the smallest that suffices. Both stores guarantee
+(`tests/catalog/test_documents.py`):
 
-- `upsert` is durable when it returns: kill -9 afterwards loses nothing. SQLite applies a batch whole or not at all,
-  MongoDB each record. It is idempotent.
+- `upsert` is idempotent, and durable when it returns. SQLite applies a batch atomically, MongoDB each record.
 - Two writers of one meme both keep their facts (`Meme.merged`, under a lock or a revision).
 - `scan` yields in order of id (code points), in bounded memory, what was there when its batch was read.
 - A lease has one holder until it expires; a late one gets `LeaseLost`.
-- What a purge removed stays away: neither `upsert` nor `put_sketches` brings it back.
-- A killed purge is finished by the next one: blobs are noted as possible orphans before their memes are deleted.
+- Purged memes stay away: neither `upsert` nor `put_sketches` brings them back.
+- The next purge finishes a killed one: blobs are noted as possible orphans before their memes are deleted.
 """
 
 import itertools
@@ -34,7 +33,7 @@ class Where:
 
     Attributes:
         caption: True for memes whose page states a caption.
-        read: True for memes that OCR has processed, whether it kept a text or not.
+        read: True for memes that OCR has processed, with or without a text.
         clean: True for memes that also have a picture without words.
         page_url: has no index; every record is read.
     """
@@ -63,7 +62,7 @@ ALL = Where()
 
 @dataclass(frozen=True, slots=True)
 class Upserted:
-    """Counts of one `upsert`: records inserted, updated, unchanged, and refused because a purge removed their id.
+    """Counts of one `upsert`: inserted, updated, unchanged, and refused records (purged ids).
 
     Of several records with one id in a batch, all but one count as unchanged.
     """
@@ -159,10 +158,9 @@ class Memes(Protocol):
     """Facet of a `DocumentStore`: the memes."""
 
     def upsert(self, memes: Iterable[Meme]) -> Upserted:
-        """Insert memes, or merge them (`Meme.merged`) into those with their ids; durable when it returns.
+        """Insert memes, or merge them (`Meme.merged`) by id; durable when it returns.
 
-        A later record of one batch wins. Records whose id a purge removed are counted as `removed`, and their blobs
-        noted as possible orphans.
+        A later record of a batch wins. Records of purged ids count as `removed`; their blobs become possible orphans.
         """
         ...
 
@@ -177,8 +175,7 @@ class Memes(Protocol):
     def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
         """Yield the id and the JSON of every meme, in order of id.
 
-        Much faster than `scan`, because nothing is validated. The JSON is that of `Meme.model_dump_json` without
-        the fields that are None, its keys in any order.
+        Much faster than `scan`, as nothing is validated. The JSON omits None fields; its keys are in any order.
         """
         ...
 
@@ -191,10 +188,9 @@ class Memes(Protocol):
         ...
 
     def image_keys(self) -> Iterator[str]:
-        """Yield the blob keys that memes and templates refer to, each once, in order.
+        """Yield the blob keys that memes and templates refer to, sorted and unique: pictures, wordless pictures, masks.
 
-        They are the keys of pictures, of pictures without words, and of masks. The pictures that one was made from
-        (`Made.made_from`) are not references.
+        Sources of computed pictures (`Made.made_from`) are not references.
         """
         ...
 
@@ -209,8 +205,8 @@ class Templates(Protocol):
     def revise_template(self, template_id: str, change: Callable[[Template], Template]) -> Template | None:
         """Replace a template by `change(template)`, which may erase facts: for decisions of a person.
 
-        Facts written by others meanwhile are kept, because `change` gets the current record. It may be called
-        several times, and must not use the store.
+        `change` gets the current record, so concurrent facts are kept; it may be called repeatedly and must not use the
+        store.
 
         Returns:
             The new record; None if there is no such template.
@@ -229,18 +225,15 @@ class Sketches(Protocol):
     """Facet of a `DocumentStore`: the sketches by which templates are recognised."""
 
     def put_sketches(self, sketches: Iterable[StoredSketch]) -> None:
-        """Insert or replace by key, one batch in memory; durable when it returns.
-
-        Sketches of purged memes are skipped. A later one with the same key wins.
-        """
+        """Insert or replace by key, the last one winning; durable when it returns. Purged memes are skipped."""
         ...
 
     def sketches(self, template: str | None = None, *, unmatched: bool = False) -> Iterator[StoredSketch]:
         """Yield sketches in order of key, one batch in memory.
 
         Args:
-            template: id of a template; None for all templates.
-            unmatched: instead, yield those of memes whose template is unknown.
+            template: a template's id; None for all.
+            unmatched: yield those of memes of unknown template instead.
         """
         ...
 
@@ -253,23 +246,16 @@ class WorkQueue(Protocol):
     """Facet of a `DocumentStore`: the work of each stage on memes, claimed by leases."""
 
     def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
-        """Queue every matching meme that the stage has not seen yet.
+        """Queue every meme matching `where` that `stage` has not seen yet. Returns how many became pending.
 
-        Args:
-            stage: name of the stage.
-            where: which memes.
-            again: also queue again what is done, with no attempts counted. Leased work stays leased; failed work
-                waits for `retry`.
-
-        Returns:
-            How many this call made pending.
+        again: also queue finished work, with no attempts counted; leased work stays leased, failed work failed.
         """
         ...
 
     def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
-        """Claim up to `n` pieces of work, pending or with an expired lease, for `ttl` seconds.
+        """Claim up to `n` pieces of pending or expired work for `ttl` seconds.
 
-        Work whose lease expired `attempts` times becomes failed with the reason ``abandoned``.
+        Work whose lease expired `attempts` times fails as ``abandoned``.
         """
         ...
 
@@ -282,10 +268,7 @@ class WorkQueue(Protocol):
         ...
 
     def fail(self, lease: Lease, reason: str, attempts: int) -> None:
-        """Count a failed attempt: back to pending, or failed with `reason` after the last of `attempts`.
-
-        Raises LeaseLost.
-        """
+        """Count a failed attempt: back to pending, or failed with `reason` after `attempts`. Raises LeaseLost."""
         ...
 
     def release(self, leases: Sequence[Lease]) -> int:
@@ -302,25 +285,20 @@ class WorkQueue(Protocol):
 
 
 class Removal(Protocol):
-    """Facet of a `DocumentStore`: deleting memes for good, and the blobs that this may orphan.
+    """Facet of a `DocumentStore`: deletes memes for good, and notes possible orphans.
 
-    A blob is noted as a possible orphan before anything that refers to it goes, and settled once it is deleted or
-    found to be needed.
+    A blob is noted before its references are deleted, and settled once it is deleted or found to be needed.
     """
 
     def purge(self, where: Where) -> int:
-        """Delete matching memes, their work and sketches, and ban their ids.
+        """Delete matching memes, their work and sketches, and ban their ids. Returns the number deleted.
 
-        Their blobs are noted as possible orphans. If it is killed, calling it again does the rest. Returns the
-        number deleted.
+        Their blobs are noted as possible orphans. After a kill, call it again.
         """
         ...
 
     def scrub(self) -> bool:
-        """Remove deleted records from the store's own files, where copies can survive.
-
-        Returns False if another connection blocked it.
-        """
+        """Erase remains of deleted records from the store's own files; False if another connection blocked it."""
         ...
 
     def purged(self, ids: Sequence[str]) -> set[str]:

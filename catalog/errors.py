@@ -1,19 +1,17 @@
-"""What can go wrong between memeloom and its stores.
+"""Errors of the stores; `_ERRORS` of each backend maps its exceptions to them.
 
 ::
 
     MemeloomError
-      StoreError            a store refused or failed; nothing that it acknowledged is lost
-        StoreUnavailable    it cannot be reached or did not answer in time; trying again may help
-        StoreDenied         it refuses the credentials, or they lack a right
-        StoreFull           it has no space left
+      StoreError            a store refused or failed; nothing acknowledged is lost
+        StoreUnavailable    unreachable or timed out; retrying may help
+        StoreDenied         wrong credentials or a missing right
+        StoreFull           no space left
         StoreCorrupt        it returned something else than what was stored
         StoreMissing        there is no store yet (only where it must not be created)
         BlobMissing         no blob has that key
         LeaseLost           the lease expired; another worker may hold it
       BadImage              bytes that are not an acceptable picture
-
-Each backend has one table, `_ERRORS`, that maps its exceptions to these.
 """
 
 from memeloom.configs.errors import MemeloomError

@@ -23,10 +23,9 @@ _ERRORS: Final[Mapping[int, tuple[type[StoreError], str]]] = MappingProxyType(
 
 
 class FolderBlobs(BlobStore):
-    """A `BlobStore` in `folder`, which is created with the first blob.
+    """A `BlobStore` in `folder`, created with the first blob.
 
-    A blob is written to a temporary file in the same folder, fsynced, and linked under its key, which fails if
-    another process was faster.
+    A blob is written to a temporary file, fsynced, and linked under its key, which fails if another process was faster.
     """
 
     def __init__(self, folder: str) -> None:

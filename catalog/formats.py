@@ -1,7 +1,7 @@
 """The format of untrusted bytes, by their magic numbers, and whether the file is complete, by its own structure.
 
-Nothing is decoded. Every format states where it ends (JPEG and GIF by a last marker, PNG by a last chunk, RIFF, MP4
-and Matroska by lengths), so every truncated file is found.
+Nothing is decoded. Every format states its end (JPEG and GIF by a marker, PNG by a chunk, RIFF, MP4 and Matroska by
+lengths), so every truncated file is found.
 """
 
 import re
@@ -101,10 +101,7 @@ def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def is_whole(form: Still | Video, data: bytes) -> bool:
-    """Return True if `data` reaches to the end that its format states; more bytes may follow.
-
-    A live WebM states no length and always counts as complete.
-    """
+    """Return True if `data` reaches its format's end. A live WebM states no length and counts as complete."""
     return _WHOLE[form](data)
 
 

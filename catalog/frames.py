@@ -1,7 +1,7 @@
 """Moving pictures are stored as their first frame, a lossless PNG.
 
-Pillow decodes GIF and WebP. Videos need FFmpeg (inside OpenCV), which is a large decoder for untrusted bytes: it runs
-in a separate process with limits on memory and time and without our environment, and reads an unnamed file.
+Pillow decodes GIF and WebP. FFmpeg (in OpenCV) decodes videos; as a large decoder of untrusted bytes it runs in a
+process of its own, with limits on memory and time, an unnamed input file and no environment.
 """
 
 import io
@@ -47,9 +47,9 @@ _UNSPECIFIC = ("", "application/octet-stream", "binary/octet-stream", "applicati
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A picture to store: the bytes that came, or the first frame of a moving picture, and their description.
+    """A picture to store: the original bytes, or a moving picture's first frame, and their description.
 
-    misdeclared: the host declared another type. That is common and harmless, because only the bytes count.
+    misdeclared: the host declared another type; common and harmless, as only the bytes count.
     """
 
     data: bytes
@@ -64,10 +64,10 @@ def receive(data: bytes, *, max_bytes: int, max_pixels: int, declared: str | Non
         data: a still or moving picture.
         max_bytes: limit on their number.
         max_pixels: limit on width times height.
-        declared: the Content-Type that the host declared; used for messages only.
+        declared: the Content-Type header, for messages only.
 
     Raises:
-        BadImage: as `inspect_image`, and `too slow` for a video that takes too long.
+        BadImage: as `inspect_image`, and `too slow` for a video.
     """
     form = still_format(data) or video_format(data)
     said = (declared or "").partition(";")[0].strip().lower()
@@ -91,9 +91,7 @@ def container_of(data: bytes) -> Container | None:
 
 
 def first_frame(data: bytes, *, max_bytes: int, max_pixels: int) -> tuple[bytes, Container]:
-    """Return the first frame of an animated GIF or WebP, an MP4 or a WebM as a PNG, and which of them it was.
-
-    The same bytes give the same PNG. The size is checked before a frame is decoded.
+    """Return the first frame of an animated GIF or WebP, an MP4 or a WebM as a PNG, deterministically, and the format.
 
     Raises:
         BadImage: `empty`, `too many bytes`, `not an image` (also: a still), `too many pixels`, `truncated`

@@ -11,9 +11,9 @@ from memeloom.catalog.errors import LeaseLost, StoreError
 
 
 class HeldLeases:
-    """Leases of `stage` for `seconds`, renewed until they are settled; the others are released when the block ends.
+    """Leases of `stage` for `seconds`, renewed until settled; the others are released when the block ends.
 
-    `lost` counts leases that expired all the same, such as on a machine that was suspended.
+    `lost` counts leases that expired anyway, such as on a suspended machine.
     """
 
     def __init__(self, documents: DocumentStore, stage: str, seconds: float) -> None:

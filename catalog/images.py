@@ -1,15 +1,12 @@
 """Check and decode untrusted pictures, and compute their perceptual hashes.
 
-The size in the header is checked before any pixel is decoded, the decoded picture must have that size, and truncated
-files are refused.
+The header's size is checked before decoding, the decoded picture must have that size, and truncated files are refused.
 
-JPEGs, which nearly all memes are, take a fast path: we read their segments for size and end, and OpenCV decodes them
-once, grey and at reduced scale (95 % of that time is entropy decoding, which cannot be saved). Pillow decodes the
-rest. Both paths give the same hashes, bit for bit.
+JPEGs take a fast path: their segments give size and end, and OpenCV decodes them once, grey and at reduced scale (95 %
+of that time is entropy decoding). Pillow decodes the rest. Both paths give the same hashes, bit for bit.
 
-The perceptual hashes follow the DCT method of Zauner, "Implementation and Benchmarking of
-Perceptual Image Hash Functions" (2010): the lowest frequencies against their median. 64 bits tell
-templates apart, 256 bits tell captions on one template apart.
+The hashes follow the DCT method of Zauner, "Implementation and Benchmarking of Perceptual Image Hash Functions" (2010):
+the lowest frequencies against their median. 64 bits tell templates apart, 256 bits captions on one template.
 """
 
 import hashlib
@@ -75,15 +72,15 @@ def inspect_image(data: bytes, *, max_bytes: int, max_pixels: int) -> Image:
 
 
 def decode_grey(data: bytes, side: int, *, max_pixels: int = 50_000_000) -> Pixels:
-    """Decode to (height, width) grey, upright; JPEGs are reduced while they are decoded.
+    """Decode to (height, width) grey, upright; JPEGs at reduced scale.
 
     Args:
         data: the file.
-        side: the shorter side keeps at least so many pixels, if it has them.
+        side: least shorter side, unless the picture is smaller.
         max_pixels: limit on width times height.
 
     Raises:
-        BadImage: as `inspect_image`, but for `too many bytes`.
+        BadImage: as `inspect_image`, except `too many bytes`.
     """
     return _grey(data, _format(data), side, max_pixels)[0]
 

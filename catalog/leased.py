@@ -1,6 +1,6 @@
 """Run a stage over leased memes: hand out work, write its results, then acknowledge the leases.
 
-A `Job` says what the stage does; the caller says who does it, processes or a cluster.
+A `Job` defines the stage's work; the caller provides the workers, processes or a cluster.
 """
 
 from collections import Counter

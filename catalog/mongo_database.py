@@ -97,9 +97,7 @@ class MongoDatabase:
             self._client.close()
 
     def prepare(self, version: int, indexes: Mapping[str, Sequence[IndexModel]], *, read_only: bool) -> None:
-        """Check the version of the catalog; create the indexes that a new or older one lacks, unless `read_only`.
-
-        Documents of older versions need no change. An interrupted call is repeated by the next one.
+        """Check the catalog's version; create missing indexes, unless `read_only`. An interrupted call can be repeated.
 
         Raises:
             StoreMissing: `read_only`, and there is no catalog.
@@ -134,8 +132,7 @@ class MongoDatabase:
     ) -> tuple[int, int]:
         """Insert each record, or merge it into the one with its key. Returns (inserted, updated).
 
-        A document is replaced only at the revision that was read. If another writer was faster, the record is
-        merged into what that writer left, so that both keep their facts.
+        A document is replaced only at the revision that was read, and merged again if another writer was faster.
 
         Raises:
             StoreUnavailable: other writers were faster every time.
@@ -163,10 +160,7 @@ class MongoDatabase:
     def bulk_write(
         self, collection: str, requests: Sequence[InsertOne[Document] | ReplaceOne[Document] | UpdateOne]
     ) -> set[int]:
-        """Write all requests, in any order.
-
-        Returns:
-            The indexes of requests that conflicted with another writer's insert of the same `_id`.
+        """Write all requests, in any order. Returns the indexes of those that conflicted with a concurrent insert.
 
         Raises:
             PyMongoError: anything else failed, or enough servers did not confirm the writes.

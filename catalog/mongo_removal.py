@@ -1,4 +1,4 @@
-"""Removal in MongoDB: memes that are deleted for good, and the blobs that this may orphan.
+"""Removal in MongoDB: deleted memes, and possible orphans.
 
 A possible orphan is a document of the collection `loose`: `_id`, the key, and `settled`.
 """

@@ -1,6 +1,6 @@
-"""The work of each stage in MongoDB: one document a piece, updated only by the holder of its lease.
+"""Work queues in MongoDB: one document a piece of work, updated only by its lease holder.
 
-Leases are measured by the server's clock, so the clocks of workers do not matter.
+Leases use the server's clock, so the workers' clocks do not matter.
 """
 
 import itertools

@@ -48,13 +48,13 @@ class Image(Record):
 
 
 class Made(Record):
-    """A picture that was computed from others.
+    """A picture computed from others.
 
     Attributes:
-        method: ``inpaint`` (a meme's text filled in from around it), ``template`` (filled in from its clean
-            template) or ``median`` (a template's picture, from many memes made on it).
+        method: ``inpaint`` (text filled from its surroundings), ``template`` (filled from the clean template) or
+            ``median`` (a template's picture, from many memes).
         made_from: keys of the source pictures, in order.
-        mask: key of a PNG of the same size that is white where text was; not for ``median``.
+        mask: key of a PNG of the same size, white where text was; not for ``median``.
     """
 
     image: Image
@@ -74,7 +74,7 @@ class TemplateRef(Record):
     Attributes:
         id: the source's own id (Imgflip's number), else its slug.
         known: ``page`` if the source names it, ``match`` if the picture was recognised.
-        distance: for a match, per cent of the visible template that the picture does not show (text covers some).
+        distance: for a match, per cent of the visible template that the picture does not show.
     """
 
     id: Text
@@ -115,10 +115,9 @@ class Meme(Record):
     """One post of one meme.
 
     Attributes:
-        id: ``<source>:<id at the source>``, the upsert key. Of a page with several pictures each is a meme: the first
-            has the page's own id, further ones ``<id>-2``, ``<id>-3`` …
+        id: ``<source>:<id at the source>``, the upsert key; further pictures of a page have ``<id>-2``, ``<id>-3`` …
         boxes: the caption that the page states, one text a box in the template's order; an empty box is ``""``.
-        score, views: as the site counted when it was fetched.
+        score, views: as counted by the site when fetched.
         author: salted hash of the author's name, only if a setting asks for it.
         clean: the picture without words.
         fetched_at: when these facts last changed; None if the source (an old dump) does not say.
@@ -160,9 +159,8 @@ class Meme(Record):
     def merged(self, newer: Self) -> Self:
         """Return this record updated with the facts of `newer`.
 
-        A fact that `newer` lacks (None, no boxes) erases none. Facts that were fetched before ours, or at an unknown
-        time (a dump imported after a crawl), only fill gaps. A template that a page names is not replaced by a match.
-        If nothing else changes, `fetched_at` stays, so that writing the same facts twice changes nothing.
+        A missing fact (None, no boxes) erases none. Facts fetched earlier, or at an unknown time, only fill gaps.
+        A match does not replace a template that a page names. Merging the same facts twice changes nothing.
         """
         outdated = (newer.fetched_at or _LONG_AGO) < (self.fetched_at or _LONG_AGO)
         changes = {}
@@ -184,7 +182,7 @@ class TextStyle(Record):
     Attributes:
         size: height of a capital letter, in fractions of the picture's height.
         colour, outline: ``#rrggbb``; None for no outline.
-        capitals: True if it is in capitals only.
+        capitals: True for capitals only.
     """
 
     size: float
@@ -194,10 +192,7 @@ class TextStyle(Record):
 
 
 class TemplateBox(Record):
-    """Where a template expects a text: fractions of the picture's width and height, angle in degrees.
-
-    `style` is known if the box was learned from memes.
-    """
+    """Position of a text: fractions of the picture's size, angle in degrees. `style`: if learned from memes."""
 
     x: float
     y: float
@@ -246,20 +241,16 @@ class Template(Record):
         return self.state != "rejected" and self.merged_into is None
 
     def merged(self, newer: Self) -> Self:
-        """Return this record updated with the facts of `newer`, which comes from a site, an import or a stage.
+        """Return this record updated with the facts of `newer`, from a site, an import or a stage; itself if unchanged.
 
-        A fact that `newer` lacks (None, an empty list) erases none. Otherwise `newer` wins, except:
+        A missing fact (None, an empty list) erases none. Otherwise `newer` wins, except:
 
         - `state`: ``rejected`` wins over ``known``, and ``known`` over ``found``.
         - A found template only fills gaps of a known or rejected one.
-        - `boxes`: those of a source win over those learned from memes (which have a style), in either order; of boxes
-          in the same places those with a style are kept.
+        - `boxes`: a source's win over those learned from memes (with a style); those in the same places keep the style.
         - `first_seen`: the earlier wins.
 
         Decisions of a person that erase facts use `DocumentStore.revise_template`.
-
-        Returns:
-            This very record if nothing changes.
         """
         only_gaps = newer.state == "found" and self.state != "found"
         changes: dict[str, object] = {}

@@ -1,8 +1,7 @@
-"""Remove memes for good: choose them, preview what goes with them, delete, and finish what a killed purge left.
+"""Remove memes for good: choose, preview, delete, and finish killed purges.
 
-The order makes it safe to kill at any moment: ids are banned and blobs noted as possible orphans before a meme is
-deleted, then templates lose the pictures that were made from it, and blobs go last. A later `finish` goes on from
-the notes.
+Safe to kill at any moment: ids are banned and blobs noted as possible orphans before a meme is deleted, then templates
+lose the pictures made from it, and blobs go last. A later `finish` continues from the notes.
 """
 
 import heapq
@@ -35,7 +34,7 @@ Deleted: TypeAlias = Callable[[Iterable[str]], set[str]]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The memes to remove: those that match `where`, and whose picture is similar enough if that is asked for.
+    """The memes to remove: those that match `where` and, if asked for, look similar.
 
     Attributes:
         looks_like: pHash-256 to compare pictures with.
@@ -81,12 +80,12 @@ def near(documents: DocumentStore, where: Where, phash256: str, bits: int) -> It
 
 
 class Plan:
-    """A preview of a purge, which changes nothing. It counts in a file in `folder`, not in memory.
+    """A preview of a purge, counted in a file in `folder`, not in memory.
 
     Attributes:
-        memes: number of memes that would be deleted.
-        blobs: number of pictures and masks that nothing else refers to.
-        templates: ids of templates that would lose the picture that was made from those memes.
+        memes: memes that would be deleted.
+        blobs: pictures and masks that nothing else refers to.
+        templates: ids of templates that would lose the picture made from those memes.
     """
 
     def __init__(self, documents: DocumentStore, choice: Choice, folder: Path) -> None:
@@ -169,10 +168,10 @@ def remove(documents: DocumentStore, choice: Choice) -> int:
 def finish(documents: DocumentStore, blobs: BlobStore) -> Finished:
     """Delete what this purge and killed ones left: template pictures made from removed memes, and orphaned blobs.
 
-    The next run of the templates stage makes another picture for such a template from the memes that are left.
+    The next run of the templates stage recovers such templates again.
 
     Raises:
-        StoreError: a store refused or failed; the next call goes on.
+        StoreError: a store refused or failed; the next call continues.
     """
     templates = []
     for template in _made_of(documents, documents.orphans):
@@ -188,16 +187,13 @@ def finish(documents: DocumentStore, blobs: BlobStore) -> Finished:
 def sweep(
     documents: DocumentStore, blobs: BlobStore, *, dry: bool = False, young_seconds: float = YOUNG_SECONDS
 ) -> tuple[int, int]:
-    """Delete every blob that nothing refers to, such as those of killed crawls and replaced pictures.
+    """Delete unreferenced blobs, such as those of killed crawls. Returns the numbers of deleted and skipped blobs.
 
     Args:
         documents: where references are looked up.
-        blobs: what is swept.
+        blobs: the store to sweep.
         dry: only count.
-        young_seconds: skip blobs younger than this, because a record that refers to them may be on its way.
-
-    Returns:
-        The number of deleted blobs, and of those skipped.
+        young_seconds: skip younger blobs, whose record may still be on its way.
     """
     deleted = young = 0
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -249,12 +245,7 @@ def _drop_made(documents: DocumentStore, template: Template) -> None:
 
 
 def pages_showing(folder: Path, removed: Callable[[Sequence[str]], set[str]]) -> Iterator[Path]:
-    """Yield the pages that earlier runs wrote under `folder` and that name a removed meme, in order.
-
-    Args:
-        folder: the folder of the runs.
-        removed: returns those of some ids that were removed.
-    """
+    """Yield the run pages under `folder` that name a meme in `removed` (returns the removed ones of some ids)."""
     for path in sorted(folder.rglob("*.html")):
         try:
             page = path.read_bytes()

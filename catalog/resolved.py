@@ -8,9 +8,8 @@ from memeloom.catalog.records import Meme, Template
 class ResolvedTemplates:
     """The templates with merges and rejections applied.
 
-    Memes keep the id of the template they were matched to; readers resolve it here. A chain of merges is followed to
-    its last record, whose state counts. If it is a cycle (two runs merged two templates into each other), the known
-    template stands for all of them, else the one with the lowest id.
+    Memes keep the id they were matched to; readers resolve it here. The last record of a chain of merges counts. In a
+    cycle (two concurrent merges) the known template counts, else the one with the lowest id.
     """
 
     def __init__(self, templates: Iterable[Template]) -> None:
@@ -26,10 +25,7 @@ class ResolvedTemplates:
         return None if last is None or last.state == "rejected" else last
 
     def resolve(self, meme: Meme) -> Meme:
-        """Return `meme` with the id and name of the template it counts under; without a template if that is rejected.
-
-        A template that the catalog has no record of stays as the meme names it.
-        """
+        """Return `meme` with its resolved template: None if rejected, unchanged if the catalog has no record."""
         named = meme.template
         if named is None or named.id not in self._records:
             return meme

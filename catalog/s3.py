@@ -52,14 +52,13 @@ _ERRORS: Final[tuple[tuple[Callable[[Exception, str, str], bool], type[StoreErro
 
 
 class S3Blobs(BlobStore):
-    """A `BlobStore` in a bucket that exists already.
+    """A `BlobStore` in an existing bucket.
 
     Can be pickled. A fork cannot share its parent's connections: start worker processes with spawn.
 
     Args:
         url: ``s3://BUCKET`` or ``s3://BUCKET/PREFIX``.
-        s3: endpoint and credentials; without credentials the environment, the AWS credentials file and the role of
-            the machine are asked, in this order.
+        s3: endpoint and credentials; by default the environment's, else the AWS credentials file's, else the role's.
         timeout_seconds: deadline of one request; it is retried at most three times within as long again.
 
     Raises:
@@ -173,7 +172,7 @@ def _first_line(text: str) -> str:
 
 
 def _plain_http(endpoint: str | None) -> bool:
-    """Return whether `endpoint` is plain HTTP, which is accepted only on a private network."""
+    """Return whether `endpoint` is plain HTTP, which is accepted only on a loopback address."""
     if endpoint is None:
         return False
     parts = urlsplit(endpoint)
@@ -192,7 +191,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _credentials(s3: S3) -> dict[str, Any]:
-    """Return the settings' credentials, else the AWS credentials file's, else none (environment, then role)."""
+    """Return the credentials of the settings or of the AWS credentials file; empty: use the environment or the role."""
     if s3.access_key and s3.secret_key:
         return {
             "access_key_id": s3.access_key.get_secret_value(),

@@ -1,8 +1,8 @@
 """Documents in one SQLite file: the embedded default.
 
-Records are JSON beside the few columns that conditions need. The file runs in WAL mode with `synchronous=FULL`: a
-call that returned survives kill -9 and a power cut. Every write takes the write lock first (`BEGIN IMMEDIATE`), so
-that nothing changes between what it reads and what it writes.
+Records are JSON beside the columns that conditions need. The file runs in WAL mode with `synchronous=FULL`: a call that
+returned survives kill -9 and power loss. Every write takes the write lock first (`BEGIN IMMEDIATE`), so that nothing
+changes between its reads and writes.
 """
 
 from memeloom.catalog.documents import DocumentStore

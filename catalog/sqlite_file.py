@@ -67,21 +67,20 @@ class _Connection:
 
 
 class SqliteFile:
-    """The SQLite file `path`, created with `schema` if it is new and upgraded if it is older.
+    """The SQLite file `path`, created with `schema` if new and upgraded if older.
 
-    Every thread of every process gets its own connection; instances can be pickled and survive a fork.
+    Each thread gets its own connection; instances can be pickled and survive a fork.
 
     Args:
         path: the file.
-        timeout_seconds: how long to wait for another connection's write lock.
+        timeout_seconds: how long to wait for the write lock.
         schema: statements that create the tables.
         version: of the schema.
-        upgrades: for an older version n, the statements that make it n + 1. All of them run in one transaction, so
-            that an interrupted upgrade leaves the old version.
+        upgrades: by version n, the statements that make it n + 1; all run in one transaction.
         kind: SQLite's application id, which tells this kind of file from others.
-        what: the name of this kind of file, for messages.
-        power_safe: whether a committed transaction also survives a power cut. Without it the last ones may be lost
-            then, in order; kill -9 loses none either way.
+        what: name of this kind of file, for messages.
+        power_safe: a committed transaction survives a power loss. Without it the last ones may be lost then, in order;
+            kill -9 loses none either way.
         read_only: create, upgrade and write nothing.
 
     Raises:

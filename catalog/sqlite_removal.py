@@ -34,9 +34,9 @@ class SqliteRemoval(Removal):
         return deleted
 
     def scrub(self) -> bool:
-        """Write the whole file anew, which for a while takes twice its size on the disk.
+        """Rewrite the whole file (VACUUM), which temporarily takes twice its size.
 
-        `secure_delete` is not enough: it overwrites a record where it is, not where it was before its page was split.
+        `secure_delete` overwrites a record where it is, not where it was before its page was split.
         """
         return self._file.rewrite()
 

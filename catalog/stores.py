@@ -11,10 +11,7 @@ from memeloom.configs.schema import Store
 def open_documents(store: Store, *, read_only: bool = False) -> DocumentStore:
     """Open the document store at `store.documents`.
 
-    Args:
-        store: the settings.
-        read_only: create, upgrade and write nothing: for a catalog that may not exist or not be writable. Writing
-            to the store raises StoreDenied (SQLite).
+    read_only: create, upgrade and write nothing; writing to the store raises StoreDenied (SQLite).
 
     Raises:
         ConfigError: unknown scheme or malformed URL.

@@ -1,8 +1,8 @@
-"""Aligns a picture to a reference to a fraction of a pixel, from an approximate position.
+"""Aligns a picture to a reference at subpixel accuracy, from an approximate position.
 
-Lucas-Kanade registration ("An Iterative Image Registration Technique", 1981) with a scale and a shift on each axis, on
-increasing resolutions. Brightness is taken relative to its surroundings, and large differences (words) do not count
-(Tukey's weights).
+Lucas-Kanade registration ("An Iterative Image Registration Technique", 1981) with a scale and a shift on each axis, at
+increasing resolutions. Brightness is relative to the surroundings; large differences (words) are ignored (Tukey's
+weights).
 """
 
 from collections.abc import Sequence
@@ -42,12 +42,9 @@ class Aligned:
 
 
 def refine(picture: Pixels, reference: Pixels, affine: Affine, *, sides: Sequence[int] = SIDES) -> Aligned | None:
-    """Align `picture` to `reference`, both (height, width) grey, starting from `affine`.
+    """Align `picture` to `reference`, both (height, width) grey, from `affine`; None if they do not match near it.
 
-    sides: square roots of the areas, in pixels, to which the reference is scaled, one after another.
-
-    Returns:
-        None if they do not match near the start.
+    sides: square roots of the areas, in pixels, to which the reference is scaled in turn.
     """
     # From here on the map is inverted, reference to picture, as scale and shift per axis.
     start = np.array([[1 / affine[axis, axis], -affine[axis, 2] / affine[axis, axis]] for axis in (0, 1)])
@@ -73,10 +70,7 @@ def refine(picture: Pixels, reference: Pixels, affine: Affine, *, sides: Sequenc
 
 
 def warp_onto(picture: Pixels, affine: Affine, size: tuple[int, int]) -> tuple[Pixels, Pixels]:
-    """Warp `picture` onto a reference of `size` (width, height). Returns pixels, and a mask of 255 where it covers.
-
-    affine: as in `Aligned`.
-    """
+    """Warp `picture` by `affine` onto `size` (width, height). Returns pixels, and a mask of 255 where it covers."""
     height, width = picture.shape[:2]
     factors = [min(1.0, float(affine[axis, axis]) * size[axis] / length) for axis, length in ((0, width), (1, height))]
     if min(factors) < 0.75:

@@ -1,7 +1,7 @@
-"""Learns the text boxes of a template, and their style, from the texts in memes made on it.
+"""Learns a template's text boxes and their style from the texts in its memes.
 
-Each text of each meme is a rectangle on the template. Overlapping rectangles belong to one text box, unless memes have
-both at once: then they are two. A box encloses its texts, outliers excepted.
+Overlapping texts belong to one box, unless one meme has both: then they are two boxes. A box encloses its texts,
+except outliers.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ _CAPITALS = 0.8  # share of capitals among the letters of what is written in cap
 
 @dataclass(frozen=True)
 class Text:
-    """A text of one meme. place: left, top, right, bottom on the template, in fractions. ink: None if unclear.
+    """A text of a meme. place: left, top, right, bottom, in fractions of the template. ink: None if unclear.
 
-    member: number of the meme. letter: height of its letters, in fractions of the template's height.
+    member: number of the meme. letter: letter height, in fractions of the template's height.
     """
 
     member: int
@@ -48,10 +48,7 @@ class Text:
 
 
 def learn_boxes(placed: Sequence[PlacedMember], clean: Pixels) -> tuple[TemplateBox, ...]:
-    """Return the text boxes of the template, in reading order, with their styles.
-
-    clean: its clean picture. Texts of members that were not read are differences from it.
-    """
+    """Return the text boxes in reading order, with styles. Unread members' texts are differences from `clean`."""
     texts = [text for number, each in enumerate(placed) for text in _texts(number, each, clean)]
     fewest = max(_MIN_MEMES, _MIN_SHARE * len(placed))
     groups = [group for group in _groups(texts) if len({text.member for text in group}) >= fewest]

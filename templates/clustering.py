@@ -1,7 +1,7 @@
-"""Clusters memes on no known template: several that share one picture, with different captions, show a new template.
+"""Clusters memes on no known template: several with one picture and different captions form a new template.
 
-A group becomes a template when enough of its memes are not copies of each other and *each* two of them show one whole
-picture. Chains of similarities are not enough: a collage of two templates is similar to memes on either.
+A group becomes a template when enough of its memes are not copies and *each* two of them show the same whole picture.
+Chains of similarities are not enough: a collage of two templates is similar to memes on either.
 """
 
 from collections.abc import Iterator
@@ -111,7 +111,7 @@ class GroupMember:
 class Comparison:
     """Result of comparing a meme with the unknown ones.
 
-    record: the meme as remembered; None if it was not (too plain, or remembered before).
+    record: the meme as stored; None if it was not (too plain, or stored before).
     group: members of a new template, this meme first, if it completed a group; they are still unknown memes.
     """
 
@@ -122,10 +122,7 @@ class Comparison:
 def compare(
     meme_id: str, record: SketchRecord, unknown: UnknownMemes, min_members: int, min_agreement: float
 ) -> Comparison:
-    """Compare a meme with the unknown ones and add it to them.
-
-    min_members: memes that a new template needs, no two of them copies.
-    """
+    """Compare a meme with the unknown ones and add it. min_members: non-copies that a new template needs."""
     if meme_id in unknown:
         return Comparison()
     near = [other for other in unknown.find(record) if is_full_match(record.sketch, other.record.sketch, other.placing)]

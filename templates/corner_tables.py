@@ -1,7 +1,7 @@
-"""Hash tables of corners: which views of an index have a corner similar to a given one, and where.
+"""Hash tables of corners: the views of an index with a corner similar to a given one, and its position.
 
-Each corner is in several tables, under some of its bits (locality-sensitive hashing, Indyk and Motwani 1998): similar
-corners differ in some bits, but rarely in every table.
+Each table hashes some of a corner's bits (locality-sensitive hashing, Indyk and Motwani 1998): similar corners differ
+in some bits, but rarely in every table.
 """
 
 import numpy as np
@@ -28,9 +28,8 @@ _SPREAD = np.uint32(2_654_435_769)
 class CornerTables:
     """Corners of views, which are numbered from 0. Grows without rebuilding.
 
-    A full bucket takes no more entries: features that many pictures share (letters, straight edges) tell little.
-
-    together: number of views that are added at once; they are numbered from a multiple of this.
+    A full bucket takes no more entries: corners that many pictures share tell little.
+    together: number of views added at once; they are numbered from a multiple of this.
     """
 
     def __init__(self, together: int) -> None:

@@ -51,10 +51,10 @@ def template_with_id(config: Config, template_id: str) -> Listed:
 
 
 def name_template(config: Config, template_id: str, name: str) -> Template:
-    """Name a template, which makes it known, also after a rejection. Its memes get the name.
+    """Name a template and its memes; it becomes known, even after a rejection.
 
     Raises:
-        ConfigError: there is no such template, the name is empty, or the template was merged into another.
+        ConfigError: there is no such template, the name is empty, or the template was merged.
         StoreError: the catalog refused or failed.
     """
     name = " ".join(name.split())
@@ -68,12 +68,10 @@ def name_template(config: Config, template_id: str, name: str) -> Template:
 
 
 def reject_template(config: Config, template_id: str) -> Template:
-    """Reject a template. Its memes keep the reference, so that `name_template` can undo it.
-
-    The record stays, so that the picture is not found again.
+    """Reject a template. Record and references stay: it is not found again, and `name_template` can undo this.
 
     Raises:
-        ConfigError: there is no such template, or it was merged into another.
+        ConfigError: there is no such template, or it was merged.
         StoreError: the catalog refused or failed.
     """
     with _catalog(config) as documents:
@@ -82,12 +80,10 @@ def reject_template(config: Config, template_id: str) -> Template:
 
 
 def merge_template(config: Config, template_id: str, into_id: str) -> Template:
-    """Merge a template into another: its memes refer to that one, which is recognised by its exemplars too.
-
-    Returns the other one, or the one that this was merged into in turn.
+    """Merge a template into another, or into what that was merged into; return the target.
 
     Raises:
-        ConfigError: one of them does not exist, both are the same, the other is rejected, or this was merged elsewhere.
+        ConfigError: one does not exist, both are the same, the target is rejected, or this was merged elsewhere.
         StoreError: the catalog refused or failed.
     """
     with _catalog(config) as documents:

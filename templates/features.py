@@ -1,13 +1,12 @@
-"""Features of a picture: corners with a description of their surroundings, and a coarse map of hues.
+"""Features of a picture: corners with descriptions of their surroundings, and a coarse map of hues.
 
-Corners: letters have the sharpest ones, so a corner only has to be the sharpest of its own neighbourhood; a caption
-has those where it stands, and no others. Surroundings are described as in BRIEF (Calonder et al., "BRIEF: Binary
-Robust Independent Elementary Features", 2010): each bit says which of two places nearby is brighter. Memes are upright,
-so there is no orientation. The pairs of places are closed under mirroring: the description of a mirrored picture has
-its halves exchanged.
+Letters have the sharpest corners, so a corner only has to be the sharpest of its neighbourhood: a caption affects
+only the corners it covers. Descriptions are as in BRIEF (Calonder et al., "BRIEF: Binary Robust Independent Elementary
+Features", 2010), without orientation, as memes are upright. The pairs are closed under mirroring: mirroring a picture
+exchanges the halves of a description.
 
-Colours: memes get faded, grey, tinted or oversaturated, and text covers some colours, but hues survive. Two places
-differ only if both have a colour, and the hues are far apart.
+Memes get faded, grey, tinted or oversaturated, but hues survive: two places differ only if both have a colour and the
+hues are far apart.
 """
 
 from typing import TypeAlias
@@ -95,7 +94,7 @@ def colours_of(picture: Pixels) -> Colours:
 def share_recoloured(picture: Colours, template: Colours, scaling: NDArray[np.float64]) -> float:
     """Return the share of the template's cells in view with a different hue in the picture, 0-1.
 
-    scaling: (2, 2), one row per axis: maps a place in the picture to one in the template, both in fractions.
+    scaling: (2, 2), one row per axis, from the picture to the template, both in fractions.
     """
     if not (picture.any() and template.any()):
         return 0.0

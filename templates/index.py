@@ -1,8 +1,7 @@
-"""Index of sketches that finds what a picture shows among many thousands: hashed corners propose, pixels verify.
+"""Index of sketches: finds what a picture shows among many thousands.
 
-The corners of a picture vote for the views with similar corners (`templates.corner_tables`); a view is a sketch at one
-size. Corners are similar at one size only, so correct votes agree on one shift in pixels. The views with the most
-agreeing votes are verified by `templates.placing`.
+Similar corners (`templates.corner_tables`) vote for views; a view is a sketch at one size. Correct votes agree on one
+shift in pixels. The views with the most agreeing votes are verified by `templates.placing`.
 """
 
 from collections.abc import Iterator
@@ -46,9 +45,7 @@ class _Entry:
 
 
 class SketchIndex:
-    """Sketches by key. Full tables are extended by further ones, never rebuilt.
-
-    A sketch takes 10 kB, and about 8 kB of the tables.
+    """Sketches by key: 10 kB each, and about 8 kB of the tables. Full tables are extended, never rebuilt.
 
     min_agreement: share of a sketch's blocks in view that a picture must show, 0-1.
     """

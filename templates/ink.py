@@ -39,8 +39,7 @@ _MOSTLY = 0.6  # share of the ring around letters that has the outline's colour
 class Ink:
     """Style of a text. Colours are BGR, lengths in pixels.
 
-    height: of its letters. width: of its outline; 0 if `outline` is None.
-    confidence: likeness to writing, 0-1.
+    height: of letters. width: of the outline, 0 without. confidence: likeness to writing, 0-1.
     """
 
     height: float
@@ -56,10 +55,9 @@ class Ink:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A colour tried as ink.
+    """A colour tried as ink. same: its pixels; letters: those that look like writing; both 0 or 1.
 
     likeness: to writing, of its pixels; confidence: that times their spread over the box; both 0-1.
-    same: pixels of the colour; letters: those that look like writing; both 0 or 1.
     """
 
     likeness: float
@@ -74,7 +72,7 @@ def find_ink(picture: Pixels, box: Box, height: float) -> tuple[Ink, Pixels] | N
     """Find the ink of letters about `height` pixels tall in `box` of a small (height, width, 3) picture.
 
     Returns:
-        The ink, and a mask of its pixels without outline, 255, (height, width); None if nothing looks like writing.
+        The ink and the mask of its pixels, 255, (height, width), without outline; None without writing.
     """
     light = picture.astype(np.float32)
     candidates = [found for colour in _colours(light[box]) if (found := _try(light, box, height, colour))]

@@ -1,9 +1,8 @@
 """Fills holes in a picture from their surroundings.
 
-Colours spread from the edge of a hole: over long distances in the reduced picture, then at each larger scale over the
-rest (push-pull as in Gortler et al., "The Lumigraph", 1996, with some diffusion steps per scale). In the place of
-words that is closer to the truth than the fast marching method (Telea, "An Image Inpainting Technique Based on the
-Fast Marching Method", 2004), in a quarter of its time.
+Colours spread from the edge of a hole, first in the reduced picture, then at each larger scale (push-pull as in
+Gortler et al., "The Lumigraph", 1996, with diffusion). For words this is closer to the truth than fast marching
+(Telea, 2004), in a quarter of its time.
 """
 
 from collections.abc import Sequence
@@ -32,11 +31,7 @@ def inpaint(picture: Pixels, mask: Pixels) -> Pixels:
 
 
 def fill_plain_background(picture: Pixels, mask: Pixels, boxes: Sequence[OcrBox]) -> tuple[Pixels, Pixels]:
-    """Fill words on a background of one colour, such as a white panel, with that colour.
-
-    Returns:
-        The picture, and the rest of `mask`.
-    """
+    """Fill words on a plain background, such as a white panel. Returns the picture and the rest of `mask`."""
     filled, left = picture.copy(), mask.copy()
     height, width = mask.shape
     for box in boxes:

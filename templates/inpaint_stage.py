@@ -76,15 +76,13 @@ def inpaint_memes(
 ) -> Summary:
     """Remove the words from every meme that was read or whose template has a picture.
 
-    Workers store the pictures; this process writes their keys and acknowledges. A kill at any moment loses nothing
-    acknowledged, and a repeated meme gives the same bytes. Skipped memes are tried again in each run: they may have
-    been read or recognised meanwhile.
+    Acknowledged work survives a kill, and the same meme gives the same bytes. Skipped memes are tried again in each
+    run: they may have been read or recognised meanwhile.
 
-    retry_failed: process failed memes again.
-    again: replace existing pictures by what is known now.
+    retry_failed: process failed memes again. again: replace existing pictures.
 
     Raises:
-        ConfigError: a worker needs more memory than `templates.worker_memory_mb`.
+        ConfigError: a worker exceeds `templates.worker_memory_mb`.
         StoreError: a store refused or failed; unacknowledged memes return to the queue.
     """
     start = time.monotonic()
@@ -108,12 +106,9 @@ def inpaint_memes(
 
 
 def open_inpainter(config: Config) -> Inpainter:
-    """Open the blob store; return the function that makes and stores one meme's picture without words.
+    """Open the blob store; return the function that removes a meme's words and stores the picture.
 
-    That returns the picture, the reason why there is none, or the failure.
-
-    Raises:
-        StoreError: the blob store cannot be opened.
+    It returns the picture, the reason why there is none, or the failure.
     """
     blobs, most = open_blobs(config.store), config.crawl.max_image_pixels
 

@@ -18,9 +18,8 @@ _BATCH = 500
 
 
 class CatalogLoader:
-    """Fills a `Recogniser` from the catalog.
+    """Fills a `Recogniser` from the catalog. stage: the queue for unknown memes with unreadable sketches.
 
-    stage: the queue that an unknown meme returns to when its sketch is unreadable.
     compared: by template, the key of the picture that unknown memes were compared with; "" for none.
     """
 

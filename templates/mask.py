@@ -1,8 +1,8 @@
-"""Finds the pixels of words: from the boxes that were read to the letters and their outline.
+"""Finds the pixels of words in the boxes that OCR read.
 
-A box gives the letters' approximate position and size. Every frequent colour in it is tried as ink: letters are thin,
-of similar height, spread over the box, and in contrast to their surroundings. The best colour is the ink, the ring
-around it shows the outline. If no colour is good enough, the whole box is masked.
+Every frequent colour in a box is tried as ink: letters are thin, of similar height, spread over the box, and in
+contrast to their surroundings. The ring around the best colour shows the outline. If no colour is good enough, the
+whole box is masked.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Words:
     """The words of a picture.
 
     mask: (height, width), 255 on letters and the blur around them, else 0.
-    inks: ink of each box, in order; None where letters could not be separated from the picture.
+    inks: ink of each box, in order; None where letters could not be separated.
     """
 
     mask: Pixels
@@ -45,10 +45,7 @@ def find_words(picture: Pixels, boxes: Sequence[OcrBox]) -> Words:
 
 
 def letter_height(text: str, width: float, height: float) -> float:
-    """Estimate the height of the capitals of `text` in a box of `width` x `height`, in the same units.
-
-    The number of lines is chosen so that letters of usual proportions fill the width.
-    """
+    """Estimate the capital height of `text` in a `width` x `height` box, choosing the lines that fill it."""
     letters = max(1, len(text.strip()))
     heights = [height / (1.05 + _PITCH * line) for line in range(_MAX_LINES)]
     widths = np.array([_LETTER_WIDTH * tall * letters / (line + 1) for line, tall in enumerate(heights)])

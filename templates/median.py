@@ -1,8 +1,7 @@
-"""Merges many pictures of one template, each with its own words, by agreement pixel by pixel.
+"""Merges many pictures of one template, each with its own words, pixel by pixel.
 
-Most memes of a template have words in the same places, so a plain median fails where more than half have ink. Here
-pixels known to be words do not count, the colour with the most similar ones is chosen (a mode, not a median), and
-colours near it are averaged, which removes compression noise.
+Most memes have words in the same places, so a plain median fails where more than half have ink. Here known words do
+not count, the mode is taken, and colours near it are averaged, which removes compression noise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,10 +23,9 @@ _LIGHT, _DARK, _INK_WEIGHT = 232, 24, 0.6
 
 @dataclass(frozen=True)
 class Layer:
-    """A picture warped onto the common frame.
+    """A picture warped onto the common frame. weight: in the average.
 
-    pixels: (height, width, 3). shown: (height, width), 0 where the common picture is covered by words or out of view.
-    weight: in the average.
+    pixels: (height, width, 3). shown: (height, width), 0 where it is covered by words or out of view.
     """
 
     pixels: Pixels
@@ -39,7 +37,7 @@ class Layer:
 class Merged:
     """The common picture of some layers.
 
-    pixels: (height, width, 3). support: (height, width) float32, number of layers that show that colour; 0: unknown.
+    pixels: (height, width, 3). support: (height, width) float32, number of layers with that colour; 0: unknown.
     """
 
     pixels: Pixels

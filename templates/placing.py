@@ -1,8 +1,7 @@
-"""Position of a template in a picture: proposed by corners that agree, verified by the pixels between them.
+"""Position of a template in a picture: proposed by similar corners, verified by pixels.
 
-Corners of unrelated pictures are similar now and then, but rarely in places that one scaling and one shift explain,
-and then the pixels differ. So a match must look the same block by block: text covers some blocks of a template, never
-most. A template in other colours is another template.
+Unrelated pictures have some similar corners, but rarely ones that a single scaling and shift explain. Such matches are
+verified block by block: text covers some blocks of a template, never most. A recoloured template is another template.
 """
 
 from collections.abc import Sequence
@@ -40,13 +39,13 @@ _matcher = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True)
 
 @dataclass(frozen=True)
 class Placing:
-    """Position of a template in a picture.
+    """Position of a template in a picture. Shares are 0-1.
 
-    agreement: share of the template's textured blocks in view that the picture shows, 0-1.
+    agreement: share of the template's textured blocks in view that the picture shows.
     seen: share of the template's textured blocks that are in view.
     mirrored: the picture must be mirrored first.
-    affine: (2, 3), maps x and y in the (mirrored) whole picture to x and y in the whole template, both in fractions.
-    recoloured: share of the template in view that has another hue in the picture, 0-1.
+    affine: (2, 3), maps the (mirrored) picture's x and y to the template's, both in fractions.
+    recoloured: share of the template in view with another hue in the picture.
     """
 
     agreement: float
@@ -82,10 +81,9 @@ def place(picture: Sketch, template: Sketch) -> Placing | None:
 
 
 def fit_placing(picture: Sketch, template: Sketch, level: int, here: Points, there: Points) -> Placing | None:
-    """Fit the position on which most pairs of corners agree and verify it; None if too few agree.
+    """Fit and verify the position on which most pairs of corners agree; None if too few agree.
 
-    here, there: paired corners, (n, 2) each, in fractions as in the sketches.
-    level: index into `SIDES` of the template's corners.
+    here, there: paired corners, (n, 2), in fractions. level: index into `SIDES` of the template's corners.
     """
     if len(here) < _MIN_CORNERS:
         return None
@@ -100,10 +98,7 @@ def fit_placing(picture: Sketch, template: Sketch, level: int, here: Points, the
 
 
 def is_full_match(picture: Sketch, template: Sketch, placing: Placing) -> bool:
-    """Return whether most of each picture shows most of the other: cropped or framed at most, but no mere panel.
-
-    placing: of `template` in `picture`.
-    """
+    """Return whether each picture shows most of the other. placing: of `template` in `picture`."""
     return overlap(picture, template, placing) >= _MIN_OVERLAP
 
 

@@ -22,11 +22,10 @@ FOUND = "found:"  # prefix of the ids of such templates
 
 
 class Recogniser:
-    """Compares memes one by one with the templates, then with the unknown memes.
+    """Compares each meme with the templates, then with the unknown memes.
 
-    The tally counts ``found`` and ``merged`` templates, ``learned`` (unknown memes that got their template later) and
-    ``forgotten`` (unknown memes beyond the capacity).
-    grown: ids of found templates that got members.
+    Counts ``found`` and ``merged`` templates, ``learned`` (unknown memes that got their template later) and
+    ``forgotten`` (unknown memes beyond the capacity). grown: ids of found templates that got members.
     """
 
     def __init__(self, settings: Templates) -> None:
@@ -62,10 +61,7 @@ class Recogniser:
     def create_template(
         self, group: Sequence[GroupMember], writes: PendingWrites, template_id: str | None = None
     ) -> None:
-        """Create the template that `group` shows; the group and its copies are its first members.
-
-        template_id: the id, if it is decided already.
-        """
+        """Create the template that `group` and its copies show. template_id: its id, if already decided."""
         template = _template(template_id or _id_of(group, self.index.templates))
         self.index.update(template)
         writes.add_template(template)

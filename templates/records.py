@@ -19,9 +19,8 @@ _COPY_BITS = 8  # of 256: recompression changes no more, another caption does
 class SketchRecord:
     """The sketch of a stored picture.
 
-    picture, phash256: the picture's key and hash, in hex.
-    since: when it was put into the catalog, in seconds since 1970.
-    copy_of: id of the meme that this one is a copy of, else "".
+    picture, phash256: the picture's key and hash, in hex. since: Unix time of its insertion.
+    copy_of: id of the meme that this one copies, else "".
     """
 
     picture: str
@@ -65,10 +64,7 @@ class SketchRecord:
 
 
 def compared_marker(template: str, picture: str = "") -> StoredSketch:
-    """Return the entry for a template without a usable picture that unknown memes were compared with.
-
-    picture: key of its picture if that is too plain to be sketched; "" if it has none.
-    """
+    """Return the entry of a template without a usable picture (key `picture`, "" if none), once it was compared."""
     return StoredSketch(template, "", _MARKER + picture.encode())
 
 

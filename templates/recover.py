@@ -1,8 +1,7 @@
-"""Recovers the clean picture of a template from memes made on it: aligned, with the words left out.
+"""Recovers a template's clean picture from memes made on it.
 
-The meme that the others fit best is the first reference. The frame is what most members reach; the size is what most
-have the pixels for. Words are masked where they were read, and outvoted elsewhere. Then all members are aligned again,
-to their common picture: a better reference than one meme with its words.
+The meme that the others fit best is the first reference; then all members are aligned again, to their common picture.
+Words that were read are masked, the others outvoted. Frame and size suit most members.
 """
 
 from collections.abc import Iterator, Sequence
@@ -77,8 +76,8 @@ class PlacedMember:
 class Recovered:
     """The common picture of some members.
 
-    picture: BGR. placed: the members it was made from. left_out: number of members that did not fit.
-    guessed: share of the picture that no member shows, filled in from its surroundings.
+    picture: BGR. placed: members used. left_out: number of members that did not fit.
+    guessed: share of the picture that no member shows, inpainted.
     """
 
     picture: Pixels
@@ -88,9 +87,9 @@ class Recovered:
 
 
 def recover(members: Sequence[Member]) -> Recovered | None:
-    """Recover the clean picture that `members` are made on; None if fewer than three fit together.
+    """Recover the clean picture of `members`, in any order; None if fewer than three fit together.
 
-    Their order does not matter. At most fifty are used, those with the smallest keys.
+    At most fifty members are used: those with the smallest keys.
     """
     chosen = [_bounded(member) for member in sorted(members, key=lambda member: member.key)[:MAX_MEMBERS]]
     if not chosen:

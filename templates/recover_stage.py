@@ -1,7 +1,6 @@
-"""Recovers missing pictures and text boxes of templates from their memes.
+"""Recovers missing pictures and text boxes of templates from their memes, one template a task.
 
-Each template is one task for a worker; the same memes give the same bytes. A template is recovered again when it has
-twice as many memes.
+The same memes give the same bytes. A template is recovered again when its memes have doubled.
 """
 
 import heapq
@@ -67,15 +66,11 @@ Recoverer: TypeAlias = Callable[[RecoverTask], RecoverResult | NotDone]
 def recover_templates(config: Config, documents: DocumentStore, progress: Progress = SILENT) -> Counter[str]:
     """Recover picture and text boxes of every template that lacks them and has enough memes.
 
-    A template with a site's picture only gets text boxes, if the site states none. What a person or a site writes
-    meanwhile stays. After a kill at any moment the next run does the rest.
+    Facts that a person or a site writes meanwhile win. After a kill the next run does the rest.
 
     Returns:
         Counts of ``pictures`` and ``boxes`` (templates that got them), ``left out`` (memes that did not fit) and
         ``failed/REASON`` (templates).
-
-    Raises:
-        StoreError: a store refused or failed.
     """
     tally: Counter[str] = Counter()
     lacking = [template for template in ResolvedTemplates(documents.templates()).usable() if _lacks(template)]

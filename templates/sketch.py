@@ -187,11 +187,9 @@ def _scaled(grey: Pixels, side: int) -> Pixels:
 
 
 def decode_small(data: bytes, side: int, *, max_pixels: int) -> Pixels:
-    """Decode `data` as (height, width, 3) BGR, upright; JPEGs at reduced scale.
+    """Decode `data` as (height, width, 3) BGR, upright; JPEGs at reduced scale, as fast as in grey.
 
-    In colour that takes no longer than in grey: most of the time goes into entropy decoding.
-
-    side: the shorter side keeps at least this many pixels, if it has them.
+    side: least shorter side, unless the picture is smaller.
 
     Raises:
         BadImage: as `catalog.images.decode_grey`.

@@ -32,19 +32,17 @@ _TITLES_OF_ONE, _TITLES_OF_ALL = 200, 2000
 def match_memes(
     config: Config, progress: Progress = SILENT, *, retry_failed: bool = False, again: bool = False
 ) -> Summary:
-    """Recognise the template of every meme with a picture whose page does not name it; find new templates.
+    """Recognise the templates of memes whose page names none; find new templates.
 
-    This process leases memes in batches, worker processes sketch their pictures, and this process alone compares the
-    sketches and writes. A picture that crashes or hangs its worker costs the meme one attempt. A kill at any moment
-    loses nothing acknowledged; leases of a dead run expire after `templates.lease_seconds`.
+    Worker processes sketch the pictures; this process leases memes, compares and writes. A picture that crashes or
+    hangs its worker costs the meme one attempt. Acknowledged work survives a kill; leases expire after
+    `templates.lease_seconds`.
 
-    retry_failed: process failed memes again.
-    again: process memes of unknown template again, also those forgotten since.
-
+    retry_failed: process failed memes again. again: process memes of unknown template again.
     The summary's ``held`` counts memes leased by another run, or by a dead one.
 
     Raises:
-        ConfigError: a worker needs more memory than `templates.worker_memory_mb`.
+        ConfigError: a worker exceeds `templates.worker_memory_mb`.
         StoreError: a store refused or failed; unacknowledged memes return to the queue.
     """
     start = time.monotonic()

@@ -23,9 +23,7 @@ class Recognised:
 class TemplateIndex:
     """Templates, and their sketches by (template, meme); the meme is "" for a template's own picture.
 
-    Known templates take precedence over found ones. Rejected ones are recognised like others, so that they are not
-    found again.
-
+    Known templates take precedence. Rejected ones are recognised too, so that they are not found again.
     min_agreement: as for `SketchIndex`.
     """
 
@@ -62,9 +60,9 @@ class TemplateIndex:
         return self._sketches.get(template_id, {})
 
     def recognise(self, record: SketchRecord, exclude: str = "") -> Recognised | None:
-        """Return the template that a picture shows, except the template `exclude`; None if none.
+        """Return the template that a picture shows, except `exclude`; None if none.
 
-        Exemplars have captions, which may resemble other captions: they must match as a whole.
+        Captions resemble each other, so exemplars must match as a whole.
         """
         for index in (self._known, self._others):
             # The excluded template's sketches may rank before another's.

@@ -1,7 +1,7 @@
-"""Compares new or changed templates with the unknown memes, and merges found templates that are duplicates.
+"""Compares new or changed templates with the unknown memes, and merges duplicate found templates.
 
-A template is new or changed until the sketch of its picture (or a marker, without a picture) is in the catalog. That
-is written after the comparison: nothing is compared twice, and after a kill everything is compared again.
+The sketch of a template's picture (or a marker, without a picture) is written after the comparison: nothing is
+compared twice, and after a kill everything is compared again.
 """
 
 from collections.abc import Collection, Iterable

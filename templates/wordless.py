@@ -50,9 +50,8 @@ class Wordless:
 def remove_words(picture: Pixels, boxes: Sequence[OcrBox], blank: Blank | None = None) -> Wordless | None:
     """Remove the words of `boxes` from a (height, width, 3) picture; None if no words are found.
 
-    blank: the meme's template. If the meme can be aligned to it, words are differences from it near `boxes`
-        (anywhere without boxes) and are filled from the template. Parts that the template does not show (an added
-        strip) are processed as without it.
+    blank: the meme's template. Where a meme aligns to it, words are the differences from it near `boxes` (anywhere
+        without boxes), filled from the template; other parts are inpainted.
     """
     picture = _bounded(picture)
     boxes = [box for box in boxes if box.text.strip()]

@@ -29,10 +29,9 @@ _LOSSY = ("jpeg", "webp")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture in the blob store to be sketched.
+    """A stored picture to sketch.
 
-    meme_id: of the meme it belongs to; "" for a template's own picture.
-    template: id of the template that it is known to show, else "".
+    meme_id: "" for a template's own picture. template: id of the template that it shows, "" if unknown.
     """
 
     meme_id: str
@@ -44,10 +43,10 @@ Sketcher: TypeAlias = Callable[[Picture], Sketch | NotDone]
 
 
 def sketch_all(config: Config, pictures: Iterator[Picture]) -> Generator[tuple[Picture, Sketch | NotDone], None, None]:
-    """Yield each picture with its sketch, made by workers, or with the reason why there is none.
+    """Yield each picture with its sketch, or with the reason why there is none.
 
     Raises:
-        ConfigError: a worker needs more memory than `templates.worker_memory_mb`.
+        ConfigError: a worker exceeds `templates.worker_memory_mb`.
         StoreError: the blob store refused or failed.
     """
     return run_workers(config, partial(open_sketcher, config), pictures)
@@ -89,13 +88,7 @@ def open_sketcher(config: Config) -> Sketcher:
 
 
 def store_picture(blobs: BlobStore, picture: Pixels, like: str) -> Image:
-    """Store a computed BGR picture: as JPEG if its source was lossy, else as PNG. Same pixels, same bytes.
-
-    like: format of the source.
-
-    Raises:
-        StoreError: the blob store refused or failed.
-    """
+    """Store a computed BGR picture: as JPEG if the source's format `like` is lossy, else as PNG. Raises StoreError."""
     data = _encoded(picture, ".jpg", cv2.IMWRITE_JPEG_QUALITY, _QUALITY) if like in _LOSSY else _png(picture)
     image = inspect_image(data, max_bytes=len(data), max_pixels=picture.shape[0] * picture.shape[1])
     blobs.put(data, image.key)
@@ -105,12 +98,9 @@ def store_picture(blobs: BlobStore, picture: Pixels, like: str) -> Image:
 def store_wordless(
     blobs: BlobStore, picture: Pixels, mask: Pixels, method: Literal["inpaint", "template"], sources: tuple[Image, ...]
 ) -> Made:
-    """Store a meme without its words, and the mask of the words.
+    """Store a meme without its words, and the mask. Raises StoreError.
 
     sources: the meme's own picture, and its template's if that was used.
-
-    Raises:
-        StoreError: the blob store refused or failed.
     """
     image = store_picture(blobs, picture, sources[0].format)
     keys = tuple(source.key for source in sources)

@@ -17,8 +17,8 @@ _BATCH = 500
 class PendingWrites:
     """Facts found in a batch and not written yet.
 
-    Exemplars of a new template are written first: from them alone the next run can finish it. Then the template, then
-    its memes. Unknown memes come last: those that are removed have their template by then.
+    Exemplars of a new template are written first: the next run can finish it from them. Then the template, its memes,
+    and last the unknown memes: those that are removed have their template by then.
     """
 
     def __init__(self) -> None:
@@ -85,11 +85,7 @@ def match_ref(template: Template, agreement: float) -> TemplateRef:
 def merge(documents: DocumentStore, template_id: str, into: Template) -> list[StoredSketch]:
     """Merge a template into `into` for good. Returns the exemplars that moved.
 
-    After a kill it can be repeated, or finished by `finish_merge`: a merged template that still has sketches is
-    unfinished.
-
-    Raises:
-        StoreError: the catalog refused or failed.
+    After a kill, repeat it or call `finish_merge`: a merged template with sketches is unfinished.
     """
     documents.revise_template(template_id, lambda known: known.model_copy(update={"merged_into": into.id}))
     return finish_merge(documents, template_id, into)

@@ -41,8 +41,8 @@ class Member:
 class Tally:
     """Counts of a template's members.
 
-    looked_at: members counted; at most `COUNTED`. distances: of matches, by tens of per cent.
-    first, last: times of the earliest and the latest post, as far as known.
+    looked_at: members counted, at most `COUNTED`. distances: of matches, by tens of per cent.
+    first, last: times of the earliest and latest post, if known.
     """
 
     looked_at: int = 0
@@ -71,9 +71,8 @@ class Cluster:
     """A template with its pictures and some of its memes.
 
     memes: their number. shown: some of them, the least similar first.
-    site: its picture from a site. recovered: its picture made from memes. Either may be missing.
-    stand_in: the picture of the most similar meme, if both are missing.
-    tally, texts: counts of its members, and where they have text (`count_texts`), in a detailed look.
+    site, recovered: its pictures from a site and from memes, if any. stand_in: the most similar meme's, without both.
+    tally, texts: counts of its members, and where they have text (`count_texts`); only in a detailed look.
     """
 
     template: Template

@@ -1,8 +1,4 @@
-"""Where a template's memes have text, as a layer over its picture.
-
-A meme may be cropped, framed or mirrored, so its boxes are mapped to the template's coordinates (`templates.placing`)
-before they are counted.
-"""
+"""Heat map of where a template's memes have text, in the template's coordinates (`templates.placing`)."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -25,10 +21,7 @@ _FAINTEST, _STRONGEST = 40, 190
 
 
 def count_texts(template: Pixels, memes: Iterable[tuple[Pixels, Sequence[OcrBox]]]) -> tuple[Counts, int]:
-    """Count, for each cell of the template (height, width), the memes with text there; also return the memes placed.
-
-    template, and each meme's picture: BGR.
-    """
+    """Count the memes with text in each cell of the template, (height, width), and the memes placed. BGR pictures."""
     height, width = template.shape[:2]
     scale = _CELLS / max(height, width)
     counts = np.zeros((max(1, round(height * scale)), max(1, round(width * scale))), np.float32)

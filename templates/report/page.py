@@ -20,11 +20,10 @@ _LONGEST_CAPTION = 160  # characters
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The catalog's templates.
+    """Counts of the catalog's templates and unmatched memes.
 
-    counts: ``known``, ``found``, ``rejected`` and ``merged`` ones; ``named``: known ones that were found here.
-    unmatched: memes waiting for others with the same picture.
-    unknown: memes with a picture and without a template.
+    counts: ``known``, ``found``, ``rejected`` and ``merged`` templates; ``named``: known ones that were found here.
+    unmatched: memes waiting for others with the same picture. unknown: memes with a picture and no template.
     """
 
     counts: Mapping[str, int]
@@ -44,11 +43,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What the page shows of a template.
+    """A template on the page.
 
-    figures: drawings (None: there is no picture) with their captions. members: (address, picture, caption, tooltip).
-    decisions: that can be made: ``name``, ``merge``, ``reject``, and ``keep`` for a name that may be right as it is.
-    tally: counts of the members, if they were counted.
+    figures: drawings (None without a picture) with their captions. members: (address, picture, caption, tooltip).
+    decisions: possible ones: ``name``, ``merge``, ``reject``, and ``keep`` for a proposed name.
+    tally: counts of members, if counted.
     """
 
     template: Template
@@ -70,10 +69,7 @@ class TallyTables:
 
 
 def draw(census: Census, cards: Sequence[Card], names: Mapping[str, str], run: Run | None = None) -> str:
-    """Return the page of found templates as HTML.
-
-    cards: in order. names: of templates that others may be merged into, by id.
-    """
+    """Return the page of found templates as HTML. names: of templates to merge into, by id."""
     found = census.counts.get("found", 0)
     outcomes = sorted((run.outcomes if run else {}).items(), key=lambda each: (-each[1], each[0]))
     return _render(

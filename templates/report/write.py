@@ -25,10 +25,9 @@ MOST, SUGGESTED = 60, 400
 
 @contextmanager
 def reporting(config: Config, outcomes: Mapping[str, int]) -> Iterator[Path]:
-    """Write the page of found templates when the block ends, however it does, unless `outcomes` is empty.
+    """Write the page of found templates when the block ends, even by an error, unless `outcomes` is empty.
 
     Yields the page's path. After an error of the block, errors of the page are suppressed.
-
     outcomes: of the run's memes, by name; failures as ``failed/REASON``.
     """
     began, clock = datetime.now(UTC), time.monotonic()
@@ -48,9 +47,9 @@ def reporting(config: Config, outcomes: Mapping[str, int]) -> Iterator[Path]:
 
 
 def write_page(config: Config, path: Path, ids: Sequence[str] | None = None, *, run: Run | None = None) -> None:
-    """Write the page of found templates to `path`, atomically; or the page about the templates in `ids`, in detail.
+    """Write the page of found templates, or in detail of those in `ids`, to `path`, atomically.
 
-    It shows at most `MOST` templates: those with the most memes, or the first of `ids`.
+    Shows at most `MOST` templates: those with the most memes, or the first of `ids`.
 
     Raises:
         StoreError: a store refused or failed.
@@ -95,10 +94,7 @@ def _asked(documents: DocumentStore, gatherer: Gatherer, memes: Mapping[str, int
 
 
 class _Survey:
-    """Counts the catalog's templates while they are read.
-
-    counts: by kind. popular: names of the usable templates with the most memes, by id.
-    """
+    """Counts templates by kind while they are read. popular: names of the usable ones with the most memes, by id."""
 
     def __init__(self, memes: Mapping[str, int]) -> None:
         self.counts: Counter[str] = Counter()
