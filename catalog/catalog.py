@@ -24,7 +24,7 @@ class Catalog(AbstractContextManager["Catalog"]):
         self.blobs: BlobStore = open_blobs(store)
 
     def memes(self, *, source: str | None = None, template: str | None = None) -> Iterator[Meme]:
-        """Yield memes in order of id, in bounded memory; only those of a `source` or of a `template` (its id), if given."""
+        """Yield memes in order of id, in bounded memory. source: such as ``imgflip``. template: an id."""
         return self.documents.scan(Where(source=source, template=template))
 
     def templates(self) -> Iterator[Template]:

@@ -44,10 +44,7 @@ class CommandContext:
         return load_config(self.path, self.overrides, options=self.settings)
 
     def run(self, stage: str, config: Config, work: Callable[[Config, Progress], Summary]) -> Summary:
-        """Run one stage, show its progress and summary, and write its run folder.
-
-        A failed stage leaves a run folder as well; its `run.json` holds the error.
-        """
+        """Run one stage, show its progress and summary, and write its run folder, also after an error."""
         from memeloom.cli.progress import open_progress
         from memeloom.cli.summary import show_summary
         from memeloom.configs.load import masked, write_config
@@ -91,7 +88,7 @@ def check_blobs(config: Config) -> None:
 
 
 def new_run_folder(runs: Path, stage: str) -> Path:
-    """Create a folder in `runs` named by the time and the stage; runs of the same second get a number.
+    """Create a folder in `runs` named by time and stage, numbered if taken.
 
     Raises:
         MemeloomError: the folder cannot be created.

@@ -47,10 +47,7 @@ _COMMANDS = {"templates": "templates run"}
 
 
 def show_summary(summary: Summary, record: Path) -> None:
-    """Print what a stage did: counts with their rates, drops by reason, and outputs.
-
-    Zeros are left out here; `run.json` holds them.
-    """
+    """Print what a stage did: counts with their rates, drops by reason, and outputs. Zeros are only in `run.json`."""
     total = summary.seconds.get("total", 0.0)
     table = new_table(
         f"{summary.stage}: done in {duration(total)}", "what", "count", "per second", numbers=("count", "per second")

@@ -2,12 +2,12 @@
 
 
 class MemeloomError(Exception):
-    """An error that the user can act on; its text is the one line that they read.
+    """An error that the user can act on, in one line of text.
 
     The command line prints ``str(error)`` and exits with ``exit_code``; ``--debug`` shows the traceback.
 
     Attributes:
-        summary: the `configs.runs.Summary` of the stage until then, if there is one; it goes into `run.json`.
+        summary: the stage's `configs.runs.Summary` so far, if any, for `run.json`.
     """
 
     exit_code = 1

@@ -49,11 +49,7 @@ class MissingExtra(MemeloomError):
 
 
 def require(extra: str, *modules: str) -> None:
-    """Check, without importing anything, that the packages of `extra` are installed.
-
-    Args:
-        extra: the name of an extra in `pyproject.toml`.
-        modules: check only these import names of the extra; none checks them all.
+    """Check, without importing, that the packages of `extra` are installed. modules: only these; default: all.
 
     Raises:
         MissingExtra: a module cannot be found.

@@ -9,14 +9,14 @@ from memeloom.configs.errors import MemeloomError
 
 @contextmanager
 def exclusive(target: Path, busy: str, *, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Hold the lock of `target`, the file ``.NAME.lock`` beside it. The system releases it when the process dies.
+    """Hold the lock file ``.NAME.lock`` beside `target`. The system releases it when the process dies.
 
-    Links are followed first, so two names of one file or folder share one lock. The lock file stays.
+    Links are followed first, so two names of one file share one lock. The lock file stays.
 
     Args:
-        target: the file or folder that is protected. It need not exist; the folder around it is created.
+        target: the file or folder to protect. It need not exist; its parent folder is created.
         busy: message of the error when another process holds the lock.
-        wait_seconds: how long to wait for that process; 0 fails at once.
+        wait_seconds: how long to wait for that process.
 
     Raises:
         MemeloomError: another process holds the lock, or the lock file cannot be created or locked.

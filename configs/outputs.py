@@ -20,10 +20,7 @@ _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file beside `path` for writing; rename it to `path` on success.
-
-    The file is fsynced before the rename, its folder after it. On any error the temporary file is removed
-    and `path` is unchanged.
+    """Open a temporary file beside `path`; fsync and rename it on success, remove it on any error.
 
     Raises:
         MemeloomError: the disk is full, or the folder cannot be written.
@@ -50,9 +47,9 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files of killed `atomic_file` calls from `folder`, but not from its subfolders.
+    """Remove temporary files of killed `atomic_file` calls from `folder`, not recursively, ignoring errors.
 
-    The caller holds the folder's lock, so that none of them is still being written. Files that cannot be removed stay.
+    The caller holds the folder's lock, so that none is still being written.
     """
     for path in folder.glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
@@ -62,10 +59,10 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextmanager
 def replace_folder(path: Path, kind: str, is_replaceable: Callable[[Path], bool]) -> Iterator[Path]:
-    """Yield an empty folder that replaces `path` when the block ends without an error.
+    """Yield an empty folder that replaces `path` when the block succeeds.
 
-    It is built beside `path` under a lock. Killed at any moment, `path` is the former folder or missing;
-    `restore_folder`, which every call starts with, brings a former folder back and removes leftovers.
+    It is built beside `path` under a lock. After a kill, `path` is the former folder or missing; the next call restores
+    it (`restore_folder`).
 
     Args:
         path: the folder to replace; links are followed.
@@ -97,12 +94,9 @@ def replace_folder(path: Path, kind: str, is_replaceable: Callable[[Path], bool]
 
 
 def restore_folder(path: Path) -> bool:
-    """Remove what killed `replace_folder` calls left beside `path`; a folder that was being replaced comes back.
+    """Clean up after killed `replace_folder` calls, restoring a former folder. Returns False if nothing was to do.
 
     The caller holds `folder_lock`.
-
-    Returns:
-        False if there was nothing to do.
     """
     building, former = _beside(path)
     found = building.exists() or former.exists()

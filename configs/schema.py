@@ -1,7 +1,4 @@
-"""The types and limits of all settings; their defaults and meaning are in `default.yaml`.
-
-The models have no default values, so that a key is documented once, beside its default.
-"""
+"""The types and limits of all settings. Defaults and meaning are in `default.yaml` only."""
 
 from datetime import date
 from typing import Annotated, Literal

@@ -1,7 +1,7 @@
 """Run a pure function over many partitions.
 
-`run_partitions` is for trusted work: a worker that dies ends the run. `try_partitions` is for untrusted input: a
-partition that crashes its worker, or takes too long, is a result like any other.
+`run_partitions` is for trusted work: a worker crash ends the run. `try_partitions` is for untrusted input: a crash or
+timeout is a result.
 """
 
 import os
@@ -29,12 +29,12 @@ def run_partitions(
 
     Args:
         function: pure, importable by name, and safe to run again.
-        partitions: picklable; taken one by one as workers become free, so there may be endlessly many.
-        engine: how many workers, and where. One local worker is this process itself.
-        progress: advanced by one for each partition; its caller starts and finishes it.
+        partitions: picklable; read lazily, so they may be infinite.
+        engine: how many workers, and where. One local worker is this process.
+        progress: advanced by one for each partition.
 
     Raises:
-        MemeloomError: a worker died (the message names the partition), or there is no Ray cluster.
+        MemeloomError: a worker crashed (the message names the partition), or there is no Ray cluster.
         Exception: whatever `function` raised, with the worker's traceback as a note.
     """
     if _is_this_process(engine):
@@ -49,11 +49,11 @@ def run_partitions(
 def try_partitions(
     opened: Callable[[], Callable[[P], R]], partitions: Iterable[P], engine: Engine, guard: Guard
 ) -> Iterator[tuple[P, R | Lost]]:
-    """Yield every partition with its result, or with how it was lost, in order of completion.
+    """Yield every partition with its result or its loss, in order of completion.
 
     Args:
-        opened: called once in each worker; what it returns is called with each partition. It is pickled once for
-            each worker, so it is the place for what all partitions share.
+        opened: called once in each worker; returns the function of a partition. Pickled once per worker, so it holds
+            what all partitions share.
         partitions: as for `run_partitions`.
         engine: as for `run_partitions`, but one local worker is another process, too.
         guard: limits of a worker. One that exceeds them, or crashes, is replaced.

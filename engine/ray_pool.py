@@ -1,6 +1,6 @@
-"""Workers that are actors of a Ray cluster. Needs the extra ``ray``, and memeloom installed on the cluster's nodes.
+"""Workers as actors of a Ray cluster. Needs the extra ``ray``, and memeloom installed on the cluster's nodes.
 
-Ray's own retries are off: no call is repeated and no actor restarted, so each crash is reported to the supervisor once.
+Ray's own retries are off, so each crash is reported to the supervisor once.
 """
 
 import logging
@@ -23,10 +23,10 @@ _CONNECT_SECONDS = 5.0
 
 @contextmanager
 def ray_pool(engine: Engine, runner: Runner) -> Iterator["RayPool"]:
-    """Join the cluster at `engine.ray_address` and yield a pool of `engine.workers` actors, or one a processor.
+    """Join the cluster at `engine.ray_address`; yield a pool of `engine.workers` actors, default one per processor.
 
     Raises:
-        MemeloomError: Ray is not installed, or the cluster is not there.
+        MemeloomError: Ray is not installed, or the cluster cannot be reached.
     """
     with _cluster(engine.ray_address) as ray:
         size = engine.workers or int(ray.cluster_resources().get("CPU", 0))

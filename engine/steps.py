@@ -15,12 +15,11 @@ class Keep(Generic[T]):
 
 
 class Drop(NamedTuple):
-    """No further step gets the record.
+    """Drops the record: no further step gets it. Neither field quotes the record.
 
     Args:
         reason: A short fixed phrase; drops are counted by it.
         detail: The entry of a fixed list that matched, counted below the reason. Empty for most steps.
-            Neither field ever quotes the record.
     """
 
     reason: str

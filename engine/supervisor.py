@@ -1,7 +1,7 @@
-"""The supervisor: one loop that gives partitions to workers and replaces those that crash, hang or grow too large.
+"""The supervisor: gives partitions to workers and replaces those that crash, hang or grow too large.
 
-It knows nothing of processes or clusters; a `Pool` starts its workers. A worker has one partition at a time, so a
-crash is charged to exactly one partition, and no more partitions are in memory than there are workers.
+A `Pool` starts the workers, as processes or actors. A worker has one partition at a time, so a crash is charged to one
+partition, and memory holds no more partitions than workers.
 """
 
 import reprlib
@@ -83,11 +83,7 @@ _Task: TypeAlias = tuple[int, P]
 
 
 class Supervisor(Generic[P]):
-    """Runs `partitions` on the workers of `pool`.
-
-    Args:
-        guard: limits of a worker. Without them, the first worker that dies ends the run.
-    """
+    """Runs `partitions` on the workers of `pool`. guard: a worker's limits; without them, a crash ends the run."""
 
     def __init__(self, pool: Pool, partitions: Iterable[P], guard: Guard | None) -> None:
         self._pool = pool
@@ -104,7 +100,7 @@ class Supervisor(Generic[P]):
         """Yield each partition with its outcome, in order of completion.
 
         Raises:
-            MemeloomError: workers do not start, or (without a guard) one died.
+            MemeloomError: workers do not start, or (without a guard) one crashed.
             Exception: whatever opening a worker raised.
         """
         try:

@@ -21,10 +21,10 @@ _CERTAIN = 90.0
 
 
 def cleaning_steps(settings: Ocr, model: WordModel | None = None) -> tuple[Step, ...]:
-    """Return the steps in the order that the stage applies them.
+    """Return the steps in order.
 
     model: words of the catalog's captions. Without it (languages other than English), lost spaces are not restored
-        and unknown words are not removed.
+        and unknown words stay.
     """
     return (
         replace_bars,

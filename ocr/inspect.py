@@ -64,7 +64,7 @@ class Inspection:
 
 
 def inspect(config: Config, target: str) -> Inspection:
-    """Read the picture `target`, a file or the id of a meme, as the stage would, without storing anything.
+    """Read the picture `target`, a file or a meme's id, as the stage would, without storing anything.
 
     Raises:
         MemeloomError: there is no such picture, or it cannot be decoded or read.

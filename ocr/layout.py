@@ -31,9 +31,9 @@ class Line:
 
 
 def find_lines(words: Iterable[Word], aspect: float) -> list[Line]:
-    """Return the lines of `words`, top to bottom. `aspect` is the picture's width over its height.
+    """Return the lines of `words`, top to bottom: the engine's, split at wide gaps, close pieces of a row joined.
 
-    The engine's lines are split at wide gaps, and pieces close in a row are joined.
+    aspect: the picture's width over its height.
     """
     rows = _group(_pieces(words, aspect), lambda a, b: _same_row(a, b, aspect))
     lines = [_line([word for piece in row for word in piece.words]) for row in rows]
@@ -49,8 +49,8 @@ def find_boxes(lines: Sequence[Line]) -> list[OcrBox]:
 def fill_boxes(words: Iterable[Word], aspect: float, places: Sequence[TemplateBox]) -> list[OcrBox]:
     """Return one box for each place of the template, in its order.
 
-    Each line of the engine, split at wide gaps, goes to the place nearest to its middle. A place without lines gives
-    an empty text at its own position, so that the caption has the shape of one stated by a page.
+    Each line, split at wide gaps, goes to the place nearest to its middle. A place without lines gets an empty text, so
+    that the caption has the shape of one stated by a page.
     """
     taken: list[list[Word]] = [[] for _ in places]
     for piece in _pieces(words, aspect):

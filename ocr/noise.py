@@ -1,7 +1,6 @@
-"""Removes words that are not the caption's, by position, size and how word-like they are.
+"""Removes words that are not the caption's: text in photos, screenshots' clocks, textures that look like letters.
 
-Photos contain text (signs, shirts), screenshots a clock and battery, and textures look like letters to an engine. A
-caption is large, read with confidence, and made of words.
+A caption is large, read with confidence, and made of words.
 """
 
 import re
@@ -62,10 +61,9 @@ def drop_columns(reading: Reading) -> Keep[Reading]:
 
 
 def need_words(model: WordModel | None) -> Step[Reading]:
-    """Return the step that removes lines of one or two low-confidence words that are not words (``not a word``).
+    """Return the step that removes lines of one or two low-confidence non-words; it drops empty readings.
 
     A word is one that `model` knows; without a model, anything but Latin consonants only.
-    The step drops a reading of which nothing is left (``not words``).
     """
 
     def step(reading: Reading) -> Keep[Reading] | Drop:

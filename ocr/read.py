@@ -34,8 +34,8 @@ def read_picture(
 ) -> Ocr:
     """Read the caption of `picture`, a BGR array of shape (height, width, 3).
 
-    places: text boxes of the template, if known: the caption gets one box for each, in their order. Otherwise its
-        boxes are groups of neighbouring lines, in reading order.
+    places: text boxes of the template, if known, one for each box of the caption; otherwise neighbouring lines are
+        grouped, in reading order.
     words: word model of the catalog's captions, to restore lost spaces.
 
     Raises:

@@ -1,8 +1,8 @@
 """Restores spaces that the engine lost: ``ANDTHEWINNERIS`` becomes ``AND THE WINNER IS``.
 
-Engines lose spaces mostly in condensed capitals. A word is split where the catalog's words make the pieces much more
-likely than an unknown word (Viterbi's best path over words and word pairs), and after the end of a sentence:
-``him.And``. Names and rare words stay whole, because no split is more likely.
+Engines lose spaces mostly in condensed capitals. A word is split where the pieces are much more likely than an unknown
+word (Viterbi's best path over words and word pairs), and after the end of a sentence: ``him.And``. Names and rare words
+stay whole.
 """
 
 import math

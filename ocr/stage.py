@@ -40,13 +40,11 @@ def read_memes(
 ) -> Summary:
     """Read every meme that has a picture, no caption, and no earlier reading.
 
-    This process leases memes in batches, worker processes read their pictures, and this process writes the results
-    and acknowledges the leases. A picture that crashes or hangs its worker costs the meme one attempt. A kill at any
-    moment loses nothing acknowledged; leases of a dead run expire after `ocr.lease_seconds`.
+    Worker processes read the pictures; this process leases memes, writes and acknowledges. A picture that crashes or
+    hangs its worker costs the meme one attempt. Acknowledged work survives a kill; leases expire after
+    `ocr.lease_seconds`.
 
-    retry_failed: read failed memes again.
-    open_engine: loads the engine in each worker.
-
+    retry_failed: read failed memes again. open_engine: loads the engine in each worker.
     The summary's ``held`` counts memes leased by another run, or by a dead one.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Watermarks of sites, apps and authors: ``imgflip.com``, ``made with mematic``, ``@somebody``, ``u/somebody``.
+"""Removes watermarks of sites, apps and authors: ``imgflip.com``, ``made with mematic``, ``@somebody``, ``u/somebody``.
 
-They are alone in a line, small or at the edge of the picture. Inside a caption ("I love imgflip") the words stay.
+They stand alone, small or at the picture's edge; words inside a caption ("I love imgflip") stay.
 """
 
 import re

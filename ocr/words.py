@@ -56,10 +56,9 @@ class WordModel:
 
     @classmethod
     def of(cls, captions: Iterable[str], max_words: int = _MAX_WORDS, max_pairs: int = _MAX_PAIRS) -> "WordModel":
-        """Build a model from `captions` and a prior of common English.
+        """Build a model from `captions` and a prior of common English, in bounded memory.
 
-        It holds the most frequent words seen twice and pairs seen three times. Memory is bounded: above four times
-        the maximum, the rarest counts are discarded.
+        It holds the most frequent words seen twice and pairs seen three times.
         """
         words, pairs, total = _common_words(), Counter[str](), _PRIOR_WORDS
         for caption in captions:

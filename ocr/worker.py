@@ -37,7 +37,7 @@ def open_reader(config: Config, open_engine: OpenEngine, words: bytes | None) ->
 
     Raises:
         EngineMissing: the engine cannot work on this machine.
-        ConfigError: the loaded engine alone exceeds `ocr.worker_memory_mb`.
+        ConfigError: the engine alone exceeds `ocr.worker_memory_mb`.
         StoreError: the blob store cannot be opened.
     """
     blobs, engine = open_blobs(config.store), open_engine(config.ocr)

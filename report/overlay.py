@@ -47,10 +47,9 @@ class Overlay:
 def overlay(
     picture: NDArray[np.uint8], marks: Iterable[Mark], *, width: int, side: int, quality: int, layer: str = ""
 ) -> Overlay:
-    """Lay `marks` over `picture` (BGR).
+    """Lay `marks` over `picture` (BGR). width: of the drawing, in the units of line widths and numbers.
 
-    width: of the drawing, in the units of line widths and numbers.
-    side, quality: the picture is embedded as a JPEG no longer than `side` pixels.
+    side, quality: of the embedded JPEG; side in pixels, at most.
     """
     height = width * picture.shape[0] / picture.shape[1]
     scaled = [_scaled(mark, width, height) for mark in marks]

@@ -1,7 +1,7 @@
-"""Pages: Jinja2 templates rendered to single HTML files that load nothing and run no script but our own.
+"""Pages: Jinja2 templates rendered to single HTML files that load nothing and run only our own script.
 
-Everything is escaped unless it is `Markup`, and a name that a template does not get is an error. Templates extend
-`base.html` and know the macros of `kit.html` as `kit`; the filters are those of `memeloom.report.format`.
+Everything but `Markup` is escaped; an undefined name is an error. Templates extend `base.html`, have the macros of
+`kit.html` as `kit`, and the filters of `memeloom.report.format`.
 """
 
 import base64
@@ -29,10 +29,10 @@ def render(template: str, *, title: str, script: str = "", **values: object) -> 
         template: its file in `report/templates/`.
         title: title and heading of the page.
         script: the one script that may run, a file beside the templates; the page's policy holds its hash.
-        values: what the template shows.
+        values: the template's variables.
 
     Raises:
-        jinja2.UndefinedError: the template uses a name that is not among `values`.
+        jinja2.UndefinedError: the template uses an undefined name.
     """
     policy, code = _POLICY, ""
     if script:

@@ -1,6 +1,6 @@
-"""Plots as SVG without scripts or fonts: lines, areas and stacked columns, in colours that follow light and dark.
+"""Plots as SVG without scripts or fonts, in colours that follow light and dark.
 
-`figure` draws a plot for a page; `picture` draws one or several as an SVG file that stands alone.
+`figure` draws a plot for a page; `picture` draws plots as a stand-alone SVG file.
 """
 
 import math
@@ -41,10 +41,10 @@ class Series:
 class Plot:
     """What to draw.
 
-    kind: of ``columns``, each ends at its x and begins at the one before; those of several series are stacked.
-    summary: one sentence for people who cannot see the plot.
-    x_range: ends of the x axis; by default from 0 to the last x. y_min: where the y axis begins; None: near the least.
-    x_ticks, y_ticks: labels by place; by default round values. levels: horizontal dashed lines by name.
+    kind: ``columns`` end at their x and begin at the previous one; several series are stacked.
+    summary: one sentence, for screen readers.
+    x_range: by default from 0 to the last x. y_min: where the y axis begins; None: near the least value.
+    x_ticks, y_ticks: labels by value; by default round values. levels: horizontal dashed lines by name.
     dots: mark each point. log: logarithmic axes, for values from 1.
     """
 

@@ -28,9 +28,8 @@ Fitted: TypeAlias = tuple[int, list[str]]
 def draw_caption(picture: Image.Image, boxes: Sequence[TemplateBox], texts: Sequence[str]) -> Image.Image:
     """Draw one text in each box onto a copy of `picture`.
 
-    Each text gets the largest letters with which it fits its box, wrapped at spaces and newlines and centred; in a
-    box at the picture's upper or lower edge it is aligned to that edge. The case of the text is kept. Characters that
-    the font lacks (emoji) are left out. Text that does not fit in the smallest letters is cut at the end.
+    Each text gets the largest letters that fit its box, wrapped and centred; a box at the upper or lower edge is
+    aligned to it. Case is kept, characters without a glyph (emoji) are left out, and text that does not fit is cut.
 
     Args:
         picture: of any mode and size; transparency becomes white.

@@ -1,7 +1,4 @@
-"""The meme font: each letter is measured once, drawn once for each size, then pasted.
-
-Tens of times faster than drawing outlined text anew.
-"""
+"""The meme font: letters are measured once, drawn once per size, then pasted: much faster than outlined text."""
 
 import unicodedata
 from functools import lru_cache
@@ -44,10 +41,7 @@ def outline(size: int) -> int:
 
 
 def paste_lines(canvas: Image.Image, lines: list[tuple[float, float, str]], size: int) -> None:
-    """Draw `lines`, each (x of its left end, y of its baseline, text), in white with black outlines.
-
-    All outlines are drawn first, so that none covers a letter.
-    """
+    """Draw `lines` (x of the left end, y of the baseline, text) in white, over all their black outlines."""
     placed = []
     for left, baseline, text in lines:
         x = left

@@ -41,10 +41,10 @@ _INK = (196, 202, 216)
 
 
 def check_picture(path: Path) -> None:
-    """Check that a sheet can be written to `path`, before the captions are.
+    """Check early that a sheet can be written to `path`.
 
     Raises:
-        ConfigError: the suffix names no format that is written, or the folder cannot be written.
+        ConfigError: unknown suffix, or the folder cannot be written.
     """
     if path.suffix.lower() not in _FORMATS:
         raise ConfigError(f"generate.picture: {path}: the name must end in {', '.join(_FORMATS)}")
@@ -54,9 +54,7 @@ def check_picture(path: Path) -> None:
 
 
 def draw_memes(config: Config, captions: Sequence[GeneratedCaption], path: Path) -> Path:
-    """Draw generated captions on the pictures of their templates, and write the sheet to `path`.
-
-    A template whose picture is not in the catalog gets a plain card.
+    """Draw generated captions on their templates' pictures, or on plain cards, and write the sheet to `path`.
 
     Raises:
         ConfigError: `path` cannot be written, as `check_picture` says.

@@ -1,13 +1,13 @@
 """RapidOCR: the PP-OCR networks of the package `rapidocr`, shrunk (`ocr/models`), on one ONNX Runtime thread.
 
-The package's own pipeline spends most of its time on padding, a direction classifier that memes do not need,
-detection at more pixels than help, and floating point. Here detection runs on a small copy (again on a larger one if
-little was found), then each line is recognised at its own width.
+The package's own pipeline wastes time on padding, a direction classifier, too many pixels and floating point. Here
+detection runs on a small copy (again on a larger one if little was found), then each line is recognised at its own
+width.
 
 Detection: the map gives each pixel's probability of lying in a shrunken line (Liao et al., "Real-time Scene Text
-Detection with Differentiable Binarization", 2020). A connected patch is a line; its box is grown back by what training
-shrank it. Recognition: one character or blank per eight pixels (connectionist temporal classification, Graves et al.
-2006), so each character has a position and each word its own box.
+Detection with Differentiable Binarization", 2020). A connected patch is a line; its box is grown back. Recognition: one
+character or blank per eight pixels (connectionist temporal classification, Graves et al. 2006), so each word has its
+own box.
 """
 
 import math
@@ -88,7 +88,7 @@ def open_engine(language: str, seconds: float) -> RapidOcr:
 
 
 def check(language: str) -> None:
-    """Check that the packages are installed; build the networks now, so that workers do not wait for each other.
+    """Check that the packages are installed, and build the networks before the workers start.
 
     Raises:
         MissingExtra: a package is missing.
@@ -99,11 +99,9 @@ def check(language: str) -> None:
 
 
 def detect_lines(network: Any, picture: Picture, side: float) -> list[Corners]:
-    """Return the corners of each line, clockwise from top left, in pixels of `picture`; top to bottom.
+    """Return each line's corners, clockwise from top left, in pixels of the BGR `picture`; lines from the top.
 
-    network: the detector, an ``onnxruntime.InferenceSession``.
-    picture: BGR, shape (height, width, 3).
-    side: the picture is scaled to an area of about the square of this.
+    network: the detector, an ``onnxruntime.InferenceSession``. side: square root of the area given to it.
     """
     height, width = picture.shape[:2]
     scale = min(side / math.sqrt(height * width), _MAX_SCALE)
@@ -164,8 +162,7 @@ class Piece:
 def read_line(network: Any, characters: str, picture: Picture, corners: Corners) -> list[Piece]:
     """Return the words of the line between `corners`, clockwise from top left, of a BGR `picture`.
 
-    network: the recogniser, an ``onnxruntime.InferenceSession``.
-    characters: the meaning of its outputs from the second on; the first is blank.
+    network: the recogniser, an ``onnxruntime.InferenceSession``. characters: of its outputs after the first (blank).
     """
     line = crop_line(picture, corners)
     (found,) = network.run(None, {network.get_inputs()[0].name: network_input(line)})

@@ -18,7 +18,7 @@ def open_engine(settings: Ocr) -> Engine:
 
 
 def check_engine(settings: Ocr) -> None:
-    """Check, without loading it, that the engine works here; build what it needs first.
+    """Prepare the engine and check, without loading it, that it works here.
 
     Raises:
         EngineMissing: it cannot work; the text says what to install.

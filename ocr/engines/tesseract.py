@@ -1,8 +1,8 @@
-"""Tesseract on pages that it reads well: dark text on white, made from each picture in two or three passes.
+"""Tesseract on pages it reads well, dark text on white, made from each picture in two or three passes.
 
-Most captions are white with a dark outline, or black on white. The first pass keeps only how white a pixel is, which
-turns outlined letters into clean shapes and hides most of the photo. The second is the plain grey picture; the third,
-taken if little was found, keeps brightness in any colour. Later passes only fill gaps.
+The first pass keeps only how white a pixel is, which turns outlined letters into clean shapes and hides most of the
+photo. The second is the grey picture; the third, if little was found, keeps brightness in any colour. Later passes only
+fill gaps.
 """
 
 import time

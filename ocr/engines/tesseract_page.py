@@ -1,6 +1,6 @@
-"""Two ways to read one page with Tesseract: in this process (tesserocr), or as a program per page (pytesseract).
+"""Two ways to run Tesseract on a page: in this process (tesserocr), or one program per page (pytesseract).
 
-tesserocr brings Tesseract's library but no language packs: those of the system's tesseract are used.
+tesserocr has no language packs: it uses the system's.
 """
 
 import contextlib

@@ -1,11 +1,11 @@
 """Makes the networks that we read with: `python -m ocr.models.build SOURCE_FOLDER TARGET_FOLDER CHARACTERS`.
 
-Three things are done to the networks of the package, in this order:
+From the networks of the package, in this order:
 
-1. Cut the recogniser's last layer from 18,710 characters to those of the language, which also prevents accents and
-   ideographs invented in the grain of a photo.
-2. Fuse operations as ONNX Runtime does on loading. Otherwise quantisation handles the parts of an activation
-   separately, and converting numbers costs more than it saves.
+1. Cut the recogniser's last layer from 18,710 characters to those of the language, which also prevents invented
+   accents and ideographs.
+2. Fuse operations as ONNX Runtime does on loading; otherwise quantisation splits activations, and conversions cost
+   more than it saves.
 3. Quantise weights and activations to 8-bit integers (static, one scale per channel), calibrated on drawn memes
    (`samples.py`).
 

@@ -1,7 +1,7 @@
-"""The network files: which characters a language needs, where the files are, and building them once.
+"""The network files: the characters of a language, where the files are, and building them once.
 
-The package's networks are found by name; ours are built from them into the user's cache (`$MEMELOOM_CACHE`, else
-`~/.cache/memeloom`) under a name that is a digest of everything that goes into them.
+Ours are built from the package's into the user's cache (`$MEMELOOM_CACHE`, else `~/.cache/memeloom`), named by a digest
+of everything that goes into them.
 """
 
 import hashlib

@@ -1,7 +1,4 @@
-"""Drawn memes for calibrating the quantisation, the same in every run.
-
-Nothing is trained on them: they only need to be as bright, busy and blurred as memes.
-"""
+"""Drawn memes to calibrate the quantisation, the same in every run; as bright, busy and blurred as real memes."""
 
 from collections.abc import Iterator
 

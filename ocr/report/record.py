@@ -47,7 +47,7 @@ class Smallest(Generic[T]):
 class RunRecord:
     """The outcomes of a run.
 
-    kept, dropped: number of readings by confidence, in steps of half a point; readings without words are left out.
+    kept, dropped: readings with words by confidence, in steps of half a point.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class RunRecord:
         return [meme_id for _, meme_id in self._worst.items]
 
     def sample(self, group: str) -> dict[str, list[str]]:
-        """Return ids of some memes for each reason of `group` (``dropped``, ``failed``), frequent reasons first.
+        """Return ids of memes by reason of `group` (``dropped``, ``failed``), frequent reasons first.
 
         At most `SAMPLE` per reason and `GROUP` together.
         """

@@ -46,7 +46,7 @@ class Card:
 
 @contextmanager
 def reporting(config: Config, record: RunRecord) -> Iterator[Path]:
-    """Write the page about `record` when the block ends, however it does, unless the record is empty.
+    """Write the page about `record` when the block ends, even by an error, unless the record is empty.
 
     Yields the page's path. After an error of the block, errors of the page are suppressed.
     """
@@ -64,7 +64,7 @@ def reporting(config: Config, record: RunRecord) -> Iterator[Path]:
 def write_page(path: Path, config: Config, record: RunRecord, seconds: float, ended: str = "finished") -> None:
     """Write the page about a run to `path`, atomically, unless the record is empty.
 
-    seconds: duration of the run until now. ended: ``finished``, ``interrupted``, or the error that ended it.
+    seconds: duration so far. ended: ``finished``, ``interrupted``, or the error that ended it.
 
     Raises:
         StoreError: a store refused or failed; the page is written without memes.
@@ -81,11 +81,7 @@ def write_page(path: Path, config: Config, record: RunRecord, seconds: float, en
 
 
 def draw(record: RunRecord, cards: Mapping[str, Card], *, began: datetime, seconds: float, ended: str) -> str:
-    """Return the page as HTML.
-
-    cards: of the memes to show, by id; memes without one are left out.
-    seconds, ended: as for `write_page`.
-    """
+    """Return the page as HTML. cards: by meme id; memes without one are left out. Others: as for `write_page`."""
     groups = {}
     for title in ("Dropped", "Failed"):
         sample = record.sample(title.lower())

@@ -1,7 +1,6 @@
-"""The inspection of one picture as a picture itself, for use without a browser.
+"""Draws the inspection of one picture, for use without a browser.
 
-Pillow's own font has little more than ASCII; other characters use the font that fontconfig finds best. Without one
-they are drawn as empty boxes.
+Characters beyond Pillow's own font use the one that fontconfig finds; without one they are empty boxes.
 """
 
 import subprocess
