@@ -192,7 +192,6 @@ def _follow(process: BaseProcess, pipe: Connection, view: View) -> Report:
 
 
 def _stop(process: BaseProcess, pipe: Connection, view: View) -> None:
-    """Stop the process cleanly; a second Ctrl-C kills it."""
     try:
         pipe.send(STOP)
         _follow(process, pipe, view)

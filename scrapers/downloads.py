@@ -104,7 +104,6 @@ class _BoundedProtocol(_LenientHTTP11ClientProtocol):
     _seen = 0
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 -- Twisted's name
-        """Count the bytes of the head."""
         super().dataReceived(data)  # type: ignore[no-untyped-call]
         if getattr(self._parser, "state", None) not in (STATUS, HEADER):
             self._seen = 0
@@ -121,7 +120,6 @@ class _BoundedFactory(_LenientHTTP11ClientFactory):
 
 
 def _is_head_too_large(error: BaseException | None) -> bool:
-    """Return whether `_HeadTooLarge` is among the causes of `error`."""
     while error is not None:
         reasons = getattr(error, "reasons", None) or ()
         if any(isinstance(getattr(reason, "value", reason), _HeadTooLarge) for reason in reasons):

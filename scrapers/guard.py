@@ -104,7 +104,6 @@ class AddressGuard:
             raise AddressRefused(f"{host} is not a public address")
 
     def _check_name(self, host: str) -> None:
-        """Check a name that a proxy will resolve. Raises AddressRefused."""
         if "." not in host.rstrip(".") or _looks_numeric(host) or host in self._proxies:
             raise AddressRefused(f"{host} is not a public name")
 

@@ -36,7 +36,6 @@ class _Window:
         return self.limit is not None and len(self.ended) == self.size and self.failed > self.limit * self.size
 
     def causes(self) -> str:
-        """Return the most frequent reasons and hosts in one line."""
         failures = [failure for failure in self.ended if failure is not None]
         reasons = Counter(reason for reason, _ in failures)
         hosts = Counter(host for _, host in failures)

@@ -249,7 +249,6 @@ class DurableScheduler(BaseScheduler):
         return self._crawler.request_fingerprinter.fingerprint(request)[:16]
 
     def _want(self) -> int:
-        """Return the number of leases to ask for."""
         stopping = self._spider.session.stopping is not None or self._slot.closing is not None
         if stopping or self._suspect is not None or len(self._ready) >= _MOST_READY:
             return 0
@@ -261,7 +260,6 @@ class DurableScheduler(BaseScheduler):
         return _READY
 
     def _takes_one(self, host: str, now: float) -> bool:
-        """Return whether `host` has a free slot and no backoff."""
         return self._active[host] < self._per_host and self._rests.get(host, 0.0) <= now
 
     def _stir(self) -> None:
@@ -275,7 +273,6 @@ class DurableScheduler(BaseScheduler):
             self._later(_GATHER_SECONDS)
 
     def _later(self, seconds: float) -> None:
-        """Schedule an exchange in `seconds`, unless an earlier one is scheduled."""
         loop = asyncio.get_running_loop()
         at = loop.time() + seconds
         if self._timer is not None:

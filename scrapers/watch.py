@@ -222,5 +222,4 @@ def _yields_memes(name: str, method: Callable[..., Any]) -> bool:
 
 
 def _parts(hint: Any) -> set[Any]:
-    """Return `hint` and all types nested in it."""
     return {hint}.union(*(_parts(part) for part in get_args(hint)))

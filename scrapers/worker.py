@@ -134,7 +134,6 @@ def _as_ours(error: BaseException) -> MemeloomError:
 
 
 def _log_to(log: Path) -> None:
-    """Log warnings and errors to a file, created with the first of them."""
     log.parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log, delay=True, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -148,7 +148,7 @@ class Browser:
                 self._driver.quit()
 
     def _port(self) -> int:
-        """Return the port of chromedriver, from the output that the keeper forwards."""
+        """Return chromedriver's port, from the output that the keeper forwards."""
         assert self._keeper is not None
         assert self._keeper.stdout is not None
         if self._killed:
@@ -189,14 +189,14 @@ class Browser:
         return tab.page(finished=finished)
 
     def _listen(self, tab: "_Tab") -> None:
-        """Update what the tab shows. Raises if that is not a page of a site."""
+        """Process the tab's network events. Raises if it no longer shows a page of a site."""
         tab.listen()
         said = tab.headers.get(MARK)
         if said is not None or tab.status == 0:
             raise self._not_shown(tab.url, refused=said == REFUSED)
 
     def _not_shown(self, url: str, *, refused: bool = False) -> Exception:
-        """Return the error for a page that is not shown: the gate refused a host, or a host is unreachable."""
+        """Return the error for a page that did not load: the gate refused a host, or a host is unreachable."""
         if refused or self._gate.refused:
             return AddressRefused(f"{url} leads to {', '.join(sorted(self._gate.refused))}, which is not public")
         return DownloadFailedError(f"{url} cannot be reached")
@@ -214,7 +214,6 @@ class _Tab:
         self._request = ""
 
     def listen(self) -> None:
-        """Process network events since the last call."""
         for entry in self.driver.execute("getLog", {"type": "performance"})["value"]:
             event: dict[str, Any] = json.loads(entry["message"])["message"]
             self._hear(event["method"], event["params"])

@@ -133,7 +133,6 @@ def _print(data: bytes) -> None:
 
 
 def _reap(wanted: int) -> bool:
-    """Reap exited children. Returns whether `wanted` was among them."""
     with suppress(ChildProcessError):
         while number := os.waitpid(-1, os.WNOHANG)[0]:
             if number == wanted:

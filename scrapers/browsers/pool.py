@@ -144,8 +144,6 @@ class BrowserPool:
 
 
 class _Seat:
-    """A slot for one browser, with its gate."""
-
     def __init__(self, pool: BrowserPool, gate: Gate) -> None:
         self.gate = gate
         self._pool = pool

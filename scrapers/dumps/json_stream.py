@@ -140,7 +140,6 @@ class _Window:
         self._bytes = 0
 
     def array(self) -> Iterator[DumpEntry | Problem]:
-        """Yield the elements of the array that begins at the cursor."""
         self._next_character()
         self._at += 1
         while (character := self._next_character()) != "]":
@@ -249,7 +248,6 @@ class _Window:
         return bool(more) or not self._ended
 
     def _position(self) -> int:
-        """Return the cursor's position in bytes, from 1."""
         self._bytes += len(self._text[self._marked : self._at].encode(errors="surrogateescape"))
         self._marked = self._at
         return self._bytes + 1

@@ -300,7 +300,6 @@ def _number(value: object) -> int | None:
 
 
 def _time(seconds: object) -> datetime | None:
-    """Return when the submission was retrieved, if the dump states it."""
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < 2**33:
         return datetime.fromtimestamp(seconds, UTC)
     return None

@@ -301,7 +301,6 @@ class SqliteFrontier:
         return int(count)
 
     def _count(self, db: sqlite3.Connection, delta: int) -> int:
-        """Add `delta` to the number of unfinished requests and return it."""
         (unfinished,) = db.execute(
             "UPDATE spiders SET unfinished = unfinished + ? WHERE name = ? RETURNING unfinished", (delta, self._spider)
         ).fetchone()

@@ -53,7 +53,6 @@ class Intervals:
         return [amount / (length or 1.0) for amount, length in zip(self.amounts(total), lengths, strict=True)]
 
     def _at(self, when: float, total: Callable[[Sample], float]) -> float:
-        """Interpolate a total between samples."""
         place = min(bisect_left(self._times, when), len(self._times) - 1)
         later = self._samples[place]
         earlier = self._samples[place - 1] if place else Sample(0.0)
