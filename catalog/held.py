@@ -72,7 +72,7 @@ class HeldLeases:
 
     def _extend_in_time(self) -> None:
         while not self._over.wait(self._seconds / 3):
-            # If the store stays away, the next write fails.
+            # If the store stays unreachable, the next write fails.
             with suppress(StoreError):
                 self._extend_all()
 

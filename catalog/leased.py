@@ -134,7 +134,7 @@ class LeasedRun(Generic[W, R]):
             pass
         self._progress.finish()
         after = self._counts()
-        # The store gives up work whose every holder crashed.
+        # The store fails work whose holders all crashed.
         if abandoned := after.reasons.get("abandoned", 0) - before.reasons.get("abandoned", 0):
             self.tally["failed/abandoned"] += abandoned
         return after.leased

@@ -74,7 +74,7 @@ class MongoDatabase:
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
         self._url, self._timeout = url, timeout_seconds
-        # Neither the user nor the password may get into a message.
+        # Messages must not contain user or password.
         host = url.partition("://")[2].rpartition("@")[2].partition("/")[0]
         with self._usable_url():
             self._connect()
@@ -109,7 +109,7 @@ class MongoDatabase:
                 raise StoreMissing(f"{self._place}: no catalog")
             current = found["version"] if found else 0
             if current < version and not read_only:
-                # Indexing millions of documents takes long, and the server would start again if it were cut off.
+                # A long deadline: a cancelled build of a large index would start again.
                 with pymongo.timeout(_INDEX_SECONDS):
                     for collection, models in indexes.items():
                         self[collection].create_indexes(list(models))

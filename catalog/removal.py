@@ -22,7 +22,7 @@ from memeloom.catalog.records import Meme, Template, hamming
 YOUNG_SECONDS: Final = 3600.0
 _BATCH = 1000
 _THREADS = 16
-# Pictures that differ in at most so many of 256 bits are shown for review, the nearest so many of them.
+# Similar pictures shown for review: largest Hamming distance (of 256 bits), and their number.
 _SIMILAR_BITS, _SIMILAR_SHOWN = 16, 20
 # What an id may look like in a page. Embedded pictures are one long word.
 _ID = re.compile(rb"(?<![a-z0-9_])[a-z0-9_]{1,64}:[^\s<>\"'/][^\s<>\"']{0,511}(?![^\s<>\"'])")

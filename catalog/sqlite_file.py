@@ -262,7 +262,7 @@ class SqliteFile:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                # After a full disk or an I/O error SQLite may have rolled back by itself.
+                # SQLite may have rolled back already, after a full disk or an I/O error.
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise

@@ -1,6 +1,6 @@
 """Memes, templates and sketches in SQLite."""
 
-# Statements are put together from this module's own words; every value is a bound parameter.
+# Statements consist of this module's constants; every value is a bound parameter.
 # ruff: noqa: S608
 
 import itertools

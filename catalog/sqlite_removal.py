@@ -1,6 +1,6 @@
 """Removal in SQLite: memes that are deleted for good, and the blobs that this may orphan (the table `loose`)."""
 
-# Statements are put together from this module's own words; every value is a bound parameter.
+# Statements consist of this module's constants; every value is a bound parameter.
 # ruff: noqa: S608
 
 import sqlite3

@@ -16,7 +16,7 @@ Parameters: TypeAlias = tuple[Any, ...]
 CHUNK = 5000
 STATES = ("pending", "leased", "done", "failed")
 PENDING, LEASED, DONE, FAILED = range(4)
-# `made.owner`: whose picture without words it is.
+# `made.owner`: kind of record that the wordless picture belongs to.
 OF_MEME, OF_TEMPLATE = range(2)
 
 # Version 2: sketches, and the blobs of pictures without words.

@@ -1,6 +1,6 @@
 """The work of each stage in SQLite; leases are measured by this machine's clock."""
 
-# Statements are put together from this module's own words; every value is a bound parameter.
+# Statements consist of this module's constants; every value is a bound parameter.
 # ruff: noqa: S608
 
 import secrets

@@ -83,7 +83,7 @@ def check_blobs(config: Config) -> None:
             blobs.has("0" * 64)
         except StoreUnavailable:
             raise
-        except StoreError:  # a restricted key may be refused this and be allowed all that the run needs
+        except StoreError:  # a restricted key may lack only the right to do this
             return
 
 

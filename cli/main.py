@@ -84,7 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         _exit("interrupted", 130)
     except BrokenPipeError:
-        # The reader of our output has gone (`memeloom stats | head`); Python must not complain about it on exit.
+        # The reader of our output exited (`memeloom stats | head`): avoid Python's error on exit.
         sys.stderr.close()
         sys.exit(0)
     except Exception as error:

@@ -203,7 +203,7 @@ def host_table(now: Now) -> RenderableType:
     if not now.hosts:
         return Group(*lines)
     table = Table.grid(padding=(0, 2))
-    table.add_column(max_width=36)  # the one that shrinks on a narrow terminal
+    table.add_column(max_width=36)  # shrinks on a narrow terminal
     table.add_column(no_wrap=True, min_width=9)
     for _ in range(3):
         table.add_column(justify="right", no_wrap=True)

@@ -123,7 +123,7 @@ def read_yaml(path: Path) -> Tree:
         raise ConfigError(f"{path}: not UTF-8 text") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        # The C parser puts an unexpected end behind the last line.
+        # The C parser reports an unexpected end after the last line.
         where = f", line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""
         raise ConfigError(f"{path}{where}: not YAML: {getattr(error, 'problem', None) or error}") from None
     if tree is None:

@@ -58,7 +58,7 @@ class _LocalWorker:
         try:
             self.pipe.send(partition)
         except (BrokenPipeError, ConnectionResetError):
-            return  # it died; the next `receive` says so
+            return  # it crashed; the next `receive` reports it
 
     def receive(self) -> Outcome[Any]:
         try:
@@ -83,7 +83,7 @@ class _LocalWorker:
 
 
 def _serve(pipe: Connection, runner: Runner) -> None:
-    # Ctrl-C reaches every process of a terminal; the parent ends its workers itself.
+    # Ctrl-C reaches every process of the terminal; the parent stops its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     try:

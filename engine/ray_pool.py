@@ -102,8 +102,7 @@ def _cluster(address: str) -> Iterator[Any]:
         yield ray
         return
     _require_listener(address)
-    # A cluster that listens but does not answer (it advertises an address that we cannot reach) would be asked for
-    # many minutes; each of these tries takes half a minute.
+    # A cluster that advertises an unreachable address would be retried for minutes; an attempt takes half a minute.
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "2")
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

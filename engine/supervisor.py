@@ -17,7 +17,7 @@ from memeloom.engine.worker import Outcome
 P = TypeVar("P")
 
 _START_SECONDS = 300.0
-# After so many failures in a row the cause is not in a partition: starts that failed, first partitions that were lost.
+# After this many failures in a row the cause is not a partition: failed starts, lost first partitions.
 _MAX_FAILED_STARTS, _MAX_FIRST_LOSSES = 3, 10
 
 

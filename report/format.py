@@ -7,7 +7,7 @@ from datetime import datetime
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 _COMPACT = ("", "k", "M", "G", "T")
 _CLOCK_UNITS = ((86400, 3600, "d"), (3600, 60, "h"), (60, 1, "min"), (1, 1, "s"))
-# Characters that change what is around them: control characters, marks of writing direction, half surrogate pairs.
+# Control characters, bidirectional marks and lone surrogates, which change the text around them.
 _CONTROL = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )

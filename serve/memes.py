@@ -117,7 +117,7 @@ def _template_pictures(config: Config, wanted: set[str]) -> tuple[dict[str, PIL.
                 continue
             try:
                 data = blobs.get(template.picture.key)
-            except StoreError:  # a plain card will do; the captions are what was asked for
+            except StoreError:  # a plain card suffices
                 continue
             pictures[template_id] = PIL.Image.open(BytesIO(data)).convert("RGB")
     finally:

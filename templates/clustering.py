@@ -38,7 +38,7 @@ class UnknownMemes:
         self._records: dict[str, SketchRecord] = {}
         self._copies: dict[str, list[str]] = {}
         self._copy_of: dict[str, str] = {}
-        # Memes without a similar one, oldest first, as `_records`: they are forgotten first.
+        # Memes without a similar one, oldest first: they are forgotten first.
         self._singles: dict[str, None] = {}
 
     def __len__(self) -> int:

@@ -134,7 +134,7 @@ def _fit(here: Points, there: Points) -> Affine | None:
         x, y = here[kept], there[kept]
         mean_x, mean_y = x.mean(axis=0), y.mean(axis=0)
         dx, dy = x - mean_x, y - mean_y
-        # Few corners in a row say little about the other axis: the prior keeps its scale near one.
+        # A row of corners tells little about the other axis: the prior keeps its scale near one.
         scale = ((dx * dy).sum(axis=0) + _PRIOR) / ((dx * dx).sum(axis=0) + _PRIOR)
         shift = mean_y - scale * mean_x
         kept = np.asarray(np.all(np.abs(here * scale + shift - there) < near, axis=1))
@@ -164,7 +164,7 @@ def _compare(picture: Sketch, template: Sketch, scaling: Affine) -> tuple[float,
     layers = (a, b, a * a, b * b, a * b, across * across, down * down)
     mean_a, mean_b, square_a, square_b, product, change_x, change_y = _blocks(layers)
     variance_a, variance_b = square_a - mean_a**2, square_b - mean_b**2
-    # A straight edge of a panel or border is like any other: only change in both directions counts.
+    # Straight edges of panels and borders all look alike: only change in both directions counts.
     textured = (variance_b > _TEXTURE) & (np.minimum(change_x, change_y) > _DETAIL)
     columns, rows = (
         _in_view(first, first + factor * there, length)

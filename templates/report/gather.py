@@ -136,7 +136,7 @@ class Gatherer:
             if meme.image:
                 by_picture.setdefault(meme.image.key, meme)
         chosen = dict(islice(by_picture.items(), SHOWN))
-        # Fetch several at once, for stores far away; decode one at a time, for they may be large.
+        # Fetch several at once to hide latency; decode one at a time to bound memory.
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             fetched = pool.map(self._fetch, chosen)
             return tuple(Member(meme, self._small(data)) for meme, data in zip(chosen.values(), fetched, strict=True))
