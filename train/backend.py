@@ -1,7 +1,6 @@
-"""Keras, imported in one place: that takes 3-8 s and 600 MB with TensorFlow, which also logs unless it is muted.
+"""Keras, imported in one place, which takes 3-8 s and 600 MB with TensorFlow; import `keras` only from here.
 
-Import `keras` from here only. It runs on the backend that KERAS_BACKEND names, TensorFlow or JAX; what only
-TensorFlow can do imports it where it does it.
+KERAS_BACKEND selects TensorFlow or JAX. Code for TensorFlow only imports it locally.
 """
 
 import os
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 @contextmanager
 def muted() -> Iterator[None]:
-    """Hold back what native code writes to standard error; show it only if the body fails.
+    """Capture standard error, also of native code, and show it only if the body fails.
 
     TensorFlow's loader logs before it reads TF_CPP_MIN_LOG_LEVEL, so the variable alone is not enough.
     """
@@ -51,9 +50,9 @@ ACCELERATED: bool
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> bool:
-        """Return ACCELERATED: True if there is a GPU or the like.
+        """Return ACCELERATED: True if there is a GPU or another accelerator.
 
-        Asking fixes JAX's devices; one of several processes must have connected to the others before.
+        The first access initialises JAX's devices; distributed processes must connect before.
         """
         if name != "ACCELERATED":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -68,15 +67,15 @@ def _accelerated() -> bool:
 
 
 def holds_short_integers() -> bool:
-    """Return True if variables may be uint8 and uint16: TensorFlow's workers cannot send such values to each other."""
+    """Return True if variables may be uint8 and uint16, which TensorFlow workers cannot exchange."""
     return BACKEND != "tensorflow" or tf.distribute.get_strategy().cluster_resolver is None
 
 
 def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla: bool = True) -> Callable[..., Any]:
-    """Return `function` of arrays, compiled for the backend, once for each shape of its arguments.
+    """Compile `function` of arrays for the backend, once per shape of its arguments.
 
-    variables: Keras variables that `function` reads. JAX would keep the values they had at compilation, so they are
-    passed at every call. xla: False uses TensorFlow's own kernels; JAX always uses XLA.
+    variables: Keras variables that `function` reads; JAX would otherwise treat them as constants. xla: False uses
+    TensorFlow's own kernels; JAX always uses XLA.
     """
     if BACKEND == "tensorflow":
         return _traced(tf.function(function, jit_compile=xla))
@@ -105,10 +104,10 @@ def _traced(function: Any) -> Callable[..., Any]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if `error` means that memory, of the device or of the machine, ran out."""
+    """Return True if `error` means that device or host memory ran out."""
     if isinstance(error, MemoryError):
         return True
     if BACKEND == "tensorflow":
         return isinstance(error, tf.errors.ResourceExhaustedError)
-    # JAX has one class for all runtime errors; the text begins with a code.
+    # JAX has one class for all runtime errors; the message begins with a code.
     return isinstance(error, jax.errors.JaxRuntimeError) and str(error).startswith("RESOURCE_EXHAUSTED")

@@ -12,11 +12,7 @@ from memeloom.train.model_folder import load_model as load_captioner
 
 
 class CaptionModel:
-    """A model that writes captions, loaded by `load_model`.
-
-    Attributes:
-        captioner: the model itself, with its Keras networks.
-    """
+    """A model that writes captions, loaded by `load_model`. captioner: holds the Keras networks."""
 
     def __init__(self, folder: Path, captioner: Captioner) -> None:
         self._folder, self.captioner = folder, captioner
@@ -30,7 +26,7 @@ class CaptionModel:
         """Write captions.
 
         Args:
-            templates: ids, slugs or names; none: the most frequent ones.
+            templates: ids, slugs or names; by default the most frequent templates.
             captions: number of captions for each template.
             settings: other keys of the section `generate`, such as ``method="beam"``, ``seed=7``, ``start="when"``,
                 ``image="photo.jpg"`` (for models with pictures).
@@ -45,7 +41,7 @@ class CaptionModel:
 
 
 def load_model(folder: Path | str) -> CaptionModel:
-    """Load the model in `folder`; this imports TensorFlow, or the backend that `KERAS_BACKEND` names.
+    """Load the model in `folder`, and the backend that `KERAS_BACKEND` names, by default TensorFlow.
 
     Raises:
         NotAModel: the folder holds no model, or a damaged one.

@@ -1,4 +1,4 @@
-"""Text as numbers of characters, and the prefix that names template and text box.
+"""Text encoded as characters, and the prefix that names template and text box.
 
 The input of the Imgflip article (https://towardsdatascience.com/meme-text-generation-with-a-deep-convolutional-network-in-keras-tensorflow-a57c6f218e85)
 is ``<template, 12 digits>  <box index>  <text so far>``: everything is characters.
@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 CODE_DIGITS = 12
-# The box index has one digit, or two: templates with more than ten boxes exist.
+# The box index has one or two digits.
 PREFIX_WIDTH = CODE_DIGITS + 2 + 2 + 2
 MAX_BOXES = 100
 _ALWAYS = " 0123456789"
 
 
 def template_code(template_id: str) -> str:
-    """Return twelve digits that stand for a template.
+    """Return a template's code of twelve digits.
 
-    A number is padded with zeros, as in the article; any other id (a slug) becomes the first 64 bits
-    of its sha256, modulo 10^12: the same code on every machine and in every dataset.
+    Numeric ids are padded with zeros, as in the article; others are hashed: 64 bits of their sha256, modulo 10^12.
     """
     if template_id.isascii() and template_id.isdigit() and len(template_id) <= CODE_DIGITS:
         return template_id.zfill(CODE_DIGITS)
@@ -32,7 +31,7 @@ def template_code(template_id: str) -> str:
 
 
 def prefix(template_id: str, box: int) -> str:
-    """Return the prefix of the text so far; 17 characters, 18 from the eleventh box on."""
+    """Return the prefix of a text: 17 characters, 18 from the eleventh box on."""
     return f"{template_code(template_id)}  {box}  "
 
 
@@ -44,12 +43,11 @@ class Alphabet:
 
     @classmethod
     def of(cls, captions: Sequence[str]) -> "Alphabet":
-        """Return the characters of the captions (most frequent first), and those that a prefix needs."""
+        """Return the alphabet of captions (most frequent first), with the characters of prefixes."""
         return cls((*captions, *(character for character in _ALWAYS if character not in captions)))
 
     @cached_property
     def _table(self) -> NDArray[np.uint16]:
-        """The number of each code point; the last entry is for all others."""
         table = np.zeros(max(map(ord, self.characters), default=0) + 2, np.uint16)
         table[[ord(character) for character in self.characters]] = np.arange(1, len(self) + 1)
         return table
@@ -59,7 +57,7 @@ class Alphabet:
         return len(self.characters)
 
     def encode(self, text: str, *, unknown: int | None = None) -> NDArray[np.uint16]:
-        """Return the numbers of the characters of `text`; unknown ones become `unknown`, or are left out."""
+        """Return the numbers of `text`; unknown characters become `unknown`, or are dropped."""
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         numbers = self._table[np.minimum(points, len(self._table) - 1)]
         if unknown is None:
@@ -72,7 +70,7 @@ class Alphabet:
 
     def normalize(self, text: str) -> str:
         """Return `text` in lower case if the alphabet has no other letters."""
-        # Some capitals, such as mathematical ones, have no lower case and do not count.
+        # Capitals without lower case, such as mathematical ones, do not count.
         return text if any(character != character.lower() for character in self.characters) else text.lower()
 
     def prefixes(self, template_ids: Sequence[str], boxes: int) -> NDArray[np.uint16]:

@@ -1,4 +1,4 @@
-"""Checks that need neither TensorFlow nor Keras, so that a stage refuses wrong settings at once."""
+"""Checks without TensorFlow and Keras, so that a stage refuses wrong settings at once."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from memeloom.dataset.schema import Split
 
 Backend: TypeAlias = Literal["tensorflow", "jax"]
 _NAMES: Final[Mapping[Backend, str]] = MappingProxyType({"tensorflow": "TensorFlow", "jax": "JAX"})
-# What each backend reads to find the other processes of a training.
+# The environment variables by which each backend finds its workers.
 _CLUSTER: Final[Mapping[Backend, tuple[str, ...]]] = MappingProxyType({
     "tensorflow": ("TF_CONFIG",),
     "jax": ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES", "KERAS_DISTRIBUTION_PROCESS_ID"),
@@ -57,7 +57,7 @@ def _configured(path: Path) -> str:
 
 
 def load_backend(progress: Progress) -> None:
-    """Import Keras and its backend, which takes seconds, as a stage of its own."""
+    """Import Keras and its backend, which takes seconds, and report progress."""
     if _BACKEND_MODULE not in sys.modules:
         progress.start(f"loading {_NAMES[check_backend()]}", None, "")
         import_module(_BACKEND_MODULE)
@@ -87,7 +87,7 @@ def no_captions(folder: Path, split: Split) -> MemeloomError:
 
 
 def check_training(settings: Train) -> None:
-    """Check everything about a training that shows without loading the backend.
+    """Check a training's settings as far as possible without the backend.
 
     Raises:
         NotADataset: `train.dataset` is not a dataset.

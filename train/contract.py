@@ -1,6 +1,6 @@
-"""What the trainer, the decoder, the evaluation and the export ask of a kind of model.
+"""The interface of a kind of model, which training, decoding, evaluation and export use.
 
-A kind is a folder of this room whose module `model` has a `Kind` named `KIND`; `open_kind` finds them all.
+A kind is a subpackage whose module `model` has a `Kind` named `KIND`; `open_kind` imports it.
 
     dataset ─► Kind.prepare ─► TrainingTask ─► fit ─► Captioner ─► write, evaluate, export
                                         model folder ─► Kind.load ─┘
@@ -28,15 +28,15 @@ _MODULES: Final[Mapping[KindName, str]] = MappingProxyType({
     "show-and-tell": "memeloom.train.show_and_tell.model",
     "gpt2": "memeloom.train.gpt2.model",
 })  # fmt: skip
-# What a token that ends the whole caption closes.
+# The boxes that an end token closes.
 ALL_BOXES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a caption is written for.
+    """The input for a caption.
 
-    template: may be one that the model never learned. start: text that the caption begins with; separators close boxes.
+    template: known or unknown to the model. start: text that the caption begins with; separators close boxes.
     picture: RGB, uint8 (height, width, 3), for models that use pictures.
     """
 
@@ -46,28 +46,28 @@ class Prompt:
 
 
 class DecodingState(Protocol):
-    """A batch of captions that are decoded side by side, token by token: one per row."""
+    """A batch of captions that are decoded token by token, one per row."""
 
     def log_probs(self) -> NDArray[np.float32]:
         """Return the log-probability of every token as each row's next one, (rows, tokens)."""
         ...
 
     def append(self, tokens: NDArray[np.int64]) -> None:
-        """Append a token to every row, (rows,). Complete rows get any token; theirs are ignored."""
+        """Append a token to every row, (rows,). The tokens of complete rows are ignored."""
         ...
 
     def select(self, rows: NDArray[np.int64]) -> None:
-        """Continue with these rows in this order; a row may occur several times (beam search) or not at all."""
+        """Continue with these rows in this order; rows may repeat (beam search) or be dropped."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CaptionScores:
-    """The likelihood of captions, in the order in which they were given; all arrays are (captions,).
+    """The likelihood of captions, in order; all arrays are (captions,).
 
-    log_likelihood: natural, of the whole caption with every separator and its end, float64.
-    tokens: number of the model's tokens. right: how many of them were its first choice.
-    characters: length of the caption with separators, for bits per character, which compare all models.
+    log_likelihood: in nats, of the whole caption with separators and end, float64.
+    tokens: number of the model's tokens. right: number of correct argmax predictions.
+    characters: length with separators, for bits per character, which are comparable across models.
     """
 
     log_likelihood: NDArray[np.float64]
@@ -79,13 +79,13 @@ class CaptionScores:
 class Captioner(Protocol):
     """A model that writes captions and scores the likelihood of others.
 
-    unit: one of its tokens in a word, such as ``character``.
-    alphabet: meaning of the numbers in the captions that it scores, whatever its own tokens are.
+    unit: what a token is, such as ``character``.
+    alphabet: encodes the captions that it scores, whatever its own tokens are.
     templates: those it learned, most captions first. separator: ends a text box.
-    uses_pictures: True if it looks at the pictures of prompts.
+    uses_pictures: True if it uses the pictures of prompts.
     boxes_closed: number of boxes that each token closes, (tokens,).
-    networks: Keras models by name; `settings` (plain numbers and words) and `files` complete them.
-    files: written beside the networks, by file name: an array if that ends in ``.npy``, else JSON.
+    networks: Keras models by name. settings: JSON values that `Kind.load` needs.
+    files: further content by file name: an array if that ends in ``.npy``, else JSON.
     """
 
     kind: ClassVar[KindName]
@@ -100,7 +100,7 @@ class Captioner(Protocol):
     files: Mapping[str, Any]
 
     def normalize(self, start: str) -> str:
-        """Return `start` in the letters that the model knows: in lower case if it knows no others."""
+        """Return `start` with characters of the model: in lower case if it has no capitals."""
         ...
 
     def start_decoding(self, prompts: Sequence[Prompt]) -> DecodingState:
@@ -112,33 +112,32 @@ class Captioner(Protocol):
         ...
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        """Score the captions `first` up to `last`, exclusive; any number of them fits into memory.
+        """Score the captions `first` up to `last`, exclusive, in batches.
 
-        Their characters are numbers of `alphabet`. Their templates are rows of `templates`; rows beyond it are
-        templates that the model never learned.
+        They are encoded in `alphabet`. Their templates are rows of `templates`; rows beyond it are unknown templates.
         """
         ...
 
 
-# Inputs and labels, or inputs, labels and weights of the labels.
+# Inputs, labels and optional weights.
 Batch: TypeAlias = tuple[Any, Any] | tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingTask:
-    """A new model, and how it is fitted to a dataset.
+    """A new model, and how to train it.
 
-    training_model: the Keras model that is fitted. It shares the weights of the captioner's networks and may have more
-        around them (such as a layer that makes examples on the device); only the networks are saved.
-    validation_model: the same for validation, where it holds other captions; else the training model.
-    batch: the batch of a step, NumPy arrays of constant shapes, a function of the seed and the step alone.
+    training_model: the Keras model to fit. It shares the weights of the captioner's networks and may have more layers,
+        which are not saved (such as one that builds examples on the device).
+    validation_model: the model for validation; may be the training model.
+    batch: returns the batch of a step, NumPy arrays of constant shapes that depend on the seed and step only.
     validation_batch: the same for validation; batches 0 … `validation_batches` - 1.
-    unit, units_per_step: what progress counts, and how many of it a step has.
-    from_logits: True if the models give logits, else probabilities. Labels are integers in any case.
+    unit, units_per_step: what progress counts, and how many a step has.
+    from_logits: True if the models return logits, else probabilities. Labels are integers.
     make_optimizer: takes a learning rate or a schedule.
-    jit_compile: True if the step is worth compiling with XLA on this device.
-    table: a large embedding table of which a batch needs few rows, or None. Its rows are the first input; the training
-        model takes their vectors in place of them, the validation model the rows.
+    jit_compile: True if XLA speeds up the step on this device.
+    table: a large embedding table of which a batch needs few rows, or None. The first input of a batch is rows; the
+        validation model takes these, the training model their vectors.
     """
 
     captioner: Captioner
@@ -158,8 +157,8 @@ class TrainingTask:
 class EmbeddingTable(Protocol):
     """A Keras layer from rows int32 (…) to their vectors side by side, learned by Adagrad with one sum per row.
 
-    vectors, squares: its variables, float32 (rows, width) and (rows,). width: of a vector.
-    rate: its learning rate in units of the optimizer's. epsilon: is added to the sums of squares.
+    vectors, squares: its variables, float32 (rows, width) and (rows,). width: size of a vector.
+    rate: its learning rate, relative to the optimizer's. epsilon: added to the sums of squares.
     null_row: the row whose vector stays zero.
     """
 

@@ -1,4 +1,4 @@
-"""The captions of a split in memory, end to end, 3 bytes a character."""
+"""The captions of a split in memory, concatenated, 3 bytes per character."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from memeloom.train.characters import MAX_BOXES, Alphabet
 
 @dataclass(frozen=True, slots=True)
 class Captions:
-    """The captions of a split, end to end.
+    """The concatenated captions of a split.
 
-    characters: numbers, uint16 (characters,). boxes: index of its text box, uint8 (characters,).
-    starts: where each caption begins, and where the last ends, int64 (captions + 1,).
+    characters: numbers, uint16 (characters,). boxes: index of each character's text box, uint8 (characters,).
+    starts: offset of each caption, and the end of the last, int64 (captions + 1,).
     templates: row of each caption's template in `prefixes`, and in the manifest, int32 (captions,).
     prefixes: numbers before the text, uint16 (templates, boxes, PREFIX_WIDTH).
     """
@@ -49,7 +49,7 @@ class Captions:
         return np.diff(self.starts)
 
     def lengths_of(self, rows: slice | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the characters of the captions `rows` without computing all lengths."""
+        """Return the lengths of the captions `rows`."""
         lengths: NDArray[np.int64] = self.starts[1:][rows] - self.starts[:-1][rows]
         return lengths
 
@@ -61,7 +61,7 @@ class Captions:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """What a model learns from: the captions of both splits."""
+    """The training and validation captions."""
 
     folder: Path
     manifest: Manifest
@@ -80,9 +80,7 @@ class _Part(NamedTuple):
 
 
 def read_captions(folder: Path, manifest: Manifest, split: Split, alphabet: Alphabet) -> Captions:
-    """Read all captions of `split` from the dataset in `folder`, of whichever format.
-
-    Characters that the alphabet lacks are left out.
+    """Read all captions of `split` from the dataset in `folder`; drop characters that the alphabet lacks.
 
     Raises:
         DamagedRecords: a shard is damaged; the line names file and place.
@@ -155,10 +153,10 @@ _TURNS = tuple(np.uint64(turn * _MIX % 2**64) for turn in range(_ROUNDS))
 
 
 def shuffled(places: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
-    """Return the items at `places` of an endless sequence of passes over 0 … `count` - 1, each shuffled anew.
+    """Return items of an endless sequence of passes over 0 … `count` - 1, each shuffled anew.
 
-    A Feistel network over pairs of half-words, applied until it lands inside (Black and Rogaway, "Ciphers with
-    Arbitrary Finite Domains", 2002): the order needs no memory, so a training continues at any step.
+    A cycle-walking Feistel network (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002) computes the
+    order without memory, so that a training resumes at any step.
     """
     passes = (places // count).astype(np.uint64)
     keys = _mixed(passes * np.uint64(_MIX) + np.uint64(seed % 2**64))
@@ -184,7 +182,6 @@ def _encrypted(values: NDArray[np.uint64], half: np.uint64, keys: NDArray[np.uin
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix the bits of each value."""
     values = (values ^ (values >> np.uint64(30))) * _SPREAD
     mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
     return mixed

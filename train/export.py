@@ -6,8 +6,8 @@
 | saved-model | `NAME/1/saved_model.pb` and its variables, as TensorFlow Serving wants its versions | TensorFlow |
 | onnx | `NAME.onnx` | ONNX Runtime |
 
-Beside them stand the vocabulary, the templates, the metrics and the settings of the model, as in its own folder, and
-`export.json`: inputs and outputs of the networks, and the sha256 of every file; written last.
+The folder also has the model's vocabulary, templates, metrics and settings, and `export.json`, written last: inputs and
+outputs of the networks, and the sha256 of every file.
 """
 
 import json
@@ -35,12 +35,12 @@ EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 MANIFEST = "export.json"
 KIND = "memeloom export"
 VERSION = 1
-# TensorFlow Serving serves the highest number that it finds.
+# TensorFlow Serving serves the highest version.
 _SERVED_VERSION = "1"
 
 
 class Endpoint(NamedTuple):
-    """A signature of a SavedModel beside the plain one of its network.
+    """A further signature of a SavedModel.
 
     function: of tensors, to a dictionary of tensors by name. inputs: `tf.TensorSpec`s. resources: tables that it uses.
     """

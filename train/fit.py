@@ -25,12 +25,12 @@ class Interrupted(MemeloomError):
 
 
 def train_model(config: Config, progress: Progress = SILENT) -> Summary:
-    """Train a model on `train.dataset` for `train.steps` steps and leave the best one in `train.output`.
+    """Train a model on `train.dataset` for `train.steps` steps; the best one is saved in `train.output`.
 
-    Continues from the checkpoint in `train.output` if that has the same model, dataset and schedule; the curve is then
-    the same as without the interruption. After each epoch: validation on held-out captions, samples, the model folder
-    if it is the best so far, a checkpoint, and the history. Stops early after `train.patience` epochs without a better
-    validation loss. Everything that can be refused without TensorFlow is refused before it is loaded.
+    Resumes from the checkpoint in `train.output` if model, dataset and schedule are the same, with the same loss curve
+    as without the interruption. Each epoch ends with validation, samples, the model folder if it is the best so far, a
+    checkpoint and the history. Stops after `train.patience` epochs without a better validation loss. Settings are
+    checked before the backend is loaded.
 
     Raises:
         NotADataset, DamagedRecords: no dataset, or a damaged one.

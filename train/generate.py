@@ -22,9 +22,9 @@ from memeloom.train.decoding.sampling import Chooser, by_sampling, by_threshold,
 from memeloom.train.model_folder import NotAModel, load_model, read_card, read_templates
 
 MOST_FREQUENT = 3
-# The template's id of captions for a picture that is not a known template's.
+# The template id of captions for a picture.
 IMAGE = "image"
-# These methods write the same captions every time.
+# Methods without randomness.
 DETERMINISTIC: Final = ("greedy", "beam")
 _ROUNDS = 4
 _ENCODER = "encoder"
@@ -180,7 +180,6 @@ def _picture_template(known: Sequence[DatasetTemplate], settings: Generate) -> D
 
 
 def _new_template(template_id: str, name: str, boxes: int) -> DatasetTemplate:
-    """Return a template that no model learned."""
     return DatasetTemplate(
         id=template_id, name=name, slug=template_id, captions=0, boxes=boxes, box_count=None, geometry=(),
         image_key=None,

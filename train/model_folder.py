@@ -1,4 +1,4 @@
-"""A trained model as a folder that is complete in itself.
+"""A trained model as a self-contained folder.
 
 | file | holds |
 | --- | --- |
@@ -48,7 +48,7 @@ class NotAModel(MemeloomError):
 def write_model(folder: Path, model: Captioner, metrics: Mapping[str, Any], config: Config) -> None:
     """Write `model` into `folder`. A reader sees the old model, none, or the new one, never a mixture.
 
-    Everything is written before the old model is removed, so that a full disk costs nothing.
+    The old model is removed only after the new one is written, so a full disk does not lose it.
 
     Raises:
         MemeloomError: the disk is full, or the folder cannot be written.
@@ -124,10 +124,10 @@ def load_model(folder: Path, progress: Progress = SILENT) -> Captioner:
             read_templates(folder),
         )
     except Exception as error:
-        # A full device says nothing about the model.
+        # A full device does not mean a damaged model.
         if is_out_of_memory(error) and not isinstance(error, MemoryError):
             raise
-        # Anyone can make such a folder, and Keras, NumPy and the kinds raise anything over its files.
+        # The files are untrusted, and Keras, NumPy and the kinds may raise anything.
         reason = str(error) or type(error).__name__
         raise NotAModel(f"{folder}: the model cannot be read ({reason}); train again") from error
 
@@ -164,7 +164,7 @@ def read_card(folder: Path) -> Mapping[str, Any]:
 
 
 def _fault(card: Mapping[str, Any]) -> str:
-    """Return what is wrong with a card, which may come from anywhere; "" if nothing is."""
+    """Return what is wrong with an untrusted card, or ""."""
     if card.get("model") not in get_args(KindName):
         return f"unknown kind of model {card.get('model')!r}"
     networks, content, files = (card.get(key) for key in ("networks", "content", "files"))
@@ -214,7 +214,6 @@ def _read_content(path: Path) -> Any:
 
 
 def _network_bytes(network: Any) -> bytes:
-    """Return the bytes of a `.keras` file."""
     from memeloom.train.backend import keras
 
     with tempfile.TemporaryDirectory() as scratch:
