@@ -38,8 +38,8 @@ class GeneratedCaption:
     """A caption for a template.
 
     boxes: one text per box of the template; some may be empty, never all.
-    score: geometric mean of the probabilities of the tokens (characters, words) that were written, 0 to 1; 0.5 is a
-        model that was torn between two each time. Scores of models with different tokens do not compare.
+    score: geometric mean of the probabilities of the written tokens, 0 to 1. Scores of models with different tokens are
+        not comparable.
     """
 
     template_id: str

@@ -181,8 +181,8 @@ KIND = ConvnetKind()
 
 _BLOCKS = 5
 _KERNEL = 5
-# With Keras's 0.99 the moving statistics lag in a training of a few hundred steps, and validation fails; ten batches
-# of many positions are enough.
+# Keras's 0.99 makes the moving statistics lag in a training of a few hundred steps, so that validation would score an
+# untrained network; ten batches of many positions are enough.
 _MOMENTUM = 0.9
 
 
