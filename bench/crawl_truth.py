@@ -68,7 +68,6 @@ def _config(internet: Internet, folder: Path) -> Config:
 
 
 def _compare(internet: Internet, config: Config) -> tuple[Counter[str], int]:
-    """Return counts of differences, and the number of served memes."""
     documents = open_documents(config.store)
     served = {meme.id: meme for meme in internet.served(hashes=True) if meme.source == "imgflip"}
     tally: Counter[str] = Counter()
@@ -87,7 +86,6 @@ def _compare(internet: Internet, config: Config) -> tuple[Counter[str], int]:
 
 
 def _wrong(meme: Meme, served: ServedMeme) -> list[str]:
-    """Return the names of the fields of `meme` that differ from the ground truth."""
     pairs = {
         "boxes": (meme.boxes, served.boxes),
         "template": (meme.template and meme.template.id, served.template_id),

@@ -59,7 +59,6 @@ def copy_rows(data: Path) -> Iterator[Row]:
 
 
 def _retyped(words: list[str], chance: random.Random) -> list[str]:
-    """Insert, drop, swap or replace one letter."""
     at = chance.choice([n for n, word in enumerate(words) if len(word) > 2] or [0])
     word, place = words[at], chance.randrange(max(len(words[at]) - 1, 1))
     letter = chance.choice(string.ascii_lowercase)
@@ -71,7 +70,6 @@ def _retyped(words: list[str], chance: random.Random) -> list[str]:
 
 
 def _misread(words: list[str], chance: random.Random) -> list[str]:
-    """Replace one letter as OCR confuses it."""
     places = [(n, m) for n, word in enumerate(words) for m, letter in enumerate(word) if letter in _MISREAD]
     if not places:
         return _retyped(words, chance)
@@ -81,12 +79,10 @@ def _misread(words: list[str], chance: random.Random) -> list[str]:
 
 
 def _punctuated(words: list[str], chance: random.Random) -> list[str]:
-    """Change the punctuation."""
     return [word.strip(".,!?'\"") + chance.choice(["", "", ",", "...", "!"]) for word in words]
 
 
 def _shortened(words: list[str], chance: random.Random) -> list[str]:
-    """Add or drop a short word."""
     short = [n for n, word in enumerate(words) if len(word) <= 3]
     if short and chance.random() < 0.5:
         at = chance.choice(short)
@@ -149,7 +145,6 @@ def _pairs(data: Path) -> Iterator[Pair]:
 
 
 def _captions(data: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield real captions of the reporting half of the templates."""
     memes = []
     with gzip.open(data / CAPTIONS, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines):
@@ -165,13 +160,11 @@ def _captions(data: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _divided(words: Sequence[str], boxes: Sequence[str]) -> tuple[str, ...]:
-    """Distribute the words over boxes in the proportions of another caption."""
     first = len(boxes[0].split())
     return tuple(" ".join(part) for part in (words[:first], words[first:])[: len(boxes)] if part) or (" ".join(words),)
 
 
 def _left(memes: Sequence[Meme]) -> set[str]:
-    """Return the ids that a dataset of `memes` keeps."""
     with tempfile.TemporaryDirectory(prefix="memeloom-bench-") as folder:
         places = [f"store.documents=sqlite:///{folder}/catalog.db", f"store.blobs={folder}/blobs"]
         config = load_config(overrides=[*places, f"dataset.output={folder}/dataset"], environment={})
@@ -223,7 +216,6 @@ def _long(meme: Meme) -> str:
 
 
 def _posts(data: Path) -> tuple[list[Meme], list[Meme]]:
-    """Return memes, and a repost of each."""
     blanks = [blank for blank in load_blanks(data) if blank.half == "report"]
     groups: dict[str, Blank] = {blank.group: blank for blank in reversed(blanks)}
     some = [groups[name] for name in sorted(groups)][: _PICTURES // _A_TEMPLATE]
@@ -250,7 +242,6 @@ def _post(name: str, template: str, boxes: tuple[str, ...], data: bytes) -> Meme
 
 
 def _sent_on(data: bytes, chance: random.Random) -> bytes:
-    """Scale to 0.5-1.5 times the size and compress with quality 40-80."""
     picture = Pillow.open(io.BytesIO(data)).convert("RGB")
     scale = chance.uniform(0.5, 1.5)
     out = io.BytesIO()

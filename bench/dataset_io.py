@@ -154,7 +154,6 @@ def _measured(way: Way, records: Path, rounds: int) -> tuple[float, float, str, 
 
 
 def _take(captions: Path, number: int, into: Path) -> None:
-    """Write the first `number` captions as JSON lines."""
     with gzip.open(captions, "rt") as lines, into.open("w") as out:
         for line in itertools.islice(lines, number):
             raw = json.loads(line)

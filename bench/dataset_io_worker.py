@@ -72,12 +72,10 @@ def _hash(folder: Path) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the written files, without caches of packages."""
     return [path for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts]
 
 
 def _seconds(work: Callable[..., None], *arguments: Any) -> float:
-    """Return processor seconds of this process, all threads."""
     began = time.process_time()
     work(*arguments)
     return time.process_time() - began

@@ -71,7 +71,6 @@ class _Deadline(Silent):
             self._end = min(self._end, time.monotonic() + self._seconds)
 
     def advance(self, n: int = 1, **counts: int) -> None:  # noqa: ARG002  (as Progress)
-        """Raise KeyboardInterrupt when the time is over."""
         if time.monotonic() > self._end:
             raise KeyboardInterrupt
 

@@ -45,7 +45,6 @@ def main() -> None:
 
 
 def _line(kind: str, options: argparse.Namespace) -> dict[str, str]:
-    """Crawl with kills; return a column of the table."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         internet = stack.enter_context(
@@ -64,7 +63,6 @@ def _line(kind: str, options: argparse.Namespace) -> dict[str, str]:
 
 
 def _told(attack: Attack, reckoning: Reckoning) -> dict[str, str]:
-    """Return the figures as text."""
     kills = ", ".join(f"{n} {how}" for how, n in sorted(attack.kills.items()))
     found = reckoning.faults()
     return {

@@ -138,7 +138,6 @@ def _alone(name: str, cases: Sequence[Case], words: bytes, language: str) -> tup
 
 
 def _measure(name: str, cases: Sequence[Case], words: bytes, language: str) -> tuple[list[str], float, float]:
-    """Return the readings, their processor seconds and the peak memory in MB."""
     _pin(0)
     read = open_reader(name, words, language)
     read(decode_image(cases[0].data))

@@ -205,7 +205,6 @@ def _heavy(fonts: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _mark(canvas: Image.Image) -> None:
-    """Draw the site's name, small, in the lower left corner."""
     size = max(10, round(0.026 * canvas.width))
     fitted = Fitted(ANTON, size, (_MARK,))
     tall = height(fitted, Look(_WHITE)) / canvas.height

@@ -239,7 +239,6 @@ class _Frame:
         self.tags.append("mirror")
 
     def add_mark(self, chance: Random) -> None:
-        """Add a site's name, in a bar below or in a corner."""
         height, width = self.pixels.shape[:2]
         tall = max(14, height // 22)
         if chance.random() < 0.6:
@@ -254,7 +253,6 @@ class _Frame:
         self.tags.append("watermark")
 
     def add_strip(self, texts: Sequence[str]) -> None:
-        """Add the caption, dark, in a white strip above."""
         height, width = self.pixels.shape[:2]
         strip = Image.new("RGB", (width, max(30, height // 4)), "black")
         box = TemplateBox(x=0.02, y=0.1, width=0.96, height=0.8)
@@ -282,7 +280,6 @@ class _Frame:
 
 
 def _save(pixels: Colours, scale: float, quality: int) -> tuple[bytes, float]:
-    """Encode as JPEG; return it and the exact scale."""
     scale = min(scale, _LARGEST_SAVED / max(pixels.shape[:2]))
     how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
     scaled = cv2.resize(np.ascontiguousarray(pixels), None, fx=scale, fy=scale, interpolation=how)
@@ -304,7 +301,6 @@ def _corpus(data: Path) -> FolderCorpus:
 
 
 def _anchored(row: Mapping[str, Any]) -> tuple[TemplateBox, ...]:
-    """Return memegen's text boxes, clamped to the picture."""
     boxes = []
     for box in row.get("text_boxes_norm") or ():
         x, y = max(0.0, box["anchor_x"]), max(0.0, box["anchor_y"])

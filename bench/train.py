@@ -149,7 +149,6 @@ def _steps_in(settings: Train, dataset: Dataset, budget: float) -> int:
 
 
 def _judge(model: Captioner, captions: Captions, count: int) -> tuple[float, float]:
-    """Return accuracy of the next character and bits per character."""
     judged = model.score(captions, 0, count)
     bits = -judged.log_likelihood.sum() / judged.characters.sum() / math.log(2)
     return float(judged.right.sum() / judged.tokens.sum()), float(bits)

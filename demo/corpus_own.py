@@ -123,7 +123,6 @@ class _CaptionWriter:
         return tuple(_SLOT.sub(pick, text) for text in pattern)
 
     def as_typed(self, caption: Texts) -> Texts:
-        """Return the caption as users type it: often in capitals."""
         mood = self.rng.random()
         if mood < 0.45:
             return tuple(text.upper() for text in caption)

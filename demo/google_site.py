@@ -176,5 +176,4 @@ def _dumped(value: Any) -> str:
 
 
 def _own_path(target: str) -> str:
-    """Return `target` if it is a path of this site, else `/`."""
     return target if target.startswith("/") and not target.startswith("//") else "/"

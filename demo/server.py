@@ -81,7 +81,7 @@ def _routes(
 
 
 async def _secret(_: web.Request) -> web.Response:
-    """Return a private page that no crawler may request."""
+    """A private page that no crawler may request."""
     return web.Response(text="the keys to everything")
 
 

@@ -1,8 +1,8 @@
-"""Measures of a set of captions: how diverse they are, and whether they suit their templates.
+"""Diversity of captions, and how well they suit their templates.
 
 distinct-n: Li et al., "A Diversity-Promoting Objective Function for Neural Conversation Models", 2016.
 self-BLEU: Zhu et al., "Texygen: A Benchmarking Platform for Text Generation Models", 2018, on BLEU of Papineni et
-al., 2002. Words are what stands between spaces and separators, in lower case.
+al., 2002. Words are separated by spaces and caption separators, and lower-cased.
 """
 
 import math
@@ -71,7 +71,7 @@ def _bleu(
     highest: dict[tuple[str, ...], tuple[int, int]],
     lengths: Sequence[int],
 ) -> float:
-    """Return BLEU-4 of a text against all others; a text of fewer than four words has as many orders as words."""
+    """Return BLEU-4 of a text against all others; texts of fewer than four words use lower orders only."""
     logs = []
     for order in counts[: len(text)]:
         matches = 0

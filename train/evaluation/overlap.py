@@ -110,14 +110,14 @@ class _Runs:
 
 
 def _prefix_sums(text: str) -> NDArray[np.uint64]:
-    """Return the sum of the characters before each place, each times the power of its place, modulo 2^64."""
+    """Return prefix sums of the characters, each times the power of its position, modulo 2^64."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
     values = _mixed(points) * _powers(_BASE, len(points))
     return np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
 
 
 def _windows(sums: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
-    """Return the hash of each window, independent of its place: the power of its first place is divided out."""
+    """Return a hash of each window, divided by the power of its first position so that it is independent of it."""
     if len(sums) <= length:
         return np.zeros(0, np.uint64)
     differences = sums[length:] - sums[:-length]
@@ -126,7 +126,6 @@ def _windows(sums: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
 
 
 def _powers(base: int, count: int) -> NDArray[np.uint64]:
-    """Return base^0, base^1, … modulo 2^64."""
     return _power_table(base, max(count - 1, 0).bit_length())[:count]
 
 

@@ -232,7 +232,7 @@ def _plot(results: Results, title: str, share: Callable[[CaptionSetMetrics], flo
 
 
 def _samples(results: Results) -> list[tuple[str, CaptionSetMetrics, bool]]:
-    """Return (title, captions, open) of people, and of each model at each temperature; the middle one is open."""
+    """Return (title, captions, open) of people, and of each model and temperature; the middle temperature is open."""
     if results.real is None:
         return []
     found = [("people", results.real, True)]

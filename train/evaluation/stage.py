@@ -133,7 +133,7 @@ def _evaluate(
 def _measured(
     held: HeldOut, real: CaptionSet, outputs: Sequence[_ModelOutput], progress: Progress
 ) -> Iterator[CaptionSetMetrics]:
-    """Return the figures of the real captions, and of each set of each model in order; none if nothing was written."""
+    """Return the figures of the real captions and of each model's sets, in order; none if nothing was written."""
     if not real.captions:
         return iter(())
     progress.start("compare with training", held.manifest.splits["train"], "captions")
@@ -195,7 +195,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 
 def _loaded(folder: Path, progress: Progress) -> tuple[Captioner, TrainingRecord]:
-    """Load the model in `folder` and its metrics, both of one epoch: a training may continue there."""
+    """Load model and metrics from `folder`; a running training may replace them meanwhile, which is an error."""
     card = read_card(folder)
     model, trained = load_model(folder, progress), _training_record(folder)
     if read_card(folder) != card:
