@@ -40,7 +40,7 @@ class Piece(NamedTuple):
 
 
 def cut(records: Iterable[tuple[str, bytes]], salt: str) -> Iterator[Piece]:
-    """Yield `records` (id and JSON, sorted by id) in pieces, one in memory; `salt` hashes the later processing."""
+    """Yield `records` (id and JSON, sorted by id) in pieces, one in memory. salt: part of their keys."""
     piece: list[bytes] = []
     size = 0
     for meme_id, record in records:

@@ -41,7 +41,7 @@ _SKETCH_ERROR = 0.06
 _LETTER_APART = 0.6
 # Least similarity of words if pictures are similar: sites and OCR write the same text differently.
 _VOUCHED = 0.5
-# Examples per part; a fixed number makes the result independent of the partition.
+# Examples per part; showing at most as many in all makes them independent of the partition.
 SAMPLES: Final = 200
 
 
