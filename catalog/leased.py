@@ -184,7 +184,7 @@ class LeasedRun(Generic[W, R]):
     def _write_if(self, held: HeldLeases, n: int) -> None:
         if len(self._unwritten) < n:
             return
-        # Whoever holds an expired lease now writes its result.
+        # The new holder of an expired lease writes its result.
         ours = {meme_id: done for meme_id, done in self._unwritten.items() if meme_id in held}
         self._unwritten = {}
         outcomes = self._job.write([done for done in ours.values() if done])

@@ -1,4 +1,4 @@
-"""The progress of a stage: what it reports, whoever shows it."""
+"""The progress of a stage: what it reports, independent of how it is shown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -18,7 +18,7 @@ from memeloom.catalog.records import Meme, Template
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.outputs import atomic_file
-from memeloom.configs.progress import Progress
+from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.report.format import escape_controls
@@ -46,7 +46,12 @@ _UNKNOWN = "unknown layout"
 
 
 def import_dumps(
-    config: Config, paths: Sequence[Path], progress: Progress, *, strict: bool = False, layout: str | None = None
+    config: Config,
+    paths: Sequence[Path],
+    progress: Progress = SILENT,
+    *,
+    strict: bool = False,
+    layout: str | None = None,
 ) -> Summary:
     """Import dumps into the catalog.
 
@@ -81,7 +86,7 @@ def import_dumps(
     return run.summary(time.monotonic() - begun)
 
 
-def export_memes(config: Config, path: Path, progress: Progress) -> Summary:
+def export_memes(config: Config, path: Path, progress: Progress = SILENT) -> Summary:
     """Write all memes to `path` as JSON lines ordered by id, compressed if it ends in ``.gz`` or ``.zst``.
 
     The write is atomic; ``-`` is standard output. `import_dumps` restores the memes exactly; pictures are not included.

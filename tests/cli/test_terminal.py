@@ -1,4 +1,4 @@
-"""Text of strangers reaches the terminal without control characters."""
+"""Untrusted text reaches the terminal without control characters."""
 
 import io
 import json

@@ -25,7 +25,7 @@ WORDS = [
 
 @pytest.fixture(autouse=True)
 def _same_commit_and_no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep manifests equal if somebody commits during a test, and do not wait for the disk.
+    """Keep manifests equal if a commit is made during a test, and do not wait for the disk.
 
     Tests that kill builds start them in other processes, which do.
     """
