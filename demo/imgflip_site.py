@@ -1,10 +1,8 @@
 """Imgflip: its pages, its templates API and its image host."""
 
-import json
 import re
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from aiohttp import web
 
@@ -108,20 +106,16 @@ class Imgflip:
         return html_response(meme_page(self._find(request.match_info["key"]), self._images))
 
     async def get_memes(self, _: web.Request) -> web.Response:
-        """Return the most popular templates; the old API escapes slashes and has no `captions`."""
-        old = self._context.options.old_api
+        """Return the most popular templates."""
         memes = []
         for blank in self._context.corpus.blanks[:_API_TEMPLATES]:
             width, height = await self._context.draw(self._context.renderer.size, blank)
-            entry: dict[str, Any] = {
+            memes.append({
                 "id": blank.id, "name": blank.name, "url": f"http://{self._images}/{blank.key}.jpg",
                 "width": width, "height": height, "box_count": len(blank.boxes),
-            }  # fmt: skip
-            if not old:
-                entry["captions"] = self._context.corpus.count(blank) * 100 + Random(blank.id).randrange(100)
-            memes.append(entry)
-        text = json.dumps({"success": True, "data": {"memes": memes}}, separators=(",", ":"))
-        return web.Response(text=text.replace("/", r"\/") if old else text, content_type="application/json")
+                "captions": self._context.corpus.count(blank) * 100 + Random(blank.id).randrange(100),
+            })  # fmt: skip
+        return web.json_response({"success": True, "data": {"memes": memes}})
 
     async def picture(self, request: web.Request) -> web.Response:
         """Return a meme's picture, or a template's clean one. A GIF is also served as video and as still picture."""

@@ -54,12 +54,7 @@ class Internet:
         subreddits: Sequence[str] = ("memes", "dankmemes"),
         variety: bool = False,
         quick: bool = False,
-        latency: float = 0,
         consent: Sequence[Engine] = ("google",),
-        old_api: bool = False,
-        token_seconds: float = 3600,
-        reddit_requests: int = 600,
-        reddit_window: float = 600,
     ) -> None:
         """Nothing runs before `start` or `with`.
 
@@ -75,17 +70,11 @@ class Internet:
                 galleries, and search results whose picture is gone.
             quick: draw each template once and give its memes different bytes by a comment in the file, to serve
                 thousands of memes at once; captions then end in a number, so their number is unlimited.
-            latency: seconds before every response.
             consent: the searches that ask for consent to cookies first.
-            old_api: respond as an earlier version of Imgflip's API.
-            token_seconds: lifetime of a Reddit token.
-            reddit_requests: number of requests that Reddit's API allows in a window.
-            reddit_window: length of that window in seconds.
         """
         self._options = Options(
             data=data, memes=memes, seed=seed, posts=posts, pictures=pictures, subreddits=tuple(subreddits),
-            variety=variety, quick=quick, latency=latency, consent=tuple(consent), old_api=old_api,
-            token_seconds=token_seconds, reddit_requests=reddit_requests, reddit_window=reddit_window,
+            variety=variety, quick=quick, consent=tuple(consent),
         )  # fmt: skip
         self._rules = make_rules(faults)
         self._process: BaseProcess | None = None

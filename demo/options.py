@@ -19,9 +19,4 @@ class Options:
     subreddits: tuple[str, ...] = ("memes", "dankmemes")
     variety: bool = False
     quick: bool = False
-    latency: float = 0
     consent: tuple[Engine, ...] = ("google",)
-    old_api: bool = False
-    token_seconds: float = 3600
-    reddit_requests: int = 600
-    reddit_window: float = 600

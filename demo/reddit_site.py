@@ -15,6 +15,7 @@ CLIENT_SECRET = "miniature-secret"  # noqa: S105 -- opens nothing but this serve
 
 _LONGEST_PAGE = 100
 _LONGEST_LISTING = 1000
+_REQUESTS, _WINDOW_SECONDS = 600, 600.0
 
 
 class Reddit:
@@ -25,7 +26,7 @@ class Reddit:
         self._posts = RedditPosts(context.corpus, context.options)
         posts = (post for listed in self._posts.posts.values() for post in listed)
         self._pictures = {drawn.name: drawn for post in posts for drawn in post.pictures}
-        self._tokens: dict[str, float] = {}
+        self._tokens: set[str] = set()
         self._window_end = 0.0
         self._used = 0
 
@@ -67,9 +68,8 @@ class Reddit:
         if form.get("grant_type") != "client_credentials":
             return web.json_response({"error": "unsupported_grant_type"})
         token = f"miniature-{len(self._tokens)}-{time.time_ns():x}"
-        self._tokens[token] = time.monotonic() + self._context.options.token_seconds
-        seconds = int(self._context.options.token_seconds)
-        answer = {"access_token": token, "token_type": "bearer", "expires_in": seconds, "scope": "*"}
+        self._tokens.add(token)
+        answer = {"access_token": token, "token_type": "bearer", "expires_in": 3600, "scope": "*"}
         return web.json_response(answer)
 
     async def refuse(self, _: web.Request) -> web.Response:
@@ -79,10 +79,10 @@ class Reddit:
     async def listing(self, request: web.Request) -> web.Response:
         """Return a page of a subreddit's posts, at most 1,000 in all."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or self._tokens.get(token, 0) < time.monotonic():
+        if scheme.lower() != "bearer" or token not in self._tokens:
             return _error(401, "Unauthorized")
         budget = self._spend()
-        if self._used > self._context.options.reddit_requests:
+        if self._used > _REQUESTS:
             return _error(429, "Too Many Requests", budget)
         subreddit = request.match_info["subreddit"].lower()
         if subreddit not in self._posts.posts:
@@ -93,7 +93,7 @@ class Reddit:
         if "empty_page" in request:
             posts = []
         limit = min(_LONGEST_PAGE, whole_number(request, "limit", 25))
-        part = _slice(posts, request.query.get("after"), request.query.get("before"), limit, moved)
+        part = _slice(posts, request.query.get("after"), limit, moved)
         more = bool(part) and part[-1] is not posts[-1]
         if "endless_paging" in request:
             part, more = part or posts[:limit], True
@@ -118,9 +118,9 @@ class Reddit:
         """Count a request of the window; return the rate limit headers."""
         now = time.monotonic()
         if now > self._window_end:
-            self._window_end, self._used = now + self._context.options.reddit_window, 0
+            self._window_end, self._used = now + _WINDOW_SECONDS, 0
         self._used += 1
-        left = max(0, self._context.options.reddit_requests - self._used)
+        left = max(0, _REQUESTS - self._used)
         return {
             "x-ratelimit-remaining": f"{left:.1f}",
             "x-ratelimit-used": str(self._used),
@@ -139,21 +139,14 @@ def _sorted(posts: Sequence[Submission], sort: str) -> list[Submission]:
     return list(posts)
 
 
-def _slice(
-    posts: Sequence[Submission], after: str | None, before: str | None, limit: int, moved: int
-) -> Sequence[Submission]:
-    """Return the page after `after` or before `before`; the first page for unknown names.
+def _slice(posts: Sequence[Submission], after: str | None, limit: int, moved: int) -> Sequence[Submission]:
+    """Return the page after `after`; the first page for unknown names.
 
     The last `moved` posts of the previous page are repeated.
     """
     names = [post.fullname for post in posts]
-    if after in names:
-        start = max(0, names.index(after) + 1 - moved)
-        return posts[start : start + limit]
-    if before in names:
-        end = names.index(before)
-        return posts[max(0, end - limit) : end]
-    return posts[:limit]
+    start = max(0, names.index(after) + 1 - moved) if after in names else 0
+    return posts[start : start + limit]
 
 
 def _escaped(value: Any) -> Any:

@@ -121,7 +121,6 @@ def _log_requests(context: SiteContext, host: Host) -> Middleware:
     async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
         if host == "control":
             return await handler(request)
-        await asyncio.sleep(context.options.latency)
         try:
             response = await handler(request)
         except web.HTTPException as error:

@@ -1,84 +1,41 @@
-"""One miniature internet a worker for the tests that only look, and a client that hides nothing of the wire."""
+"""Running miniature internets, and a small folder of data for them to serve."""
 
 import gzip
-import http.client
 import json
-import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from io import BytesIO
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
-from selenium.webdriver import Chrome
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 
 from memeloom.demo.internet import Internet
-
-_FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1200,1000",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back; header names are small letters."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def text(self) -> str:
-        """The body as UTF-8."""
-        return self.body.decode()
-
-
-Fetch = Callable[..., Answer]
-
-
-@pytest.fixture(scope="session")
-def fetch() -> Fetch:
-    """Ask for an address once; redirects are not followed, errors are answers too."""
-
-    def ask(url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes = b"") -> Answer:
-        parts = urlsplit(url)
-        connection = http.client.HTTPConnection(parts.netloc, timeout=20)
-        try:
-            target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-            connection.request(method, target, body or None, dict(headers or {}))
-            response = connection.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, found, response.read())
-        finally:
-            connection.close()
-
-    return ask
 
 
 @pytest.fixture(scope="session")
 def internet() -> Iterator[Internet]:
-    """The demo's own sites: 40 memes a template on Imgflip, 45 posts a subreddit, 150 found pictures."""
+    """The demo's own sites: 40 memes per template on Imgflip, 45 posts per subreddit, 150 found pictures."""
     with Internet(memes=480, posts=45) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def _troubled() -> Iterator[Internet]:
+def various() -> Iterator[Internet]:
+    """The sites with variety."""
+    with Internet(memes=156, posts=45, pictures=40, variety=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def _shared() -> Iterator[Internet]:
     with Internet(memes=240, posts=45, pictures=40, subreddits=("memes", "prequel"), consent=()) as running:
         yield running
 
 
 @pytest.fixture
-def faulty(_troubled: Internet) -> Iterator[Internet]:
+def faulty(_shared: Internet) -> Iterator[Internet]:
     """A miniature internet whose faults the test switches on; off again afterwards."""
-    yield _troubled
-    _troubled.set_faults({})
+    yield _shared
+    _shared.set_faults({})
 
 
 @pytest.fixture
@@ -113,46 +70,3 @@ def data_folder(tmp_path: Path) -> Path:
     with gzip.open(folder / "imgflip_captions.jsonl.gz", "wt") as lines:
         lines.writelines(f"{json.dumps(row)}\n" for row in rows)
     return folder
-
-
-@pytest.fixture(scope="session")
-def decode() -> Callable[[bytes], Image.Image]:
-    """A picture from its bytes, decoded to the last row."""
-
-    def whole(data: bytes) -> Image.Image:
-        picture = Image.open(BytesIO(data))
-        picture.load()
-        return picture
-
-    return whole
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Chrome]:
-    """Chromium without a window and with a profile of its own."""
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not binary or not driver:
-        pytest.skip("needs Debian's packages chromium and chromium-driver")
-    options = Options()
-    options.binary_location = binary
-    for flag in (*_FLAGS, f"--user-data-dir={tmp_path}/profile"):
-        options.add_argument(flag)
-    chrome = Chrome(options, Service(driver))
-    chrome.set_page_load_timeout(30)
-    try:
-        yield chrome
-    finally:
-        chrome.quit()
-
-
-@pytest.fixture(scope="session")
-def wait_for() -> Callable[..., None]:
-    """Wait until a condition holds, and say what it was if it never does."""
-
-    def wait(condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + 15
-        while not condition():
-            assert time.monotonic() < deadline, what
-            time.sleep(0.05)
-
-    return wait

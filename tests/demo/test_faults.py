@@ -1,123 +1,256 @@
-"""Each fault, as its bytes look on the wire; and that faults hit what they are told to hit, the same at every run."""
+"""Each fault as its bytes look on the wire, and which requests fail."""
 
+import gzip
+import json
 import re
-import socket
 import struct
-from collections.abc import Callable
+import zlib
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeAlias
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import pytest
-from parsel import Selector
-from PIL import Image
 
 from memeloom.configs.errors import ConfigError
-from memeloom.demo.faults import FAULTS, Rule
+from memeloom.demo.context import Host
+from memeloom.demo.faults import ALL_HOSTS, FAULTS, Rule
 from memeloom.demo.internet import Internet
-from tests.demo.wire import raw
+from tests.demo.client import asked, bearer_of, fetch, listing, received
 
-Fetch: TypeAlias = Callable[..., Any]
 LISTING = "/meme/Proud-Toaster?sort=latest"
 PICTURE = "/cactus.jpg"
 
 
-def announced(head: bytes) -> int:
-    lines = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
-    return int({name.lower(): value for name, value in lines.items()}[b"content-length"])
+@pytest.fixture
+def picture(faulty: Internet) -> str:
+    """The address of a picture."""
+    return faulty.url("imgflip_images", PICTURE)
 
 
-def test_rate_limit_sends_retry_after_in_seconds(faulty: Internet, fetch: Fetch) -> None:
+@pytest.fixture
+def right(picture: str) -> bytes:
+    """The bytes of that picture without a fault."""
+    return fetch(picture).body
+
+
+def on_the_wire(url: str, until: type[OSError] | tuple[()] = ()) -> tuple[Mapping[bytes, bytes], bytes]:
+    """Headers, names in lower case, and body of one response; see `received`."""
+    with asked(url) as connection:
+        connection.settimeout(0.5 if until is TimeoutError else 20)
+        head, _, body = received(connection, until).partition(b"\r\n\r\n")
+    lines = (line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    return {name.lower(): value for name, value in lines}, body
+
+
+def test_rate_limit_sends_retry_after_in_seconds_or_as_a_date(faulty: Internet) -> None:
+    url = faulty.url("imgflip", LISTING)
     faulty.set_faults([Rule("rate_limit", settings={"seconds": 7})])
-    answer = fetch(faulty.url("imgflip", LISTING))
-    assert (answer.status, answer.headers["retry-after"]) == (429, "7")
-    assert fetch(faulty.url("imgflip", LISTING)).status == 200
-
-
-def test_rate_limit_can_send_retry_after_as_a_date(faulty: Internet, fetch: Fetch) -> None:
+    answer = fetch(url)
+    assert (answer.status, answer.headers["retry-after"], fetch(url).status) == (429, "7", 200)
     faulty.set_faults([Rule("rate_limit", settings={"seconds": 60, "date": True})])
-    answer = fetch(faulty.url("imgflip", LISTING))
+    answer = fetch(url)
     wait = parsedate_to_datetime(answer.headers["retry-after"]) - parsedate_to_datetime(answer.headers["date"])
     assert 55 <= wait.total_seconds() <= 61
 
 
-@pytest.mark.parametrize("status", [500, 502, 503])
-def test_server_error(faulty: Internet, fetch: Fetch, status: int) -> None:
-    faulty.set_faults([Rule("server_error", times=2, settings={"status": status})])
-    url = faulty.url("imgflip_api", "/get_memes")
-    assert [fetch(url).status for _ in range(3)] == [status, status, 200]
-
-
-def test_slow_bytes_sends_the_right_bytes_in_pieces(faulty: Internet, fetch: Fetch) -> None:
-    url = faulty.url("imgflip_images", PICTURE)
-    right = fetch(url).body
+def test_slow_bytes_sends_the_right_bytes_in_pieces(faulty: Internet, picture: str, right: bytes) -> None:
     faulty.set_faults([Rule("slow_bytes", settings={"pieces": 4, "pause": 0.05})])
-    parts = urlsplit(url)
-    with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=20) as connection:
-        connection.sendall(f"GET {PICTURE} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode())
+    with asked(picture) as connection:
         pieces = list(iter(lambda: connection.recv(1 << 20), b""))
     assert len(pieces) >= 4
     assert b"".join(pieces).endswith(right)
 
 
-def test_truncated_announces_more_bytes_than_it_sends(faulty: Internet, fetch: Fetch) -> None:
-    right = fetch(faulty.url("imgflip_images", PICTURE)).body
+def test_truncated_announces_more_bytes_than_it_sends(faulty: Internet, picture: str, right: bytes) -> None:
     faulty.set_faults([Rule("truncated")])
-    head, _, body = raw(faulty.url("imgflip_images", PICTURE)).partition(b"\r\n\r\n")
-    assert announced(head) == len(right)
-    assert body == right[: len(right) // 2]
-    assert fetch(faulty.url("imgflip_images", PICTURE)).body == right
+    headers, body = on_the_wire(picture)
+    assert (int(headers[b"content-length"]), body) == (len(right), right[: len(right) // 2])
 
 
-def test_cut_file_sends_half_a_picture_with_a_matching_length(faulty: Internet, fetch: Fetch) -> None:
-    right = fetch(faulty.url("imgflip_images", PICTURE)).body
+def test_cut_file_sends_half_a_picture_with_a_matching_length(faulty: Internet, picture: str, right: bytes) -> None:
     faulty.set_faults([Rule("cut_file")])
-    head, _, body = raw(faulty.url("imgflip_images", PICTURE)).partition(b"\r\n\r\n")
-    assert announced(head) == len(body) == len(right) // 2
-    with pytest.raises(OSError, match="truncated"):
-        Image.open(BytesIO(body)).load()
+    assert fetch(picture).body == right[: len(right) // 2]
 
 
-def test_lying_type_sends_a_page_as_a_jpeg(faulty: Internet, fetch: Fetch) -> None:
-    faulty.set_faults([Rule("lying_type")])
-    answer = fetch(faulty.url("imgflip_images", PICTURE))
-    assert (answer.status, answer.headers["content-type"]) == (200, "image/jpeg")
-    assert answer.body.startswith(b"<!DOCTYPE html>")
+def test_reset_comes_before_the_response_or_within_the_body(faulty: Internet, picture: str, right: bytes) -> None:
+    faulty.set_faults([Rule("reset")])
+    assert on_the_wire(picture, ConnectionResetError) == ({}, b"")
+    faulty.set_faults([Rule("reset", settings={"part": 0.25})])
+    headers, body = on_the_wire(picture, ConnectionResetError)
+    assert (int(headers[b"content-length"]), body) == (len(right), right[: len(right) // 4])
 
 
-def test_bomb_is_a_tiny_png_that_claims_to_be_huge(faulty: Internet, fetch: Fetch) -> None:
+@pytest.mark.parametrize("host", sorted(ALL_HOSTS))
+def test_every_host_can_reset_connections(faulty: Internet, host: Host) -> None:
+    faulty.set_faults([Rule("reset")])
+    assert on_the_wire(faulty.url(host, "/robots.txt"), ConnectionResetError) == ({}, b"")
+
+
+@pytest.mark.parametrize("sends", ["nothing", "headers", "part"])
+def test_a_stalled_response_never_ends(faulty: Internet, picture: str, right: bytes, sends: str) -> None:
+    faulty.set_faults([Rule("stall", settings={"sends": sends})])
+    headers, body = on_the_wire(picture, TimeoutError)
+    assert bool(headers) == (sends != "nothing")
+    assert body == (right[: len(right) // 2] if sends == "part" else b"")
+    assert fetch(picture).body == right
+
+
+def test_an_endless_body_begins_with_the_right_bytes_and_has_no_length(
+    faulty: Internet, picture: str, right: bytes
+) -> None:
+    faulty.set_faults([Rule("endless_body")])
+    with asked(picture) as connection, connection.makefile("rb") as stream:
+        head = b"".join(iter(stream.readline, b"\r\n"))
+        body = stream.read(len(right) + 5_000_000)
+    assert b"content-length" not in head.lower()
+    assert len(body) == len(right) + 5_000_000
+    assert right[:1000] in body[:2000]
+
+
+def test_huge_headers_exceed_the_limit_of_clients(faulty: Internet) -> None:
+    faulty.set_faults([Rule("huge_headers", settings={"count": 150, "size": 2000})])
+    headers, body = on_the_wire(faulty.url("imgflip", LISTING))
+    assert len(headers) > 150
+    assert sum(map(len, headers.values())) > 300_000
+    assert b"base-unit" in body
+
+
+def test_a_gzip_bomb_is_small_and_valid_gzip(faulty: Internet) -> None:
+    url = faulty.url("imgflip", LISTING)
+    faulty.set_faults([Rule("gzip_bomb", settings={"bytes": 50_000_000})])
+    answer = fetch(url)
+    assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
+    assert len(answer.body) < 60_000
+    assert gzip.decompress(answer.body) == bytes(48 * 1024 * 1024), "whole mebibytes"
+    faulty.set_faults([Rule("gzip_bomb")])
+    body = fetch(url).body
+    assert len(body) < 3_000_000
+    assert int.from_bytes(body[-4:], "little") >= 2_000_000_000
+    assert zlib.decompressobj(31).decompress(body, 10_000_000) == bytes(10_000_000)
+
+
+def test_bomb_is_a_tiny_png_that_claims_to_be_huge(faulty: Internet, picture: str) -> None:
     faulty.set_faults([Rule("bomb")])
-    body = fetch(faulty.url("imgflip_images", PICTURE)).body
+    body = fetch(picture).body
     assert body.startswith(b"\x89PNG\r\n\x1a\n")
     assert struct.unpack(">II", body[16:24]) == (50_000, 50_000)
     assert len(body) < 1000
 
 
-def test_changed_layout_keeps_the_text_and_none_of_the_selectors(faulty: Internet, fetch: Fetch) -> None:
-    before = fetch(faulty.url("imgflip", LISTING)).text
+def test_lying_type_sends_a_page_as_a_jpeg_or_a_picture_with_another_type(
+    faulty: Internet, picture: str, right: bytes
+) -> None:
+    faulty.set_faults([Rule("lying_type")])
+    answer = fetch(picture)
+    assert (answer.status, answer.headers["content-type"]) == (200, "image/jpeg")
+    assert answer.body.startswith(b"<!DOCTYPE html>")
+    faulty.set_faults([Rule("lying_type", settings={"type": "image/png"})])
+    answer = fetch(picture)
+    assert (answer.headers["content-type"], answer.body) == ("image/png", right)
+
+
+def test_changed_layout_keeps_the_text_and_none_of_the_selectors(faulty: Internet) -> None:
+    url, google = faulty.url("imgflip", LISTING), faulty.url("google", "/search?q=cats&udm=2")
+    before, scripts = fetch(url).page, fetch(google).body
     faulty.set_faults({"changed_layout": 1.0})
-    for _ in range(3):
-        page = Selector(fetch(faulty.url("imgflip", LISTING)).text)
+    for _ in range(2):
+        page = fetch(url).page
         assert not page.css(".base-unit, img.base-img, .pager-next, a.meme-link")
-        assert page.css("h2 a::text").getall() == Selector(before).css("h2 a::text").getall()
+        assert page.css("h2 a::text").getall() == before.css("h2 a::text").getall()
+    assert [b'["http' in scripts, b'["http' in fetch(google).body] == [True, False]
 
 
-def test_endless_paging_always_has_a_next_page_and_repeats_itself(faulty: Internet, fetch: Fetch) -> None:
+@pytest.mark.parametrize(
+    ("host", "path", "frame", "unit"),
+    [
+        ("imgflip", LISTING, 'a.meme-link[href^="/memetemplate/"] img', ".base-unit"),
+        ("imgflip", "/memetemplates", "#mt-boxes-wrap", ".mt-box"),
+        ("bing", "/images/search?q=cats", ".dgControl_list", "a.iusc"),
+        ("google", "/search?q=cats&udm=2", "#islrg", "script:contains('/p/')"),
+    ],
+)
+def test_an_empty_page_has_no_memes(faulty: Internet, host: Host, path: str, frame: str, unit: str) -> None:
+    full = fetch(faulty.url(host, path)).page
+    faulty.set_faults([Rule("empty_page")])
+    empty = fetch(faulty.url(host, path)).page
+    assert all([full.css(frame), full.css(unit), empty.css(frame)])
+    assert not empty.css(f"{unit}, .pager-next")
+
+
+def test_an_empty_reddit_listing_has_no_posts(faulty: Internet) -> None:
+    bearer = bearer_of(faulty)
+    faulty.set_faults([Rule("empty_page")])
+    page = listing(faulty, bearer, "/r/memes/new")
+    assert (page["children"], page["after"]) == ([], None)
+
+
+def test_endless_paging_always_has_a_next_page_and_repeats_itself(faulty: Internet) -> None:
     faulty.set_faults({"endless_paging": 1.0})
-    first, beyond = (Selector(fetch(faulty.url("imgflip", f"{LISTING}&page={page}")).text) for page in (1, 5001))
+    first, beyond = (fetch(faulty.url("imgflip", f"{LISTING}&page={page}")).page for page in (1, 5001))
     assert beyond.css("a.pager-next::attr(href)").get("").endswith("page=5002")
     assert beyond.css("h2 a::attr(href)").getall() == first.css("h2 a::attr(href)").getall()
+
+
+def test_a_moving_listing_repeats_memes_on_the_next_page() -> None:
+    with Internet(memes=540, posts=30, faults=[Rule("moving_listing", settings={"items": 4})]) as moving:
+        pages = [
+            fetch(moving.url("imgflip", f"{LISTING}&page={page}")).page.css("h2 a::attr(href)").getall()
+            for page in (1, 2)
+        ]
+        assert pages[0][-4:] == pages[1][:4]
+        bearer = bearer_of(moving)
+        first = listing(moving, bearer, "/r/memes/new?limit=10")
+        second = listing(moving, bearer, f"/r/memes/new?limit=10&after={first['after']}")
+        assert first["children"][-4:] == second["children"][:4]
+        assert {meme.source for meme in moving.served() if meme.late} == {"imgflip", "reddit"}
+
+
+def test_redirect_private_redirects_to_a_metadata_service_or_a_given_address(faulty: Internet, picture: str) -> None:
+    faulty.set_faults([Rule("redirect_private")])
+    answer = fetch(picture)
+    assert (answer.status, answer.headers["location"]) == (302, "http://169.254.169.254/latest/meta-data/")
+    faulty.set_faults([Rule("redirect_private", settings={"to": "file:///etc/passwd"})])
+    assert fetch(picture).headers["location"] == "file:///etc/passwd"
+
+
+@pytest.mark.parametrize("form", ["name", "decimal", "hex", "octal", "short", "mapped"])
+def test_redirect_private_can_write_loopback_in_other_forms(faulty: Internet, picture: str, form: str) -> None:
+    faulty.set_faults([Rule("redirect_private", settings={"form": form})])
+    target = fetch(picture).headers["location"]
+    parts = urlsplit(target)
+    assert parts.hostname != "127.0.0.1"
+    assert parts.port == int(faulty.addresses["inside"].rpartition(":")[2])
+    assert fetch(target).body == b"the keys to everything"
+    assert "/{path}" in faulty.log()["requests"]["inside"]
+
+
+@pytest.mark.parametrize(("chain", "addresses"), [(False, 2), (True, 20)])
+def test_redirect_loop_leads_back_or_to_ever_new_addresses(faulty: Internet, *, chain: bool, addresses: int) -> None:
+    faulty.set_faults([Rule("redirect_loop", times=None, settings={"chain": chain})])
+    urls = [faulty.url("imgflip", LISTING)]
+    for _ in range(19):
+        answer = fetch(urls[-1])
+        assert answer.status == 302
+        urls.append(urljoin(urls[-1], answer.headers["location"]))
+    assert len(set(urls)) == addresses
+
+
+def test_expired_token_refuses_a_valid_token(faulty: Internet) -> None:
+    bearer, url = bearer_of(faulty), faulty.url("reddit_api", "/r/memes/new")
+    faulty.set_faults({"expired_token": 1.0})
+    answer = fetch(url, headers=bearer)
+    assert (answer.status, json.loads(answer.body)["error"]) == (401, 401)
+    assert fetch(url, headers=bearer).status == 200
 
 
 def test_every_fault_is_documented() -> None:
     table = (Path(__file__).parents[2] / "docs" / "demo.md").read_text()
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(FAULTS)
-    assert all(fault.apply.__doc__ for fault in FAULTS.values())
 
 
-def test_the_same_addresses_fail_in_every_run(faulty: Internet, fetch: Fetch) -> None:
+def test_the_same_addresses_fail_in_every_run(faulty: Internet) -> None:
     urls = [meme.image_url for meme in faulty.served() if meme.source == "imgflip"][:120]
     runs = []
     for _ in range(2):
@@ -128,21 +261,52 @@ def test_the_same_addresses_fail_in_every_run(faulty: Internet, fetch: Fetch) ->
     assert [fetch(url).status for url in urls] == [200] * 120, "each address fails once"
 
 
-def test_a_path_limits_a_fault_to_some_addresses(faulty: Internet, fetch: Fetch) -> None:
+@pytest.mark.parametrize(
+    ("rules", "statuses"),
+    [
+        ([Rule("server_error", times=2, settings={"status": 502})], [502, 502, 200, 200, 200]),
+        ([Rule("rate_limit"), Rule("server_error")], [429, 503, 200, 200, 200]),
+        ([Rule("server_errors", times=2, after=1)], [200, 503, 503, 200, 200]),
+        ([Rule("server_errors", times=1, every=2)], [503, 200, 503, 200, 503]),
+        ({"server_errors": 1.0}, [503] * 5 + [200]),
+    ],
+    ids=["times", "in order", "after", "every", "by name"],
+)
+def test_rules_select_requests_by_their_number(faulty: Internet, rules: Any, statuses: list[int]) -> None:
+    faulty.set_faults(rules)
+    assert [fetch(faulty.url("imgflip", LISTING)).status for _ in statuses] == statuses
+
+
+def test_requests_are_counted_by_address_host_or_token(faulty: Internet) -> None:
+    def statuses(host: Host, headers: Mapping[str, str]) -> list[int]:
+        return [fetch(faulty.url(host, path), headers=headers).status for path in ("/robots.txt", "/robots.txt?2")]
+
+    tokens = [{"Authorization": "Bearer one"}, {"Authorization": "Bearer two"}]
+    hosts: tuple[Host, Host] = ("imgflip", "bing")
+    for per, first, second in (("address", [503, 503], [200, 200]), ("token", [503, 200], [503, 200])):
+        faulty.set_faults([Rule("server_error", per=per)])  # type: ignore[arg-type]
+        assert [statuses("imgflip", token) for token in tokens] == [first, second]
+    faulty.set_faults([Rule("server_error", per="host")])
+    assert [statuses(host, tokens[0]) for host in hosts] == [[503, 200], [503, 200]]
+
+
+def test_a_path_limits_a_fault_to_some_addresses(faulty: Internet) -> None:
     faulty.set_faults([Rule("server_error", path=r"^imgflip/meme/.*page=2")])
     assert fetch(faulty.url("imgflip", LISTING)).status == 200
     assert fetch(faulty.url("imgflip", f"{LISTING}&page=2")).status == 503
 
 
-def test_rules_apply_in_order(faulty: Internet, fetch: Fetch) -> None:
-    faulty.set_faults([Rule("rate_limit"), Rule("server_error")])
-    assert [fetch(faulty.url("imgflip", LISTING)).status for _ in range(3)] == [429, 503, 200]
-
-
-def test_faults_can_be_given_to_the_constructor(fetch: Fetch) -> None:
-    with Internet(memes=12, faults={"rate_limit": 1.0}) as internet:
-        assert fetch(internet.url("imgflip", "/memetemplates")).status == 429
-        assert internet.log()["faults"] == {"rate_limit": 1}
+def test_broken_connections_do_not_affect_the_server(capfd: pytest.CaptureFixture[str]) -> None:
+    with Internet(memes=12, faults=[Rule("endless_body"), Rule("reset"), Rule("stall")]) as internet:
+        url = internet.url("imgflip", LISTING)
+        with asked(url) as connection:
+            connection.recv(10_000)
+        assert on_the_wire(url, ConnectionResetError) == ({}, b"")
+        with asked(url):
+            pass
+        assert fetch(url).status == 200
+        assert internet.log()["faults"] == {"endless_body": 1, "reset": 1, "stall": 1}
+    assert capfd.readouterr().err == ""
 
 
 def test_an_unknown_fault_is_an_error_that_lists_the_known_ones() -> None:
