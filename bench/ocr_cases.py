@@ -7,13 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from bench.ocr_drawn import drawn_memes
 from bench.ocr_truth import Corrections, Truth
-from memeloom.catalog.records import TemplateBox
-
-Half: TypeAlias = Literal["tune", "report"]
 
 # Vowel signs of Devanagari are neither letters nor digits.
 _LETTER = r"(?:[^\W_]|[\u0900-\u097f])"
@@ -22,41 +18,36 @@ _WORD = re.compile(rf"{_LETTER}+(?:'{_LETTER}+)*")
 
 @dataclass(frozen=True)
 class Case:
-    """A picture. truth: corrected; transcript: original; boxes: those of its template, if known."""
+    """A picture. truth: corrected; transcript: original."""
 
     data: bytes
     truth: Truth
     transcript: str
-    boxes: tuple[TemplateBox, ...] = ()
 
 
-def real(data: Path, half: Half) -> list[Case]:
-    """Return the English memes of one half, split by hash of the file name, in hash order."""
+def real(data: Path) -> list[Case]:
+    """Return the English memes of the reporting half, in the order of the hashes that split them."""
     corrections = Corrections()
-    rows = [row for row in _rows(data) if row["lang"] == "en"]
     return [
         Case((data / "real_memes" / row["file"]).read_bytes(), corrections.apply(row["file"], row["text"]), row["text"])
-        for row in _by_hash(rows)
-        if _digest(row) % 2 == (half == "report")
+        for row in _rows(data)
+        if row["lang"] == "en" and _digest(row) % 2
     ]
 
 
 def mixed(data: Path) -> list[Case]:
     """Return the memes in Hindi and English, in Latin letters. Some words of the transcripts are masked with ``#``."""
-    rows = [row for row in _rows(data) if row["lang"] != "en"]
     return [
         Case((data / "real_memes" / row["file"]).read_bytes(), Truth(row["text"]), row["text"])
-        for row in _by_hash(rows)
+        for row in _rows(data)
+        if row["lang"] != "en"
     ]
 
 
-def drawn(data: Path, half: Half, count: int, script: Literal["latin", "devanagari"] = "latin") -> list[Case]:
-    """Draw captions on templates, different ones in each half. The site's mark in a corner may be read or not."""
-    cases = []
-    for meme in drawn_memes(data, half, count, script=script):
-        text = "\n".join(text for text in meme.texts if text)
-        cases.append(Case(meme.data, Truth(text, "imgflip.com"), text, meme.boxes))
-    return cases
+def drawn(data: Path, count: int) -> list[Case]:
+    """Draw captions on templates of the reporting half. The site's mark in a corner may be read or not."""
+    memes = [(meme, "\n".join(text for text in meme.texts if text)) for meme in drawn_memes(data, "report", count)]
+    return [Case(meme.data, Truth(text, "imgflip.com"), text) for meme, text in memes]
 
 
 def catalog_captions(data: Path, but: list[Case]) -> Iterator[str]:
@@ -76,10 +67,6 @@ def split(text: str) -> list[str]:
 
 def _rows(data: Path) -> list[dict[str, str]]:
     rows: list[dict[str, str]] = json.loads((data / "real_memes" / "manifest.json").read_text(encoding="utf-8"))
-    return rows
-
-
-def _by_hash(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return sorted(rows, key=_digest)
 
 

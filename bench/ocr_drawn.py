@@ -1,14 +1,9 @@
 """Drawn memes with known text: real captions in the text boxes of real templates.
 
-    for meme in drawn_memes(Path("DATA"), "report", 100):
-        ...  # meme.data, meme.texts, meme.boxes, meme.tags
-
 DATA holds `imgflip_captions.jsonl.gz` and `templates/`. Templates are split in half by hash of their name: "tune" for
-choosing settings, "report" for the tables. Equal arguments and fonts give equal bytes. `python -m bench.ocr_drawn
---data DATA --sheet FILE` draws a contact sheet.
+choosing settings, "report" for the tables. Equal arguments and fonts give equal bytes.
 """
 
-import argparse
 import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +13,9 @@ from random import Random
 from typing import Literal, TypeAlias
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
 
-from bench.ocr_hindi import hindi_caption
-from bench.ocr_letters import Fitted, Look, can_draw, draw, find_fonts, fit, height, name_fonts
+from bench.ocr_letters import Fitted, Look, draw, find_fonts, fit, height
 from memeloom.catalog.records import TemplateBox
 from memeloom.demo.corpus import Blank
 from memeloom.demo.corpus_folder import FolderCorpus
@@ -37,7 +31,7 @@ _LETTERED = (
     "Spongebob-Ight-Imma-Head-Out", "The-Scroll-Of-Truth", "UNO-Draw-25-Cards", "Who-Killed-Hannibal",
 )  # fmt: skip
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
-_SHARES = {"condensed": 55, "sans": 25, "serif": 10, "comic": 10, "devanagari": 100}
+_SHARES = {"condensed": 55, "sans": 25, "serif": 10, "comic": 10}
 _COLOURS = ((255, 235, 40), (255, 60, 50), (90, 230, 90), (80, 200, 255), (255, 150, 30), (255, 120, 220))
 _SIDES = (320, 420, 500, 600, 720, 900)  # square roots of the saved area
 _LEAST_LETTER = 11  # pixels per em when saved: smaller text is not readable
@@ -48,46 +42,29 @@ _MARK = "imgflip.com"
 
 @dataclass(frozen=True)
 class Drawn:
-    """A meme.
-
-    data: a JPEG.
-    texts, boxes: text of each box ("" if empty) and its place, in the template's order.
-    tags: style, kind of font, "small letters", "turned", "marked", JPEG quality, template.
-    """
+    """A meme: a JPEG, and text ("" if empty) and place of each box, in the order of the template named `slug`."""
 
     data: bytes
+    slug: str
     texts: tuple[str, ...]
     boxes: tuple[TemplateBox, ...]
-    tags: tuple[str, ...]
 
 
-def drawn_memes(
-    data: Path, half: Half, count: int, seed: int = 0, script: Literal["latin", "devanagari"] = "latin"
-) -> Iterator[Drawn]:
+def drawn_memes(data: Path, half: Half, count: int) -> Iterator[Drawn]:
     """Draw `count` memes on all templates of `half` in turn; a smaller count gives a prefix of a larger.
-
-    script: real captions in ASCII, or our Hindi ones.
 
     Raises:
         OSError: fontconfig's `fc-list` is not installed.
-        ValueError: this machine has no font for the script.
     """
-    corpus, found = FolderCorpus(data, None), find_fonts()
-    fonts = {kind: fonts for kind, fonts in found.items() if (kind == "devanagari") == (script == "devanagari")}
-    if not fonts:
-        raise ValueError(f"no font for {script} is installed (Debian: fonts-lohit-deva)")
+    corpus, fonts = FolderCorpus(data, None), find_fonts()
     blanks = sorted((blank for blank in corpus.blanks if is_usable(blank.slug, half)), key=lambda blank: blank.slug)
     made = turn = 0
     while made < count:
-        chance = Random(f"{seed} {half} {turn}")
+        chance = Random(f"0 {half} {turn}")
         blank = blanks[turn % len(blanks)]
         turn += 1
         texts = corpus.post(blank, chance.randrange(corpus.count(blank))).boxes
-        if script == "devanagari":
-            texts = hindi_caption(chance)
-        elif not "".join(texts).isascii():
-            continue
-        meme = _draw_meme(corpus.picture(blank), blank, texts, fonts, chance)
+        meme = _draw_meme(corpus.picture(blank), blank, texts, fonts, chance) if "".join(texts).isascii() else None
         if meme:
             made += 1
             yield meme
@@ -111,8 +88,6 @@ def _draw_meme(picture: Image.Image, blank: Blank, texts: Sequence[str], fonts: 
     font = cuts[chance.choice(list(cuts))]
     if chance.random() < (0.85 if kind == "condensed" else 0.25):
         texts = [text.upper() for text in texts]
-    if not all(can_draw(text, font) for text in texts):
-        return None
     side = chance.choice(_SIDES)
     factor = side / (picture.width * picture.height) ** 0.5
     # Drawn at the saved size or larger: saved memes have often been scaled down.
@@ -124,31 +99,23 @@ def _draw_meme(picture: Image.Image, blank: Blank, texts: Sequence[str], fonts: 
         made = _fill_boxes(canvas, blank.boxes, texts, font, style, least, chance)
     if made is None:
         return None
-    canvas, boxes, said, sizes = made
-    tags = [style, kind, font.stem, blank.slug]
-    if any(box.angle % 360 for box in boxes):
-        tags.append("turned")
+    canvas, boxes, said = made
     if chance.random() < 0.3:
         _mark(canvas)
-        tags.append("marked")
     saved = _scaled(canvas, side / (canvas.width * canvas.height) ** 0.5)
-    if min(sizes) * saved.width / canvas.width < 1.6 * _LEAST_LETTER:
-        tags.append("small letters")
-    data, quality = _encode(saved, chance)
-    return Drawn(data, said, boxes, (*tags, quality))
+    return Drawn(_encode(saved, chance), blank.slug, said, boxes)
 
 
-Made: TypeAlias = tuple[Image.Image, tuple[TemplateBox, ...], tuple[str, ...], list[int]]
+Captioned: TypeAlias = tuple[Image.Image, tuple[TemplateBox, ...], tuple[str, ...]]
 
 
 def _fill_boxes(
     canvas: Image.Image, boxes: tuple[TemplateBox, ...], texts: Sequence[str], font: Path, style: str, least: float,
     chance: Random,
-) -> Made | None:  # fmt: skip
+) -> Captioned | None:  # fmt: skip
     outline = chance.uniform(0.045, 0.1)
     colour = chance.choice(_COLOURS)
     largest = max(least, _LARGEST * chance.uniform(0.6, 1.0) * (canvas.width * canvas.height) ** 0.5)
-    sizes = []
     for box, text in zip(boxes, texts, strict=True):
         if not text:
             continue
@@ -161,13 +128,12 @@ def _fill_boxes(
         if fitted is None:
             return None
         draw(canvas, box, fitted, look)
-        sizes.append(fitted.size)
-    return canvas, boxes, tuple(texts), sizes
+    return canvas, boxes, tuple(texts)
 
 
 def _add_strip(
     canvas: Image.Image, texts: Sequence[str], font: Path, style: str, least: float, chance: Random
-) -> Made | None:
+) -> Captioned | None:
     """Add the caption in a strip: dark on white above the picture, or white on black below it."""
     text, margin = " ".join(text for text in texts if text), round(0.03 * canvas.width)
     look = Look(*((_WHITE, _BLACK) if style == "on black" else ((20, 20, 20), _BLACK)), 0.0,
@@ -185,7 +151,7 @@ def _add_strip(
         width=1 - 2 * margin / whole.width, height=height(fitted, look) / whole.height,
     )  # fmt: skip
     draw(whole, box, fitted, look)
-    return whole, (box,), (text,), [fitted.size]
+    return whole, (box,), (text,)
 
 
 def _is_light(canvas: Image.Image, box: TemplateBox) -> bool:
@@ -217,47 +183,15 @@ def _scaled(picture: Image.Image, factor: float) -> Image.Image:
     return picture.resize(size, Image.Resampling.LANCZOS)
 
 
-def _encode(picture: Image.Image, chance: Random) -> tuple[bytes, str]:
+def _encode(picture: Image.Image, chance: Random) -> bytes:
     """Encode as JPEG of random quality; a third were compressed once before."""
     quality = chance.randint(40, 95)
     if chance.random() < 1 / 3:
         picture = Image.open(io.BytesIO(_jpeg(picture, chance.randint(50, 90))))
-    return _jpeg(picture, quality), f"q{quality // 10}x"
+    return _jpeg(picture, quality)
 
 
 def _jpeg(picture: Image.Image, quality: int) -> bytes:
     stream = io.BytesIO()
     picture.save(stream, "JPEG", quality=quality)
     return stream.getvalue()
-
-
-def contact_sheet(memes: Sequence[Drawn], columns: int = 6, cell: int = 300) -> Image.Image:
-    """Return the memes in rows, with their tags."""
-    sheet = Image.new("RGB", (columns * cell, -(-len(memes) // columns) * cell), (90, 90, 90))
-    pen = ImageDraw.Draw(sheet)
-    for number, meme in enumerate(memes):
-        picture = Image.open(io.BytesIO(meme.data))
-        picture.thumbnail((cell - 6, cell - 20))
-        x, y = number % columns * cell, number // columns * cell
-        sheet.paste(picture, (x, y))
-        pen.text((x, y + cell - 18), ", ".join(meme.tags[:3]), _WHITE)
-    return sheet
-
-
-def main() -> None:
-    """Draw a contact sheet."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds captions and templates/")
-    parser.add_argument("--sheet", type=Path, required=True, help="where to write the contact sheet")
-    parser.add_argument("--half", choices=("tune", "report"), default="tune")
-    parser.add_argument("--script", choices=("latin", "devanagari"), default="latin")
-    parser.add_argument("--count", type=int, default=36)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    print(name_fonts(find_fonts()))
-    memes = drawn_memes(arguments.data, arguments.half, arguments.count, arguments.seed, arguments.script)
-    contact_sheet(list(memes)).save(arguments.sheet)
-
-
-if __name__ == "__main__":
-    main()

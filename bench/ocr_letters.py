@@ -1,8 +1,7 @@
 """Text in the style of memes: fonts of this machine; outlined, plain or coloured; wrapped into a box."""
 
 import subprocess
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +17,6 @@ _FAMILIES = {
     "sans": ("Arial", "Liberation Sans", "DejaVu Sans", "Lato", "Roboto", "Open Sans"),
     "serif": ("Times New Roman", "Liberation Serif", "DejaVu Serif"),
     "comic": ("Comic Sans MS", "Comic Neue", "Tomson Talks"),
-    "devanagari": ("Lohit Devanagari", "Noto Sans Devanagari", "Sahadeva", "Annapurna SIL"),
 }
 _STYLES = ("Bold", "Regular", "Book")  # styles of a family that captions use
 _SHRINK = 0.93  # ratio of one tried size to the next
@@ -55,26 +53,13 @@ def find_fonts() -> dict[str, dict[str, Path]]:
         timeout=60,
     ).stdout  # fmt: skip
     files = {tuple(parts[:2]): Path(parts[2]) for line in sorted(listing.splitlines()) if (parts := line.split("|"))}
-    found = {
-        kind: {f"{family} {style}": files[family, style] for family in families for style in _styles(family, files)}
-        for kind, families in _FAMILIES.items()
-    }
+    found: dict[str, dict[str, Path]] = {kind: {} for kind in _FAMILIES}
+    for kind, families in _FAMILIES.items():
+        for family in families:
+            styles = [style for style in _STYLES if (family, style) in files][:2]
+            found[kind] |= {f"{family} {style}": files[family, style] for style in styles}
     found["condensed"].setdefault("Anton Regular", ANTON)
     return {kind: fonts for kind, fonts in found.items() if fonts}
-
-
-def _styles(family: str, files: Mapping[tuple[str, ...], Path]) -> list[str]:
-    return [style for style in _STYLES if (family, style) in files][:2]
-
-
-def name_fonts(fonts: Mapping[str, Mapping[str, Path]]) -> str:
-    """Return a description of the fonts for the bench's output."""
-    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in fonts.items())
-
-
-def can_draw(text: str, font: Path) -> bool:
-    """Return True if `font` has every character of `text`."""
-    return all(_has_glyph(character, font) for character in set(text) if not character.isspace())
 
 
 def fit(text: str, font: Path, look: Look, room: tuple[int, int], sizes: tuple[float, float]) -> Fitted | None:
@@ -146,13 +131,3 @@ def _pitch(fitted: Fitted, look: Look) -> float:
 @lru_cache(maxsize=512)
 def _load(font: Path, size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(font, size)
-
-
-@lru_cache(maxsize=4096)
-def _has_glyph(character: str, font: Path) -> bool:
-    """Return True if `font` has a glyph for `character` other than that for missing ones."""
-    if unicodedata.combining(character) or unicodedata.category(character) in {"Mc", "Cf"}:
-        return True  # drawn with its base letter
-    face = _load(font, 64)
-    mask, missing = face.getmask(character), face.getmask("\uffff")
-    return mask.size[0] > 0 and (mask.size != missing.size or bytes(mask) != bytes(missing))

@@ -17,37 +17,31 @@ from memeloom.ocr.words import WordModel
 Picture: TypeAlias = NDArray[np.uint8]
 Reader: TypeAlias = Callable[[Picture], str]
 
-OURS = "rapidocr, ours"
 _SECONDS = 60.0
 
 
-def readers(language: str = "eng") -> list[str]:
-    """Return the names of the readers for a language on this machine; our default last."""
+def readers() -> list[str]:
+    """Return the names of the readers on this machine; our default last."""
     names = ["pytesseract as it comes", "tesseract, ours (program)"]
     if find_spec("tesserocr") is not None:
         names.append("tesseract, ours (tesserocr)")
-    if language == "eng" and find_spec("rapidocr") is not None:
-        names += ["rapidocr as it comes", "rapidocr, ours, floats", "rapidocr, ours, no words", OURS]
+    if find_spec("rapidocr") is not None:
+        names += ["rapidocr as it comes", "rapidocr, ours, floats", "rapidocr, ours, no words", "rapidocr, ours"]
     return names
 
 
-def open_reader(name: str, words: bytes, language: str = "eng") -> Reader:
-    """Return a reader by name. words: a `WordModel` for those of ours that restore spaces."""
+def open_reader(name: str, words: bytes) -> Reader:
+    """Return a reader by name; ours work like the stage. words: a `WordModel` for those that restore spaces."""
     if name == "pytesseract as it comes":
-        return _plain_tesseract(language)
+        return _plain_tesseract()
     if name == "rapidocr as it comes":
         return _plain_rapidocr()
-    return stage_reader(_engine(name, language), b"" if name.endswith("no words") else words, language)
-
-
-def stage_reader(engine: Engine, words: bytes, language: str = "eng", **changes: Any) -> Reader:
-    """Return a reader like the stage's: engine, cleaning, layout. changes: settings that differ from the default."""
-    settings = load_config(environment={}).ocr.model_copy(update=changes)
-    model = WordModel.from_bytes(words) if words and language == "eng" else None
+    engine, settings = _engine(name), load_config(environment={}).ocr
+    model = None if name.endswith("no words") else WordModel.from_bytes(words)
     return lambda picture: read_picture(picture, engine, settings, words=model).text
 
 
-def float_rapid(**changes: Any) -> Engine:
+def _float_rapid() -> Engine:
     """Return our pipeline with the package's original networks."""
     import onnx
 
@@ -56,29 +50,29 @@ def float_rapid(**changes: Any) -> Engine:
 
     folder = packaged()
     letters = letters_of(onnx.load(folder / RECOGNISER))
-    return RapidOcr(Networks(folder / DETECTOR, folder / RECOGNISER, letters), _SECONDS, **changes)
+    return RapidOcr(Networks(folder / DETECTOR, folder / RECOGNISER, letters), _SECONDS)
 
 
-def _engine(name: str, language: str) -> Engine:
+def _engine(name: str) -> Engine:
     from memeloom.ocr.engines.tesseract import Tesseract
     from memeloom.ocr.engines.tesseract_page import TesseractApi, TesseractProgram
 
     match name:
         case "tesseract, ours (program)":
-            return Tesseract(language, _SECONDS, TesseractProgram(language))
+            return Tesseract("eng", _SECONDS, TesseractProgram("eng"))
         case "tesseract, ours (tesserocr)":
-            return Tesseract(language, _SECONDS, TesseractApi(language))
+            return Tesseract("eng", _SECONDS, TesseractApi("eng"))
         case "rapidocr, ours, floats":
-            return float_rapid()
+            return _float_rapid()
         case _:
             return open_engine(load_config(environment={}).ocr)
 
 
-def _plain_tesseract(language: str) -> Reader:
+def _plain_tesseract() -> Reader:
     import pytesseract
 
     os.environ["OMP_THREAD_LIMIT"] = "1"
-    return lambda picture: str(pytesseract.image_to_string(picture[:, :, ::-1], lang=language))
+    return lambda picture: str(pytesseract.image_to_string(picture[:, :, ::-1], lang="eng"))
 
 
 def _plain_rapidocr() -> Reader:

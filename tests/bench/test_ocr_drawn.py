@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, ImageChops
 
 from bench.ocr_drawn import drawn_memes, is_usable
-from bench.ocr_letters import Look, can_draw, draw, find_fonts, fit, height
+from bench.ocr_letters import Look, draw, fit, height
 from memeloom.catalog.records import TemplateBox
 from memeloom.serve.lettering import FONT
 
@@ -42,16 +42,15 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_same_seed_draws_the_same_bytes(data: Path) -> None:
-    first = list(drawn_memes(data, "tune", 6, seed=3))
-    assert list(drawn_memes(data, "tune", 6, seed=3)) == first
-    assert list(drawn_memes(data, "tune", 3, seed=3)) == first[:3]
-    assert [meme.data for meme in drawn_memes(data, "tune", 6, seed=4)] != [meme.data for meme in first]
+def test_memes_are_the_same_bytes_every_time(data: Path) -> None:
+    first = list(drawn_memes(data, "tune", 6))
+    assert list(drawn_memes(data, "tune", 6)) == first
+    assert list(drawn_memes(data, "tune", 3)) == first[:3]
 
 
 def test_no_template_is_in_both_halves(data: Path) -> None:
-    tune = {meme.tags[3] for meme in drawn_memes(data, "tune", 16)}
-    report = {meme.tags[3] for meme in drawn_memes(data, "report", 16)}
+    tune = {meme.slug for meme in drawn_memes(data, "tune", 16)}
+    report = {meme.slug for meme in drawn_memes(data, "report", 16)}
     assert tune == {slug for slug in SLUGS if is_usable(slug, "tune")}
     assert report == {slug for slug in SLUGS if is_usable(slug, "report")}
     assert tune
@@ -74,15 +73,6 @@ def test_each_meme_says_what_stands_where(data: Path) -> None:
             assert np.ptp(inside) > 80
 
 
-def test_hindi_is_drawn_too(data: Path) -> None:
-    if "devanagari" not in find_fonts():
-        with pytest.raises(ValueError, match="devanagari"):
-            next(drawn_memes(data, "tune", 1, script="devanagari"))
-        return
-    (meme,) = drawn_memes(data, "tune", 1, script="devanagari")
-    assert any("\u0900" <= letter <= "\u097f" for letter in meme.texts[0])
-
-
 def test_text_stays_in_its_box_and_fills_it() -> None:
     box = TemplateBox(x=0.25, y=0.25, width=0.5, height=0.5)
     look = Look((255, 255, 255), (0, 0, 0), 0.1)
@@ -99,8 +89,3 @@ def test_text_stays_in_its_box_and_fills_it() -> None:
     assert 100 <= top < bottom <= 300
     assert bottom - top >= height(fitted, look) - 4  # nothing is cut off
     assert fit("IMPOSSIBLYLONGWORD", FONT, look, (40, 200), (8, 200)) is None
-
-
-def test_a_font_tells_what_it_lacks() -> None:
-    assert can_draw("Plain, English!", FONT)
-    assert not can_draw("दुनिया", FONT)

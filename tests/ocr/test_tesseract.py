@@ -1,6 +1,8 @@
 """Tesseract as a program and in process: same words, same deadlines, any language pack."""
 
 import io
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +14,6 @@ import pytest
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont, features
 
-from bench.ocr_letters import find_fonts
 from memeloom.configs.schema import Ocr
 from memeloom.ocr.engines import tesseract_page
 from memeloom.ocr.engines.contract import EngineMissing, ReadFailed, Word
@@ -127,11 +128,14 @@ def test_devanagari_is_read(way: str) -> None:
         tesseract_page.check_program("hin")
     except EngineMissing:
         pytest.skip("Tesseract's language pack hin is not installed")
-    fonts = find_fonts().get("devanagari")
+    listing = shutil.which("fc-list") and subprocess.run(
+        ["fc-list", ":lang=hi", "--format", "%{file}\n"], capture_output=True, text=True, check=True, timeout=60
+    )
+    fonts = listing.stdout.splitlines() if listing else []
     if not fonts or not features.check("raqm"):
         pytest.skip("no Devanagari font, or a Pillow that cannot shape it")
     picture = Pillow.new("RGB", (900, 240), (60, 90, 60))
-    font = ImageFont.truetype(next(iter(fonts.values())), 90)
+    font = ImageFont.truetype(fonts[0], 90)
     ImageDraw.Draw(picture).text((60, 50), HINDI, "white", font, stroke_width=4, stroke_fill="black")
     reader = in_process("hin") if way == "in process" else tesseract_page.TesseractProgram("hin")
     assert texts(Tesseract("hin", 60, reader).read(bgr(picture))) == HINDI.split()
