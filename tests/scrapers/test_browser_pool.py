@@ -1,4 +1,4 @@
-"""Real browsers: one page never meets another, nothing private is reached, and no end is so bad that one is left."""
+"""Browser pool: page isolation, access to public addresses only, replacement of bad browsers, nothing left behind."""
 
 import asyncio
 import os
@@ -8,17 +8,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
 
 from memeloom.configs.load import load_config
-from memeloom.configs.schema import ImageSearch
 from memeloom.scrapers.browsers import keeper, launch
 from memeloom.scrapers.browsers.browser import Page
 from memeloom.scrapers.browsers.pool import BrowserPool
@@ -29,10 +27,17 @@ from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.scrapers.reactor import on_reactor
 from tests.services.website import Answer, Asked, Website, serving
 
-T = TypeVar("T")
-Used = Callable[[BrowserPool], Awaitable[T]]
+Show = Callable[..., list[Page]]
+Use = Callable[..., Any]
 
 RESULT = '<a class="iusc" m="{}">one</a>'
+
+
+@pytest.fixture
+def website(website: Website) -> Website:
+    """A website whose host browsers may reach by name only."""
+    website.url = website.url.replace("127.0.0.1", "localhost")
+    return website
 
 
 @pytest.fixture
@@ -46,9 +51,13 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def shared_pool() -> Iterator[BrowserPool]:
     """One browser for all tests that need no settings of their own; nothing of it may be left afterwards."""
+
+    async def make() -> BrowserPool:
+        return pool_of()
+
     with short_folder() as path, pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(path))
-        pool = on_reactor(_made(pool_of)).result(60)
+        pool = on_reactor(make()).result(60)
         yield pool
         on_reactor(pool.close()).result(60)
         assert list(path.iterdir()) == []
@@ -56,22 +65,21 @@ def shared_pool() -> Iterator[BrowserPool]:
 
 
 @pytest.fixture
-def using_shared(shared_pool: BrowserPool) -> Callable[..., Any]:
-    """Runs a coroutine function on the shared pool, whose pages may reach `localhost`."""
-    return lambda use: on_reactor(use(shared_pool)).result(120)
+def show_all(shared_pool: BrowserPool, website: Website) -> Show:
+    """Shows paths of the website in the shared browser."""
 
+    async def main(*paths: str, results: int = 1) -> list[Page]:
+        return [await show(shared_pool, website.url + path, results) for path in paths]
 
-async def _made(make: Callable[[], T]) -> T:
-    """What is made on the event loop."""
-    return make()
+    return lambda *paths, **options: on_reactor(main(*paths, **options)).result(120)
 
 
 @pytest.fixture
-def using(website: Website, folder: Path) -> Callable[..., Any]:
+def using(folder: Path) -> Use:
     """Runs a coroutine function on a pool of the test's own; nothing of it may be left afterwards."""
 
-    def run(use: Used[T], **changes: Any) -> T:
-        async def main() -> T:
+    def run(use: Use, **changes: Any) -> Any:
+        async def main() -> Any:
             pool = pool_of(**changes)
             try:
                 return await use(pool)
@@ -86,32 +94,21 @@ def using(website: Website, folder: Path) -> Callable[..., Any]:
     return run
 
 
-def settings_of(**changes: Any) -> ImageSearch:
-    return load_config(environment={}).crawl.images.model_copy(update={"page_seconds": 20.0} | changes)
+def pool_of(allow_hosts: tuple[str, ...] = ("localhost",), **changes: Any) -> BrowserPool:
+    settings = load_config(environment={}).crawl.images.model_copy(update={"page_seconds": 20.0} | changes)
+    return BrowserPool(settings, "memeloom/test (+https://contact.example)", allow_hosts)
 
 
-def pool_of(**changes: Any) -> BrowserPool:
-    allowed = changes.pop("allow_hosts", ("localhost",))
-    return BrowserPool(settings_of(**changes), "memeloom/test (+https://contact.example)", allowed)
-
-
-def local(website: Website, path: str = "/") -> str:
-    """The address of a page of the website on the host that pages may reach."""
-    return website.url.replace("127.0.0.1", "localhost") + path
-
-
-async def show(pool: BrowserPool, url: str, results: int = 1, stopped: Callable[[], bool] = lambda: False) -> Page:
-    page = await pool.show(url, ENGINE, results, stopped)
+async def show(pool: BrowserPool, url: str, results: int = 1) -> Page:
+    page = await pool.show(url, ENGINE, results, lambda: False)
     assert page is not None
     return page
 
 
-def test_a_page_is_shown_with_its_status_its_headers_and_who_we_are(
-    website: Website, using_shared: Callable[..., Any]
-) -> None:
+def test_page_has_status_and_headers_and_the_request_our_user_agent(website: Website, show_all: Show) -> None:
     website.pages["/"] = (429, {"Retry-After": "7", "Content-Type": "text/html"}, b"<p>later")
-    page = using_shared(lambda pool: show(pool, local(website)))
-    assert (page.url, page.status, page.headers["Retry-After"], page.finished) == (local(website), 429, "7", True)
+    (page,) = show_all("/")
+    assert (page.url, page.status, page.headers["Retry-After"], page.finished) == (f"{website.url}/", 429, "7", True)
     assert "<p>later" in page.html
     agent = website.asked[0].headers["User-Agent"]
     assert "Chrome/" in agent
@@ -124,61 +121,17 @@ REMEMBERS = """<script>
   document.body.innerHTML = `<p id=known>knows:${known}</p>` + document.body.innerHTML;
   document.cookie = localStorage.name = window.name = location.search;
   await caches.open(location.search);
-  await fetch("/met" + location.search);
   document.body.innerHTML += '<a class="iusc">' + document.cookie + localStorage.name + name + "</a>";
 })();
 </script><body></body>"""
 
 
-def test_a_page_knows_nothing_of_the_one_before(website: Website, using_shared: Callable[..., Any]) -> None:
-    website.pages["/?one"] = website.pages["/?two"] = (200, {"Content-Type": "text/html"}, REMEMBERS.encode())
-
-    async def use(pool: BrowserPool) -> list[Page]:
-        return [await show(pool, local(website, path)) for path in ("/?one", "/?two")]
-
-    for page, own in zip(using_shared(use), ("?one", "?two"), strict=True):
+def test_pages_share_no_cookies_storage_or_cache(website: Website, show_all: Show) -> None:
+    website.html("/?one", REMEMBERS)
+    website.html("/?two", REMEMBERS)
+    for page, own in zip(show_all("/?one", "/?two"), ("?one", "?two"), strict=True):
         assert '<p id="known">knows:</p>' in page.html
         assert own * 3 in page.html
-
-
-def test_two_pages_at_once_know_nothing_of_each_other(website: Website, using: Callable[..., Any]) -> None:
-    both = threading.Barrier(2, timeout=60)
-
-    def met(_asked: Asked) -> Answer:
-        both.wait()
-        return 200, {}, b""
-
-    for name in ("?one", "?two"):
-        website.pages[f"/{name}"] = (200, {"Content-Type": "text/html"}, REMEMBERS.encode())
-        website.pages[f"/met{name}"] = met
-
-    async def use(pool: BrowserPool) -> list[Page]:
-        return list(await asyncio.gather(*(show(pool, local(website, path)) for path in ("/?one", "/?two"))))
-
-    one, two = using(use, browsers=2)
-    assert "?one" * 3 in one.html
-    assert "?two" not in one.html
-    assert "?two" * 3 in two.html
-    assert "?one" not in two.html
-
-
-def test_a_browser_shows_one_page_at_a_time(website: Website, using_shared: Callable[..., Any]) -> None:
-    shown: list[str] = []
-
-    def slowly(asked: Asked) -> Answer:
-        shown.append(asked.path)
-        time.sleep(0.3)
-        shown.append(asked.path)
-        return 200, {"Content-Type": "text/html"}, RESULT.encode()
-
-    website.pages |= {f"/{number}": slowly for number in range(3)}
-
-    async def use(pool: BrowserPool) -> None:
-        await asyncio.gather(*(show(pool, local(website, f"/{number}")) for number in range(3)))
-
-    using_shared(use)
-    assert shown[::2] == shown[1::2]
-    assert sorted(shown[::2]) == ["/0", "/1", "/2"]
 
 
 ATTEMPTS = """<a class="iusc"></a>
@@ -191,48 +144,38 @@ Promise.allSettled(tries).then(() => {{ document.body.insertAdjacentHTML("before
 </script>"""
 
 
-def test_what_a_page_embeds_is_not_fetched_from_private_addresses(
-    website: Website, using_shared: Callable[..., Any]
-) -> None:
+def test_embedded_content_is_not_fetched_from_private_addresses(website: Website, show_all: Show) -> None:
     with serving() as secret:
         port = secret.url.rpartition(":")[2]
-        for number, host in enumerate((f"127.0.0.1:{port}", "169.254.169.254", f"[::1]:{port}")):
-            website.html(f"/{number}", ATTEMPTS.format(f"http://{host}", f"ws://{host}"))
-
-        async def use(pool: BrowserPool) -> list[Page]:
-            return [await show(pool, local(website, f"/{number}"), 2) for number in range(3)]
-
-        assert all("end</a>" in page.html for page in using_shared(use))
+        hosts = (f"127.0.0.1:{port}", "169.254.169.254", f"[::1]:{port}")
+        for host in hosts:
+            website.html(f"/{host}", ATTEMPTS.format(f"http://{host}", f"ws://{host}"))
+        assert all("end</a>" in page.html for page in show_all(*(f"/{host}" for host in hosts), results=2))
         assert secret.asked == []
 
 
-def test_what_a_page_embeds_from_an_allowed_host_is_fetched(website: Website, using: Callable[..., Any]) -> None:
+def test_embedded_content_is_fetched_from_an_allowed_host_except_images(website: Website, using: Use) -> None:
     with serving() as other:
         website.html("/", ATTEMPTS.format(other.url, other.url.replace("http", "ws")))
-        using(lambda pool: show(pool, local(website), 2), allow_hosts=("localhost", "127.0.0.1"))
-        assert {"/css", "/js", "/frame", "/fetch"} <= {asked.path for asked in other.asked}
-        assert "/img" not in {asked.path for asked in other.asked}  # pictures are none of a browser's business
+        using(lambda pool: show(pool, website.url, 2), allow_hosts=("localhost", "127.0.0.1"))
+        asked = {asked.path for asked in other.asked}
+        assert {"/css", "/js", "/frame", "/fetch"} <= asked
+        assert "/img" not in asked
 
 
-def test_a_page_that_leads_to_a_private_address_is_refused(website: Website, using_shared: Callable[..., Any]) -> None:
+def test_redirects_to_private_addresses_are_refused(website: Website, show_all: Show) -> None:
     with serving() as secret:
         port = secret.url.rpartition(":")[2]
-        targets = (f"http://127.0.0.1:{port}/", f"https://127.0.0.1:{port}/", "http://169.254.169.254/")
-        for number, target in enumerate(targets):
-            website.pages[f"/redirect{number}"] = (302, {"Location": target}, b"")
-            website.html(f"/script{number}", f"<script>location.replace('{target}')</script>")
-
-        async def use(pool: BrowserPool) -> None:
-            for number in range(len(targets)):
-                for how in ("redirect", "script"):
-                    with pytest.raises(AddressRefused, match="is not public"):
-                        await show(pool, local(website, f"/{how}{number}"))
-
-        using_shared(use)
+        for target in (f"http://127.0.0.1:{port}/", f"https://127.0.0.1:{port}/", "http://169.254.169.254/"):
+            website.pages["/redirect"] = (302, {"Location": target}, b"")
+            website.html("/script", f"<script>location.replace('{target}')</script>")
+            for path in ("/redirect", "/script"):
+                with pytest.raises(AddressRefused, match="is not public"):
+                    show_all(path)
         assert secret.asked == []
 
 
-def test_no_datagram_leaves_the_browser(website: Website, using_shared: Callable[..., Any]) -> None:
+def test_webrtc_sends_no_datagram(website: Website, show_all: Show) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stun:
         stun.bind(("127.0.0.1", 0))
         port = stun.getsockname()[1]
@@ -247,13 +190,13 @@ def test_no_datagram_leaves_the_browser(website: Website, using_shared: Callable
             peer.createOffer().then(offer => peer.setLocalDescription(offer));
             </script>""",
         )
-        assert using_shared(lambda pool: show(pool, local(website))).html.count("iusc") > 0
+        assert "iusc" in show_all("/")[0].html
         stun.setblocking(False)
         with pytest.raises(BlockingIOError):
             stun.recv(1)
 
 
-def test_no_download_no_pop_up_no_question(website: Website, using: Callable[..., Any], folder: Path) -> None:
+def test_downloads_popups_dialogs_and_permissions_are_blocked(website: Website, using: Use, folder: Path) -> None:
     website.pages["/file"] = (200, {"Content-Disposition": "attachment; filename=evil.sh"}, b"#!/bin/sh")
     website.html("/popup", "<script>fetch('/popped')</script>")
     website.html(
@@ -270,46 +213,38 @@ def test_no_download_no_pop_up_no_question(website: Website, using: Callable[...
         });
         </script>""",
     )
-    kept: list[Path] = []
 
-    async def use(pool: BrowserPool) -> Page:
-        page = await show(pool, local(website))
-        await show(pool, local(website))
-        kept.extend(folder.rglob("evil*"))
-        return page
+    async def use(pool: BrowserPool) -> tuple[Page, list[Path]]:
+        page = await show(pool, website.url)
+        await show(pool, website.url)
+        return page, list(folder.rglob("evil*"))
 
-    assert '<a class="iusc">,, denied,denied,denied,denied</a>' in using(use).html
-    assert kept == []
+    page, downloads = using(use)
+    assert '<a class="iusc">,, denied,denied,denied,denied</a>' in page.html
+    assert downloads == []
     assert "/popped" not in {asked.path for asked in website.asked}
 
 
-def test_a_browser_is_replaced_after_so_many_pages(website: Website, using: Callable[..., Any], folder: Path) -> None:
-    website.html("/", RESULT)
-
-    async def use(pool: BrowserPool) -> list[list[int]]:
-        drivers = []
-        for _ in range(4):
-            await show(pool, local(website))
-            drivers.append(named("chromedriver", folder))
-        return drivers
-
-    first, second, third, fourth = using(use, pages_per_browser=2)
-    assert (len(first), second, len(third), fourth) == (1, [], 1, [])
-    assert first != third
-
-
-def test_a_browser_that_has_grown_is_replaced(website: Website, using: Callable[..., Any], folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("limit", "drivers"), [({"pages_per_browser": 2}, [1, 0, 1, 0]), ({"browser_memory_mb": 50}, [0, 0, 0, 0])]
+)
+def test_a_browser_at_its_limit_of_pages_or_memory_is_replaced(
+    website: Website, using: Use, folder: Path, limit: dict[str, int], drivers: list[int]
+) -> None:
     website.html("/", RESULT)
 
     async def use(pool: BrowserPool) -> list[int]:
-        await show(pool, local(website))
-        return named("chromedriver", folder)
+        running = []
+        for _ in drivers:
+            await show(pool, website.url)
+            running.append(len(named("chromedriver", folder)))
+        return running
 
-    assert using(use, browser_memory_mb=50) == []
+    assert using(use, **limit) == drivers
 
 
 @pytest.mark.parametrize(
-    ("program", "blow", "error"),
+    ("program", "number", "error"),
     [
         ("chromium", signal.SIGKILL, DownloadFailedError),
         ("chromedriver", signal.SIGSTOP, DownloadTimeoutError),
@@ -318,75 +253,65 @@ def test_a_browser_that_has_grown_is_replaced(website: Website, using: Callable[
         pytest.param("chromium", signal.SIGSTOP, DownloadTimeoutError, marks=pytest.mark.soak),
     ],
 )
-def test_a_browser_that_dies_or_hangs_is_replaced(
-    website: Website, using: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch,
-    program: str, blow: signal.Signals, error: type[Exception],
+def test_a_crashed_or_hung_browser_is_replaced(
+    website: Website, using: Use, folder: Path, monkeypatch: pytest.MonkeyPatch,
+    program: str, number: signal.Signals, error: type[Exception],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("memeloom.scrapers.browsers.pool._GRACE_SECONDS", 1.0)
     website.html("/good", RESULT)
     keepers: list[int] = []
 
     def strike(_asked: Asked) -> Answer:
-        victims = keepers if program == "keeper" else named(program, folder)
-        for victim in victims:
+        for victim in keepers if program == "keeper" else named(program, folder):
             with suppress(ProcessLookupError):
-                os.kill(victim, blow)
+                os.kill(victim, number)
         return 200, {"Content-Type": "text/html"}, RESULT.encode()
 
     website.pages["/bad"] = strike
 
     async def use(pool: BrowserPool) -> Page:
-        await show(pool, local(website, "/good"))
-        keepers.extend(int(Path(f"/proc/{number}/stat").read_text().split()[3]) for number in named("chromedr", folder))
+        await show(pool, f"{website.url}/good")
+        keepers.extend(int(Path(f"/proc/{driver}/stat").read_text().split()[3]) for driver in named("chromedr", folder))
         with pytest.raises(error):
-            await show(pool, local(website, "/bad"))
-        return await show(pool, local(website, "/good"))
+            await show(pool, f"{website.url}/bad")
+        return await show(pool, f"{website.url}/good")
 
     assert using(use, page_seconds=3.0).status == 200
 
 
-def test_a_page_whose_script_never_ends_is_given_up(website: Website, using: Callable[..., Any]) -> None:
-    website.html("/bad", f"{RESULT}<script>setTimeout(() => {{ for (;;); }}, 0)</script>")
-    website.html("/good", RESULT)
-
-    async def use(pool: BrowserPool) -> Page:
-        with pytest.raises(DownloadTimeoutError):
-            await show(pool, local(website, "/bad"), 2)
-        return await show(pool, local(website, "/good"))
-
-    assert using(use, page_seconds=2.0).status == 200
-
-
-def test_a_page_that_does_not_come_is_given_up(website: Website, using: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("page", ["no response", "endless script"])
+def test_a_page_times_out_and_the_next_one_loads(website: Website, using: Use, page: str) -> None:
     released = threading.Event()
 
     def never(_asked: Asked) -> Answer:
         released.wait(60)
         return 200, {}, b""
 
-    website.pages["/"] = never
-    try:
+    website.html("/bad", f"{RESULT}<script>setTimeout(() => {{ for (;;); }}, 0)</script>")
+    website.html("/good", RESULT)
+    if page == "no response":
+        website.pages["/bad"] = never
+
+    async def use(pool: BrowserPool) -> Page:
         with pytest.raises(DownloadTimeoutError):
-            using(lambda pool: show(pool, local(website)), page_seconds=1.5)
+            await show(pool, f"{website.url}/bad", 2)
+        return await show(pool, f"{website.url}/good")
+
+    try:
+        assert using(use, page_seconds=2.0).status == 200
     finally:
         released.set()
 
 
-def test_a_site_that_is_not_there_is_a_failure_that_may_pass(
-    website: Website, using_shared: Callable[..., Any]
-) -> None:
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_an_unreachable_site_is_a_failed_download(website: Website, show_all: Show, scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-
-    async def use(pool: BrowserPool) -> None:
-        for scheme in ("http", "https"):
-            with pytest.raises(DownloadFailedError, match="cannot be reached"):
-                await show(pool, f"{scheme}://localhost:{port}/")
-
-    using_shared(use)
+        website.url = f"{scheme}://localhost:{closed.getsockname()[1]}"
+    with pytest.raises(DownloadFailedError, match="cannot be reached"):
+        show_all("/")
 
 
-def test_a_stop_ends_the_scrolling_and_what_waits_for_a_browser(website: Website, using: Callable[..., Any]) -> None:
+def test_a_stop_ends_scrolling_and_waiting_for_a_browser(website: Website, using: Use) -> None:
     website.html(
         "/",
         f"""<body style="height: 3000px">{RESULT}<script>
@@ -404,8 +329,7 @@ def test_a_stop_ends_the_scrolling_and_what_waits_for_a_browser(website: Website
     website.pages["/stop"] = ask
 
     async def use(pool: BrowserPool) -> list[Page | None]:
-        pages = (pool.show(local(website), ENGINE, 10**6, stop.is_set) for _ in range(2))
-        return list(await asyncio.gather(*pages))
+        return await asyncio.gather(*(pool.show(website.url, ENGINE, 10**6, stop.is_set) for _ in range(2)))
 
     shown, waiting = using(use, page_seconds=120.0)
     assert waiting is None
@@ -413,46 +337,30 @@ def test_a_stop_ends_the_scrolling_and_what_waits_for_a_browser(website: Website
     assert shown.html.count("iusc") >= 3
 
 
-CONSENT = """<body><div id=box><p>We use cookies</p><button onclick="{no}">{label}</button></div><script>
-if (document.cookie.includes("no=1")) {{ box.remove(); document.body.innerHTML += '<a class="iusc"></a>' }}
+CONSENT = """<body><div id=box><p>We use cookies</p>
+<button onclick="document.cookie='all=1'; location.reload()">Accept all</button>
+<button onclick="{no}">{label}</button></div><script>
+if (document.cookie) {{ box.remove(); document.body.innerHTML += `<a class="iusc">${{document.cookie}}</a>` }}
 </script>"""
 
 
-def test_a_consent_screen_is_closed_in_many_languages(website: Website, using_shared: Callable[..., Any]) -> None:
-    labels = ["Reject all", "Alle ablehnen", "  TOUT REFUSER ", "すべて拒否", "Accept all"]
-    for number, label in enumerate(labels):
+def test_consent_is_refused_in_many_languages_or_else_given(website: Website, show_all: Show) -> None:
+    answers = dict.fromkeys(("Reject all", "Alle ablehnen", "  TOUT REFUSER ", "すべて拒否"), "no=1") | {"?": "all=1"}
+    for number, label in enumerate(answers):
         website.html(f"/{number}", CONSENT.format(no="document.cookie='no=1'; location.reload()", label=label))
-
-    async def use(pool: BrowserPool) -> list[Page]:
-        return [await show(pool, local(website, f"/{number}")) for number in range(len(labels))]
-
-    assert all('<a class="iusc">' in page.html for page in using_shared(use))
+    pages = show_all(*(f"/{number}" for number in range(len(answers))))
+    for page, answer in zip(pages, answers.values(), strict=True):
+        assert f'<a class="iusc">{answer}</a>' in page.html
 
 
-def test_the_modest_answer_is_preferred(website: Website, using_shared: Callable[..., Any]) -> None:
-    website.html(
-        "/",
-        """<body><button>Accept all</button><button>Reject all</button><script>
-        for (const b of document.querySelectorAll("button"))
-          b.onclick = () => { document.body.innerHTML = `<a class="iusc">${b.innerText}</a>` };
-        </script>""",
-    )
-    assert '<a class="iusc">Reject all</a>' in using_shared(lambda pool: show(pool, local(website))).html
-
-
+@pytest.mark.parametrize("answer", ["", "location.reload()"])
 def test_a_consent_screen_that_stays_is_a_changed_layout(
-    website: Website, using_shared: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    website: Website, show_all: Show, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     monkeypatch.setattr("memeloom.scrapers.browsers.scroll._PATIENCE_SECONDS", 1.0)
-    for number, answer in enumerate(("", "location.reload()")):
-        website.html(f"/{number}", CONSENT.format(no=answer, label="Reject all"))
-
-    async def use(pool: BrowserPool) -> None:
-        for number in range(2):
-            with pytest.raises(LayoutChanged, match=r"bing: 'consent screen \(#bnp_btn_reject\)'"):
-                await show(pool, local(website, f"/{number}"))
-
-    using_shared(use)
+    website.html("/", CONSENT.format(no=answer, label="Reject all"))
+    with pytest.raises(LayoutChanged, match=r"bing: 'consent screen \(#bnp_btn_reject\)'"):
+        show_all("/")
 
 
 OWNER = """
@@ -466,7 +374,7 @@ asyncio.run(main())
 """
 
 
-def test_nothing_is_left_of_an_owner_that_is_killed(website: Website, folder: Path) -> None:
+def test_killing_the_owner_leaves_no_process_or_file(website: Website, folder: Path) -> None:
     arrived = threading.Barrier(3, timeout=60)
 
     def met(_asked: Asked) -> Answer:
@@ -475,7 +383,7 @@ def test_nothing_is_left_of_an_owner_that_is_killed(website: Website, folder: Pa
 
     website.html("/", "<script>fetch('/here')</script>")
     website.pages["/here"] = met
-    owner = subprocess.Popen([sys.executable, "-c", OWNER, local(website), str(folder)], cwd=Path(__file__).parents[2])
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, website.url, str(folder)], cwd=Path(__file__).parents[2])
     try:
         arrived.wait()
         assert len(named("chromedriver", folder)) == 2
@@ -486,55 +394,43 @@ def test_nothing_is_left_of_an_owner_that_is_killed(website: Website, folder: Pa
     wait_until(lambda: not browsers_in(folder) and not list(folder.iterdir()), 15)
 
 
-def test_what_a_killed_keeper_left_is_swept_and_what_lives_is_not(
-    website: Website, using: Callable[..., Any], folder: Path
-) -> None:
+def test_sweep_removes_what_a_killed_keeper_left_and_nothing_in_use(website: Website, using: Use, folder: Path) -> None:
     website.html("/", RESULT)
-    stale = folder / f"{keeper.PREFIX}stale"
-    (stale / "profile").mkdir(parents=True)
-    os.utime(stale, (0, 0))
-    (folder / "other").mkdir()
-    os.utime(folder / "other", (0, 0))
+    stale, other = folder / f"{keeper.PREFIX}stale", folder / "other"
+    for old in (stale / "profile", other):
+        old.mkdir(parents=True)
+    for old in (stale, other):
+        os.utime(old, (0, 0))
     user = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)", f"--user-data-dir={stale}/profile"]
     )  # fmt: skip
 
-    async def use(pool: BrowserPool) -> tuple[list[Path], list[Path]]:
-        await show(pool, local(website))
+    async def use(pool: BrowserPool) -> None:
+        await show(pool, website.url)
+        assert not stale.exists()
         (living,) = folder.glob(f"{keeper.PREFIX}*")
         os.utime(living, (0, 0))
-        swept = keeper.sweep(folder)
-        await show(pool, local(website))
-        (folder / "other").rmdir()
-        return swept, [living]
+        assert keeper.sweep(folder) == []
+        await show(pool, website.url)
+        other.rmdir()
 
-    swept, living = using(use)
-    assert swept == []
-    assert living != [stale]
+    using(use)
     assert user.wait(30) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("name", ["browser", "driver"])
-def test_without_a_browser_or_a_driver_the_error_says_what_to_do(
-    website: Website, using: Callable[..., Any], name: str
-) -> None:
-    with pytest.raises(BrowserFailed, match=rf"crawl\.images\.{name}: no such program: '/no/such/{name}'"):
-        using(lambda pool: show(pool, local(website)), **{name: f"/no/such/{name}"})
-
-
-def test_a_browser_that_never_starts_is_a_failure_at_last(website: Website, using: Callable[..., Any]) -> None:
+def test_three_failed_starts_fail_the_crawl(website: Website, using: Use) -> None:
     async def use(pool: BrowserPool) -> None:
         for _ in range(2):
             with pytest.raises(DownloadFailedError, match="the browser does not start"):
-                await show(pool, local(website))
+                await show(pool, website.url)
         with pytest.raises(BrowserFailed, match="image search: the browser does not start"):
-            await show(pool, local(website))
+            await show(pool, website.url)
 
     using(use, driver="/bin/true")
 
 
-def test_a_browser_starts_behind_a_proxy_and_sees_none_of_our_secrets(
-    website: Website, using: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_browser_environments_contain_no_secrets(
+    website: Website, using: Use, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMELOOM_CRAWL__REDDIT__CLIENT_SECRET", "hunter2")
     monkeypatch.setenv("http_proxy", "http://me:hunter2@proxy.example")
@@ -542,7 +438,7 @@ def test_a_browser_starts_behind_a_proxy_and_sees_none_of_our_secrets(
     website.html("/", RESULT)
 
     async def use(pool: BrowserPool) -> list[bytes]:
-        await show(pool, local(website))
+        await show(pool, website.url)
         return [Path(f"/proc/{number}/environ").read_bytes() for number in browsers_in(folder)]
 
     environments = using(use, allow_hosts=("localhost", "proxy.example"))
@@ -555,7 +451,7 @@ def test_a_browser_starts_behind_a_proxy_and_sees_none_of_our_secrets(
     [(0, True, True, "it runs as root"), (1000, True, False, None), (1000, False, True, None),
      (1000, False, False, "this system has no user namespaces")],
 )  # fmt: skip
-def test_the_sandbox_is_left_out_only_where_there_is_none(
+def test_the_sandbox_is_disabled_only_where_impossible_with_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
     user: int, helper: bool, namespaces: bool, why: str | None,
 ) -> None:  # fmt: skip
@@ -582,8 +478,8 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups chromedriver "$@"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes the rights to become another user")
-def test_a_browser_of_an_ordinary_user_runs_in_its_sandbox(
-    website: Website, using: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_browser_of_an_ordinary_user_runs_sandboxed(
+    website: Website, using: Use, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probe = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *launch._PROBE]
     if subprocess.run(probe, check=False, capture_output=True).returncode:
@@ -594,7 +490,7 @@ def test_a_browser_of_an_ordinary_user_runs_in_its_sandbox(
     website.html("/", RESULT)
 
     async def use(pool: BrowserPool) -> list[bytes]:
-        await show(pool, local(website))
+        await show(pool, website.url)
         return [Path(f"/proc/{number}/cmdline").read_bytes() for number in browsers_in(folder)]
 
     with short_folder() as programs:
