@@ -17,11 +17,11 @@ import pytest
 import zstandard
 from pydantic import SecretStr
 
+from memeloom.catalog.documents import Where
 from memeloom.catalog.records import Image, Meme, Ocr, OcrBox, Template, TemplateBox, TemplateRef, author_hash
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Store
 from memeloom.scrapers.dumps.layouts import LAYOUTS
@@ -32,6 +32,11 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".zst": zstandard.ZstdCompressor().compress,
 }
+IMPORT = """
+import sys; from pathlib import Path
+from memeloom.configs.load import load_config; from memeloom.scrapers.dumps.transfer import import_dumps
+import_dumps(load_config(overrides=[sys.argv[1]], environment={}), [Path(sys.argv[2])])
+"""
 
 
 @pytest.fixture
@@ -59,7 +64,7 @@ def lines(records: Iterable[Any]) -> bytes:
 
 
 def run(config: Config, *paths: Path, strict: bool = False, layout: str | None = None) -> Summary:
-    return import_dumps(config, paths, Silent(), strict=strict, layout=layout)
+    return import_dumps(config, paths, strict=strict, layout=layout)
 
 
 def stored(config: Config) -> dict[str, Meme]:
@@ -83,9 +88,6 @@ def write(path: Path, data: bytes) -> Path:
     return path
 
 
-# Layouts
-
-
 def test_the_flat_form_becomes_memes(config: Config, tmp_path: Path) -> None:
     summary = run(config, write(tmp_path / "dump.jsonl", lines([flat(1), flat(2, votes=-3, views=None, title=None)])))
     assert (summary.stage, summary.counts["captions"], summary.counts["inserted"]) == ("import", 2, 2)
@@ -98,23 +100,18 @@ def test_the_flat_form_becomes_memes(config: Config, tmp_path: Path) -> None:
     assert (memes["imgflip:k2"].score, memes["imgflip:k2"].views, memes["imgflip:k2"].title) == (-3, None, None)
 
 
-@pytest.mark.parametrize("packing", PACKERS)
 @pytest.mark.parametrize("as_array", [True, False])
-def test_imgflip575k_takes_the_template_from_the_name_of_the_file(
-    config: Config, tmp_path: Path, packing: str, as_array: bool
-) -> None:
-    ending = f".json{packing}" if as_array else f".jsonl{packing}"
-    for start, slug in ((0, "10-Guy"), (10, "X-X-Everywhere")):
-        records = [post_575k(start + n) for n in range(3)]
-        data = json.dumps(records).encode() if as_array else lines(records)
-        write(tmp_path / "memes" / f"{slug}{ending}", PACKERS[packing](data))
+def test_imgflip575k_takes_the_template_from_the_file_name(config: Config, tmp_path: Path, as_array: bool) -> None:
+    for number, slug in enumerate(("10-Guy", "X-X-Everywhere")):
+        records = [post_575k(number)]
+        name, data = (f"{slug}.json", json.dumps(records).encode()) if as_array else (f"{slug}.jsonl", lines(records))
+        write(tmp_path / "memes" / name, data)
     run(config, tmp_path / "memes")
     memes = stored(config)
-    assert len(memes) == 6
-    assert memes["imgflip:k2"].template == TemplateRef(id="10-Guy", slug="10-Guy", name="10 Guy")
-    other = memes["imgflip:k10"]
+    assert memes["imgflip:k0"].template == TemplateRef(id="10-Guy", slug="10-Guy", name="10 Guy")
+    other = memes["imgflip:k1"]
     assert other.template == TemplateRef(id="X-X-Everywhere", slug="X-X-Everywhere", name="X X Everywhere")
-    assert (other.views, other.score, other.title) == (1992, 11, "title 10")
+    assert (other.views, other.score, other.title) == (1992, 11, "title 1")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +123,7 @@ def test_imgflip575k_takes_the_template_from_the_name_of_the_file(
         ("https://imgflip.com/gif/3w", "imgflip:3w", "https://imgflip.com/gif/3w"),
     ],
 )
-def test_a_post_has_one_id_however_its_address_is_written(
+def test_urls_of_posts_and_pictures_are_normalised(
     config: Config, tmp_path: Path, post: str, meme_id: str, page: str
 ) -> None:
     run(config, write(tmp_path / "d.jsonl", lines([flat(1, post=post, image_url="i.imgflip.com/3v.jpg")])))
@@ -134,7 +131,7 @@ def test_a_post_has_one_id_however_its_address_is_written(
     assert (meme.id, meme.page_url, meme.image_url) == (meme_id, page, "https://i.imgflip.com/3v.jpg")
 
 
-def test_memefly_gives_a_meme_for_each_caption_with_an_id_of_its_content(config: Config, tmp_path: Path) -> None:
+def test_memefly_gives_a_meme_for_each_caption_identified_by_its_content(config: Config, tmp_path: Path) -> None:
     record = {"meme_id": 0, "meme_name": "advice-dog", "meme_url": "https://host/a.jpg", "meme_text": ["one", "two"]}
     run(config, write(tmp_path / "combined.json", json.dumps([record]).encode()))
     first = stored(config)
@@ -148,7 +145,7 @@ def test_memefly_gives_a_meme_for_each_caption_with_an_id_of_its_content(config:
     assert set(first) < set(stored(config))
 
 
-def test_an_answer_of_the_imgflip_api_fills_the_templates(config: Config, tmp_path: Path) -> None:
+def test_a_response_of_the_imgflip_api_becomes_templates(config: Config, tmp_path: Path) -> None:
     box = TemplateBox(x=0, y=0, width=1, height=1)
     known = Template(id="7", slug="Own-Slug", name="Own", box_count=3, boxes=(box,), source="imgflip")
     know(config, known)
@@ -167,28 +164,20 @@ def test_an_answer_of_the_imgflip_api_fills_the_templates(config: Config, tmp_pa
     ]  # fmt: skip
 
 
-def test_a_known_template_gives_its_id(config: Config, tmp_path: Path) -> None:
-    know(config, Template(id="101440", slug="10-Guy", name="[10] Guy", source="imgflip"))
-    run(config, write(tmp_path / "d.jsonl", lines([flat(1), flat(2, template="Unknown-One")])))
-    refs = [meme.template for meme in stored(config).values()]
-    assert refs == [
-        TemplateRef(id="101440", slug="10-Guy", name="[10] Guy"),
-        TemplateRef(id="Unknown-One", slug="Unknown-One", name="Unknown One"),
-    ]
-
-
-def test_a_template_that_was_merged_or_rejected_gives_its_slug_to_nobody(config: Config, tmp_path: Path) -> None:
+def test_memes_refer_to_known_templates_by_slug_except_merged_or_rejected_ones(config: Config, tmp_path: Path) -> None:
     guy = Template(id="101440", slug="10-Guy", name="[10] Guy", source="imgflip")
     merged = guy.model_copy(update={"id": "found:1", "source": "found", "merged_into": "101440"})
     rejected = Template(id="found:2", slug="Unknown-One", name="U", source="found", state="rejected")
     know(config, guy, merged, rejected)
     run(config, write(tmp_path / "d.jsonl", lines([flat(1), flat(2, template="Unknown-One")])))
-    ids = [meme.template and meme.template.id for meme in stored(config).values()]
-    assert ids == ["101440", "Unknown-One"]
+    assert [meme.template for meme in stored(config).values()] == [
+        TemplateRef(id="101440", slug="10-Guy", name="[10] Guy"),
+        TemplateRef(id="Unknown-One", slug="Unknown-One", name="Unknown One"),
+    ]
     assert templates(config) == [guy, merged, rejected]
 
 
-def test_a_folder_like_imgflip575k_gives_captions_the_ids_of_its_template_files(config: Config, tmp_path: Path) -> None:
+def test_captions_of_a_folder_get_the_ids_of_its_template_files(config: Config, tmp_path: Path) -> None:
     write(tmp_path / "dataset/memes/10-Guy.json", json.dumps([post_575k(1)]).encode())
     described = {
         "title": "10 Guy Meme Template", "template_url": "https://imgflip.com/s/meme/10-Guy.jpg",
@@ -203,7 +192,7 @@ def test_a_folder_like_imgflip575k_gives_captions_the_ids_of_its_template_files(
     assert (second.counts["templates"], second.counts["unchanged"]) == (0, 1)
 
 
-def test_an_unknown_layout_is_one_error_that_lists_the_known_ones(config: Config, tmp_path: Path) -> None:
+def test_an_unknown_layout_is_an_error_that_lists_the_known_ones(config: Config, tmp_path: Path) -> None:
     with pytest.raises(MemeloomError, match="unknown layout; known are") as caught:
         run(config, write(tmp_path / "d.json", b'[{"some": "thing"}, 5, null, "x", []]'))
     assert all(name in str(caught.value) for name in LAYOUTS)
@@ -212,7 +201,7 @@ def test_an_unknown_layout_is_one_error_that_lists_the_known_ones(config: Config
         run(config, write(tmp_path / "d.jsonl", lines([flat(1)])), layout="nonsense")
 
 
-def test_a_forced_layout_is_taken_at_its_word(config: Config, tmp_path: Path) -> None:
+def test_a_forced_layout_is_used_without_recognition(config: Config, tmp_path: Path) -> None:
     both = flat(1, url="https://i.imgflip.com/other.jpg", metadata={"title": "of metadata"})
     path = write(tmp_path / "Y-U-No.jsonl", lines([both]))
     run(config, path, layout="imgflip575k")
@@ -236,11 +225,8 @@ def with_crawl(config: Config, **changes: Any) -> Config:
     return config.model_copy(update={"crawl": config.crawl.model_copy(update=changes)})
 
 
-# Damage
-
-
 @pytest.mark.parametrize("packing", PACKERS)
-def test_a_file_that_is_cut_off_gives_what_was_whole(config: Config, tmp_path: Path, packing: str) -> None:
+def test_records_before_the_end_of_a_truncated_file_are_imported(config: Config, tmp_path: Path, packing: str) -> None:
     noise = [os.urandom(30).hex() for _ in range(2000)]
     whole = PACKERS[packing](lines(flat(n, title=noise[n]) for n in range(2000)))
     path = write(tmp_path / f"d.jsonl{packing}", whole[: len(whole) * 2 // 3])
@@ -253,7 +239,7 @@ def test_a_file_that_is_cut_off_gives_what_was_whole(config: Config, tmp_path: P
 
 
 @pytest.mark.parametrize("packing", [".gz", ".zst"])
-def test_a_damaged_archive_gives_what_came_before(config: Config, tmp_path: Path, packing: str) -> None:
+def test_records_before_damage_in_an_archive_are_imported(config: Config, tmp_path: Path, packing: str) -> None:
     pack = PACKERS[packing]
     whole = pack(lines(flat(n) for n in range(1000)))
     other = bytearray(pack(lines(flat(n, title=os.urandom(30).hex()) for n in range(1000, 2000))))
@@ -263,13 +249,13 @@ def test_a_damaged_archive_gives_what_came_before(config: Config, tmp_path: Path
     assert {f"imgflip:k{n}" for n in range(1000)} <= set(stored(config))
 
 
-def test_archives_of_several_parts_are_read_to_the_end(config: Config, tmp_path: Path) -> None:
-    for packing in (".gz", ".zst"):
-        parts = (PACKERS[packing](lines([flat(n)])) for n in range(3))
-        assert run(config, write(tmp_path / "wrong.name.json", b"".join(parts))).counts["captions"] == 3
+@pytest.mark.parametrize("packing", [".gz", ".zst"])
+def test_all_parts_of_an_archive_are_read(config: Config, tmp_path: Path, packing: str) -> None:
+    parts = (PACKERS[packing](lines([flat(n)])) for n in range(3))
+    assert run(config, write(tmp_path / "wrong.name.json", b"".join(parts))).counts["captions"] == 3
 
 
-def test_broken_lines_are_skipped_counted_and_named(config: Config, tmp_path: Path) -> None:
+def test_malformed_lines_are_skipped_counted_and_named(config: Config, tmp_path: Path) -> None:
     records = [json.dumps(flat(n)).encode() for n in range(7)]
     records[1] = b'{"template": "10-Guy", "post'
     records[2] = records[2].replace(b"title", b"t\xffitle")
@@ -284,20 +270,14 @@ def test_broken_lines_are_skipped_counted_and_named(config: Config, tmp_path: Pa
     assert [line.split(":")[0] for line in named] == [f"{path}, line {number}" for number in (2, 3, 5, 6)]
 
 
-def test_a_dump_that_begins_with_broken_lines_is_still_a_dump(config: Config, tmp_path: Path) -> None:
+def test_a_dump_may_begin_with_malformed_lines_of_which_twenty_are_named(config: Config, tmp_path: Path) -> None:
     data = b"nonsense\n" * 50 + lines([*range(19), flat(1)])
     summary = run(config, write(tmp_path / "d.jsonl", data))
     assert (summary.counts["inserted"], summary.reasons) == (1, {"not JSON": 50, "unknown layout": 19})
+    named = summary.outputs["problems"].splitlines()
+    assert (len(named), named[-1]) == (21, "… and 49 more")
     with pytest.raises(MemeloomError, match="line 1: not JSON"):
         run(config, tmp_path / "d.jsonl", strict=True)
-
-
-def test_only_the_first_twenty_problems_are_named(config: Config, tmp_path: Path) -> None:
-    data = lines([flat(1)]) + b"nonsense\n" * 50 + lines([flat(2)])
-    summary = run(config, write(tmp_path / "d.jsonl", data))
-    named = summary.outputs["problems"].splitlines()
-    assert (len(named), named[-1], summary.reasons) == (21, "… and 30 more", {"not JSON": 50})
-    assert len(stored(config)) == 2
 
 
 def test_strict_ends_at_the_first_broken_record_and_keeps_what_came_before(config: Config, tmp_path: Path) -> None:
@@ -308,46 +288,29 @@ def test_strict_ends_at_the_first_broken_record_and_keeps_what_came_before(confi
     assert set(stored(config)) == {"imgflip:k1", "imgflip:k2"}
 
 
-def test_strict_names_the_byte_in_an_array(config: Config, tmp_path: Path) -> None:
-    start = json.dumps([post_575k(1)])[:-1] + ", "
-    path = write(tmp_path / "10-Guy.json", f"{start}{{oops}}]".encode())
-    with pytest.raises(MemeloomError, match=rf"10-Guy\.json, byte {len(start) + 1}: not JSON"):
-        run(config, path, strict=True)
-    assert set(stored(config)) == {"imgflip:k1"}
-
-
 HOSTILE: list[Any] = [
-    None, True, 5, "text", [], {},
-    flat(100, boxes=None), flat(101, boxes=[1]), flat(102, boxes={"a": 1}), flat(103, post=None), flat(104, post=[]),
-    flat(105, template=None), flat(106, template=" "), flat(107, template={"slug": "x"}),
-    flat(108, post="https://imgflip.com/i/" + "k" * 1000), flat(109, post="https://imgflip.com/i/a b"),
+    None, 5, "text", [], {}, flat(100, boxes=None), flat(101, boxes=[1]), flat(102, post=None),
+    flat(103, template=" "), flat(104, template={"slug": "x"}), flat(105, post="https://imgflip.com/i/" + "k" * 1000),
 ]  # fmt: skip
 BENT: list[Any] = [
     flat(200, views=10**30, votes=-(10**30)), flat(201, views=1.5, votes=True), flat(202, views="many", votes=[]),
-    flat(203, title=7, image_url=8), flat(204, image_url="javascript:alert(1)"), flat(205, boxes=[]),
-    flat(206, boxes=["\0", "\U0001f916"]), flat(207, unknown={"deep": [[[[]]]]}), flat(208, views="9" * 25),
+    flat(203, views="9" * 25), flat(204, title=7, image_url=8), flat(205, image_url="javascript:alert(1)"),
+    flat(206, boxes=[]), flat(207, boxes=["\0", "\U0001f916"]), flat(208, unknown={"deep": [[[[]]]]}),
     flat(209, author={"name": 1}), flat(210, template="x" * 5000),
 ]  # fmt: skip
 
 
-def test_hostile_records_cost_themselves_only(config: Config, tmp_path: Path) -> None:
-    raw = [
-        b'{"template": NaN}',
-        b'{"views": ' + b"9" * 9999 + b"}",
-        b'{"a":' * 50_000,
-        b"[" * 99_999,
-        rb'{"a": "\ud800"}',
-    ]
-    path = write(tmp_path / "d.jsonl", lines([flat(1), *HOSTILE, *BENT]) + b"\n".join(raw) + b"\n" + lines([flat(2)]))
+def test_malformed_records_are_skipped_and_malformed_facts_are_dropped(config: Config, tmp_path: Path) -> None:
+    path = write(tmp_path / "d.jsonl", lines([flat(1), *HOSTILE, *BENT, flat(2)]))
     summary = run(config, path)
     memes = stored(config)
-    assert set(memes) == {f"imgflip:k{n}" for n in [1, 2, *range(200, 211)]}
-    assert summary.counts["skipped"] == len(HOSTILE) + len(raw)
-    assert all(memes[f"imgflip:k{n}"].views is None for n in (200, 201, 202, 208))
-    assert memes["imgflip:k204"].image_url is None
+    assert set(memes) == {f"imgflip:k{n}" for n in [1, 2, *range(200, 200 + len(BENT))]}
+    assert summary.counts["skipped"] == len(HOSTILE)
+    assert all(memes[f"imgflip:k{n}"].views is None for n in (200, 201, 202, 203))
+    assert memes["imgflip:k205"].image_url is None
 
 
-def test_hostile_exports_cost_themselves_only(config: Config, tmp_path: Path) -> None:
+def test_malformed_records_of_an_export_are_skipped(config: Config, tmp_path: Path) -> None:
     good = {"id": "imgflip:a", "source": "imgflip", "fetched_at": "2026-01-01T00:00:00Z", "schema_version": 1}
     bad: list[dict[str, Any]] = [
         {"id": "no colon"}, {"fetched_at": "2026-01-01T00:00:00"}, {"fetched_at": 10**400}, {"schema_version": 2},
@@ -358,9 +321,6 @@ def test_hostile_exports_cost_themselves_only(config: Config, tmp_path: Path) ->
     summary = run(config, path)
     assert list(stored(config)) == ["imgflip:a"]
     assert summary.reasons == {"not a memeloom record": len(bad)}
-
-
-# Files
 
 
 @pytest.mark.parametrize(
@@ -376,7 +336,7 @@ def test_hostile_exports_cost_themselves_only(config: Config, tmp_path: Path) ->
     ],
     ids=["empty", "empty gz", "white", "empty array", "text", "UTF-16", "cut gz"],
 )
-def test_a_file_with_nothing_in_it_is_an_error_that_names_it(
+def test_a_file_without_a_record_is_an_error_that_names_it(
     config: Config, tmp_path: Path, content: bytes, message: str
 ) -> None:
     with pytest.raises(MemeloomError, match=message) as caught:
@@ -396,7 +356,7 @@ def test_missing_files_and_folders_without_dumps_are_errors(config: Config, tmp_
         run(config, tmp_path / "pipe")
 
 
-def test_a_file_found_in_a_folder_that_is_no_dump_is_skipped_and_counted(config: Config, tmp_path: Path) -> None:
+def test_files_in_a_folder_that_are_not_dumps_are_skipped_and_counted(config: Config, tmp_path: Path) -> None:
     write(tmp_path / "a/b/statistics.json", b'{"memes": 575948}')
     write(tmp_path / "a/empty.json", b"")
     with pytest.raises(MemeloomError, match="unknown layout"):
@@ -409,42 +369,27 @@ def test_a_file_found_in_a_folder_that_is_no_dump_is_skipped_and_counted(config:
         run(config, tmp_path / "a", strict=True)
 
 
-def test_a_dump_arrives_by_stdin(config: Config, tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path\n"
-        "from memeloom.configs.load import load_config; from memeloom.configs.progress import Silent\n"
-        "from memeloom.scrapers.dumps.transfer import import_dumps\n"
-        "import_dumps(load_config(overrides=[sys.argv[1]], environment={}), [Path('-')], Silent())"
-    )
+def test_a_dump_is_read_from_stdin(config: Config) -> None:
     for packing, number in (("", 1), (".gz", 2)):
         data = PACKERS[packing](lines([flat(number)]))
-        command = [sys.executable, "-c", code, f"store.documents={config.store.documents}"]
+        command = [sys.executable, "-c", IMPORT, f"store.documents={config.store.documents}", "-"]
         subprocess.run(command, input=data, check=True, timeout=60)
     assert set(stored(config)) == {"imgflip:k1", "imgflip:k2"}
 
 
-# Once and again
-
-
-def test_importing_twice_changes_nothing(config: Config, tmp_path: Path) -> None:
-    path = write(tmp_path / "d.jsonl.gz", gzip.compress(lines(flat(n) for n in range(300))))
+def test_importing_again_changes_nothing_and_a_newer_dump_updates(config: Config, tmp_path: Path) -> None:
+    path = write(tmp_path / "old.jsonl", lines([flat(1), flat(2)]))
     run(config, path)
     before = stored(config)
     counts = run(config, path).counts
-    assert (counts["inserted"], counts["updated"], counts["unchanged"]) == (0, 0, 300)
+    assert (counts["inserted"], counts["updated"], counts["unchanged"]) == (0, 0, 2)
     assert stored(config) == before
-
-
-def test_a_newer_dump_updates_and_erases_nothing(config: Config, tmp_path: Path) -> None:
-    run(config, write(tmp_path / "old.jsonl", lines([flat(1), flat(2)])))
     counts = run(config, write(tmp_path / "new.jsonl", lines([flat(1, views="2,000", title=None), flat(2)]))).counts
     assert (counts["updated"], counts["unchanged"]) == (1, 1)
     assert (stored(config)["imgflip:k1"].views, stored(config)["imgflip:k1"].title) == (2000, "title 1")
 
 
-def test_memes_that_a_purge_removed_stay_away(config: Config, tmp_path: Path) -> None:
-    from memeloom.catalog.documents import Where
-
+def test_purged_memes_are_not_imported(config: Config, tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", lines([flat(1), flat(2)]))
     run(config, path)
     with closing(open_documents(config.store)) as documents:
@@ -453,15 +398,7 @@ def test_memes_that_a_purge_removed_stay_away(config: Config, tmp_path: Path) ->
     assert set(stored(config)) == {"imgflip:k2"}
 
 
-IMPORT = (
-    "import sys; from pathlib import Path\n"
-    "from memeloom.configs.load import load_config; from memeloom.configs.progress import Silent\n"
-    "from memeloom.scrapers.dumps.transfer import import_dumps\n"
-    "import_dumps(load_config(overrides=[sys.argv[1]], environment={}), [Path(sys.argv[2])], Silent())"
-)
-
-
-def test_kill_9_in_the_middle_and_again_is_complete_and_not_doubled(config: Config, tmp_path: Path) -> None:
+def test_repeating_a_killed_import_completes_it(config: Config, tmp_path: Path) -> None:
     rows = 30_000
     path = write(tmp_path / "d.jsonl", lines(flat(n) for n in range(rows)))
     child = subprocess.Popen([sys.executable, "-c", IMPORT, f"store.documents={config.store.documents}", str(path)])
@@ -479,9 +416,6 @@ def test_kill_9_in_the_middle_and_again_is_complete_and_not_doubled(config: Conf
     assert set(stored(config)) == {f"imgflip:k{n}" for n in range(rows)}
 
 
-# Export
-
-
 def full_meme(number: int) -> Meme:
     digest = f"{number:064x}"
     return Meme(
@@ -497,13 +431,16 @@ def full_meme(number: int) -> Meme:
 
 
 @pytest.mark.parametrize("packing", PACKERS)
-def test_what_is_exported_is_read_back_exactly(config: Config, tmp_path: Path, packing: str) -> None:
+def test_an_export_is_compressed_by_its_suffix_and_imported_exactly(
+    config: Config, tmp_path: Path, packing: str
+) -> None:
     memes = [*map(full_meme, range(2500)), Meme(id="imgflip:bare", source="imgflip", fetched_at=datetime.now(UTC))]
     with closing(open_documents(config.store)) as documents:
         documents.upsert(memes)
     path = tmp_path / f"export.jsonl{packing}"
-    summary = export_memes(config, path, Silent())
+    summary = export_memes(config, path)
     assert (summary.stage, summary.counts["memes"], summary.counts["bytes"]) == ("export", 2501, path.stat().st_size)
+    assert path.read_bytes()[:4] == (PACKERS[packing](b"")[:4] or b'{"id')
     elsewhere = config.model_copy(
         update={"store": config.store.model_copy(update={"documents": f"sqlite:///{tmp_path}/other.db"})}
     )
@@ -511,36 +448,24 @@ def test_what_is_exported_is_read_back_exactly(config: Config, tmp_path: Path, p
     assert stored(elsewhere) == {meme.id: meme for meme in memes}
     assert run(config, path).counts["unchanged"] == 2501
     again = tmp_path / f"again.jsonl{packing}"
-    export_memes(elsewhere, again, Silent())
+    export_memes(elsewhere, again)
     assert again.read_bytes() == path.read_bytes()
 
 
-def test_the_packing_of_an_export_is_as_its_name_says(config: Config, tmp_path: Path) -> None:
-    with closing(open_documents(config.store)) as documents:
-        documents.upsert([full_meme(1)])
-    for name in ("a.jsonl", "b.jsonl.gz", "c.jsonl.zst"):
-        export_memes(config, tmp_path / name, Silent())
-    plain = (tmp_path / "a.jsonl").read_bytes()
-    assert gzip.decompress((tmp_path / "b.jsonl.gz").read_bytes()) == plain
-    with zstandard.open(tmp_path / "c.jsonl.zst") as stream:
-        assert stream.read() == plain
-    assert Meme.model_validate_json(plain) == full_meme(1)
-
-
-def test_an_export_that_cannot_be_made_is_an_error_and_leaves_nothing(config: Config, tmp_path: Path) -> None:
+def test_a_failed_export_is_an_error_and_leaves_no_file(config: Config, tmp_path: Path) -> None:
     with pytest.raises(MemeloomError, match=r"no such catalog|holds no memes"):
-        export_memes(config, tmp_path / "x.jsonl", Silent())
+        export_memes(config, tmp_path / "x.jsonl")
     with closing(open_documents(config.store)) as documents:
         documents.upsert([full_meme(1)])
     with pytest.raises(MemeloomError, match="it is a folder"):
-        export_memes(config, tmp_path, Silent())
+        export_memes(config, tmp_path)
     write(tmp_path / "file", b"")
     with pytest.raises(MemeloomError, match="cannot write"):
-        export_memes(config, tmp_path / "file" / "x.jsonl", Silent())
+        export_memes(config, tmp_path / "file" / "x.jsonl")
     assert not list(tmp_path.glob("*.jsonl*"))
 
 
-def test_real_captions_are_all_there_and_as_they_were(config: Config, real_data: Path, tmp_path: Path) -> None:
+def test_real_captions_are_imported_unchanged(config: Config, real_data: Path, tmp_path: Path) -> None:
     with gzip.open(real_data / "imgflip_captions.jsonl.gz", "rb") as stream:
         head = [next(stream) for _ in range(20_000)]
     summary = run(config, write(tmp_path / "head.jsonl.zst", PACKERS[".zst"](b"".join(head))))
