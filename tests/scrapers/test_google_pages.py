@@ -43,17 +43,17 @@ FOUND = (
 )  # fmt: skip
 
 
-def test_results_are_read_from_the_scripts_in_order_and_each_picture_once() -> None:
+def test_results_are_read_from_scripts_in_order_without_duplicates() -> None:
     assert google.parse_results(page(script(ONE, TWO, ONE)), URL) == FOUND
 
 
-def test_arrays_inside_a_string_of_a_script_are_read_as_well() -> None:
+def test_arrays_inside_a_string_of_a_script_are_read() -> None:
     text = script(ONE, TWO).replace("\\", "\\\\").replace('\\\\"', '\\\\\\"')
     quoted = "'" + text.replace('"', "\\x22").replace("[", "\\x5b").replace("<", "\\x3c") + "'"
     assert google.parse_results(page(quoted), URL) == FOUND
 
 
-def test_results_that_came_while_scrolling_are_read_from_their_links() -> None:
+def test_results_loaded_by_scrolling_are_read_from_links() -> None:
     tile = (
         '<div data-docid="x"><a href="/imgres?imgurl=https%3A%2F%2Fc.example%2F3.jpg%3Fa%3Db&amp;'
         'imgrefurl=https%3A%2F%2Fc.example%2F&amp;docid=x"><img alt=" Third " src="https://small.example/3"></a></div>'
@@ -66,7 +66,7 @@ def test_results_that_came_while_scrolling_are_read_from_their_links() -> None:
     )
 
 
-def test_half_an_emoji_costs_a_sign_and_not_the_result() -> None:
+def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
     broken = script(ONE).replace("\\ud83d\\ude02", "\\ud83d")
     (found,) = google.parse_results(page(broken), URL)
     assert found.title == 'She said "no" � = <3'
@@ -86,29 +86,16 @@ def test_a_page_without_readable_results_is_refused(html: str, selector: str) ->
     assert (refused.value.site, refused.value.selector, refused.value.url) == ("google", selector, URL)
 
 
-def equals(signs: re.Match[str]) -> str:
-    return "=" * (len(signs[0]) // 3)
-
-
-@pytest.fixture
-def real_page(real_data: Path) -> tuple[str, list[dict[str, str | None]]]:
-    """A saved page of Google's web search with a row of paintings, and what a person read from it."""
+def test_a_real_page_of_another_kind_is_decoded_and_has_no_results(real_data: Path) -> None:
     folder = real_data / "pages" / "google"
-    expected = json.loads((folder / "expected-array.json").read_text().join("{}"))
-    return (folder / "van-gogh-paintings.html").read_text(), expected["artworks"]
-
-
-def test_the_scripts_of_a_real_page_are_read_right(real_page: tuple[str, list[dict[str, str | None]]]) -> None:
-    html, artworks = real_page
+    html = (folder / "van-gogh-paintings.html").read_text()
+    artworks = json.loads((folder / "expected-array.json").read_text().join("{}"))["artworks"]
     # What was saved beside the page has lost the backslashes of its \x3d, which is the "=" at the end of Base64.
-    drawn_by_script = [re.sub("(x3d)+$", equals, artwork["image"]) for artwork in artworks if artwork["image"]]
+    images = [
+        re.sub("(x3d)+$", lambda signs: "=" * (len(signs[0]) // 3), one["image"]) for one in artworks if one["image"]
+    ]
     text = google.script_text(Selector(html))
-    assert len(drawn_by_script) == 8
-    assert all(f"'{image}'" in text for image in drawn_by_script)
-
-
-def test_nothing_is_made_up_from_a_real_page_of_another_kind(
-    real_page: tuple[str, list[dict[str, str | None]]],
-) -> None:
+    assert len(images) == 8
+    assert all(f"'{image}'" in text for image in images)
     with pytest.raises(LayoutChanged, match="google: "):
-        google.parse_results(real_page[0], URL)
+        google.parse_results(html, URL)
