@@ -84,6 +84,8 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         # our components
         "DOWNLOADER_MIDDLEWARES": {
             "memeloom.scrapers.guard.AddressGuard": 90,
+            "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+            "memeloom.scrapers.robots.Robots": 100,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "memeloom.scrapers.retry.PatientRetry": 550,
             "memeloom.scrapers.reddit_token.RedditToken": 560,
