@@ -4,6 +4,7 @@ from scrapy import Request
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.robotstxt import RobotParser
 from scrapy.utils.httpobj import urlparse_cached
+from twisted.internet.defer import Deferred
 
 
 class Robots(RobotsTxtMiddleware):
@@ -16,5 +17,6 @@ class Robots(RobotsTxtMiddleware):
     async def robot_parser(self, request: Request) -> RobotParser | None:
         """Return the rules of the request's host, None if it has none, once they are known."""
         await super().robot_parser(request)
-        rules: RobotParser | None = self._parsers[urlparse_cached(request).netloc]
+        rules = self._parsers[urlparse_cached(request).netloc]
+        assert not isinstance(rules, Deferred)
         return rules

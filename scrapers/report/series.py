@@ -106,37 +106,6 @@ class SeriesFile:
         return MemeloomError(f"cannot write {self._path}: {error.strerror}")
 
 
-class Thinned:
-    """Keeps at most `most` evenly chosen samples, and always the last.
-
-    Samples are totals, so dropping some loses nothing: their difference covers the gap.
-    """
-
-    def __init__(self, most: int = POINTS) -> None:
-        self._most = most
-        self._kept: list[Sample] = []
-        self._stride = 1
-        self._given = 0
-        self._last: Sample | None = None
-
-    def add(self, sample: Sample) -> None:
-        """Add a sample; drop every other kept one when there are too many."""
-        if self._given % self._stride == 0:
-            if len(self._kept) >= self._most - 1:
-                self._kept = self._kept[::2]
-                self._stride *= 2
-            if self._given % self._stride == 0:
-                self._kept.append(sample)
-        self._given += 1
-        self._last = sample
-
-    def samples(self) -> list[Sample]:
-        """Return the kept samples, in order."""
-        if self._last is not None and self._kept[-1] is not self._last:
-            return [*self._kept, self._last]
-        return list(self._kept)
-
-
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a series, skipping incomplete ones. Raises OSError."""
     with path.open("rb") as stream:
@@ -149,29 +118,46 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield value
 
 
-def read_history(path: Path, most: int = POINTS) -> CrawlHistory:
+def read_history(path: Path) -> CrawlHistory:
     """Read the series at `path` in bounded memory. Raises OSError."""
-    return history_of(read_lines(path), most)
+    return history_of(read_lines(path))
 
 
-def history_of(lines: Iterable[Mapping[str, Any]], most: int = POINTS) -> CrawlHistory:
+def history_of(lines: Iterable[Mapping[str, Any]]) -> CrawlHistory:
     """Build the history from `lines`, skipping those without a sample."""
     head: Mapping[str, Any] = {}
     end: Mapping[str, Any] | None = None
-    thinned, rss, queue = Thinned(most), 0, 0
-    for line in lines:
-        if "series" in line:
-            head = line
-            continue
-        try:
-            sample = _sample(line)
-        except (KeyError, TypeError, AttributeError):
-            continue
-        thinned.add(sample)
-        rss = max(rss, sample.status.rss_bytes)
-        queue = max(queue, sum(sample.status.queue.values()))
-        end = line.get("end", end)
-    return CrawlHistory(head, thinned.samples(), {"rss_bytes": rss, "queue": queue}, end)
+    peaks = {"rss_bytes": 0, "queue": 0}
+
+    def samples() -> Iterator[Sample]:
+        nonlocal head, end
+        for line in lines:
+            if "series" in line:
+                head = line
+                continue
+            try:
+                sample = _sample(line)
+            except (KeyError, TypeError, AttributeError):
+                continue
+            end = line.get("end", end)
+            peaks["rss_bytes"] = max(peaks["rss_bytes"], sample.status.rss_bytes)
+            peaks["queue"] = max(peaks["queue"], sum(sample.status.queue.values()))
+            yield sample
+
+    kept = _thinned(samples())
+    return CrawlHistory(head, kept, peaks, end)
+
+
+def _thinned(samples: Iterable[Sample]) -> list[Sample]:
+    """Return at most `POINTS` evenly chosen samples, and always the last; they are totals, so the gaps lose nothing."""
+    kept: list[Sample] = []
+    last, stride = None, 1
+    for number, last in enumerate(samples):
+        if number % stride == 0:
+            kept.append(last)
+            if len(kept) == POINTS:
+                kept, stride = kept[::2], 2 * stride
+    return kept if last is None or last is kept[-1] else [*kept, last]
 
 
 def _sample(line: Mapping[str, Any]) -> Sample:

@@ -11,6 +11,7 @@ import pytest
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from tests.scrapers.reactor import start_in_thread
+from tests.scrapers.subreddits import Subreddits
 from tests.services.website import Website, serving
 
 
@@ -58,3 +59,9 @@ def picture() -> Callable[[int], bytes]:
         return bytes(cv2.imencode(".jpg", pixels)[1])
 
     return draw
+
+
+@pytest.fixture
+def subreddits(website: Website, crawl_config: Callable[..., Config], picture: Callable[[int], bytes]) -> Subreddits:
+    """Subreddits on `website`."""
+    return Subreddits(website, crawl_config, picture)

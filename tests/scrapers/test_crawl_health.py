@@ -1,54 +1,28 @@
-"""A crawl that mostly fails, or whose parsers find nothing, ends and says why: the rules, and a few whole crawls."""
+"""A crawl that mostly fails, or whose parsers find nothing, ends and says why."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.health import PAGES, PICTURES, Health, why_nothing_found
+from tests.scrapers.subreddits import LISTING, Subreddits
 from tests.services.website import Website
-
-Subreddits = Callable[..., Config]
-LISTING = "/r/{}/new?limit=100&raw_json=1"
 
 
 @pytest.fixture
-def subreddits(website: Website, crawl_config: Callable[..., Config]) -> Subreddits:
-    """Settings that crawl the named subreddits; the website answers for those that a test fills."""
+def with_good(subreddits: Subreddits) -> Callable[..., Config]:
+    """Settings that crawl a subreddit with one meme, then the named ones; without retries."""
+    subreddits.fill(*subreddits.pictures(1), name="good")
 
-    def build(*names: str, **more: object) -> Config:
-        website.json("/api/v1/access_token", {"access_token": "t"})
-        website.pages["/robots.txt"] = (200, {}, b"")
-        reddit = {
-            "site": website.url, "api": website.url, "client_id": "i", "client_secret": "s", "subreddits": names
-        }  # fmt: skip
-        return crawl_config(sources=("reddit",), reddit=reddit, retries=0, breaker_failures=10_000, **more)
+    def build(*names: str, **crawl: object) -> Config:
+        return subreddits.config("good", *names, retries=0, breaker_failures=10_000, **crawl)
 
     return build
-
-
-def fill(website: Website, name: str, addresses: Sequence[str], **facts: object) -> None:
-    """Answer for a subreddit with one post a picture."""
-    children = [
-        {"kind": "t3", "data": {
-            "id": f"{name}{number}", "permalink": f"/{name}{number}/", "url": address, "title": "t", "author": "a",
-            "created_utc": 1700000000 - number, **facts,
-        }}
-        for number, address in enumerate(addresses)
-    ]  # fmt: skip
-    website.json(LISTING.format(name), {"data": {"after": None, "children": children}})
-
-
-def good(website: Website, picture: Callable[[int], bytes]) -> str:
-    """A subreddit with one post, so that something lands."""
-    website.image("/good.jpg", picture(0))
-    fill(website, "good", [f"{website.url}/good.jpg"])
-    return "good"
 
 
 def health(**thresholds: object) -> Health:
@@ -60,124 +34,100 @@ def dead(n: int) -> list[str]:
     return [f"dead{number}" for number in range(n)]
 
 
-def test_more_failures_than_allowed_in_a_full_window_are_told_with_their_reasons_and_hosts() -> None:
-    doctor = health(max_error_rate=0.5)
-    said = [doctor.ended("pages", "a.example", None if place % 2 else "timed out") for place in range(PAGES)]
-    assert said == [None] * PAGES, "exactly half may fail"
-    assert doctor.ended("pages", "a.example", "HTTP 403") is None, "it takes the place of an older failure"
-    assert doctor.ended("pages", "b.example", "HTTP 403") == (
+def test_more_failures_than_allowed_are_reported_with_reasons_and_hosts() -> None:
+    pages = health(max_error_rate=0.5)
+    complaints = [pages.ended("pages", "a.example", None if place % 2 else "timed out") for place in range(PAGES)]
+    assert complaints == [None] * PAGES, "exactly half may fail"
+    assert pages.ended("pages", "a.example", "HTTP 403") is None, "it replaces an older failure"
+    assert pages.ended("pages", "b.example", "HTTP 403") == (
         "imgflip: 51 of the last 100 pages failed, more than crawl.max_error_rate (50%) allows: "
         "timed out (49), HTTP 403 (2); from a.example (50), b.example (1)"
     )
 
 
-@pytest.mark.parametrize(("kind", "window"), [("pages", PAGES), ("pictures", PICTURES)])
-def test_a_window_that_is_not_full_is_not_judged(kind: str, window: int) -> None:
-    doctor = health()
-    assert [doctor.ended(kind, "a", "timed out") for _ in range(window - 1)] == [None] * (window - 1)
-    assert doctor.ended(kind, "a", "timed out")
+@pytest.mark.parametrize(
+    ("kind", "size", "key"), [("pages", PAGES, "max_error_rate"), ("pictures", PICTURES, "max_picture_error_rate")]
+)
+def test_failures_are_judged_when_the_window_is_full_and_a_threshold_is_set(kind: str, size: int, key: str) -> None:
+    source = health()
+    assert [source.ended(kind, "a", "timed out") for _ in range(size - 1)] == [None] * (size - 1)
+    assert source.ended(kind, "a", "timed out")
+    source = health(**{key: None})
+    assert all(source.ended(kind, "a", "timed out") is None for _ in range(2 * size))
 
 
-@pytest.mark.parametrize(("kind", "key"), [("pages", "max_error_rate"), ("pictures", "max_picture_error_rate")])
-def test_no_threshold_no_judgement(kind: str, key: str) -> None:
-    doctor = health(**{key: None, "max_empty_pages": None})
-    assert all(doctor.ended(kind, "a", "timed out") is None for _ in range(2 * PICTURES))
-    assert all(doctor.read("parse_listing", "u", empty=True) is None for _ in range(1000))
-
-
-def test_a_page_with_memes_breaks_a_row_of_empty_ones_of_its_own_kind_only() -> None:
-    doctor = health(max_empty_pages=3)
+def test_empty_pages_in_a_row_are_counted_per_callback() -> None:
+    source = health(max_empty_pages=3)
     for _ in range(2):
-        assert doctor.read("parse_listing", "u", empty=True) is None
-    doctor.read("parse_meme", "u", empty=False)
-    said = doctor.read("parse_listing", "https://site/3", empty=True)
-    assert said is not None
-    assert "parse_listing found no meme on 3 pages in a row" in said
-    assert "https://site/3" in said
-    doctor.read("parse_listing", "u", empty=False)
-    assert doctor.read("parse_listing", "u", empty=True) is None
+        assert source.read("parse_listing", "u", empty=True) is None
+    source.read("parse_meme", "u", empty=False)
+    complaint = source.read("parse_listing", "https://site/3", empty=True)
+    assert complaint is not None
+    assert "parse_listing found no meme on 3 pages in a row" in complaint
+    assert "https://site/3" in complaint
+    source.read("parse_listing", "u", empty=False)
+    assert source.read("parse_listing", "u", empty=True) is None
+    source = health(max_empty_pages=None)
+    assert all(source.read("parse_listing", "u", empty=True) is None for _ in range(1000))
 
 
-def test_a_source_most_of_whose_pages_fail_ends_and_says_why(
-    subreddits: Subreddits, website: Website, picture: Callable[[int], bytes]
-) -> None:
-    config = subreddits(good(website, picture), *dead(200))
+def test_a_source_whose_pages_mostly_fail_ends_early(website: Website, with_good: Callable[..., Config]) -> None:
+    config = with_good(*dead(200))
     with pytest.raises(CrawlFailed) as failed:
-        crawl(config, Silent())
+        crawl(config)
     host = website.url.removeprefix("http://")
     assert "of the last 100 pages failed, more than crawl.max_error_rate (50%) allows: HTTP 404 (" in str(failed.value)
     assert f"from {host} (" in str(failed.value)
     assert "kept: 1 memes" in str(failed.value)
     assert open_documents(config.store).count() == 1
     asked = [asked for asked in website.asked if asked.path.startswith("/r/dead")]
-    assert PAGES - 1 <= len(asked) < 200, "it does not go on to the bitter end"
+    assert PAGES - 1 <= len(asked) < 200
 
 
-def test_what_was_set_aside_may_fail_again(
-    subreddits: Subreddits, website: Website, picture: Callable[[int], bytes]
-) -> None:
+def test_retried_dead_letters_may_fail_again(website: Website, with_good: Callable[..., Config]) -> None:
     names = dead(101)
-    for name in names:
-        website.pages[LISTING.format(name)] = (503, {}, b"")
-    off = subreddits(good(website, picture), *names, max_error_rate=None)
-    assert crawl(off, Silent()).counts["requests set aside"] == 101
-    again = crawl(subreddits("good", *names), Silent(), retry_failed=True)
+    website.pages |= {LISTING.format(name): (503, {}, b"") for name in names}
+    assert crawl(with_good(*names, max_error_rate=None)).counts["requests set aside"] == 101
+    again = crawl(with_good(*names), retry_failed=True)
     assert (again.counts["requests tried again"], again.reasons["page: HTTP 503"]) == (101, 101)
 
 
-def posts(website: Website, picture: Callable[[int], bytes], n: int, alive: int) -> list[str]:
-    """Subreddits with `n` posts in all, 100 each, evenly mixed; the pictures of `alive` of them are there."""
-    every = n // alive if alive else n + 1
-    for number in range(alive):
-        website.image(f"/{number * every}.jpg", picture(number))
-    addresses = [f"{website.url}/{number}.jpg" for number in range(n)]
-    names = [f"sub{place}x" for place in range(n // 100)]
-    for place, name in enumerate(names):
-        fill(website, name, addresses[100 * place : 100 * (place + 1)])
-    return names
-
-
-def test_walls_instead_of_pictures_are_failures_too(
-    subreddits: Subreddits, website: Website, picture: Callable[[int], bytes]
-) -> None:
-    names = posts(website, picture, 700, alive=0)
-    for number in range(700):
+def test_pages_instead_of_pictures_are_failures(website: Website, subreddits: Subreddits) -> None:
+    for number in range(600):
         website.html(f"/{number}.jpg", "<!doctype html><title>Log in to see this</title>")
+    subreddits.fill(*(f"{website.url}/{number}.jpg" for number in range(600)))
     with pytest.raises(CrawlFailed, match=r"a page instead of a picture \(\d+\)"):
-        crawl(subreddits(*names), Silent())
+        crawl(subreddits.config(retries=0))
 
 
-def test_a_parser_that_finds_nothing_any_more_ends_its_source_and_names_the_page(
-    subreddits: Subreddits, website: Website, picture: Callable[[int], bytes]
+def test_a_parser_that_finds_nothing_ends_its_source(
+    website: Website, subreddits: Subreddits, with_good: Callable[..., Config]
 ) -> None:
     names = dead(20)
     for name in names:
-        fill(website, name, [])
+        subreddits.fill(name=name)
     with pytest.raises(CrawlFailed) as failed:
-        crawl(subreddits(good(website, picture), *names, max_empty_pages=3), Silent())
+        crawl(with_good(*names, max_empty_pages=3))
     assert "reddit: parse_listing found no meme on 3 pages in a row" in str(failed.value)
     assert f"the last of them {website.url}/r/dead" in str(failed.value)
     assert len([asked for asked in website.asked if asked.path.startswith("/r/dead")]) < 20
 
 
 def test_pages_with_known_memes_or_skipped_posts_only_are_not_empty(
-    subreddits: Subreddits, website: Website, picture: Callable[[int], bytes]
+    subreddits: Subreddits, with_good: Callable[..., Config]
 ) -> None:
     for name in dead(5):
-        fill(website, name, ["https://site/text"], is_self=True)
-    config = subreddits(good(website, picture), *dead(5), max_empty_pages=2)
-    first, second = crawl(config, Silent()), crawl(config, Silent())
+        subreddits.fill(f"https://site/{name}", name=name, is_self=True)
+    config = with_good(*dead(5), max_empty_pages=2)
+    first, second = crawl(config), crawl(config)
     assert first.reasons == second.reasons == {"skipped: text post": 5}
     assert (first.counts["new"], second.counts["unchanged"]) == (1, 1)
 
 
-def test_empty_pages_among_others_are_counted(
-    subreddits: Subreddits, website: Website, picture: Callable[[int], bytes]
-) -> None:
+def test_empty_pages_among_others_are_counted(subreddits: Subreddits, with_good: Callable[..., Config]) -> None:
     for name in dead(5):
-        fill(website, name, [])
-    summary = crawl(subreddits(good(website, picture), *dead(5)), Silent())
-    assert summary.reasons == {"skipped: page without a meme": 5}
+        subreddits.fill(name=name)
+    assert crawl(with_good(*dead(5))).reasons == {"skipped: page without a meme": 5}
 
 
 def test_a_source_without_memes_says_why() -> None:
@@ -192,8 +142,8 @@ def test_a_source_without_memes_says_why() -> None:
     assert why_nothing_found("reddit", "x", 3, {}) == "reddit: not one meme found: 'x' matched nothing on 3 pages"
 
 
-def test_a_machine_without_a_network_is_told_so(crawl_config: Callable[..., Config]) -> None:
+def test_a_crawl_without_a_network_says_so(crawl_config: Callable[..., Config]) -> None:
     gone = {"site": "http://nowhere.invalid", "api": "http://nowhere.invalid"}
     config = crawl_config(sources=("imgflip",), imgflip=gone, retries=0)
     with pytest.raises(CrawlFailed, match=r"imgflip: no page could be reached: page: unknown host .*network\?"):
-        crawl(config, Silent())
+        crawl(config)
