@@ -14,6 +14,8 @@ from memeloom.catalog.records import Meme, TemplateRef
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Dataset
+from memeloom.dataset.build import build_dataset
+from tests.dataset.builds import Build, Built, changed
 
 SEEN = datetime(2026, 1, 2, tzinfo=UTC)
 WORDS = [
@@ -47,16 +49,10 @@ def make_config() -> Callable[[Path], Callable[..., Config]]:
     def in_folder(folder: Path) -> Callable[..., Config]:
         def make(**dataset: Any) -> Config:
             dataset["split"] = base.dataset.split.model_dump() | dataset.get("split", {})
-            return base.model_copy(
-                update={
-                    "store": base.store.model_copy(
-                        update={"documents": f"sqlite:///{folder}/catalog.db", "blobs": str(folder / "blobs")}
-                    ),
-                    "engine": base.engine.model_copy(update={"workers": 1}),
-                    "dataset": Dataset.model_validate(
-                        base.dataset.model_dump() | {"output": str(folder / "dataset"), "min_image_side": 1} | dataset
-                    ),
-                }
+            places = {"documents": f"sqlite:///{folder}/catalog.db", "blobs": str(folder / "blobs")}
+            usual = base.dataset.model_dump() | {"output": str(folder / "dataset"), "min_image_side": 1}
+            return changed(base, store=places, engine={"workers": 1}).model_copy(
+                update={"dataset": Dataset.model_validate(usual | dataset)}
             )
 
         return make
@@ -76,16 +72,8 @@ def meme() -> Callable[..., Meme]:
 
     def make(key: str, *boxes: str, template: str = "t1", **facts: Any) -> Meme:
         ref = TemplateRef(id=template, slug=f"slug-{template}", name=f"Name {template}")
-        return Meme(
-            **{
-                "id": f"imgflip:{key}",
-                "source": "imgflip",
-                "template": ref,
-                "boxes": boxes,
-                "fetched_at": SEEN,
-                **facts,
-            }
-        )
+        usual = {"id": f"imgflip:{key}", "source": "imgflip", "template": ref, "boxes": boxes, "fetched_at": SEEN}
+        return Meme(**usual | facts)
 
     return make
 
@@ -118,3 +106,15 @@ def fill() -> Callable[[Config, Iterable[Meme]], None]:
             documents.upsert(memes)
 
     return put
+
+
+@pytest.fixture
+def build(config: Callable[..., Config], fill: Callable[[Config, Iterable[Meme]], None]) -> Build:
+    """Add memes to the catalog, and build a dataset with the usual or these settings and changes to `dataset`."""
+
+    def make(memes: Iterable[Meme] = (), settings: Config | None = None, **dataset: Any) -> Built:
+        settings = settings or config(**dataset)
+        fill(settings, memes)
+        return Built(settings, build_dataset(settings))
+
+    return make

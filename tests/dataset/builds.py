@@ -1,0 +1,53 @@
+"""A dataset built by a test, and what it holds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from memeloom.catalog.records import Meme
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.dataset.schema import DatasetRecord
+from memeloom.dataset.verify import records_of, verify_dataset
+
+MakeConfig = Callable[..., Config]
+MakeMeme = Callable[..., Meme]
+MakeMemes = Callable[..., list[Meme]]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of each file."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else {}
+
+
+@dataclass
+class Built:
+    """A build, verified. Its `records` are in the order of the shards, and `files` are those of its folder."""
+
+    config: Config
+    summary: Summary
+
+    def __post_init__(self) -> None:
+        self.folder = Path(self.config.dataset.output)
+        self.work = self.folder.with_name(f".{self.folder.name}.work")
+        self.files = content(self.folder)
+        self.manifest = verify_dataset(self.folder)
+        self.records = [
+            record for shard in self.manifest.shards for record in records_of(self.folder, self.manifest, shard)
+        ]
+
+    @cached_property
+    def by_id(self) -> dict[str, DatasetRecord]:
+        return {record.id: record for record in self.records}
+
+
+Build = Callable[..., Built]
+
+
+def changed(config: Config, **parts: dict[str, Any]) -> Config:
+    """Return settings with changes to some parts, such as `engine`."""
+    return config.model_copy(
+        update={name: getattr(config, name).model_copy(update=changes) for name, changes in parts.items()}
+    )
