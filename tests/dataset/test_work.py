@@ -1,4 +1,4 @@
-"""The work folder: what decides about blocks is in their names, and nothing of a removed meme stays behind."""
+"""The work folder: which code and data its digest covers, and that it can be removed."""
 
 from pathlib import Path
 
@@ -11,11 +11,6 @@ from memeloom.dataset.flow.work import code_digest, deciding_files, remove_work,
 from memeloom.dataset.manifest import MANIFEST, is_dataset
 
 
-def put(folder: Path, content: str = "captions") -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / MANIFEST).write_text(content)
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -23,13 +18,15 @@ def put(folder: Path, content: str = "captions") -> None:
         "better_profanity/profanity_wordlist.txt", "langdetect/profiles/en", "py3langid/data/model.npz.xz",
     ],
 )  # fmt: skip
-def test_code_word_lists_and_models_decide(name: str) -> None:
+def test_deciding_files_are_code_word_lists_and_models(name: str) -> None:
     files = dict(deciding_files())
     assert files[name].stat().st_size > 0
 
 
 @pytest.mark.parametrize("changed", ["code", "name", "library"])
-def test_the_digest_follows_whatever_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+def test_the_digest_changes_with_files_and_libraries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
     path, name, release = tmp_path / "words.txt", "words", "2.3"
     path.write_text("fine")
     monkeypatch.setattr(work, "deciding_files", lambda: [(name, path)])
@@ -45,21 +42,22 @@ def test_the_digest_follows_whatever_decides(tmp_path: Path, monkeypatch: pytest
     assert code_digest.__wrapped__() != before
 
 
-def test_the_work_folder_and_leftovers_of_builds_can_be_removed(tmp_path: Path) -> None:
+def test_remove_work_removes_the_work_folder_and_leftovers_of_builds(tmp_path: Path) -> None:
     path = tmp_path / "data"
     assert not remove_work(path)
     for folder in (path, work_folder(path), tmp_path / ".data.building"):
-        put(folder)
+        folder.mkdir()
+        (folder / MANIFEST).write_text("captions")
     assert remove_work(path)
     assert [each.name for each in sorted(tmp_path.iterdir()) if each.is_dir()] == ["data"]
     assert not remove_work(path)
 
 
-def test_a_running_build_keeps_its_work_folder(tmp_path: Path) -> None:
+def test_remove_work_refuses_while_a_build_runs(tmp_path: Path) -> None:
     path = tmp_path / "data"
-    put(work_folder(path))
+    work_folder(path).mkdir()
     with replace_folder(path, "a dataset", is_dataset) as folder:
         with pytest.raises(MemeloomError, match="another process is writing"):
             remove_work(path)
-        put(folder)
+        (folder / MANIFEST).write_text("captions")
     assert work_folder(path).exists()
