@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.services.binaries import redis_binaries
-from tests.services.process import Process, answers, free_port, remove_folder, run_folder
-from tests.services.redis import DATABASES, flush
+from tests.services.redis import DATABASES, RedisServer, flush
 
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / ".venv-bench" / "bin" / "python"
@@ -116,35 +114,27 @@ def site(pages: int, pictures: Path | None = None) -> Iterator[str]:
         server.stdout.close()
 
 
-class Redis:
-    """A redis-server with the durability that a crawl needs."""
+class Redis(RedisServer):
+    """A redis-server with the durability that a crawl needs, on a core of its own."""
 
     def __init__(self) -> None:
-        root = redis_binaries()
-        self._folder = run_folder("redis")
-        self._port = free_port()
         self._database = 0
-        settings = {"bind": "127.0.0.1", "port": self._port, "appendonly": "yes", "save": "", "databases": DATABASES}
-        words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
-        command = ["taskset", "--cpu-list", str(cores()[1]), "redis-server", *words, "--dir", str(self._folder)]
-        self._process = Process(command, root, self._folder / "redis.out")
-        self._process.wait_until(lambda: answers(self._port))
+        super().__init__(appendfsync="everysec", databases=str(DATABASES))
+
+    def command(self) -> list[str]:
+        """Return the command that runs the server."""
+        return ["taskset", "--cpu-list", str(cores()[1]), *super().command()]
 
     def fresh(self) -> str:
         """Return the URL of an emptied database."""
         self._database = (self._database + 1) % DATABASES
-        flush(self._port, self._database)
-        return f"redis://127.0.0.1:{self._port}/{self._database}"
+        flush(self.port, self._database)
+        return self.url(database=self._database)
 
     def cpu_seconds(self) -> float:
         """Return the server's processor time since its start."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def stop(self) -> None:
-        """Stop the server and delete its data."""
-        self._process.kill()
-        remove_folder(self._folder)
 
 
 def cores() -> tuple[int, int]:

@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 from memeloom.demo.internet import Internet
-from tests.scrapers.frontier_workers import RedisServer
 from tests.scrapers.killing import MILD_FAULTS, Attack, Crawler, Reckoning, crawl_under_fire, reckon, settings_of, whole
 from tests.services.ceph import Cluster, Gateway, make_bucket
 from tests.services.mongod import Mongod
+from tests.services.redis import RedisServer
 
 _DEADLINE_SECONDS = 1500
 _AWAY_SECONDS = 2.0
@@ -99,7 +99,7 @@ def _servers(_: Path) -> Iterator[tuple[list[str], Sequence[Callable[[], None]]]
         for server in (redis, mongo, cluster):
             stack.callback(server.stop)
         gateway = Gateway(cluster.access.config)
-        stack.callback(gateway.kill)
+        stack.callback(gateway.stop)
         make_bucket(cluster.access, "memes")
         settings = [
             f"crawl.frontier={redis.url()}",

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import pymongo
 import pytest
 
 from memeloom.configs.load import load_config
@@ -43,17 +44,11 @@ def _run(request: pytest.FixtureRequest, testrun_uid: str) -> tuple[str, int]:
     return testrun_uid, os.getppid() if is_worker else os.getpid()
 
 
-@pytest.fixture(scope="session")
-def _mongo_port(_run: tuple[str, int]) -> int:
-    return int(shared("mongo", *_run)["port"])
-
-
 @pytest.fixture
-def mongo_url(_mongo_port: int) -> Iterator[str]:
+def mongo_url(_run: tuple[str, int]) -> Iterator[str]:
     """A fresh database on a real MongoDB, dropped afterwards."""
-    import pymongo
-
-    url = f"mongodb://127.0.0.1:{_mongo_port}/test_{uuid.uuid4().hex[:16]}?directConnection=true"
+    port = shared("mongo", *_run)["port"]
+    url = f"mongodb://127.0.0.1:{port}/test_{uuid.uuid4().hex[:16]}?directConnection=true"
     yield url
     with pymongo.MongoClient[dict[str, object]](url, serverSelectionTimeoutMS=10_000) as client:
         client.drop_database(client.get_default_database())
@@ -84,7 +79,7 @@ def s3_server(s3_access: S3Access) -> Iterator[Gateway]:
     """A private S3 gateway to the shared data, which the test may kill and start."""
     gateway = Gateway(s3_access.config)
     yield gateway
-    gateway.kill()
+    gateway.stop()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the frontier's tests run beside themselves: crawling processes that may be killed, and a Redis of their own.
+"""What the frontier's tests run beside themselves: crawling processes that may be killed.
 
 `python -m tests.scrapers.frontier_workers JOB URL [ARGUMENTS]` says on its standard output, one JSON value a line,
 what it was granted.
@@ -19,8 +19,6 @@ from typing import Any
 from memeloom.catalog.errors import StoreError
 from memeloom.scrapers.frontier import owner
 from memeloom.scrapers.frontier.contract import Changes, Frontier, QueuedRequest, open_frontier
-from tests.services.binaries import redis_binaries
-from tests.services.process import Process, answers, free_port, remove_folder, run_folder
 
 _ROOT = Path(__file__).parents[2]
 
@@ -64,40 +62,6 @@ def page(number: int, **facts: Any) -> QueuedRequest:
 def page_number(body: str) -> int:
     """Which request a body is."""
     return int(json.loads(body)["url"].rpartition("/")[2])
-
-
-class RedisServer:
-    """A redis-server of a test's own, which keeps all that it acknowledged, to be killed and started.
-
-    options: pairs of settings, such as `("requirepass", "secret")`, over those.
-    """
-
-    def __init__(self, **options: str) -> None:
-        self._folder = run_folder("redis")
-        self._root = redis_binaries()
-        self.port = free_port()
-        settings = {"appendonly": "yes", "appendfsync": "always", "save": "", "loglevel": "warning"} | options
-        self._options = [word for name, value in settings.items() for word in (f"--{name}", value)]
-        self.start()
-
-    def start(self) -> None:
-        """Start it (again) on its port and its data, and wait until it accepts connections."""
-        command = ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self._folder)]
-        self.process = Process([*command, *self._options], self._root, self._folder / "redis.out")
-        self.process.wait_until(lambda: answers(self.port))
-
-    def kill(self) -> None:
-        """Stop it at once, as a crash would."""
-        self.process.kill()
-
-    def stop(self) -> None:
-        """End it and forget its data."""
-        self.process.kill()
-        remove_folder(self._folder)
-
-    def url(self, login: str = "") -> str:
-        """Its URL; `login` is "USER:PASSWORD@"."""
-        return f"redis://{login}127.0.0.1:{self.port}/0"
 
 
 class Proxy:

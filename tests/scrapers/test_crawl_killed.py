@@ -27,7 +27,7 @@ from memeloom.demo.internet import Internet
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import Changes, frontier_of
-from tests.scrapers.frontier_workers import RedisServer, open_test_frontier
+from tests.scrapers.frontier_workers import open_test_frontier
 from tests.scrapers.killing import (
     MILD_FAULTS,
     Crawler,
@@ -39,6 +39,7 @@ from tests.scrapers.killing import (
     whole,
 )
 from tests.services.ceph import Gateway
+from tests.services.redis import RedisServer
 
 Start = Callable[..., Crawler]
 NAMESPACE = ("unshare", "--map-root-user", "--mount")

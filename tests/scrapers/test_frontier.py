@@ -28,7 +28,8 @@ from memeloom.scrapers.frontier.contract import (
     Tallies,
 )
 from memeloom.scrapers.frontier.owner import Owner
-from tests.scrapers.frontier_workers import RedisServer, open_test_frontier, page, page_number, running, said
+from tests.scrapers.frontier_workers import open_test_frontier, page, page_number, running, said
+from tests.services.redis import RedisServer
 
 FOREVER = 10_000.0
 # Requests that several processes share.

@@ -18,8 +18,9 @@ from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Store
 from memeloom.scrapers.frontier.contract import Changes, Frontier, Granted, QueuedRequest, Tallies
-from tests.scrapers.frontier_workers import Proxy, RedisServer, open_test_frontier, page, page_number, running, said
+from tests.scrapers.frontier_workers import Proxy, open_test_frontier, page, page_number, running, said
 from tests.services.process import free_port
+from tests.services.redis import RedisServer
 from tests.services.website import Website
 
 NAMESPACE = ("unshare", "--map-root-user", "--mount")

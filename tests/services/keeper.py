@@ -12,10 +12,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tests.services.binaries import ServerError
+from tests.services.ceph import Cluster
+from tests.services.mongod import Mongod
+from tests.services.redis import DATABASES, RedisServer
 
 _START_SECONDS = 1200
 
@@ -51,46 +55,23 @@ def _spawn(kind: str, folder: Path, controller: int) -> str:
     keeper.stdout.close()
     if not line:
         keeper.kill()
-        words = (folder / f"{kind}.log").read_text(errors="replace").strip()[-500:]
-        return json.dumps({"error": f"its keeper ended or hung: {words}"})
+        keeper.wait()
+        return json.dumps({"error": (folder / f"{kind}.log").read_text(errors="replace").strip()[-500:]})
     # Nobody waits for it: it ends after the run.
     keeper.returncode = 0
     return line.decode()
 
 
-def _start(kind: str) -> tuple[Any, dict[str, Any]]:
-    if kind == "mongo":
-        from tests.services.mongod import Mongod
-
-        mongod = Mongod()
-        return mongod, {"port": mongod.port}
-    if kind == "s3":
-        from dataclasses import asdict
-
-        from tests.services.ceph import Cluster
-
-        cluster = Cluster()
-        return cluster, asdict(cluster.access)
-    from tests.services.redis import Redis
-
-    redis = Redis()
-    return redis, {"port": redis.port}
-
-
-def main() -> None:
+def _keep(kind: str, folder: Path, controller: int) -> None:
     """Keep one server until the controlling process has ended."""
-    kind, folder, controller = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-    try:
-        watch = os.pidfd_open(controller)
-    except ProcessLookupError:
-        return
-    try:
-        server, place = _start(kind)
-    except ServerError as error:
-        os.write(1, json.dumps({"error": str(error)}).encode() + b"\n")
-        select.select([watch], [], [])
-        shutil.rmtree(folder, ignore_errors=True)
-        return
+    watch = os.pidfd_open(controller)
+    server: Cluster | Mongod | RedisServer
+    if kind == "s3":
+        server = Cluster()
+        place = asdict(server.access)
+    else:
+        server = Mongod() if kind == "mongo" else RedisServer(appendonly="no", databases=str(DATABASES))
+        place = {"port": server.port}
     try:
         os.write(1, json.dumps(place).encode() + b"\n")
         select.select([watch], [], [])
@@ -100,4 +81,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _keep(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

@@ -6,40 +6,38 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.services.binaries import ServerError, environment
 
 
 class Process:
-    """One running server program.
+    """One running server program, of the binaries in `root`.
 
     The kernel kills it when the thread that started it ends (PR_SET_PDEATHSIG, by setpriv).
     """
 
-    def __init__(self, command: list[str], root: Path, log: Path, extra: dict[str, str] | None = None) -> None:
-        self.log = log
-        self._name = Path(command[0]).name
+    def __init__(
+        self, command: Sequence[str], root: Path, log: Path, extra: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._log = log
         with log.open("ab") as output:
             self._popen = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *command],
-                env={**environment(root), **(extra or {})}, cwd=log.parent,
+                ["setpriv", "--pdeathsig", "KILL", "--", *command], env={**environment(root), **extra}, cwd=log.parent,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
+        self.pid = self._popen.pid
 
-    @property
-    def pid(self) -> int:
-        return self._popen.pid
-
-    def wait_until(self, ready: Callable[[], bool], seconds: float = 60) -> None:
-        """Poll `ready` until it is true. A program that ends or is late is an error that shows the end of its log."""
+    def wait_until(self, ready: Callable[[], bool], seconds: float = 120) -> None:
+        """Poll `ready` until it is true. Raises ServerError with the end of the log if the program ends or is late."""
         deadline = time.monotonic() + seconds
         while not ready():
-            if self._popen.poll() is not None:
-                raise ServerError(f"{self._name} ended with {self._popen.returncode}: {self._log_tail()}")
-            if time.monotonic() > deadline:
-                raise ServerError(f"{self._name} was not ready within {seconds:g} s: {self._log_tail()}")
+            code = self._popen.poll()
+            if code is not None or time.monotonic() > deadline:
+                log = self._log.read_text(errors="replace").strip()[-500:].replace("\n", " | ")
+                raise ServerError(f"{self._log.stem} is not ready after {seconds:g} s (exit code {code}): {log}")
             time.sleep(0.02)
 
     def kill(self) -> None:
@@ -47,24 +45,51 @@ class Process:
         self._popen.kill()
         self._popen.wait()
 
-    def stop(self, seconds: float = 5) -> None:
-        """Terminate it; kill it if it does not end."""
-        self._popen.terminate()
-        try:
-            self._popen.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
 
-    def _log_tail(self) -> str:
-        return self.log.read_text(errors="replace").strip()[-500:].replace("\n", " | ")
+class Server:
+    """A server program on a free port of 127.0.0.1, with a folder for its files, deleted by `stop`.
+
+    root: its binaries. extra: added to its environment.
+    """
+
+    process: Process
+
+    def __init__(self, root: Path, extra: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._root, self._extra = root, extra
+        self.port = free_port()
+        # Unix sockets need a short path.
+        self._folder = Path(tempfile.mkdtemp(prefix="ml-", dir="/tmp"))
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def command(self) -> list[str]:
+        """Return the command that runs the server."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start it (again) on its port and its files, and wait until it accepts connections."""
+        log = self._folder / f"{type(self).__name__}.log"
+        self.process = Process(self.command(), self._root, log, self._extra)
+        self.process.wait_until(lambda: answers(self.port))
+
+    def kill(self) -> None:
+        """Kill it, as a crash would."""
+        self.process.kill()
+
+    def stop(self) -> None:
+        """Kill it and delete its files."""
+        if hasattr(self, "process"):
+            self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def free_port() -> int:
     """Return a free TCP port of 127.0.0.1."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def answers(port: int) -> bool:
@@ -72,23 +97,3 @@ def answers(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False
-
-
-def run_folder(kind: str) -> Path:
-    """A private folder for a server's files, with a path short enough for Unix sockets."""
-    return Path(tempfile.mkdtemp(prefix=f"ml-{kind}-", dir="/tmp"))
-
-
-def remove_folder(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def run(command: list[str], root: Path, extra: dict[str, str] | None = None, seconds: float = 60) -> str:
-    """Run a command-line tool of a server."""
-    done = subprocess.run(
-        command, env={**environment(root), **(extra or {})}, capture_output=True, text=True,
-        timeout=seconds, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise ServerError(f"{command[0]} failed: {(done.stderr or done.stdout).strip()[-500:]}")
-    return done.stdout

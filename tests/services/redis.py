@@ -1,34 +1,31 @@
-"""Redis for tests, without persistence."""
+"""Redis for tests."""
 
 import socket
 
 from tests.services.binaries import redis_binaries
-from tests.services.process import Process, answers, free_port, remove_folder, run_folder
+from tests.services.process import Server
 
 DATABASES = 256
 
 
-class Redis:
-    """A running redis-server on 127.0.0.1 with 256 databases."""
+class RedisServer(Server):
+    """A running redis-server that keeps everything it acknowledged.
 
-    def __init__(self) -> None:
-        root = redis_binaries()
-        self._folder = run_folder("redis")
-        self.port = free_port()
-        command = ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--databases", str(DATABASES),
-                   "--dir", str(self._folder), "--save", "", "--appendonly", "no"]  # fmt: skip
-        try:
-            self.process = Process(command, root, self._folder / "redis.out")
-            self.process.wait_until(lambda: answers(self.port))
-        except BaseException:
-            self.stop()
-            raise
+    options: other settings, such as ``requirepass="secret"``.
+    """
 
-    def stop(self) -> None:
-        """End it."""
-        if hasattr(self, "process"):
-            self.process.kill()
-        remove_folder(self._folder)
+    def __init__(self, **options: str) -> None:
+        self._options = {"appendonly": "yes", "appendfsync": "always", "save": "", "loglevel": "warning"} | options
+        super().__init__(redis_binaries())
+
+    def command(self) -> list[str]:
+        place = {"bind": "127.0.0.1", "port": str(self.port), "dir": str(self._folder)}
+        settings = place | self._options
+        return ["redis-server", *(word for name, value in settings.items() for word in (f"--{name}", value))]
+
+    def url(self, login: str = "", database: int = 0) -> str:
+        """Return its URL; `login` is "USER:PASSWORD@"."""
+        return f"redis://{login}127.0.0.1:{self.port}/{database}"
 
 
 def flush(port: int, database: int) -> None:
