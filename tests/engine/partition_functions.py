@@ -1,4 +1,4 @@
-"""Functions that the tests run in workers; importable by name, as `run_partitions` requires."""
+"""Functions that the tests run in workers, importable by name as `run_partitions` requires, and helpers around them."""
 
 import contextlib
 import ctypes
@@ -9,6 +9,26 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from memeloom.configs.schema import Engine
+
+
+def local(workers: int | None) -> Engine:
+    return Engine(kind="local", workers=workers, ray_address="auto")
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """Return True if the process runs; a zombie does not."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
 
 
 class OddError(Exception):
@@ -46,15 +66,15 @@ def die_at_three(number: int) -> int:
     return number
 
 
-def exit_at_once(_: int) -> int:
-    sys.exit(7)
+def exit_at_three(number: int) -> None:
+    if number == 3:
+        sys.exit(7)
 
 
 def wait_for_each_other(folder: str) -> int:
     """Return only when two processes have called it."""
     (Path(folder) / str(os.getpid())).touch()
-    while len(list(Path(folder).iterdir())) < 2:
-        time.sleep(0.01)
+    wait_until(lambda: len(list(Path(folder).iterdir())) >= 2)
     return os.getpid()
 
 
@@ -64,14 +84,48 @@ def sleep_long(folder: str) -> None:
     time.sleep(600)
 
 
+def hang_in_native_code(folder: str) -> None:
+    """Like `sleep_long`, but in C holding the GIL: no thread and no signal handler of this process runs."""
+    (Path(folder) / str(os.getpid())).touch()
+    ctypes.PyDLL(None).sleep(600)
+
+
 def die_beside_a_sleeper(partition: tuple[str, bool]) -> None:
     """One call sleeps; the other kills its process as soon as the sleeper sleeps."""
     folder, sleeps = partition
     if sleeps:
         sleep_long(folder)
-    while not any(Path(folder).iterdir()):
-        time.sleep(0.01)
+    wait_until(lambda: any(Path(folder).iterdir()))
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def crash_or_hang(partition: tuple[str, int]) -> int:
+    """Square a number, crash or hang."""
+    fate, number = partition
+    if fate == "die":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if fate == "hang":
+        ctypes.PyDLL(None).sleep(600)
+    return number * number
+
+
+_leaked: list[bytes] = []
+
+
+def leak(mb: int) -> int:
+    """Leak `mb` megabytes; return the process id."""
+    _leaked.append(b"x" * (mb << 20))
+    return os.getpid()
+
+
+def thread_limits(_: int) -> tuple[str | None, int]:
+    import cv2
+
+    return os.environ.get("OMP_NUM_THREADS"), int(cv2.getNumThreads())
+
+
+def heavy_modules(_: int) -> list[str]:
+    return sorted({"ray", "tensorflow", "cv2", "numpy", "scrapy"} & set(sys.modules))
 
 
 def ready(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -92,49 +146,3 @@ def refuse_to_start() -> Callable[[int], int]:
 def die_at_the_start() -> Callable[[int], int]:
     os.kill(os.getpid(), signal.SIGKILL)
     return square
-
-
-def suffer(partition: tuple[str, int]) -> int:
-    """Square a number, crash or hang."""
-    fate, number = partition
-    if fate == "die":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if fate == "hang":
-        hang_in_native_code()
-    return number * number
-
-
-def hang_in_native_code() -> None:
-    """Sleep ten minutes in C holding the GIL: no thread and no signal handler of this process runs."""
-    ctypes.PyDLL(None).sleep(600)
-
-
-def hang_where_it_is_seen(folder: str) -> None:
-    (Path(folder) / str(os.getpid())).touch()
-    hang_in_native_code()
-
-
-_hoard: list[bytes] = []
-
-
-def grow(mb: int) -> int:
-    """Leak `mb` megabytes; return the process id."""
-    _hoard.append(b"x" * (mb << 20))
-    return os.getpid()
-
-
-def thread_limits(_: int) -> tuple[str | None, int]:
-    import cv2
-
-    return os.environ.get("OMP_NUM_THREADS"), int(cv2.getNumThreads())
-
-
-def heavy_modules(_: int) -> list[str]:
-    return sorted({"ray", "tensorflow", "cv2", "numpy", "scrapy"} & set(sys.modules))
-
-
-def is_running(pid: int) -> bool:
-    """Return True if the process runs; a zombie does not."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    return False

@@ -5,66 +5,41 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.schema import Engine
-from memeloom.engine.pool import available_cores, run_partitions
+from memeloom.configs.progress import Silent
+from memeloom.engine.pool import run_partitions
 from tests.engine.partition_functions import (
     OddError,
     die_at_three,
     die_beside_a_sleeper,
-    exit_at_once,
+    exit_at_three,
     fail_at_three,
     fail_oddly,
     heavy_modules,
     is_running,
+    local,
     process_id,
     return_a_function,
     square,
     thread_limits,
     wait_for_each_other,
+    wait_until,
 )
 
 
-class Tally:
-    """Counts the calls of `advance`."""
-
-    done = 0
-
-    def start(self, stage: str, total: int | None, unit: str) -> None: ...
-
-    def advance(self, n: int = 1, **_: int) -> None:
-        self.done += n
-
-    def finish(self) -> None: ...
-
-
-def local(workers: int | None) -> Engine:
-    return Engine(kind="local", workers=workers, ray_address="auto")
-
-
-def wait_until(ready: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("workers", [1, 2, 3, None])
-def test_every_partition_is_done_once(workers: int | None) -> None:
-    progress = Tally()
+def test_each_partition_is_done_once(workers: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    progress, advanced = Silent(), list[int]()
+    monkeypatch.setattr(progress, "advance", advanced.append)
     results = sorted(run_partitions(square, range(50), local(workers), progress))
     assert results == [n * n for n in range(50)]
-    assert progress.done == 50
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_no_partitions_give_no_results(workers: int) -> None:
+    assert sum(advanced) == 50
     assert list(run_partitions(square, [], local(workers))) == []
 
 
@@ -73,10 +48,6 @@ def test_one_worker_is_this_process_and_more_are_others(tmp_path: Path) -> None:
     others = set(run_partitions(wait_for_each_other, [str(tmp_path)] * 2, local(2)))
     assert len(others) == 2
     assert os.getpid() not in others
-
-
-def test_no_more_workers_start_than_there_is_work() -> None:
-    assert len(set(run_partitions(process_id, [1], local(8)))) == 1
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -94,14 +65,6 @@ def test_endless_partitions_are_taken_only_as_workers_become_free(workers: int) 
         next(results)
         assert taken <= done + workers
     results.close()  # type: ignore[attr-defined]
-
-
-def test_nothing_starts_before_the_first_result_is_requested() -> None:
-    def explode() -> Iterator[int]:
-        raise AssertionError("requested")
-        yield 1
-
-    run_partitions(square, explode(), local(2))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -124,17 +87,15 @@ def test_a_result_that_cannot_be_pickled_is_an_error() -> None:
         list(run_partitions(return_a_function, range(2), local(2)))
 
 
-def test_a_worker_that_is_killed_is_an_error_that_names_the_partition() -> None:
-    with pytest.raises(MemeloomError, match=r"a worker was killed by SIGKILL at partition 4 \(3\); if memory ran out"):
-        list(run_partitions(die_at_three, range(10), local(2)))
+@pytest.mark.parametrize(
+    ("function", "end"), [(die_at_three, "was killed by SIGKILL"), (exit_at_three, "ended with exit code 7")]
+)
+def test_a_worker_crash_is_an_error_that_names_the_partition(function: Callable[[int], Any], end: str) -> None:
+    with pytest.raises(MemeloomError, match=rf"a worker {end} at partition 4 \(3\); if memory ran out"):
+        list(run_partitions(function, range(10), local(2)))
 
 
-def test_a_worker_that_exits_is_an_error_that_names_the_partition() -> None:
-    with pytest.raises(MemeloomError, match="a worker ended with exit code 7 at partition 1"):
-        list(run_partitions(exit_at_once, [1], local(2)))
-
-
-def test_the_death_of_one_worker_ends_the_others(tmp_path: Path) -> None:
+def test_a_worker_crash_ends_the_other_workers(tmp_path: Path) -> None:
     with pytest.raises(MemeloomError, match="SIGKILL"):
         list(run_partitions(die_beside_a_sleeper, [(str(tmp_path), True), (str(tmp_path), False)], local(2)))
     (sleeper,) = tmp_path.iterdir()
@@ -150,41 +111,43 @@ def test_ending_the_iteration_early_ends_the_workers() -> None:
 
 SCRIPT = """
 import sys
+from functools import partial
 sys.path.insert(0, sys.argv[1])
-from memeloom.configs.schema import Engine
-from memeloom.engine.pool import run_partitions
-from tests.engine.partition_functions import sleep_long
+from memeloom.engine.pool import run_partitions, try_partitions
+from memeloom.engine.supervisor import Guard
+from tests.engine.partition_functions import hang_in_native_code, local, ready, sleep_long
 if __name__ == "__main__":
-    list(run_partitions(sleep_long, [sys.argv[2]] * 2, Engine(kind="local", workers=2, ray_address="auto")))
+    list({})
 """
+SLEEP = "run_partitions(sleep_long, [sys.argv[2]] * 2, local(2))"
+HANG = "try_partitions(partial(ready, hang_in_native_code), [sys.argv[2]] * 2, local(2), Guard(1.5, 10_000))"
 
 
-@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGKILL])
-def test_workers_end_with_their_parent(tmp_path: Path, way: signal.Signals) -> None:
-    folder = tmp_path / "pids"
+@pytest.mark.parametrize(
+    ("work", "way"), [(SLEEP, signal.SIGINT), (SLEEP, signal.SIGKILL), (HANG, signal.SIGKILL)], ids=str
+)
+def test_workers_end_with_their_parent(tmp_path: Path, work: str, way: signal.Signals) -> None:
+    folder, script = tmp_path / "pids", tmp_path / "script.py"
     folder.mkdir()
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+    script.write_text(SCRIPT.format(work))
     child = subprocess.Popen(
         [sys.executable, script, Path(__file__).parents[2], folder], stderr=subprocess.PIPE, start_new_session=True
     )
-    wait_until(lambda: len(list(folder.iterdir())) == 2)
-    # As a terminal does it: Ctrl-C goes to every process of the group.
-    os.killpg(child.pid, way) if way is signal.SIGINT else child.kill()
-    child.communicate(timeout=30)
-    wait_until(lambda: not any(is_running(int(file.name)) for file in folder.iterdir()))
+    try:
+        wait_until(lambda: len(list(folder.iterdir())) == 2)
+        # As a terminal does it: Ctrl-C goes to every process of the group.
+        os.killpg(child.pid, way) if way is signal.SIGINT else child.kill()
+        child.wait(30)
+        wait_until(lambda: not any(is_running(int(file.name)) for file in folder.iterdir()))
+    finally:
+        child.kill()
+        child.communicate()
 
 
 def test_libraries_in_workers_use_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    for environment, threads in run_partitions(thread_limits, range(2), local(2)):
-        assert environment == "1"
-        assert threads == 1
+    assert list(run_partitions(thread_limits, range(2), local(2))) == [("1", 1)] * 2
 
 
 def test_a_worker_loads_nothing_heavy_by_itself() -> None:
     assert list(run_partitions(heavy_modules, [1], local(2))) == [[]]
-
-
-def test_the_cores_are_those_this_process_may_use() -> None:
-    assert 1 <= available_cores() <= (os.cpu_count() or 1)

@@ -1,13 +1,10 @@
 """The Ray engine on a private cluster: the same results and the same errors as local processes."""
 
-import itertools
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -16,13 +13,11 @@ from memeloom.configs.schema import Engine
 from memeloom.engine.pool import run_partitions, try_partitions
 from memeloom.engine.supervisor import Guard, Lost
 from tests.engine.partition_functions import (
+    crash_or_hang,
     die_at_three,
     fail_at_three,
-    grow,
     ready,
-    sleep_long,
     square,
-    suffer,
     thread_limits,
 )
 from tests.services.process import free_port
@@ -36,8 +31,8 @@ quiet = pytest.mark.filterwarnings(
 )  # fmt: skip
 
 
-def on(address: str, workers: int | None = 2) -> Engine:
-    return Engine(kind="ray", workers=workers, ray_address=address)
+def on(address: str) -> Engine:
+    return Engine(kind="ray", workers=2, ray_address=address)
 
 
 @pytest.fixture(scope="module")
@@ -65,61 +60,19 @@ def test_errors_are_those_of_local_processes(cluster: Engine) -> None:
         list(run_partitions(die_at_three, range(10), cluster))
 
 
-@pytest.mark.soak  # the supervisor does it, which local workers test
-@needs_ray
-@quiet
-def test_endless_partitions_are_taken_only_as_workers_become_free(cluster: Engine) -> None:
-    taken = 0
-
-    def endless() -> Iterator[int]:
-        nonlocal taken
-        while True:
-            taken += 1
-            yield taken
-
-    for workers in (2, None):
-        taken = 0
-        results = run_partitions(square, endless(), cluster.model_copy(update={"workers": workers}))
-        for done in range(1, 10):
-            next(results)
-            assert taken <= done + 2
-        results.close()  # type: ignore[attr-defined]
-
-
-@pytest.mark.soak  # the supervisor does it, which local workers test
-@needs_ray
-@quiet
-def test_an_error_ends_the_work_in_progress(cluster: Engine, tmp_path: Path) -> None:
-    begun = time.monotonic()
-    partitions = itertools.chain([str(tmp_path / "missing")], [str(tmp_path)])
-    with pytest.raises(FileNotFoundError):
-        list(run_partitions(sleep_long, partitions, cluster))
-    # The processors are free again: the sleeping worker was killed.
-    assert sorted(run_partitions(square, range(4), cluster)) == [0, 1, 4, 9]
-    assert time.monotonic() - begun < 60
-
-
 @needs_ray
 @quiet
 def test_crashing_and_hanging_partitions_are_reported_once(cluster: Engine) -> None:
     fates = {1: "die", 4: "hang"}
     partitions = [(fates.get(n, "square"), n) for n in range(8)]
-    results = list(try_partitions(partial(ready, suffer), partitions, cluster, Guard(seconds=3, memory_mb=10_000)))
+    results = list(
+        try_partitions(partial(ready, crash_or_hang), partitions, cluster, Guard(seconds=3, memory_mb=10_000))
+    )
     assert sorted(n for (_, n), _ in results) == list(range(8))
     assert {n: result.reason for (_, n), result in results if isinstance(result, Lost)} == {
         1: "worker died", 4: "timeout",
     }  # fmt: skip
     assert all(result == n * n for (_, n), result in results if n not in fates)
-
-
-@pytest.mark.soak  # the supervisor does it, which local workers test
-@needs_ray
-@quiet
-def test_a_worker_above_its_memory_limit_is_replaced(cluster: Engine) -> None:
-    alone = cluster.model_copy(update={"workers": 1})
-    results = try_partitions(partial(ready, grow), [1, 500, 1], alone, Guard(seconds=60, memory_mb=400))
-    first, second, third = (pid for _, pid in results)
-    assert first == second != third
 
 
 @needs_ray

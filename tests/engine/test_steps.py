@@ -11,9 +11,6 @@ def limit(number: int) -> Keep[int] | Drop:
     return Keep(number) if number < 10 else Drop("too large", "ten")
 
 
-def test_each_step_gets_what_the_one_before_kept() -> None:
+def test_steps_run_in_order_until_the_first_drop() -> None:
     assert apply_steps([double, limit, double], 4) == (16, None)
-
-
-def test_the_first_drop_ends_the_steps_and_leaves_the_record_as_it_was_then() -> None:
     assert apply_steps([double, limit, double], 5) == (10, Drop("too large", "ten"))
