@@ -39,8 +39,3 @@ def test_it_tells_of_copies_splits_and_what_the_next_build_goes_on_from() -> Non
     for name in ("keep_work", "split.by", "split.salt", "validation_from", "test_from", "shard_records"):
         assert f"`{name}" in PAGE, name
     assert f"## Feature schema (version {SCHEMA_VERSION})" in PAGE
-
-
-def test_its_picture_of_a_card_is_there_and_small() -> None:
-    (picture,) = re.findall(r"!\[[^]]+\]\((images/dataset-card[^)]+)\)", PAGE)
-    assert 10_000 < (ROOT / "docs" / picture).stat().st_size <= 200_000

@@ -12,7 +12,6 @@ from memeloom.configs.schema import Config
 from memeloom.dataset import diff
 from memeloom.dataset.build import build_dataset
 from memeloom.dataset.diff import Changed, diff_datasets
-from memeloom.dataset.manifest import NotADataset, read_manifest
 from memeloom.dataset.schema import SPLITS
 
 MakeConfig = Callable[..., Config]
@@ -45,7 +44,7 @@ def test_the_same_dataset_does_not_differ(built: Built, config: MakeConfig, fill
         assert getattr(difference, section) == []
 
 
-def test_it_says_what_came_and_went_and_why(
+def test_added_and_removed_records_and_their_reasons_are_listed(
     built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, meme: Callable[..., Meme]
 ) -> None:
     fill(config(), [*english(300), meme("long", "this one is just a little bit longer than all of the others are")])
@@ -68,7 +67,7 @@ def test_it_says_what_came_and_went_and_why(
     assert difference.records.same == 301 - counts["removed"]
 
 
-def test_records_that_moved_or_changed_are_told_by_what(
+def test_moved_and_changed_records_are_counted_by_split_and_feature(
     built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, meme: Callable[..., Meme]
 ) -> None:
     memes = english(300)
@@ -87,27 +86,21 @@ def test_records_that_moved_or_changed_are_told_by_what(
     assert salted.same + salted.counts.total() == 300
 
 
-@pytest.mark.parametrize("format_", ["parquet", "webdataset"])
 def test_datasets_of_different_formats_are_compared(
-    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, format_: str
+    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes
 ) -> None:
     fill(config(), english(100))
-    difference = diff_datasets(built("a"), built("b", format=format_))
+    difference = diff_datasets(built("a"), built("b", format="webdataset"))
     assert difference.records is not None
     assert difference.records.same == 100
-    assert Changed("format", "tfrecord", format_) in difference.made
-
-
-def test_a_dummy_has_no_records_to_compare(built: Built, config: MakeConfig, fill: Fill, english: MakeMemes) -> None:
-    fill(config(), english(100))
-    a, b = built("a"), built("b", format="dummy", max_characters=60)
-    difference = diff_datasets(a, b)
-    assert difference.records is None
+    assert Changed("format", "tfrecord", "webdataset") in difference.made
+    difference = diff_datasets(built("a"), built("c", format="dummy", max_characters=60))
+    assert difference.records is None, "a dummy has no records"
     assert difference.counts
 
 
 @pytest.mark.parametrize(("records", "waiting"), [(7, 5), (50, 10**6)])
-def test_little_memory_finds_the_same(
+def test_partitions_and_small_buffers_give_the_same_difference(
     built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, records: int, waiting: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -126,18 +119,3 @@ def test_little_memory_finds_the_same(
     assert {kind: sorted(ids) for kind, ids in found.records.examples.items()} == {
         kind: sorted(ids) for kind, ids in expected.records.examples.items()
     }
-
-
-def test_what_is_no_dataset_is_named(
-    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, tmp_path: Path
-) -> None:
-    fill(config(), english(20))
-    a = built("a")
-    with pytest.raises(NotADataset, match="nowhere: no dataset here"):
-        diff_datasets(a, tmp_path / "nowhere")
-    manifest = (a / "manifest.json").read_text()
-    (a / "manifest.json").write_text(manifest.replace('"schema_version": 3', '"schema_version": 1'))
-    with pytest.raises(NotADataset, match="schema version 1, expected 3"):
-        diff_datasets(a, a)
-    (a / "manifest.json").write_text(manifest)
-    assert read_manifest(a).records == 20
