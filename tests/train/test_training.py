@@ -18,13 +18,12 @@ import pytest
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import write_config
 from memeloom.configs.schema import Config
-from memeloom.dataset.manifest import file_sha256
 from memeloom.train.backend import keras
 from memeloom.train.convnet.model import build_convnet
 from memeloom.train.fit import train_model
 from memeloom.train.fitting.checkpoint import CHECKPOINT, save_checkpoint
 from memeloom.train.generate import generate_captions
-from memeloom.train.model_folder import CARD, load_model
+from memeloom.train.model_folder import load_model, write_model
 from tests.train.progress import Counts
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
@@ -65,24 +64,17 @@ def test_the_article_network_has_the_published_number_of_parameters() -> None:
     assert network.output_shape == (None, 70)
 
 
-def test_validation_loss_falls_and_accuracy_rises(trained_convnet: Config) -> None:
+def test_validation_improves_and_the_history_holds_samples_in_two_formats(trained_convnet: Config) -> None:
     rows = history(trained_convnet)
     assert [row["step"] for row in rows] == [50, 100, 150]
     assert rows[-1]["validation_loss"] < rows[0]["validation_loss"]
     # Three letters in four of the toy language are determined.
     assert rows[-1]["validation_accuracy"] > 0.7
-
-
-def test_history_csv_equals_history_jsonl(trained_convnet: Config) -> None:
+    assert all(len(row["samples"]) == 3 for row in rows)
+    assert rows[-1]["samples"][0].startswith("X All The Y: ")
     with (Path(trained_convnet.train.output) / "history.csv").open() as stream:
         table = list(csv.DictReader(stream))
-    expected = [row["validation_loss"] for row in history(trained_convnet)]
-    assert [float(row["validation_loss"]) for row in table] == expected
-
-
-def test_history_holds_samples_of_every_epoch(trained_convnet: Config) -> None:
-    assert all(len(row["samples"]) == 3 for row in history(trained_convnet))
-    assert history(trained_convnet)[-1]["samples"][0].startswith("X All The Y: ")
+    assert [float(row["validation_loss"]) for row in table] == [row["validation_loss"] for row in rows]
 
 
 def test_the_model_folder_is_complete_without_checkpoint_and_history(trained_convnet: Config, model_copy: Path) -> None:
@@ -170,19 +162,17 @@ def generating(config: Config, **changes: Any) -> Config:
     return config.model_copy(update={"generate": config.generate.model_copy(update={"seed": 1, **changes})})
 
 
-def test_captions_fill_the_boxes_of_their_template_with_learned_words(trained_convnet: Config) -> None:
+def test_captions_consist_of_learned_words(trained_convnet: Config) -> None:
     made = generate_captions(generating(trained_convnet, captions=4, min_score=0.5))
     assert len(made) >= 6  # the toy language has few captions per template, and duplicates are left out
-    assert all(len(caption.boxes) == {"8072285": 3}.get(caption.template_id, 2) for caption in made)
-    assert all(0 < caption.score <= 1 for caption in made)
-    simply = [caption.boxes for caption in made if caption.template_id == "one-does-not-simply"]
-    assert "one does not simply" in [boxes[0] for boxes in simply]
+    simply = [caption.boxes[0] for caption in made if caption.template_id == "one-does-not-simply"]
+    assert "one does not simply" in simply
 
 
-@pytest.mark.parametrize("name", ["one-does-not-simply", "ONE-does-NOT-simply", "one does not simply"])
-def test_a_template_is_found_by_id_slug_or_name(trained_convnet: Config, name: str) -> None:
-    made = generate_captions(generating(trained_convnet, templates=(name,), method="greedy"))
-    assert [caption.template_name for caption in made] == ["One Does Not Simply"]
+def test_templates_are_found_once_by_id_slug_or_name(trained_convnet: Config) -> None:
+    names = ("one-does-not-simply", "ONE-does-NOT-simply", "one does not simply", "doge", "8072285")
+    made = generate_captions(generating(trained_convnet, templates=names, method="greedy"))
+    assert [caption.template_name for caption in made] == ["One Does Not Simply", "Doge"]
 
 
 def test_an_unknown_template_gets_a_suggestion(trained_convnet: Config) -> None:
@@ -190,11 +180,6 @@ def test_an_unknown_template_gets_a_suggestion(trained_convnet: Config) -> None:
         MemeloomError, match=r"unknown template 'one-dos-not-simpl'; .*: One Does Not Simply; .* generate\.boxes"
     ):
         generate_captions(generating(trained_convnet, templates=("doge", "one-dos-not-simpl")))
-
-
-def test_a_template_named_twice_gets_captions_once(trained_convnet: Config) -> None:
-    made = generate_captions(generating(trained_convnet, templates=("doge", "8072285"), method="greedy"))
-    assert [caption.template_id for caption in made] == ["8072285"]
 
 
 def test_generate_boxes_allows_templates_that_were_never_learned(trained_convnet: Config) -> None:
@@ -213,26 +198,15 @@ def test_a_start_text_that_fills_all_boxes_is_refused(trained_convnet: Config) -
         generate_captions(generating(trained_convnet, templates=("61533",), start="cats|all the|"))
 
 
-def test_captions_are_cut_at_max_characters(trained_convnet: Config) -> None:
-    made = generate_captions(generating(trained_convnet, templates=("61533",), max_characters=3, min_score=1))
-    assert all(len("|".join(caption.boxes)) <= 4 and len(caption.boxes) == 2 for caption in made)
-
-
 def test_empty_captions_are_counted_and_not_returned(trained_convnet: Config, model_copy: Path) -> None:
-    _write_only_separators(model_copy)
+    # The separator is the certain next character.
+    model = load_model(model_copy)
+    network = model.networks["convnet"]
+    kernel, bias = network.layers[-1].get_weights()
+    bias[int(model.boxes_closed.argmax())] = 1e6
+    network.layers[-1].set_weights([kernel, bias])
+    write_model(model_copy, model, {}, trained_convnet)
     progress = Counts()
     with pytest.raises(MemeloomError, match="every caption came out empty"):
         generate_captions(generating(trained_convnet, model=str(model_copy), captions=2), progress)
     assert progress.counts == {"written": 0, "empty": 6, "repeated": 0}
-
-
-def _write_only_separators(folder: Path) -> None:
-    """Make the separator the certain next character of the model in `folder`."""
-    model = load_model(folder)
-    kernel, bias = model.networks["convnet"].layers[-1].get_weights()
-    bias[int(model.boxes_closed.argmax())] = 1e6
-    model.networks["convnet"].layers[-1].set_weights([kernel, bias])
-    keras.saving.save_model(model.networks["convnet"], folder / "convnet.keras")
-    card = json.loads((folder / CARD).read_text())
-    card["files"]["convnet.keras"] = file_sha256(folder / "convnet.keras")
-    (folder / CARD).write_text(json.dumps(card))
