@@ -59,11 +59,6 @@ def merge(layers: Sequence[Layer]) -> Merged:
     return Merged(pixels, support)
 
 
-def plain_median(layers: Sequence[Layer]) -> Pixels:
-    """Return the median of each pixel over all layers, words or not: the usual baseline."""
-    return np.asarray(np.median(np.stack([layer.pixels for layer in layers]), axis=0), np.uint8)
-
-
 def _strips(height: int) -> Iterator[slice]:
     for top in range(0, height, _STRIP):
         yield slice(top, min(top + _STRIP, height))

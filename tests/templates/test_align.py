@@ -51,9 +51,8 @@ def test_unrelated_pictures_do_not_agree() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 300), (300, 2), (30, 30)])
-@pytest.mark.parametrize("value", [0, 128])
-def test_plain_pictures_are_not_aligned(shape: tuple[int, int], value: int) -> None:
-    even = np.full(shape, value, np.uint8)
+def test_plain_pictures_are_not_aligned(shape: tuple[int, int]) -> None:
+    even = np.full(shape, 128, np.uint8)
     for picture, reference in ((even, grey(scene(5))), (grey(scene(5)), even)):
         found = refine(picture, reference, affine((1, 1), (0, 0)))
         assert found is None or found.agreement < 0.05

@@ -1,7 +1,5 @@
 """Colours: other hues are another template; usual changes of colour are not."""
 
-from collections.abc import Callable
-
 import cv2
 import numpy as np
 import pytest
@@ -9,11 +7,10 @@ from PIL import Image as Pillow
 
 from memeloom.catalog.images import Pixels
 from memeloom.serve.drawing import draw_caption
-from memeloom.templates.features import CELLS, colours_of, no_colours, share_recoloured
 from memeloom.templates.index import SketchIndex
 from memeloom.templates.sketch import Sketch, sketch
+from tests.templates.pictures import draw
 
-Draw = Callable[[int], Pillow.Image]
 IN_PLACE = np.array([[1.0, 0.0], [1.0, 0.0]])
 RED, BLUE, GREY, WHITE = (0, 0, 220), (220, 40, 0), (120, 120, 120), (255, 255, 255)
 
@@ -74,7 +71,7 @@ def test_crops_and_panels_are_compared_at_their_position() -> None:
 
 
 @pytest.mark.parametrize("name", ["grey", "faded", "loud", "dark", "warm", "cold", "compressed"])
-def test_usual_changes_of_colour_do_not_matter(draw: Draw, name: str) -> None:
+def test_usual_changes_of_colour_do_not_matter(name: str) -> None:
     template = np.ascontiguousarray(np.asarray(draw(1), np.uint8)[:, :, ::-1])
     meme = worded(template).astype(np.float32)
     light = meme.mean(axis=2, keepdims=True)
@@ -101,33 +98,3 @@ def test_a_sticker_in_another_colour_does_not_matter() -> None:
     meme = worded(red)
     meme[150:280, 180:320] = BLUE
     assert found(sketch(meme), red=red) == "red"
-
-
-def test_only_cells_coloured_in_both_count() -> None:
-    def share(here: tuple[int, int, int], there: tuple[int, int, int]) -> float:
-        shown, known = (colours_of(np.full((90, 130, 3), colour, np.uint8)) for colour in (here, there))
-        return share_recoloured(shown, known, IN_PLACE)
-
-    assert share(RED, BLUE) == share(BLUE, RED) == 1
-    assert share(RED, RED) == share(RED, (30, 30, 255)) == share(RED, (0, 0, 90)) == 0
-    assert share(RED, GREY) == share(GREY, RED) == share(WHITE, BLUE) == 0
-    assert share_recoloured(no_colours(), colours_of(ground(RED, RED)), IN_PLACE) == 0
-
-
-def test_the_share_refers_to_cells_in_view() -> None:
-    known = colours_of(ground(BLUE, RED))
-    red = colours_of(np.full((90, 90, 3), RED, np.uint8))
-    whole = share_recoloured(red, known, IN_PLACE)
-    upper = share_recoloured(red, known, np.array([[1.0, 0.0], [0.5, 0.0]]))
-    lower = share_recoloured(red, known, np.array([[1.0, 0.0], [0.5, 0.5]]))
-    assert 0.35 < whole <= 0.5
-    assert upper == pytest.approx(2 * whole)
-    assert lower == 0
-    assert share_recoloured(red, known, np.array([[0.1, 3.0], [0.1, 3.0]])) == 0
-
-
-@pytest.mark.parametrize("size", [(1, 1), (1, 900), (3, 2), (2000, 9)])
-def test_pictures_of_any_shape_have_colours(size: tuple[int, int]) -> None:
-    colours = colours_of(np.full((*size, 3), RED, np.uint8))
-    assert colours.shape == (CELLS, CELLS, 2)
-    assert (colours[..., 0] > 60).all()

@@ -2,31 +2,26 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
-from PIL import Image as Pillow
 
 from memeloom.catalog.records import TemplateRef
 from memeloom.configs.errors import ConfigError
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.templates.curate import list_templates, merge_template, name_template, reject_template, template_with_id
 from memeloom.templates.stage import match_memes
 from tests.templates.meme_catalog import MemeCatalog
+from tests.templates.pictures import captioned
 
 pytestmark = pytest.mark.usefixtures("in_process")
-Captioned = Callable[[int, int], Pillow.Image]
 
 
 @pytest.fixture
-def found(config: Config, catalog: MemeCatalog, captioned: Captioned) -> list[str]:
+def found(config: Config, catalog: MemeCatalog) -> list[str]:
     """The ids of two found templates: one with five members, one with three."""
-    for number in range(5):
-        catalog.meme(f"a{number}", captioned(1, number))
-    for number in range(3):
-        catalog.meme(f"b{number}", captioned(2, number))
-    match_memes(config, Silent())
+    catalog.memes_on(1, "a", range(5))
+    catalog.memes_on(2, "b", range(3))
+    match_memes(config)
     return [each.template.id for each in list_templates(config)]
 
 
@@ -54,41 +49,36 @@ def test_naming_makes_a_template_known_and_updates_its_memes(
 
 
 def test_a_rejected_template_is_not_found_again_and_can_be_restored(
-    config: Config, catalog: MemeCatalog, found: list[str], captioned: Captioned
+    config: Config, catalog: MemeCatalog, found: list[str]
 ) -> None:
     for _ in range(2):
         assert reject_template(config, found[0]).state == "rejected"
-    for number in range(5, 9):
-        catalog.meme(f"a{number}", captioned(1, number))
-    summary = match_memes(config, Silent())
+    catalog.memes_on(1, "a", range(5, 9))
+    summary = match_memes(config)
     assert (summary.counts["rejected"], summary.counts["matched"]) == (4, 0)
     assert [each.state for each in list_templates(config)] == ["rejected", "found"]
     name_template(config, found[0], "Back")
     catalog.meme("late", captioned(1, 20))
-    assert match_memes(config, Silent()).counts["matched"] == 1
+    assert match_memes(config).counts["matched"] == 1
     assert template_with_id(config, found[0]).members == 10
 
 
-def test_a_merge_moves_members_and_exemplars(
-    config: Config, catalog: MemeCatalog, found: list[str], captioned: Captioned
-) -> None:
+def test_a_merge_moves_members_and_exemplars(config: Config, catalog: MemeCatalog, found: list[str]) -> None:
     into, template_id = found
     for _ in range(2):
         assert merge_template(config, template_id, into).id == into
     assert set(catalog.clusters()) == {into}
     assert [(each.state, each.members) for each in list_templates(config)] == [("found", 8), ("merged", 0)]
     catalog.meme("late", captioned(2, 9))
-    match_memes(config, Silent())
+    match_memes(config)
     assert catalog.made_on("late") == into
 
 
-def test_a_killed_merge_is_finished_by_the_next_run(
-    config: Config, catalog: MemeCatalog, found: list[str], captioned: Captioned
-) -> None:
+def test_a_killed_merge_is_finished_by_the_next_run(config: Config, catalog: MemeCatalog, found: list[str]) -> None:
     into, template_id = found
     catalog.documents.revise_template(template_id, lambda known: known.model_copy(update={"merged_into": into}))
     catalog.meme("late", captioned(2, 9))
-    match_memes(config, Silent())
+    match_memes(config)
     assert set(catalog.clusters()) == {into}
     assert catalog.made_on("late") == into
 
@@ -105,9 +95,7 @@ def test_a_merge_moves_memes_whose_page_names_the_template(config: Config, catal
     catalog.template("other", None)
     catalog.meme("a", None, template=TemplateRef(id="one", slug="one", name="One"))
     merge_template(config, "one", "other")
-    meme = catalog.documents.get("test:a")
-    assert meme is not None
-    assert meme.template == TemplateRef(id="other", slug="slug-other", name="Name other", known="page")
+    assert catalog.get("a").template == TemplateRef(id="other", slug="slug-other", name="Name other", known="page")
 
 
 def test_impossible_decisions_are_one_line(config: Config, catalog: MemeCatalog, found: list[str]) -> None:

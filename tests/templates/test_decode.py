@@ -52,19 +52,15 @@ def test_other_formats_are_decoded(picture: Pillow.Image, form: str) -> None:
     assert np.array_equal(small(data), decode_image(data))
 
 
-def test_a_rotated_jpeg_is_decoded_upright(picture: Pillow.Image) -> None:
+@pytest.mark.parametrize("kind", ["L", "CMYK", "rotated"])
+def test_unusual_jpegs_are_decoded_upright_and_in_colour(picture: Pillow.Image, kind: str) -> None:
     tags = Pillow.Exif()
-    tags[ORIENTATION] = 6
-    data = saved(picture, "JPEG", exif=tags)
-    made = small(data)
-    assert made.shape[0] > made.shape[1]
-    assert near(made, decode_image(data))
-
-
-@pytest.mark.parametrize("mode", ["L", "CMYK"])
-def test_unusual_jpegs_are_decoded_in_colour(picture: Pillow.Image, mode: str) -> None:
-    data = saved(picture.convert(mode), "JPEG")
-    assert small(data).shape[2] == 3
+    if kind == "rotated":
+        tags[ORIENTATION] = 6
+    data = saved(picture.convert("RGB" if tags else kind), "JPEG", exif=tags)
+    height, width, channels = small(data).shape
+    assert channels == 3
+    assert (height > width) == (kind == "rotated")
     assert near(small(data), decode_image(data))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from memeloom.catalog.records import OcrBox
-from memeloom.templates.mask import find_words, letter_height
+from memeloom.templates.mask import find_words
 from tests.templates.scenes import BLACK, WHITE, YELLOW, CaptionedScene, as_jpeg, scene, write
 
 TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]
@@ -87,14 +87,3 @@ def test_boxes_without_text_and_outside_of_the_picture_mask_nothing() -> None:
 def test_no_picture_is_too_small_or_too_narrow(shape: tuple[int, int]) -> None:
     box = OcrBox(text="WORDS", x=0.0, y=0.0, width=1.0, height=1.0, confidence=1.0)
     assert find_words(np.full((*shape, 3), 128, np.uint8), (box,)).mask.shape == shape
-
-
-def test_the_height_of_letters_follows_from_how_the_text_fills_its_box() -> None:
-    assert letter_height("ONE LINE OF TEXT", 400, 50) == pytest.approx(50, rel=0.1)
-    assert letter_height("THREE LINES OF A TEXT THAT IS LONGER THAN ONE LINE", 400, 150) == pytest.approx(42, rel=0.2)
-
-
-def test_the_same_picture_gives_the_same_mask() -> None:
-    worded = write(scene(6), TEXTS)
-    first, second = (find_words(worded.picture, worded.boxes).mask for _ in range(2))
-    assert np.array_equal(first, second)

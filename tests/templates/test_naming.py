@@ -1,6 +1,6 @@
 """Names from titles: phrases of the members that other titles lack."""
 
-from memeloom.templates.naming import Titles, unnamed
+from memeloom.templates.naming import Titles
 
 ELSEWHERE = [f"when you see post number {number} on a monday" for number in range(60)]
 
@@ -34,7 +34,3 @@ def test_too_few_titles_agree_on_nothing() -> None:
 
 def test_odd_titles_give_no_name() -> None:
     assert Titles(["", "🙂🙂", "!!!"]).name(["🙂", "—", "\x00", "a" * 10_000]) is None
-
-
-def test_unnamed_templates_differ_by_id() -> None:
-    assert unnamed("found:0123456789ab") == "Unnamed 0123456789ab"

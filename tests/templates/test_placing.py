@@ -1,7 +1,5 @@
 """Placing: the position of a template in a picture, and whether it is a match."""
 
-from collections.abc import Callable
-
 import cv2
 import numpy as np
 import pytest
@@ -11,13 +9,9 @@ from memeloom.catalog.images import Pixels
 from memeloom.serve.drawing import draw_caption
 from memeloom.templates.placing import Placing, place
 from memeloom.templates.sketch import sketch
+from tests.templates.pictures import draw, grey
 
-Draw = Callable[[int], Pillow.Image]
 LEAST = 0.4
-
-
-def grey(picture: Pillow.Image) -> Pixels:
-    return np.asarray(picture.convert("L"), np.uint8)
 
 
 def found(picture: Pixels, template: Pixels) -> Placing:
@@ -30,7 +24,7 @@ def near(placing: Placing, affine: list[list[float]], within: float = 0.02) -> b
     return bool(np.abs(placing.affine - np.array(affine)).max() < within)
 
 
-def test_a_meme_shows_its_template_at_the_right_position(draw: Draw) -> None:
+def test_a_meme_shows_its_template_at_the_right_position() -> None:
     placing = found(grey(draw_caption(draw(1), (), ["SOME WORDS ON TOP", "AND BELOW"])), grey(draw(1)))
     assert placing.shows(LEAST)
     assert 0.5 < placing.agreement < 1  # text covers some of it
@@ -38,14 +32,14 @@ def test_a_meme_shows_its_template_at_the_right_position(draw: Draw) -> None:
     assert near(placing, [[1, 0, 0], [0, 1, 0]])
 
 
-def test_a_crop_shows_part_of_it(draw: Draw) -> None:
+def test_a_crop_shows_part_of_it() -> None:
     placing = found(grey(draw(2))[40:, 75:], grey(draw(2)))
     assert placing.shows(LEAST)
     assert 0.6 < placing.seen < 0.95
     assert near(placing, [[0.85, 0, 0.15], [0, 0.9, 0.1]])
 
 
-def test_borders_are_counted_in(draw: Draw) -> None:
+def test_borders_are_counted_in() -> None:
     framed = cv2.copyMakeBorder(grey(draw(3)), 40, 60, 50, 0, cv2.BORDER_CONSTANT, value=255)
     placing = found(np.asarray(framed, np.uint8), grey(draw(3)))
     assert placing.shows(LEAST)
@@ -53,7 +47,7 @@ def test_borders_are_counted_in(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_panel_is_found_among_two(draw: Draw, first: bool) -> None:
+def test_a_panel_is_found_among_two(first: bool) -> None:
     panels = [grey(draw(4)), grey(draw(5))]
     placing = found(np.vstack(panels if first else panels[::-1]), panels[0])
     assert placing.shows(LEAST)
@@ -61,18 +55,18 @@ def test_a_panel_is_found_among_two(draw: Draw, first: bool) -> None:
     assert near(placing, [[1, 0, 0], [0, 2, 0 if first else -1]])
 
 
-def test_one_of_four_panels_is_found(draw: Draw) -> None:
+def test_one_of_four_panels_is_found() -> None:
     a, b, c, d = (grey(draw(seed)) for seed in (4, 5, 6, 7))
     placing = found(np.vstack([np.hstack([a, b]), np.hstack([c, d])]), d)
     assert placing.shows(LEAST)
     assert near(placing, [[2, 0, -1], [0, 2, -1]], within=0.05)
 
 
-def test_a_picture_may_be_stretched_a_little(draw: Draw) -> None:
+def test_a_picture_may_be_stretched_a_little() -> None:
     assert found(grey(draw(6).resize((500, 320))), grey(draw(6))).shows(LEAST)
 
 
-def test_strangers_are_not_shown(draw: Draw) -> None:
+def test_other_pictures_with_the_same_words_are_not_shown() -> None:
     words = ["THE SAME WORDS IN THE SAME PLACE", "ON EVERY MEME THAT THERE IS"]
     memes = [sketch(grey(draw_caption(draw(seed), (), words))) for seed in range(8)]
     for number, one in enumerate(memes):
@@ -81,7 +75,7 @@ def test_strangers_are_not_shown(draw: Draw) -> None:
             assert placing is None or not placing.shows(LEAST)
 
 
-def test_the_same_text_on_white_is_not_the_same_picture(draw: Draw) -> None:
+def test_the_same_text_on_white_is_not_the_same_picture() -> None:
     white = Pillow.new("L", (500, 200), "white")
     panel = grey(draw_caption(white, (), ["WHEN YOU READ THE SAME WORDS", "ON ANOTHER PICTURE AGAIN"]))
     one, other = np.vstack([panel, grey(draw(1))]), np.vstack([panel, grey(draw(2))])
@@ -89,7 +83,7 @@ def test_the_same_text_on_white_is_not_the_same_picture(draw: Draw) -> None:
     assert placing is None or not placing.shows(LEAST)
 
 
-def test_the_same_frame_is_not_the_same_picture(draw: Draw) -> None:
+def test_the_same_frame_is_not_the_same_picture() -> None:
     def framed(seed: int) -> Pixels:
         picture = np.asarray(draw(seed).convert("L").resize((330, 264)), np.uint8)
         white = cv2.copyMakeBorder(picture, 3, 3, 3, 3, cv2.BORDER_CONSTANT, value=255)
@@ -103,28 +97,20 @@ def test_the_same_frame_is_not_the_same_picture(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize("shade", [0, 128, 255])
-def test_plain_pictures_show_nothing(draw: Draw, shade: int) -> None:
+def test_plain_pictures_show_nothing(shade: int) -> None:
     plain = sketch(np.full((300, 400), shade, np.uint8))
     assert place(plain, sketch(grey(draw(1)))) is None
     assert place(sketch(grey(draw(1))), plain) is None
     assert place(plain, plain) is None
 
 
-def test_a_template_hardly_in_view_is_no_match() -> None:
-    def seen(agreement: float, seen: float) -> bool:
-        return Placing(agreement, seen, False, np.eye(2, 3)).shows(LEAST)
-
-    assert seen(0.41, 1.0)
-    assert not seen(0.39, 1.0)
-    assert not seen(0.45, 0.5)
-    assert seen(0.55, 0.5)
-    assert not seen(1.0, 0.3)
-
-
-def test_other_colours_are_no_match() -> None:
-    def shows(recoloured: float) -> bool:
-        return Placing(1.0, 1.0, False, np.eye(2, 3), recoloured).shows(LEAST)
-
-    assert shows(0.0)
-    assert shows(0.1)
-    assert not shows(0.3)
+@pytest.mark.parametrize(
+    ("agreement", "seen", "recoloured", "shown"),
+    [
+        (0.41, 1.0, 0.0, True), (0.39, 1.0, 0.0, False),
+        (0.45, 0.5, 0.0, False), (0.55, 0.5, 0.0, True), (1.0, 0.3, 0.0, False),
+        (1.0, 1.0, 0.1, True), (1.0, 1.0, 0.3, False),
+    ],
+)  # fmt: skip
+def test_agreement_view_and_colours_decide(agreement: float, seen: float, recoloured: float, shown: bool) -> None:
+    assert Placing(agreement, seen, False, np.eye(2, 3), recoloured).shows(LEAST) == shown

@@ -49,6 +49,6 @@ def test_panels_are_recognised(index: SketchIndex, groups: dict[str, str], real_
 
 
 def test_real_memes_on_other_pictures_stay_unknown(index: SketchIndex, real_data: Path) -> None:
-    strangers = [path for path in real_memes(real_data) if path.parent.name == "cm_memes_hinglish"][:120]
-    found = {path.name: index.find(sketch_image(path.read_bytes())) for path in strangers}
+    others = [path for path in real_memes(real_data) if path.parent.name == "cm_memes_hinglish"][:120]
+    found = {path.name: index.find(sketch_image(path.read_bytes())) for path in others}
     assert {name: match for name, match in found.items() if match} == {}

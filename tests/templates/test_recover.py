@@ -55,12 +55,6 @@ def from_read() -> Recovered:
     return recovered([member(1, number, style=style) for number, style in enumerate(styles)])
 
 
-@pytest.fixture(scope="module")
-def from_unread() -> Recovered:
-    """From ten memes whose words were not read."""
-    return recovered([member(8, number, read=False) for number in range(10)])
-
-
 def test_the_clean_picture_is_recovered_from_ten_memes(from_read: Recovered) -> None:
     assert from_read.left_out == 0
     assert abs(from_read.picture.shape[1] / from_read.picture.shape[0] - 500 / 400) < 0.02
@@ -79,12 +73,10 @@ def test_text_boxes_are_learned_with_their_style(from_read: Recovered) -> None:
         assert box.style.size == pytest.approx(0.86 * 0.09, rel=0.25)
 
 
-def test_the_clean_picture_is_recovered_without_readings(from_unread: Recovered) -> None:
-    assert distance(from_unread, 8) > 22
-
-
-def test_text_boxes_are_learned_from_differences_without_readings(from_unread: Recovered) -> None:
-    boxes = learn_boxes(from_unread.placed, from_unread.picture)
+def test_picture_and_text_boxes_are_recovered_without_readings() -> None:
+    found = recovered([member(8, number, read=False) for number in range(10)])
+    assert distance(found, 8) > 22
+    boxes = learn_boxes(found.placed, found.picture)
     assert len(boxes) == 2
     assert boxes[0].y < 0.1 < boxes[0].y + boxes[0].height < 0.3
 
@@ -101,13 +93,9 @@ def test_the_order_of_the_members_does_not_matter() -> None:
     assert np.array_equal(first.picture, second.picture)
 
 
-@pytest.mark.parametrize("count", [0, 2])
-def test_two_memes_are_too_few(count: int) -> None:
-    assert recover([member(4, number) for number in range(count)]) is None
-
-
-def test_memes_on_different_pictures_have_nothing_in_common() -> None:
-    assert recover([member(80 + number, number) for number in range(4)]) is None
+def test_two_memes_or_memes_on_different_pictures_are_not_enough() -> None:
+    for members in ([], [member(4, number) for number in range(2)], [member(80 + n, n) for n in range(4)]):
+        assert recover(members) is None
 
 
 def test_extreme_sizes_do_not_fit() -> None:

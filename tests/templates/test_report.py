@@ -1,7 +1,6 @@
 """The page of templates: bounded, foreign text escaped."""
 
 import base64
-import io
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,17 +14,15 @@ from PIL import Image as Pillow
 from PIL import ImageOps
 
 from memeloom.catalog.documents import StoredSketch
-from memeloom.catalog.images import inspect_image
-from memeloom.catalog.records import Image, Made, Meme, Ocr, OcrBox, Template, TemplateBox, TextStyle
-from memeloom.catalog.stores import open_blobs, open_documents
+from memeloom.catalog.records import Image, Made, Ocr, OcrBox, Template, TemplateBox, TextStyle
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.load import load_config
-from memeloom.configs.schema import Config, Store
+from memeloom.configs.schema import Config
 from memeloom.demo.scenes import SCENES
 from memeloom.serve.drawing import draw_caption
 from memeloom.templates.report.heat import count_texts, draw_heat
 from memeloom.templates.report.write import MOST, reporting, write_page
 from tests.html_page import Page, check_self_contained
+from tests.templates.meme_catalog import MemeCatalog
 
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
 WHITE = TextStyle(size=0.06, colour="#ffffff", outline="#000000", capitals=True)
@@ -34,42 +31,6 @@ BOXES = (
     TemplateBox(x=0.05, y=0.02, width=0.9, height=0.2, style=WHITE),
     TemplateBox(x=0.1, y=0.7, width=0.8, height=0.25, angle=8, style=YELLOW),
 )
-
-
-class Catalog:
-    """Real stores to fill."""
-
-    def __init__(self, config: Config) -> None:
-        self.documents = open_documents(config.store)
-        self.blobs = open_blobs(config.store)
-
-    def image(self, picture: Pillow.Image) -> Image:
-        stream = io.BytesIO()
-        picture.save(stream, "PNG")
-        self.blobs.put(stream.getvalue())
-        return inspect_image(stream.getvalue(), max_bytes=10**8, max_pixels=10**8)
-
-    def template(self, key: str, state: str = "found", /, **facts: object) -> Template:
-        known = {"id": f"found:{key}", "slug": key, "name": f"Named {key}", "state": state, "source": "found"}
-        template = Template.model_validate(known | facts)
-        self.documents.upsert_templates([template])
-        return template
-
-    def meme(self, key: str, template: Template | None, /, distance: int = 30, **facts: object) -> Meme:
-        ref = template.ref().model_copy(update={"known": "match", "distance": distance}) if template else None
-        meme = Meme.model_validate({"id": f"test:{key}", "source": "test", "template": ref, **facts})
-        self.documents.upsert([meme])
-        return meme
-
-
-@pytest.fixture
-def config(store_config: Store, tmp_path: Path) -> Config:
-    return load_config(environment={}).model_copy(update={"store": store_config, "runs": str(tmp_path / "runs")})
-
-
-@pytest.fixture
-def catalog(config: Config) -> Catalog:
-    return Catalog(config)
 
 
 @pytest.fixture
@@ -83,24 +44,42 @@ def written(config: Config, tmp_path: Path) -> Callable[..., Page]:
     return write
 
 
-def pictures(page: Page) -> list[str]:
-    """The pictures that a page holds: addresses of themselves."""
-    return [str(each.get("src") or each.get("href")) for tag, each in page.tags if tag in ("img", "image")]
+def found(catalog: MemeCatalog, key: str, state: str = "found", **facts: object) -> Template:
+    return catalog.template(f"found:{key}", None, **{"source": "found", "state": state, **facts})
+
+
+def put(catalog: MemeCatalog, name: str, picture: Pillow.Image, template: Template, **facts: object) -> None:
+    """A meme on `template`, 30 % of which it does not show."""
+    ref = template.ref().model_copy(update={"known": "match", "distance": facts.pop("distance", 30)})
+    catalog.meme(name, picture, template=ref, **facts)
+
+
+def read(text: str, **box: float) -> Ocr:
+    place = {"x": 0.1, "y": 0.0, "width": 0.4, "height": 0.2, **box}
+    return Ocr(text=text, boxes=(OcrBox(text=text, confidence=95, **place),), confidence=95, engine="fake")
 
 
 def cards(page: Page) -> list[str | None]:
     return [each["data-id"] for each in page.of("article")]
 
 
-def test_found_templates_have_a_card_and_all_kinds_are_counted(catalog: Catalog, written: Callable[..., Page]) -> None:
-    catalog.template("few")
-    many = catalog.template("many", boxes=BOXES, first_seen=datetime(2026, 10, 2, tzinfo=UTC))
-    catalog.template("named", "known")
-    catalog.template("crawled", "known", source="imgflip")
-    catalog.template("no", "rejected")
-    catalog.template("same", merged_into="found:many")
-    catalog.meme("1", many, image=catalog.image(SCENES["night_cat"]()))
-    catalog.meme("2", None, image=catalog.image(SCENES["two_doors"]()))
+def unpacked(address: str | None) -> NDArray[np.uint8]:
+    """The picture that a `data:` address holds."""
+    data = base64.b64decode(str(address).partition("base64,")[2])
+    return np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED), np.uint8)
+
+
+def test_found_templates_have_a_card_and_all_kinds_are_counted(
+    catalog: MemeCatalog, written: Callable[..., Page]
+) -> None:
+    found(catalog, "few")
+    many = found(catalog, "many", boxes=BOXES, first_seen=datetime(2026, 10, 2, tzinfo=UTC))
+    found(catalog, "named", "known")
+    found(catalog, "crawled", "known", source="imgflip")
+    found(catalog, "no", "rejected")
+    found(catalog, "same", merged_into="found:many")
+    put(catalog, "1", SCENES["night_cat"](), many)
+    catalog.meme("2", SCENES["two_doors"]())
     catalog.documents.put_sketches([StoredSketch("", "test:2", b"x")])
     page = written()
     assert cards(page) == ["found:many", "found:few"], "those with the most memes first"
@@ -115,38 +94,29 @@ def test_found_templates_have_a_card_and_all_kinds_are_counted(catalog: Catalog,
 
 
 def test_the_recovered_picture_is_shown_else_the_meme_that_is_most_like_it(
-    catalog: Catalog, written: Callable[..., Page]
+    catalog: MemeCatalog, written: Callable[..., Page]
 ) -> None:
-    clean = catalog.image(SCENES["owl_lecture"]())
-    made = Made(image=clean, method="median", made_from=("a" * 64, "b" * 64))
-    catalog.template("clean", clean=made)
-    bare = catalog.template("bare")
-    catalog.meme("near", bare, image=catalog.image(SCENES["night_cat"]()))
-    catalog.meme("far", bare, 55, image=catalog.image(SCENES["cactus_hug"]()))
+    made = Made(image=catalog.image(SCENES["owl_lecture"]()), method="median", made_from=("a" * 64, "b" * 64))
+    found(catalog, "clean", clean=made)
+    bare = found(catalog, "bare")
+    put(catalog, "near", SCENES["night_cat"](), bare)
+    put(catalog, "far", SCENES["cactus_hug"](), bare, distance=55)
     page = written()
     assert "recovered from 2 memes" in page.text
     assert "one of its memes; the template's own picture is not known yet" in page.text
-    alts = [each["alt"] for each in page.of("img")]
-    assert alts == ["test:far", "test:near"], "the least alike first"
+    assert [each["alt"] for each in page.of("img")] == ["test:far", "test:near"], "the least alike first"
     first, second = (each["href"] for each in page.of("image"))
-    small = unpacked(str(first))
+    small = unpacked(first)
     assert small.shape[1] / small.shape[0] == pytest.approx(500 / 420, rel=0.02), "the cat, which is nearer"
     assert first != second
 
 
-def unpacked(address: str) -> NDArray[np.uint8]:
-    """The picture that an address holds."""
-    data = base64.b64decode(address.partition("base64,")[2])
-    return np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED), np.uint8)
-
-
-def test_the_page_is_bounded_and_says_what_it_leaves_out(catalog: Catalog, written: Callable[..., Page]) -> None:
+def test_the_page_is_bounded_and_says_what_it_leaves_out(catalog: MemeCatalog, written: Callable[..., Page]) -> None:
     for number in range(MOST + 5):
-        catalog.template(f"{number:03}")
-    template = catalog.template("000")
+        template = found(catalog, f"{number:03}")
     for number in range(20):
-        catalog.meme(f"{number:02}", template, image=catalog.image(Pillow.new("RGB", (40, 40), (number * 9, 0, 0))))
-    catalog.meme("again", template, image=catalog.image(Pillow.new("RGB", (40, 40))))
+        put(catalog, f"{number:02}", Pillow.new("RGB", (40, 40), (number * 9, 0, 0)), template)
+    put(catalog, "again", Pillow.new("RGB", (40, 40)), template)
     page = written()
     assert len(cards(page)) == MOST
     assert f"{MOST} of {MOST + 5} are shown" in page.text
@@ -154,47 +124,38 @@ def test_the_page_is_bounded_and_says_what_it_leaves_out(catalog: Catalog, writt
     assert len({each["src"] for each in page.of("img")}) == 12, "a picture that was posted twice is shown once"
 
 
-def test_pictures_are_embedded_small_and_those_that_are_gone_do_no_harm(
-    catalog: Catalog, written: Callable[..., Page], tmp_path: Path
+def test_pictures_are_embedded_small_and_missing_ones_are_left_out(
+    catalog: MemeCatalog, written: Callable[..., Page], tmp_path: Path
 ) -> None:
     noise = Pillow.fromarray(np.random.default_rng(1).integers(0, 255, (1200, 1600, 3), np.uint8))
-    template = catalog.template("a", image=catalog.image(noise))
+    template = found(catalog, "a", image=catalog.image(noise))
     gone = catalog.image(SCENES["night_cat"]())
     catalog.blobs.delete(gone.key)
-    catalog.meme("gone", template, image=gone)
-    catalog.meme("broken", template, image=gone.model_copy(update={"key": catalog.blobs.put(b"<html>")}))
-    catalog.meme("large", template, image=catalog.image(noise))
+    broken = gone.model_copy(update={"key": catalog.blobs.put(b"<html>")})
+    for name, image in (("gone", gone), ("broken", broken)):
+        catalog.meme(name, None, image=image, template=template.ref())
+    put(catalog, "large", noise, template)
     page = written()
     assert page.text.count("no picture") == 2
-    assert len(pictures(page)) == 2
+    shown = [str(each.get("src") or each.get("href")) for tag, each in page.tags if tag in ("img", "image")]
+    assert len(shown) == 2
+    assert all(source.startswith("data:image/") for source in shown)
     assert (tmp_path / "page.html").stat().st_size < 120_000, "a picture of six megabytes is embedded small"
-    assert all(source.startswith("data:image/") for source in pictures(page))
 
 
-def test_hostile_texts_stay_text(catalog: Catalog, written: Callable[..., Page], tmp_path: Path) -> None:
-    bad = catalog.template(HOSTILE, alt_names=(HOSTILE,), name=HOSTILE, merged_into=None)
-    catalog.template("b", "known", id=f"{HOSTILE}2", name=HOSTILE, source="imgflip")
-    box = OcrBox(text=HOSTILE, x=0, y=0, width=1, height=1, confidence=90)
-    ocr = Ocr(text=HOSTILE, boxes=(box,), confidence=90, engine="fake")
+def test_hostile_texts_stay_text(catalog: MemeCatalog, written: Callable[..., Page], tmp_path: Path) -> None:
+    bad = found(catalog, HOSTILE, alt_names=(HOSTILE,), name=HOSTILE)
+    found(catalog, "b", "known", id=f"{HOSTILE}2", name=HOSTILE, source="imgflip")
     address = f'https://site.example/"{HOSTILE}'
-    catalog.meme(HOSTILE.replace(" ", ""), bad, ocr=ocr, page_url=address, image=catalog.image(SCENES["two_doors"]()))
+    put(catalog, HOSTILE.replace(" ", ""), SCENES["two_doors"](), bad, ocr=read(HOSTILE), page_url=address)
+    put(catalog, "z", SCENES["night_cat"](), bad, distance=1, page_url="javascript:alert(1)")
     for ids in ((), (bad.id,)):
         page = written(*ids)
         check_self_contained((tmp_path / "page.html").read_text(), links=[address], scripts=1)
-        assert len(page.of("a")) == 1
+        assert len(page.of("a")) == 1, "only addresses of the web are links"
         assert page.of("img")[0]["alt"] == HOSTILE
         assert cards(page) == [bad.id]
         assert page.text.count(HOSTILE) >= 3
-
-
-@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//site.example", "http://[", None])
-def test_only_addresses_of_the_web_are_links(
-    catalog: Catalog, written: Callable[..., Page], address: str | None
-) -> None:
-    catalog.meme("1", catalog.template("a"), page_url=address, image=catalog.image(SCENES["night_cat"]()))
-    page = written()
-    assert page.of("a") == []
-    assert len(page.of("img")) == 1
 
 
 def test_an_empty_catalog_has_a_page_and_an_unknown_template_is_one_clear_error(written: Callable[..., Page]) -> None:
@@ -203,16 +164,15 @@ def test_an_empty_catalog_has_a_page_and_an_unknown_template_is_one_clear_error(
         written("found:x")
 
 
-def test_the_page_of_one_template_shows_details(catalog: Catalog, written: Callable[..., Page]) -> None:
+def test_the_page_of_one_template_shows_details(catalog: MemeCatalog, written: Callable[..., Page]) -> None:
     scene = SCENES["detective_duck"]()
-    template = catalog.template(
-        "duck", "known", boxes=BOXES, image=catalog.image(scene.resize((260, 200))),
-        clean=Made(image=catalog.image(scene), method="median", made_from=("a" * 64,)),
-    )  # fmt: skip
+    clean = Made(image=catalog.image(scene), method="median", made_from=("a" * 64,))
+    site: Image = catalog.image(scene.resize((260, 200)))
+    template = found(catalog, "duck", "known", boxes=BOXES, image=site, clean=clean)
     for number, source in enumerate(("reddit", "reddit", "imgflip")):
-        image = catalog.image(meme_of(scene, f"TEXT {number}"))
         when = datetime(2026, 11, 1 + number, tzinfo=UTC)
-        catalog.meme(f"{number}", template, source=source, image=image, ocr=read(f"TEXT {number}"), posted_at=when)
+        text = f"TEXT {number}"
+        put(catalog, f"{number}", meme_of(scene, text), template, source=source, ocr=read(text), posted_at=when)
     page = written(template.id)
     assert "from its site" in page.text
     assert "recovered from 1 meme" in page.text
@@ -226,21 +186,16 @@ def meme_of(scene: Pillow.Image, text: str) -> Pillow.Image:
     return draw_caption(scene, (TemplateBox(x=0.05, y=0.0, width=0.9, height=0.2),), [text])
 
 
-def read(text: str, x: float = 0.1) -> Ocr:
-    box = OcrBox(text=text, x=x, y=0.0, width=0.4, height=0.2, confidence=95)
-    return Ocr(text=text, boxes=(box,), confidence=95, engine="fake")
-
-
 def test_texts_are_counted_at_their_position_in_the_template() -> None:
     """A mirrored meme, and one whose left quarter is cut off, have their texts where the others have them."""
     scene = SCENES["rocket_and_snail"]()
     meme = meme_of(scene, "HI")
-    straight = (pixels(meme), (OcrBox(text="HI", x=0.3, y=0, width=0.2, height=0.2, confidence=9),))
-    mirrored = (pixels(ImageOps.mirror(meme)), (OcrBox(text="IH", x=0.5, y=0, width=0.2, height=0.2, confidence=9),))
+    straight = (pixels(meme), read("HI", x=0.3, width=0.2).boxes)
+    mirrored = (pixels(ImageOps.mirror(meme)), read("IH", x=0.5, width=0.2).boxes)
     cut = meme.crop((meme.width // 4, 0, meme.width, meme.height))
-    cropped = (pixels(cut), (OcrBox(text="HI", x=0.05 / 0.75, y=0, width=0.2 / 0.75, height=0.2, confidence=9),))
-    stranger = (pixels(SCENES["night_cat"]()), straight[1])
-    counts, placed = count_texts(pixels(scene), [straight, mirrored, cropped, stranger])
+    cropped = (pixels(cut), read("HI", x=0.05 / 0.75, width=0.2 / 0.75).boxes)
+    unrelated = (pixels(SCENES["night_cat"]()), straight[1])
+    counts, placed = count_texts(pixels(scene), [straight, mirrored, cropped, unrelated])
     assert placed == 3
     height, width = counts.shape
     inside = counts[int(height * 0.05) : int(height * 0.15), int(width * 0.33) : int(width * 0.47)]
@@ -256,37 +211,25 @@ def pixels(picture: Pillow.Image) -> NDArray[np.uint8]:
     return np.ascontiguousarray(np.asarray(picture.convert("RGB"))[:, :, ::-1])
 
 
-def only_page(config: Config) -> str:
-    (page,) = Path(config.runs).glob("templates-*.html")
-    return page.read_text()
-
-
 @pytest.mark.parametrize(
     ("error", "how"),
     [(KeyboardInterrupt(), "interrupted"), (MemeloomError("the disk is full"), "failed: the disk is full")],
 )
 def test_an_interrupted_run_has_a_page_and_raises_its_error(
-    config: Config, catalog: Catalog, error: BaseException, how: str
+    config: Config, catalog: MemeCatalog, error: BaseException, how: str
 ) -> None:
-    catalog.template("a")
-    outcomes: Counter[str] = Counter()
-
-    def run() -> None:
-        with reporting(config, outcomes):
-            outcomes["matched"] += 7
-            outcomes["failed/truncated"] += 2
-            raise error
-
-    with pytest.raises(type(error)):
-        run()
-    page = Page(only_page(config))
+    found(catalog, "a")
+    outcomes = Counter({"matched": 7, "failed/truncated": 2})
+    with pytest.raises(type(error)), reporting(config, outcomes) as path:
+        raise error
+    page = Page(path.read_text())
     assert how in page.text
     assert "matched\n7\n" in page.text
     assert "truncated\n2\n" in page.text
     assert cards(page) == ["found:a"]
 
 
-def test_a_run_without_work_has_no_page(config: Config) -> None:
+def test_only_a_run_with_work_has_a_page(config: Config) -> None:
     with reporting(config, Counter()) as page:
         pass
     assert not page.exists()
@@ -295,14 +238,9 @@ def test_a_run_without_work_has_no_page(config: Config) -> None:
     assert "finished" in Page(page.read_text()).text
 
 
-def test_a_store_that_is_gone_does_not_hide_the_first_error(config: Config, tmp_path: Path) -> None:
+def test_an_unreachable_store_does_not_hide_the_first_error(config: Config, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     broken = config.store.model_copy(update={"documents": f"sqlite:///{tmp_path}/file/catalog.db"})
     gone = config.model_copy(update={"store": broken})
-
-    def run() -> None:
-        with reporting(gone, Counter(matched=1)):
-            raise MemeloomError("the first error")
-
-    with pytest.raises(MemeloomError, match="the first error"):
-        run()
+    with pytest.raises(MemeloomError, match="the first error"), reporting(gone, Counter(matched=1)):
+        raise MemeloomError("the first error")

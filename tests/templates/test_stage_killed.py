@@ -3,75 +3,63 @@
 import random
 import signal
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 
 import pytest
-from PIL import Image as Pillow
 
 from memeloom.catalog.documents import StageCounts
 from memeloom.configs.errors import ConfigError
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.templates.stage import match_memes
 from tests.services.ray_cluster import in_own_process, ray_cluster
 from tests.templates.killed import run_killed
-from tests.templates.meme_catalog import MemeCatalog
-
-Draw = Callable[[int], Pillow.Image]
-Captioned = Callable[[int, int], Pillow.Image]
+from tests.templates.meme_catalog import MemeCatalog, with_
+from tests.templates.pictures import captioned, draw
 
 
 def until_done(config: Config, catalog: MemeCatalog) -> None:
-    """Run until what the dead held has come back and is done."""
+    """Run until the leases of killed runs have expired and everything is done."""
     end = time.monotonic() + 60
     while (work := catalog.documents.counts().stages["templates"]).pending or work.leased:
-        assert time.monotonic() < end, "it never came back"
-        match_memes(config, Silent())
+        assert time.monotonic() < end, "the leases never expired"
+        match_memes(config)
         time.sleep(0.1)
-    match_memes(config, Silent())
+    match_memes(config)
 
 
-def test_kills_between_writes_lose_and_repeat_nothing(
-    config: Config, catalog: MemeCatalog, captioned: Captioned, draw: Draw
-) -> None:
-    brief = config.model_copy(
-        update={"templates": config.templates.model_copy(update={"lease_seconds": 1.0, "attempts": 50})}
-    )
+def test_kills_between_writes_lose_and_repeat_nothing(config: Config, catalog: MemeCatalog) -> None:
+    brief = with_(config, lease_seconds=1.0, attempts=50)
     catalog.template("known", draw(7))
-    for number in range(4):
-        catalog.meme(f"{number}a", captioned(1, number))
-        catalog.meme(f"{number}b", captioned(2, number))
-        catalog.meme(f"{number}k", captioned(7, number))
+    for letter, seed in (("a", 1), ("b", 2), ("k", 7)):
+        catalog.memes_on(seed, letter, range(4))
     catalog.meme("x", draw(900))
     chance = random.Random(5)
-    deaths = 0
+    kills = 0
     for _ in range(6):
-        deaths += run_killed(brief, match_memes, chance.randrange(9)) == -signal.SIGKILL
-        if deaths == 2:
-            catalog.template("late", draw(2))  # a site tells of what was, or is to be, found
-    assert deaths >= 3
+        kills += run_killed(brief, match_memes, chance.randrange(9)) == -signal.SIGKILL
+        if kills == 2:
+            catalog.template("late", draw(2))  # a site lists a template that is, or is to be, found
+    assert kills >= 3
     until_done(brief, catalog)
     clusters = catalog.clusters()
-    assert sorted("".join(sorted({name[1] for name in members})) for members in clusters.values()) == ["a", "b", "k"]
-    assert sorted(len(members) for members in clusters.values()) == [4, 4, 4]
-    assert clusters["late"] == [f"{number}b" for number in range(4)]
+    assert sorted(clusters.values()) == [[f"{letter}{number}" for number in range(4)] for letter in "abk"]
+    assert clusters["late"] == [f"b{number}" for number in range(4)]
     assert catalog.unknown() == ["test:x"]
     assert {stored.template for stored in catalog.documents.sketches()} == set(clusters)
     assert catalog.documents.counts().stages["templates"] == StageCounts(done=13)
 
 
 @pytest.mark.usefixtures("in_process")
-def test_two_concurrent_runs_agree(config: Config, catalog: MemeCatalog, captioned: Captioned) -> None:
+def test_two_concurrent_runs_agree(config: Config, catalog: MemeCatalog) -> None:
     for number in range(4):
         for template in (1, 2, 3):
             catalog.meme(f"{number}-{template}", captioned(template, number))
     with ThreadPoolExecutor(2) as threads:
-        runs = [threads.submit(match_memes, config, Silent()) for _ in range(2)]
+        runs = [threads.submit(match_memes, config) for _ in range(2)]
         memes = [run.result(120).counts["memes"] for run in runs]
     assert sum(memes) == 12
-    match_memes(config, Silent())
+    match_memes(config)
     clusters = catalog.clusters()
     assert sorted(sorted({name[2] for name in members}) for members in clusters.values()) == [["1"], ["2"], ["3"]]
     assert sum(len(members) for members in clusters.values()) + len(catalog.unknown()) == 12
@@ -79,18 +67,15 @@ def test_two_concurrent_runs_agree(config: Config, catalog: MemeCatalog, caption
 
 
 @pytest.mark.usefixtures("in_process")
-def test_mongodb_gives_the_same_result(
-    config: Config, mongo_url: str, encoded: Callable[..., bytes], captioned: Captioned, draw: Draw
-) -> None:
+def test_mongodb_gives_the_same_result(config: Config, mongo_url: str) -> None:
     remote = config.model_copy(update={"store": config.store.model_copy(update={"documents": mongo_url})})
-    catalog = MemeCatalog(remote, encoded)
-    for number in range(4):
-        catalog.meme(f"a{number}", captioned(1, number))
-        catalog.meme(f"b{number}", captioned(2, number))
+    catalog = MemeCatalog(remote)
+    catalog.memes_on(1, "a", range(4))
+    catalog.memes_on(2, "b", range(4))
     catalog.meme("c", draw(900))
-    assert match_memes(remote, Silent()).counts["templates found"] == 2
+    assert match_memes(remote).counts["templates found"] == 2
     catalog.template("known", draw(1))
-    assert match_memes(remote, Silent()).counts["templates merged"] == 1
+    assert match_memes(remote).counts["templates merged"] == 1
     clusters = catalog.clusters()
     assert clusters.pop("known") == ["a0", "a1", "a2", "a3"]
     assert list(clusters.values()) == [["b0", "b1", "b2", "b3"]]
@@ -98,11 +83,10 @@ def test_mongodb_gives_the_same_result(
     catalog.documents.close()
 
 
-def test_too_little_memory_for_any_worker_is_one_clear_error(config: Config, catalog: MemeCatalog, draw: Draw) -> None:
+def test_too_little_memory_for_any_worker_is_one_clear_error(config: Config, catalog: MemeCatalog) -> None:
     catalog.meme("a", draw(1))
-    tight = config.model_copy(update={"templates": config.templates.model_copy(update={"worker_memory_mb": 5})})
     with pytest.raises(ConfigError, match=r"^templates\.worker_memory_mb: 5 is too little; a worker holds \d+ MB"):
-        match_memes(tight, Silent())
+        match_memes(with_(config, worker_memory_mb=5))
     assert catalog.documents.counts().stages["templates"] == StageCounts(pending=1)
 
 
@@ -112,10 +96,9 @@ def test_too_little_memory_for_any_worker_is_one_clear_error(config: Config, cat
     "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
     "ignore::pytest.PytestUnraisableExceptionWarning",
 )  # fmt: skip
-def test_ray_gives_the_same_result(config: Config, catalog: MemeCatalog, captioned: Captioned) -> None:
-    for number in range(4):
-        catalog.meme(f"a{number}", captioned(1, number))
+def test_ray_gives_the_same_result(config: Config, catalog: MemeCatalog) -> None:
+    catalog.memes_on(1, "a", range(4))
     with ray_cluster(processors=2) as address:
         engine = config.engine.model_copy(update={"kind": "ray", "workers": None, "ray_address": address})
-        in_own_process(match_memes, config.model_copy(update={"engine": engine}), Silent())
+        in_own_process(match_memes, config.model_copy(update={"engine": engine}))
     assert [len(members) for members in catalog.clusters().values()] == [4]
