@@ -1,23 +1,21 @@
-"""A dataset with pictures: each template has its own, and words that go with it; and what a model learns of it."""
+"""A dataset with pictures: each template has its own, and words that go with it."""
 
 import io
 import random
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.dataset.formats.tfrecord import RecordWriter, read_records
 from memeloom.dataset.manifest import Manifest, file_sha256
 from memeloom.dataset.schema import decode_record, encode_record
-from memeloom.train.contract import Captioner, CaptionScores, Prompt
-from memeloom.train.corpus import Captions
-from memeloom.train.decoding.sampling import greedily, write_captions
-from memeloom.train.generate import GeneratedCaption, generate_captions
+from memeloom.train.fit import train_model
 
 WORDS = {
     "61533": (("red", "scarlet"), ("roses", "fire")),
@@ -29,8 +27,7 @@ WORDS = {
 def drawn(template: str) -> NDArray[np.uint8]:
     """The picture of a template: a pattern of its own, RGB (90, 120, 3)."""
     rng = np.random.default_rng(int(sha256(template.encode()).hexdigest()[:8], 16))
-    tiles = rng.integers(0, 256, (3, 4, 3), np.uint8)
-    return np.kron(tiles, np.ones((30, 30, 1), np.uint8)).astype(np.uint8)
+    return rng.integers(0, 256, (3, 4, 3), np.uint8).repeat(30, axis=0).repeat(30, axis=1)
 
 
 def png(pixels: NDArray[np.uint8]) -> bytes:
@@ -45,33 +42,6 @@ def captions(count: int, seed: int) -> list[tuple[str, tuple[str, ...]]]:
     rng = random.Random(seed)
     ids = list(WORDS)
     return [(ids[at % 3], tuple(map(rng.choice, WORDS[ids[at % 3]]))) for at in range(count)]
-
-
-def check_words_of_pictures(model: Captioner) -> None:
-    """Greedily, for the pictures alone: the template is one that the model never heard of."""
-    for template in model.templates:
-        unheard = template.model_copy(update={"id": "unheard"})
-        prompt = Prompt(unheard, picture=drawn(template.id).repeat(2, axis=0))
-        (made,) = write_captions(model, [prompt], greedily, max_characters=60, rng=np.random.default_rng(1))
-        assert len(made.texts) == len(WORDS[template.id])
-        assert all(text in known for text, known in zip(made.texts, WORDS[template.id], strict=True))
-
-
-def check_likelihood_by_pictures(model: Captioner, check: Captions) -> CaptionScores:
-    """Captions are likelier for their own pictures than for others, alone as together; what was found for their own."""
-    right = model.score(check, 0, len(check))
-    moved = (check.templates + 1) % len(model.templates)
-    wrong = model.score(Captions(check.characters, check.boxes, check.starts, moved, check.prefixes), 0, len(check))
-    assert (right.log_likelihood > wrong.log_likelihood).all()
-    np.testing.assert_allclose(model.score(check, 7, 9).log_likelihood, right.log_likelihood[7:9], rtol=1e-4)
-    return right
-
-
-def captions_for_file(config: Config, path: Path) -> list[GeneratedCaption]:
-    """Two captions of the trained model for the picture in a file."""
-    settings = {"model": config.train.output, "image": str(path), "captions": 2, "method": "beam"}
-    generate = config.generate.model_copy(update=settings)
-    return generate_captions(config.model_copy(update={"generate": generate}), Silent())
 
 
 def with_pictures(folder: Path, manifest: Manifest, images: str = "template", broken: bool = False) -> Manifest:
@@ -92,3 +62,20 @@ def with_pictures(folder: Path, manifest: Manifest, images: str = "template", br
     changed = manifest.model_copy(update={"images": images, "shards": tuple(shards)})
     changed.write(folder)
     return changed
+
+
+def train_on_pictures(
+    folder: Path,
+    toy: Callable[..., Config],
+    write_dataset: Callable[..., Manifest],
+    images: str = "template",
+    **changes: Any,
+) -> Config:
+    """Train on 240 captions with pictures, with a `small_encoder`. changes: of the train section, as of `toy`."""
+    # The training captions lack one template.
+    rows = {"train": captions(240, 1), "validation": [*captions(60, 2), ("424242", ("such", "sky"))]}
+    with_pictures(folder / "dataset", write_dataset(folder / "dataset", rows), images)
+    encoder = {"pictures__weights": "none", "pictures__side": 75, "pictures__vectors": folder / "vectors"}
+    config = toy(folder, **encoder, **changes)
+    train_model(config)
+    return config

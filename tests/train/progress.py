@@ -1,15 +1,17 @@
 """A progress that records what it is told."""
 
+from collections import Counter
+
 from memeloom.configs.progress import Silent
 
 
 class Counts(Silent):
-    """Adds up units and keeps the last value of each count."""
+    """Adds up units and counts."""
 
     def __init__(self) -> None:
         self.units = 0
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
 
     def advance(self, n: int = 1, **counts: int) -> None:
         self.units += n
-        self.counts |= counts
+        self.counts.update(counts)

@@ -1,7 +1,6 @@
 """The stage that writes captions: methods, counts and refusals."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,12 @@ import pytest
 from memeloom.cli.main import main
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.train.characters import Alphabet
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
-from memeloom.train.generate import generate_captions
+from memeloom.train.generate import GeneratedCaption, generate_captions
 from memeloom.train.model_folder import write_model
+from tests.train.progress import Counts
 from tests.train.writing_table import template
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
@@ -25,37 +24,16 @@ METHODS = ("greedy", "threshold", "sample", "beam", "sampled-beam")
 TEMPLATES = tuple(template(boxes, name) for boxes, name in ((2, "61533"), (3, "doge"), (1, "12")))
 
 
-class Recorder(Silent):
-    """Remembers the tallies."""
-
-    def __init__(self) -> None:
-        self.units = 0
-        self.counts: dict[str, int] = {}
-
-    def advance(self, n: int = 1, **counts: int) -> None:
-        self.units += n
-        self.counts |= counts
-
-
-def keep(folder: Path, letters: str, change: Callable[[Any], None] = lambda network: None) -> Path:
-    """A model that nobody trained, in a folder."""
+def keep(folder: Path, letters: str, likely: str = "") -> Path:
+    """Save an untrained model that knows `letters`, and writes those in `likely` with equal probability."""
     network = build_convnet(len(letters), filters=8, embedding=4, sequence_length=32, dropout=0, seed=3)
-    change(network)
-    write_model(
-        folder, ConvnetCaptioner(network, Alphabet(tuple(letters)), TEMPLATES, "|"), {}, load_config(None, [], {})
-    )
-    return folder
-
-
-def leaning(letters: str, likely: str) -> Callable[[Any], None]:
-    """A change that makes a network write these letters, with the same chance, and hardly another."""
-
-    def change(network: Any) -> None:
+    if likely:
         kernel, _ = network.layers[-1].get_weights()
         bias = np.array([0.0 if letter in likely else -9.0 for letter in letters], np.float32)
         network.layers[-1].set_weights([np.zeros_like(kernel), bias])
-
-    return change
+    model = ConvnetCaptioner(network, Alphabet(tuple(letters)), TEMPLATES, "|")
+    write_model(folder, model, {}, load_config(None, [], {}))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +48,7 @@ def settings(model: Path, *more: str, **changes: Any) -> Config:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_writes_distinct_captions_with_the_boxes_of_the_template(model: Path, method: str) -> None:
-    progress = Recorder()
+    progress = Counts()
     made = generate_captions(settings(model, method=method, captions=4), progress)
     each = 1 if method == "greedy" else 4
     assert [caption.template_id for caption in made] == [
@@ -81,68 +59,58 @@ def test_every_method_writes_distinct_captions_with_the_boxes_of_the_template(mo
     assert all(0 < caption.score < 1 for caption in made)
     assert progress.units == 3 * each
     assert progress.counts == {"written": 3 * each, "empty": 0, "repeated": 0}
+    begun = generate_captions(settings(model, method=method, templates=["doge"], start="AB|c"))
+    assert all(caption.boxes[0] == "ab" and caption.boxes[1].startswith("c") for caption in begun)
 
 
 @pytest.mark.parametrize("method", ["threshold", "sample", "sampled-beam"])
 def test_sampling_depends_only_on_the_seed(model: Path, method: str) -> None:
-    first, again, other = (generate_captions(settings(model, method=method, seed=seed), Silent()) for seed in (5, 5, 6))
+    first, again, other = (generate_captions(settings(model, method=method, seed=seed)) for seed in (5, 5, 6))
     assert first == again
     assert first != other
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_begins_with_the_start_text(model: Path, method: str) -> None:
-    made = generate_captions(settings(model, method=method, templates=["doge"], start="AB|c"), Silent())
-    assert all(caption.boxes[0] == "ab" and caption.boxes[1].startswith("c") for caption in made)
-
-
 def test_the_beam_is_at_least_as_wide_as_the_number_of_captions(model: Path) -> None:
-    made = generate_captions(settings(model, method="beam", captions=7, beam_width=2, templates=["12"]), Silent())
-    assert len(made) == 7
-    alone = generate_captions(settings(model, method="beam", captions=7, beam_width=7, templates=["12"]), Silent())
-    assert made == alone
+    narrow, wide = (
+        generate_captions(settings(model, method="beam", captions=7, beam_width=width, templates=["12"]))
+        for width in (2, 7)
+    )
+    assert len(narrow) == 7
+    assert narrow == wide
 
 
 def test_duplicate_captions_are_counted_and_left_out(tmp_path: Path) -> None:
-    # Two letters and two boxes: "a", "" and "", "a" and the like.
-    letters = "a |"
-    model = keep(tmp_path, letters, leaning(letters, "a|"))
-    progress = Recorder()
-    made = generate_captions(
-        settings(model, method="sample", captions=40, max_characters=3, templates=["12"]), progress
+    progress = Counts()
+    wanted = settings(
+        keep(tmp_path, "a |", likely="a|"), method="sample", captions=40, max_characters=3, templates=["12"]
     )
+    made = generate_captions(wanted, progress)
     assert sorted(caption.boxes for caption in made) == [("a",), ("aa",), ("aaa",)]
     assert progress.counts["written"] == 3
     assert progress.counts["empty"] + progress.counts["repeated"] == 37
     assert min(progress.counts.values()) > 0
 
 
+def words_of(made: list[GeneratedCaption]) -> set[str]:
+    return {word for caption in made for box in caption.boxes for word in box.split()}
+
+
 def test_denied_words_are_counted_and_never_written(tmp_path: Path) -> None:
-    letters = "abc |"
-    model = keep(tmp_path, letters, leaning(letters, letters))
-    listed = ("dataset.profanity_deny=[ab, b]", "generate.max_characters=12")
-    progress = Recorder()
-    made = generate_captions(settings(model, *listed, method="sample", captions=20, safe=True), progress)
+    model, denied = keep(tmp_path, "abc |", likely="abc |"), "dataset.profanity_deny=[ab, b]"
+    progress = Counts()
+    wanted = {"method": "sample", "captions": 20, "max_characters": 12}
+    made = generate_captions(settings(model, denied, **wanted, safe=True), progress)
     assert len(made) == 60
     assert progress.counts["refused"] > 0
-    assert not {"ab", "b"} & {word for caption in made for box in caption.boxes for word in box.split()}
-    anyhow = generate_captions(settings(model, *listed, method="sample", captions=20), Silent())
-    assert {"ab", "b"} & {word for caption in anyhow for box in caption.boxes for word in box.split()}
-
-
-def test_a_start_text_with_a_denied_word_is_refused(tmp_path: Path) -> None:
-    letters = "abc |"
-    model = keep(tmp_path, letters)
-    wanted = settings(model, "dataset.profanity_deny=[ab]", safe=True, start="ab c")
+    assert not {"ab", "b"} & words_of(made)
+    assert {"ab", "b"} & words_of(generate_captions(settings(model, denied, **wanted)))
     with pytest.raises(MemeloomError, match=r"generate\.start says a word that generate\.safe refuses"):
-        generate_captions(wanted, Silent())
-
-
-def test_a_model_that_writes_only_denied_words_is_an_error(tmp_path: Path) -> None:
-    model = keep(tmp_path, "ab |")
-    wanted = settings(model, "dataset.profanity_deny=[a, b]", method="sample", safe=True, max_characters=1)
+        generate_captions(settings(model, denied, safe=True, start="ab c"))
+    nothing = settings(
+        model, "dataset.profanity_deny=[a, b, c]", method="sample", captions=2, safe=True, max_characters=1
+    )
     with pytest.raises(MemeloomError, match=r"no caption was left, and \d+ words were refused"):
-        generate_captions(wanted, Silent())
+        generate_captions(nothing)
 
 
 def call(model: Path, *arguments: str) -> int | str | None:
@@ -158,7 +126,7 @@ def test_the_command_takes_the_method_and_its_parameters(model: Path, capsys: py
     )
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     wanted = settings(model, method="sample", temperature=0.5, top_k=3, top_p=0.9, templates=["12"], max_characters=100)
-    expected = generate_captions(wanted, Silent())
+    expected = generate_captions(wanted)
     assert [(row["boxes"], row["score"]) for row in rows] == [(list(each.boxes), each.score) for each in expected]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
 from memeloom.train.corpus import open_dataset
 from memeloom.train.gpt2 import network
@@ -29,13 +29,9 @@ def preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("preset") / "mine"
     vocabulary, merges = learn_tokens(["one does not simply walk into mordor"] * 2, 300)
     backbone = keras_hub.models.GPT2Backbone(
-        vocabulary_size=len(vocabulary),
-        num_layers=1,
-        num_heads=2,
-        hidden_dim=8,
-        intermediate_dim=16,
+        vocabulary_size=len(vocabulary), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16,
         max_sequence_length=40,
-    )
+    )  # fmt: skip
     backbone.save_to_preset(str(folder))
     numbers = {token: number for number, token in enumerate(vocabulary)}
     keras_hub.models.GPT2Tokenizer(vocabulary=numbers, merges=merges).save_to_preset(str(folder))
@@ -43,7 +39,7 @@ def preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def task(config: Config) -> Any:
-    return KIND.prepare(config.train, open_dataset(Path(config.train.dataset)), Silent())
+    return KIND.prepare(config.train, open_dataset(Path(config.train.dataset)), SILENT)
 
 
 def test_weights_and_vocabulary_come_from_a_folder(toy: Toy, tmp_path: Path, preset: Path) -> None:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from memeloom.train.characters import Alphabet
-from memeloom.train.corpus import Captions
 from memeloom.train.gpt2.packing import Rows, cut_pieces, pack, windows
 from memeloom.train.gpt2.tokens import BEGIN, Tokens, learn_tokens
+from tests.train.decoding_checks import captions_of
 
 TEXTS = ["one does not simply|walk into mordor|", "wow|such data|very 2 loss|", "the the the|", "||"]
 ALPHABET = Alphabet.of(sorted(set("".join(TEXTS))))
@@ -18,40 +18,21 @@ def tokens() -> Tokens:
     return Tokens(*learn_tokens([*TEXTS, *TEXTS], 300), ALPHABET, "|")
 
 
-def captions(texts: list[str], templates: list[int]) -> Captions:
-    starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
-    characters = ALPHABET.encode("".join(texts))
-    prefixes = ALPHABET.prefixes(["1", "2"], 3)
-    return Captions(characters, np.zeros(len(characters), np.uint8), starts, np.array(templates, np.int32), prefixes)
-
-
 def test_a_new_vocabulary_merges_frequent_pairs(tokens: Tokens) -> None:
+    assert learn_tokens(iter(TEXTS), 280) == learn_tokens(iter(TEXTS), 280)
     assert len(tokens) <= 300
     assert tokens.encode(["the the"]) == [[tokens.vocabulary.index("the"), tokens.vocabulary.index("Ġthe")]]
 
 
-def test_equal_texts_give_equal_vocabularies() -> None:
-    assert learn_tokens(iter(TEXTS), 280) == learn_tokens(iter(TEXTS), 280)
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_the_targets_decode_to_the_caption(tokens: Tokens, text: str) -> None:
-    ((read, said),) = tokens.streams([text])
-    assert tokens.text(said) == text
-    assert len(read) == len(said)
-
-
 def test_each_box_begins_with_its_own_marker_and_ends_with_the_same_token(tokens: Tokens) -> None:
+    assert [tokens.text(said) for _, said in tokens.streams(TEXTS)] == TEXTS
     ((read, said),) = tokens.streams(["wow|wow|wow|"])
     wow = tokens.encode(["wow"])[0]
     markers = tokens.marker(np.arange(3)).tolist()
     assert len(set(markers)) == 3
     assert read == [token for marker in markers for token in (marker, *wow)]
     assert said == [*wow, tokens.close] * 3
-
-
-def test_boxes_beyond_the_last_marker_share_it(tokens: Tokens) -> None:
-    assert tokens.marker(np.array([27, 28, 99])).tolist() == [int(tokens.marker(np.array([27]))[0])] * 3
+    assert len(set(tokens.marker(np.array([27, 28, 99])).tolist())) == 1, "later boxes share the last marker"
 
 
 def test_only_tokens_of_caption_letters_are_writable(tokens: Tokens) -> None:
@@ -77,31 +58,18 @@ def test_text_that_looks_like_a_marker_is_not_encoded_as_one(tokens: Tokens) -> 
     assert not np.isin(encoded, tokens.marker(np.arange(28))).any()
 
 
-@pytest.mark.parametrize(
-    ("read", "fitting"),
-    [
-        ("ONE DOESNOT  SIMPLY", "one doesnot simply"),
-        ("one\ndoes\tnot ", "one does not"),
-        ("  WOW |SUCH", "wow|such"),
-        ("“wow”… ＤＡＴＡ €", "wow data"),
-        ("wow｜wow", "wow wow"),
-        ("wow|", "wow|"),
-        ("", ""),
-    ],
-)
-def test_texts_read_by_ocr_are_normalized_like_captions(tokens: Tokens, read: str, fitting: str) -> None:
-    assert tokens.normalize(read) == fitting
+def test_texts_read_by_ocr_are_normalized_like_captions(tokens: Tokens) -> None:
+    read = "ONE\nDOESNOT \t SIMPLY |  WOW “SUCH”… ＤＡＴＡ €｜wow|"
+    assert tokens.normalize(read) == "one doesnot simply|wow such data wow|"
+    assert tokens.normalize("") == ""
 
 
-def test_a_vocabulary_without_a_byte_is_refused(tokens: Tokens) -> None:
+def test_invalid_vocabularies_and_merges_are_refused(tokens: Tokens) -> None:
     with pytest.raises(ValueError, match="lacks the token 'Ċ'"):
         Tokens([token if token != "Ċ" else "no" for token in tokens.vocabulary], tokens.merges, ALPHABET, "|")
-
-
-@pytest.mark.parametrize("merge", ["q q", "a", "a b c"])
-def test_a_merge_of_unknown_tokens_is_refused(tokens: Tokens, merge: str) -> None:
-    with pytest.raises(ValueError, match=f"the merge '{merge}' is not of tokens"):
-        Tokens(tokens.vocabulary, [*tokens.merges, merge], ALPHABET, "|")
+    for merge in ("q q", "a", "a b c"):
+        with pytest.raises(ValueError, match=f"the merge '{merge}' is not of tokens"):
+            Tokens(tokens.vocabulary, [*tokens.merges, merge], ALPHABET, "|")
 
 
 def test_windows_overlap_by_half_and_score_every_token_once() -> None:
@@ -112,7 +80,7 @@ def test_windows_overlap_by_half_and_score_every_token_once() -> None:
 def test_rows_hold_whole_captions_and_only_captions_have_labels(tokens: Tokens) -> None:
     heads = [tokens.head(name, 16) for name in (*NAMES, None)]
     texts, templates = TEXTS * 6, [0, 1, 1, 5] * 6
-    rows = Rows(cut_pieces(tokens, heads, captions(texts, templates), 0, 24, window=48), 48, seed=3)
+    rows = Rows(cut_pieces(tokens, heads, captions_of(ALPHABET, texts, templates), 0, 24, window=48), 48, seed=3)
     inputs, labels, owners = rows.owned(np.arange(len(rows)))
     for caption, (text, template) in enumerate(zip(texts, templates, strict=True)):
         ((read, said),) = tokens.streams([text])
@@ -123,19 +91,14 @@ def test_rows_hold_whole_captions_and_only_captions_have_labels(tokens: Tokens) 
         begin = first - len(head)
         assert inputs[row, 0, begin : begin + len(head) + len(read)].tolist() == [*head, *read]
         assert (inputs[row, 1, begin : begin + len(head) + len(read)] == begin).all()
-    assert (rows.batch(np.arange(len(rows)))[2] == (owners >= 0)).all()
-
-
-def test_rows_beyond_the_last_have_weight_zero(tokens: Tokens) -> None:
-    rows = Rows(cut_pieces(tokens, [tokens.head(None, 16)], captions(["wow|"], [0]), 0, 1, window=48), 48, seed=3)
-    assert len(rows) == 1
-    assert rows.batch(np.array([0, 1]))[2].sum(axis=1).tolist() == [len(tokens.streams(["wow|"])[0][1]), 0]
+    beyond = np.arange(len(rows) + 1)
+    assert (rows.batch(beyond)[2] == [*(owners >= 0), np.zeros(48)]).all()
 
 
 def test_a_caption_longer_than_the_window_is_learned_in_pieces(tokens: Tokens) -> None:
     long = "walk into mordor such data " * 9 + "|"
     head = tokens.head("Doge", 16)
-    pieces = cut_pieces(tokens, [head], captions([long], [0]), 0, 1, window=32)
+    pieces = cut_pieces(tokens, [head], captions_of(ALPHABET, [long]), 0, 1, window=32)
     assert (np.diff(pieces.starts) <= 32).all()
     assert len(pieces.captions) > 2
     assert tokens.text(pieces.said[pieces.said >= 0].tolist()) == long
@@ -144,7 +107,7 @@ def test_a_caption_longer_than_the_window_is_learned_in_pieces(tokens: Tokens) -
 
 def test_some_captions_are_learned_without_the_template_name(tokens: Tokens) -> None:
     heads = [tokens.head("Doge", 16), tokens.head(None, 16)]
-    pieces = cut_pieces(tokens, heads, captions(["wow|"] * 9, [0] * 9), 0, 9, window=48, nameless=4)
+    pieces = cut_pieces(tokens, heads, captions_of(ALPHABET, ["wow|"] * 9), 0, 9, window=48, nameless=4)
     nameless = [pieces.read[at + 1] != heads[0][1] for at in pieces.starts[:-1]]
     assert np.flatnonzero(nameless).tolist() == [0, 4, 8]
 

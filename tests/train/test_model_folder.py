@@ -7,8 +7,9 @@ import shutil
 import signal
 import zipfile
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +20,6 @@ from memeloom.dataset.manifest import file_sha256
 from memeloom.train.model_folder import CARD, NotAModel, load_model, write_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
-Toy: TypeAlias = Callable[..., Config]
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -34,17 +33,19 @@ def change_card(folder: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["convnet.keras", "vocabulary.json", "templates.json", "metrics.json", "config.yaml"])
-def test_a_damaged_file_is_refused(folder: Path, name: str) -> None:
+def test_a_damaged_missing_or_unlisted_file_is_refused(folder: Path, name: str) -> None:
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)
     with pytest.raises(NotAModel, match=rf"{name}: damaged .*; train again"):
         load_model(folder)
-
-
-def test_a_missing_file_is_refused(folder: Path) -> None:
-    (folder / "templates.json").unlink()
-    with pytest.raises(NotAModel, match=r"templates\.json: missing"):
+    (folder / name).unlink()
+    with pytest.raises(NotAModel, match=rf"{name}: missing; train again"):
+        load_model(folder)
+    files = json.loads((folder / CARD).read_text())["files"]
+    del files[name]
+    change_card(folder, files=files)
+    with pytest.raises(NotAModel, match=rf"no sha256 of {name}; train again"):
         load_model(folder)
 
 
@@ -53,32 +54,19 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["../secret.json", "/etc/hostname", "sub/vocabulary.json", "..", "", "a\0b"])
-@pytest.mark.parametrize("key", ["content", "files"])
-def test_a_card_that_names_files_outside_the_folder_is_refused(folder: Path, name: str, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("content", "../secret.json"), ("content", "sub/vocabulary.json"), ("content", ""), ("content", "a\0b"),
+        ("files", "/etc/hostname"), ("files", ".."), ("networks", "../convnet"),
+    ],
+)  # fmt: skip
+def test_a_card_that_names_files_outside_the_folder_is_refused(folder: Path, key: str, name: str) -> None:
     (folder.parent / "secret.json").write_text('["a"]')
-    card = json.loads((folder / CARD).read_text())
-    if key == "content":
-        change_card(folder, content=[*card["content"], name])
-    else:
-        change_card(folder, files={**card["files"], name: file_sha256(folder.parent / "secret.json")})
-    with pytest.raises(NotAModel, match=r"is no file of this folder; train again"):
-        load_model(folder)
-
-
-def test_a_network_outside_the_folder_is_refused(folder: Path) -> None:
     shutil.copyfile(folder / "convnet.keras", folder.parent / "convnet.keras")
-    change_card(folder, networks=["../convnet"])
-    with pytest.raises(NotAModel, match=r"'\.\./convnet\.keras' is no file of this folder"):
-        load_model(folder)
-
-
-@pytest.mark.parametrize("name", ["convnet.keras", "vocabulary.json", "templates.json", "config.yaml"])
-def test_a_file_without_a_sha256_in_the_card_is_refused(folder: Path, name: str) -> None:
-    files = json.loads((folder / CARD).read_text())["files"]
-    del files[name]
-    change_card(folder, files=files)
-    with pytest.raises(NotAModel, match=rf"no sha256 of {name}; train again"):
+    listed = json.loads((folder / CARD).read_text())[key]
+    change_card(folder, **{key: {**listed, name: "0" * 64} if key == "files" else [*listed, name]})
+    with pytest.raises(NotAModel, match=r"is no file of this folder; train again"):
         load_model(folder)
 
 
@@ -88,8 +76,6 @@ def test_a_file_without_a_sha256_in_the_card_is_refused(folder: Path, name: str)
         ({"model": "oracle"}, "unknown kind of model 'oracle'"),
         ({"model": ["convnet"]}, "unknown kind of model"),
         ({"networks": None}, "networks, content or files are not"),
-        ({"networks": [1]}, "networks, content or files are not"),
-        ({"files": []}, "networks, content or files are not"),
         ({"files": {"a": 1}}, "networks, content or files are not"),
         ({"settings": 5}, "settings are not"),
         ({"settings": {}}, "the model cannot be read .*separator"),
@@ -104,7 +90,7 @@ def test_an_invalid_card_is_refused(folder: Path, changes: dict[str, Any], said:
         load_model(folder)
 
 
-@pytest.mark.parametrize("content", ["[]", "{", "null", '"model"', "[" * 100_000])
+@pytest.mark.parametrize("content", ["[]", "{", "[" * 100_000])
 def test_a_card_that_is_not_a_json_object_is_refused(folder: Path, content: str) -> None:
     (folder / CARD).write_text(content)
     with pytest.raises(NotAModel, match=CARD):
@@ -138,13 +124,10 @@ def of_files(**files: str) -> bytes:
     ("name", "content"),
     [
         ("pictures.npy", b""),
-        ("pictures.npy", b"PK\x03\x04"),
         ("pictures.npy", of_arrays(np.zeros((3, 2)))),
         ("pictures.npy", of_shape(10**15)),
-        ("pictures.npy", of_shape(10**30)),
         ("pictures.npy", of_shape(3, 2)[:40]),
         ("convnet.keras", b"PK\x03\x04"),
-        ("convnet.keras", of_files()),
         ("convnet.keras", of_files(config__json="[" * 100_000, metadata__json="{}")),
         ("convnet.keras", of_files(config__json='{"module": 5, "class_name": "x", "config": {}}', metadata__json="{}")),
         ("templates.json", b"[" * 100_000),
@@ -172,33 +155,41 @@ def test_a_full_device_is_not_reported_as_a_damaged_model(folder: Path, monkeypa
         load_model(folder)
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("at", [0, 1, 3, 6])
-def test_ctrl_c_between_two_renames_leaves_the_new_model(
-    trained_convnet: Config, folder: Path, monkeypatch: pytest.MonkeyPatch, at: int, after: bool
+def stop_at(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, number: int, stop: Callable[[], Any], after: bool = False
 ) -> None:
-    # The card is removed, then six files are renamed, the card last.
-    model, changes = load_model(folder), 0
+    """Call `stop` before, or after, the change `number` of a name in `folder`."""
+    numbers = count()
 
-    def interrupted(change: Callable[..., Any]) -> Callable[..., Any]:
+    def stopping(change: Callable[..., Any]) -> Callable[..., Any]:
         def changed(path: Path, *arguments: Any, **options: Any) -> Any:
-            nonlocal changes
-            mine = (arguments[0] if arguments else path).parent == folder
-            changes += mine
-            if mine and changes == at + 1 and not after:
-                raise KeyboardInterrupt
+            reached = (arguments[0] if arguments else path).parent == folder and next(numbers) == number
+            if reached and not after:
+                stop()
             done = change(path, *arguments, **options)
-            if mine and changes == at + 1 and after:
-                raise KeyboardInterrupt
+            if reached and after:
+                stop()
             return done
 
         return changed
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", interrupted(Path.replace))
-        patched.setattr(Path, "unlink", interrupted(Path.unlink))
-        with pytest.raises(KeyboardInterrupt):
-            write_model(folder, model, {"validation_loss": 0.5}, trained_convnet)
+    for name in ("replace", "unlink"):
+        monkeypatch.setattr(Path, name, stopping(getattr(Path, name)))
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+# The card is removed, then six files are renamed, the card last.
+@pytest.mark.parametrize(("at", "after"), [(0, False), (0, True), (3, False), (6, False), (6, True)])
+def test_ctrl_c_between_two_renames_leaves_the_new_model(
+    trained_convnet: Config, folder: Path, monkeypatch: pytest.MonkeyPatch, at: int, after: bool
+) -> None:
+    model = load_model(folder)
+    stop_at(monkeypatch, folder, at, interrupt, after)
+    with pytest.raises(KeyboardInterrupt):
+        write_model(folder, model, {"validation_loss": 0.5}, trained_convnet)
     load_model(folder)
     assert json.loads((folder / "metrics.json").read_text()) == {"validation_loss": 0.5}
     assert not (folder / ".new").exists()
@@ -209,10 +200,7 @@ def test_ctrl_c_while_files_are_written_leaves_the_old_model(
 ) -> None:
     model, metrics = load_model(folder), (folder / "metrics.json").read_text()
 
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("memeloom.train.model_folder.write_config", interrupted)
+    monkeypatch.setattr("memeloom.train.model_folder.write_config", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_model(folder, model, {"validation_loss": 0.5}, trained_convnet)
     load_model(folder)
@@ -239,42 +227,20 @@ def test_a_write_killed_at_any_point_leaves_the_old_model_or_none(
     # The child process must not touch TensorFlow, whose threads a fork does not copy.
     model.networks = {}
     # Vocabulary, templates, metrics and settings take their places between the removal of the card and its return.
-    states = []
     for renames in range(6):
         shutil.rmtree(folder)
         shutil.copytree(trained_convnet.train.output, folder)
         child = os.fork()
         if not child:
-            _write_and_die(folder, model, trained_convnet, renames)
+            try:
+                stop_at(monkeypatch, folder, renames, lambda: os.kill(os.getpid(), signal.SIGKILL))
+                write_model(folder, model, {"validation_loss": 0.5}, trained_convnet)
+            finally:
+                os._exit(1)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
-        if (folder / CARD).exists():
-            load_model(folder)
-            assert (folder / "metrics.json").read_text() == metrics
-            states.append("old")
-        else:
+        if renames:
             with pytest.raises(NotAModel, match="no model here"):
                 load_model(folder)
-            states.append("none")
-    assert states == ["old", *["none"] * 5]
-
-
-def _write_and_die(folder: Path, model: Any, config: Config, renames: int) -> None:
-    """Write `model` into `folder`, and kill this process before it changes a name there once more than `renames`."""
-    left = renames
-
-    def deadly(change: Callable[..., Any]) -> Callable[..., Any]:
-        def changed(path: Path, *arguments: Any, **options: Any) -> Any:
-            nonlocal left
-            if (arguments[0] if arguments else path).parent == folder:
-                left -= 1
-                if left < 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return change(path, *arguments, **options)
-
-        return changed
-
-    try:
-        Path.replace, Path.unlink = deadly(Path.replace), deadly(Path.unlink)  # type: ignore[method-assign]
-        write_model(folder, model, {"validation_loss": 0.5}, config)
-    finally:
-        os._exit(1)
+        else:
+            load_model(folder)
+            assert (folder / "metrics.json").read_text() == metrics

@@ -12,29 +12,14 @@ import pytest
 from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import Silent
-from memeloom.dataset.reader import resize_square, rgb_pixels
+from memeloom.configs.progress import SILENT
 from memeloom.train.backend import keras
 from memeloom.train.corpus import Dataset, open_dataset
 from memeloom.train.pictures.cache import VectorCache
 from memeloom.train.pictures.encoder import Encoder, open_encoder
 from memeloom.train.pictures.vectors import PictureVectors, picture_vectors
-from tests.train.picture_dataset import captions, drawn, png, with_pictures
-
-
-class Counts(Silent):
-    """Remembers how many pictures were encoded, and how many captions were looked at of how many."""
-
-    def __init__(self) -> None:
-        self.encoded = self.done = 0
-        self.total: int | None = None
-
-    def start(self, stage: str, total: int | None, unit: str) -> None:
-        self.total = total
-
-    def advance(self, n: int = 1, **counts: int) -> None:
-        self.done += n
-        self.encoded += counts.get("encoded", 0)
+from tests.train.picture_dataset import captions, drawn, with_pictures
+from tests.train.progress import Counts
 
 
 def small_encoder(side: int = 6) -> Encoder:
@@ -56,8 +41,8 @@ def computed(dataset: Dataset, folder: Path, encoder: Encoder | None = None) -> 
     """The vectors, and how many had to be encoded."""
     counts = Counts()
     found = picture_vectors(dataset, encoder or small_encoder(), folder, counts)
-    assert counts.done == counts.total == 19
-    return found, counts.encoded
+    assert counts.units == 19
+    return found, counts.counts["encoded"]
 
 
 def test_every_caption_finds_the_vector_of_its_picture(dataset: Dataset, tmp_path: Path) -> None:
@@ -72,17 +57,13 @@ def test_every_caption_finds_the_vector_of_its_picture(dataset: Dataset, tmp_pat
     np.testing.assert_allclose(found.templates, expected, atol=2e-3)
 
 
-def test_pictures_are_encoded_once(dataset: Dataset, tmp_path: Path) -> None:
+def test_pictures_are_encoded_once_by_each_encoder(dataset: Dataset, tmp_path: Path) -> None:
     first, encoded = computed(dataset, tmp_path / "vectors")
-    again, anew = computed(dataset, tmp_path / "vectors")
-    assert (encoded, anew) == (4, 0)
-    np.testing.assert_array_equal(first.vectors, again.vectors)
-
-
-def test_each_encoder_has_vectors_of_its_own(dataset: Dataset, tmp_path: Path) -> None:
-    computed(dataset, tmp_path / "vectors")
+    assert encoded == 4
     assert computed(dataset, tmp_path / "vectors", small_encoder(side=8))[1] == 4
-    assert computed(dataset, tmp_path / "vectors")[1] == 0
+    again, encoded = computed(dataset, tmp_path / "vectors")
+    assert encoded == 0
+    np.testing.assert_array_equal(first.vectors, again.vectors)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "nothing"])
@@ -98,7 +79,7 @@ def test_a_damaged_cache_file_is_computed_again(dataset: Dataset, tmp_path: Path
 
 
 def test_an_interrupted_computation_resumes(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Mortal(Encoder):
+    class Interrupted(Encoder):
         """Stops at the third picture."""
 
         left = 2
@@ -111,7 +92,7 @@ def test_an_interrupted_computation_resumes(dataset: Dataset, tmp_path: Path, mo
 
     monkeypatch.setattr("memeloom.train.pictures.vectors._TOGETHER", 1)
     with pytest.raises(KeyboardInterrupt):
-        computed(dataset, tmp_path / "vectors", Mortal(small_encoder().network))
+        computed(dataset, tmp_path / "vectors", Interrupted(small_encoder().network))
     found, encoded = computed(dataset, tmp_path / "vectors")
     assert encoded == 2
     np.testing.assert_array_equal(found.vectors, computed(dataset, tmp_path / "elsewhere")[0].vectors)
@@ -123,22 +104,16 @@ def test_the_vector_of_a_template_is_the_mean_of_its_training_pictures(
     rows = {"train": captions(3, 1), "validation": [("doge", ("wow",))]}
     with_pictures(tmp_path / "dataset", write_dataset(tmp_path / "dataset", rows), images="meme")
     dataset = open_dataset(tmp_path / "dataset")
-    found = picture_vectors(dataset, small_encoder(), tmp_path / "vectors", Silent())
+    found = picture_vectors(dataset, small_encoder(), tmp_path / "vectors", SILENT)
     unknown = [template.id for template in dataset.manifest.templates].index("doge")
     np.testing.assert_allclose(found.templates[unknown], np.delete(found.templates, unknown, 0).mean(axis=0), rtol=1e-5)
-
-
-def test_a_dataset_without_pictures_is_refused(tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
-    write_dataset(tmp_path, {"train": captions(3, 1), "validation": captions(3, 2)})
-    with pytest.raises(MemeloomError, match=r"no pictures; build it with dataset\.images=template"):
-        picture_vectors(open_dataset(tmp_path), small_encoder(), tmp_path / "vectors", Silent())
 
 
 def test_an_unreadable_picture_is_named(tmp_path: Path, write_dataset: Callable[..., Any]) -> None:
     rows = {"train": captions(3, 1), "validation": captions(3, 2)}
     with_pictures(tmp_path, write_dataset(tmp_path, rows), broken=True)
     with pytest.raises(MemeloomError, match=r"picture of toy:train0_0 cannot be read \(truncated.*build the dataset"):
-        picture_vectors(open_dataset(tmp_path), small_encoder(), tmp_path / "vectors", Silent())
+        picture_vectors(open_dataset(tmp_path), small_encoder(), tmp_path / "vectors", SILENT)
 
 
 def test_the_cache_returns_vectors_in_any_order(tmp_path: Path) -> None:
@@ -152,36 +127,28 @@ def test_the_cache_returns_vectors_in_any_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.take(["d", "a", "c", "d"]), vectors[[3, 0, 2, 3]])
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
+@pytest.mark.parametrize("reading", [False, True])
 def test_the_cache_keeps_a_file_that_is_temporarily_unreadable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reading: bool
 ) -> None:
     VectorCache(tmp_path, "encoder", 3).add(["a"], np.ones((1, 3), np.float32))
 
-    def failing(*_: Any, **__: Any) -> Any:
-        raise OSError(number, os.strerror(number))
+    class Failing(FileIO):
+        def readall(self, *_: Any) -> Any:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        readinto = readall
+
+    def failing(path: Path, *_: Any, **__: Any) -> Any:
+        if reading:
+            return BufferedReader(Failing(path))
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "open", failing)
         patched.setattr("io.open", failing)
         assert "a" not in VectorCache(tmp_path, "encoder", 3)
     np.testing.assert_array_equal(VectorCache(tmp_path, "encoder", 3).take(["a"]), np.ones((1, 3)))
-
-
-def test_the_cache_keeps_a_file_after_an_input_output_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    VectorCache(tmp_path, "encoder", 3).add(["a"], np.ones((1, 3), np.float32))
-
-    class Failing(FileIO):
-        def readall(self) -> bytes:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-        def readinto(self, buffer: Any) -> int:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", lambda path, *_, **__: BufferedReader(Failing(path)))
-        assert "a" not in VectorCache(tmp_path, "encoder", 3)
-    assert "a" in VectorCache(tmp_path, "encoder", 3)
 
 
 def test_a_read_only_cache_with_a_damaged_file_can_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,25 +169,6 @@ def test_a_read_only_cache_with_a_damaged_file_can_be_opened(tmp_path: Path, mon
     assert not damaged.exists()
 
 
-def test_pictures_become_rgb_squares() -> None:
-    red = np.zeros((20, 40, 3), np.uint8)
-    red[..., 0] = 200
-    np.testing.assert_array_equal(rgb_pixels(png(red)), red)
-    for side in (9, 64):
-        square = resize_square(red, side)
-        assert square.shape == (side, side, 3)
-        assert (square == red[0, 0]).all()
-
-
-@pytest.mark.parametrize("content", [None, b"no weights"])
-def test_unreadable_weights_are_a_one_line_error(tmp_path: Path, content: bytes | None) -> None:
-    path = tmp_path / "inception.weights.h5"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(MemeloomError, match="no such file" if content is None else "not the weights of InceptionV3"):
-        open_encoder(str(path), 75, seed=1)
-
-
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 def test_weights_loaded_from_a_file_give_the_same_encoder(tmp_path: Path) -> None:
     path = tmp_path / "inception.weights.h5"
@@ -228,6 +176,11 @@ def test_weights_loaded_from_a_file_give_the_same_encoder(tmp_path: Path) -> Non
     known.network.get_layer("inception_v3").save_weights(path)
     again, other = open_encoder(str(path), 75, 2), open_encoder("none", 75, 2)
     assert again.identity == known.identity != other.identity
+    with pytest.raises(MemeloomError, match=r"no such file; train\.pictures\.weights is imagenet, none, or a file"):
+        open_encoder(str(tmp_path / "missing.h5"), 75, seed=1)
+    path.write_bytes(b"no weights")
+    with pytest.raises(MemeloomError, match="not the weights of InceptionV3"):
+        open_encoder(str(path), 75, seed=1)
 
 
 def test_a_failed_download_of_weights_is_a_one_line_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

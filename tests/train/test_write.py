@@ -13,8 +13,9 @@ from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.decoding.draft import WrittenCaption, rows_to_keep
-from memeloom.train.decoding.sampling import by_sampling, greedily, write_captions
+from memeloom.train.decoding.sampling import by_sampling, write_captions
 from memeloom.train.generate import open_method
+from tests.train.decoding_checks import check_character_model
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
 
 WORDS = ("a", "b", SEPARATOR)
@@ -25,9 +26,9 @@ def sampled(model: Captioner, prompts: Sequence[Prompt], most: int, seed: int = 
     return write_captions(model, prompts, by_sampling(), max_characters=most, rng=np.random.default_rng(seed))
 
 
-def tiny_convnet(letters: str = "abcdefgh |", filters: int = 8) -> ConvnetCaptioner:
-    network = build_convnet(len(letters), filters=filters, embedding=4, sequence_length=32, dropout=0, seed=3)
-    return ConvnetCaptioner(network, Alphabet(tuple(letters)), (template(2),), SEPARATOR)
+def tiny_convnet() -> ConvnetCaptioner:
+    network = build_convnet(10, filters=8, embedding=4, sequence_length=32, dropout=0, seed=3)
+    return ConvnetCaptioner(network, Alphabet(tuple("abcdefgh |")), (template(2),), SEPARATOR)
 
 
 def test_captions_are_sampled_with_their_probabilities() -> None:
@@ -73,13 +74,9 @@ def test_nothing_is_written_when_the_start_text_fills_all_boxes() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("start", ["", "ab c|d"])
-def test_no_method_predicts_token_by_token(method: str, start: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def predict(*_: Any, **__: Any) -> None:
-        raise AssertionError("predict was called")
-
-    for name in ("predict", "predict_on_batch", "predict_step"):
-        monkeypatch.setattr(keras.Model, name, predict)
+def test_every_method_calls_the_network_once_a_character(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keras.Model, "predict", None)
+    start = "ab c|d"
     model = tiny_convnet()
     compiled, calls = model.following, []
 
@@ -93,34 +90,13 @@ def test_no_method_predicts_token_by_token(method: str, start: str, monkeypatch:
     captions = 1 if method == "greedy" else 3
     made = write([Prompt(template(boxes), start) for boxes in (2, 3)] * 2, captions)
     assert all(len(found) == captions for found in made)
-    assert all(caption.texts[0].startswith(start[:4]) for found in made for caption in found)
+    assert all(caption.texts[0] == "ab c" for found in made for caption in found)
     # One call a character, for all captions together.
     assert 0 < len(calls) <= 24 - len(start)
 
 
-def test_a_convnet_scores_written_and_given_text_equally() -> None:
-    model = tiny_convnet()
-    rng = np.random.default_rng(2)
-    state = model.start_decoding([Prompt(template(3), "ab")] * 3)
-    rows = ["ab"] * 3
-    for _ in range(30):  # longer than the network sees
-        tokens = rng.integers(0, len(model.alphabet), 3)
-        state.append(tokens)
-        kept = rng.integers(0, 3, 3)
-        state.select(kept)
-        rows = [rows[row] + model.text([int(tokens[row])]) for row in kept]
-        read = model.start_decoding([Prompt(template(3), text) for text in rows])
-        np.testing.assert_allclose(state.log_probs(), read.log_probs(), rtol=1e-5, atol=1e-5)
-
-
-def test_greedy_decoding_of_a_convnet_takes_the_best_characters() -> None:
-    model = tiny_convnet()
-    (made,) = write_captions(model, [Prompt(template(1))], greedily, max_characters=12, rng=np.random.default_rng(1))
-    text = ""
-    while len(text) < 12 and not text.endswith(SEPARATOR):
-        (scores,) = model.start_decoding([Prompt(template(1), text)]).log_probs()
-        text += model.alphabet.characters[int(scores.argmax())]
-    assert made.texts == (text.rstrip(SEPARATOR).strip(),)
+def test_decoding_state_and_scores_of_a_convnet_agree() -> None:
+    check_character_model(tiny_convnet())
 
 
 def test_the_batch_is_halved_when_half_of_it_suffices() -> None:

@@ -105,30 +105,17 @@ def test_an_exhaustive_beam_finds_the_best_allowed_captions(boxes: int) -> None:
             best[texts] = max(best.get(texts, -np.inf), likelihood / len(tokens) ** 0.7)
     expected = sorted(best, key=lambda texts: -best[texts])[:8]
     (found,) = search_captions(
-        model,
-        [prompt],
-        BeamSettings(10_000, 0.7),
-        captions=8,
-        max_characters=6,
-        rng=np.random.default_rng(1),
+        model, [prompt], BeamSettings(10_000, 0.7), captions=8, max_characters=6, rng=np.random.default_rng(1),
         word_filter=word_filter,
-    )
+    )  # fmt: skip
     assert [made.texts for made in found] == expected
     assert word_filter.refused > 0
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_method_writes_words_that_the_dataset_settings_deny(method: str) -> None:
-    config = load_config(
-        None,
-        [
-            f"generate.method={method}",
-            "generate.min_score=0",
-            "generate.max_characters=20",
-            "dataset.profanity_deny=[aa, b]",
-        ],
-        {},
-    )
+    wanted = (f"method={method}", "min_score=0", "max_characters=20")
+    config = load_config(None, [*(f"generate.{each}" for each in wanted), "dataset.profanity_deny=[aa, b]"], {})
     model = TableCaptioner.drawn(("a", "b", " ", SEPARATOR), 5)
     word_filter = WordFilter.of(config.dataset, model)
     write = open_method(model, config.generate, np.random.default_rng(1), word_filter)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import Captioner, CaptionScores, DecodingState, KindName, Prompt
+from memeloom.train.contract import CaptionScores, KindName, Prompt
 from memeloom.train.corpus import Captions
 
 SEPARATOR = "|"
@@ -115,8 +115,3 @@ class TableState:
 
     def select(self, rows: NDArray[np.int64]) -> None:
         self._tables, self._last, self._place = self._tables[rows], self._last[rows], self._place[rows]
-
-
-def _check(model: TableCaptioner) -> tuple[Captioner, DecodingState]:
-    """The types hold it to the contract."""
-    return model, model.start_decoding([])
