@@ -43,7 +43,7 @@ with muted():
     else:
         import jax
 
-__all__ = ["ACCELERATED", "BACKEND", "compiled", "holds_short_integers", "is_out_of_memory", "keras", "muted"]
+__all__ = ["ACCELERATED", "BACKEND", "compiled", "is_out_of_memory", "keras", "muted"]
 
 ACCELERATED: bool
 
@@ -64,11 +64,6 @@ def _accelerated() -> bool:
     if BACKEND == "tensorflow":
         return any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
     return bool(jax.default_backend() != "cpu")
-
-
-def holds_short_integers() -> bool:
-    """Return True if variables may be uint8 and uint16, which TensorFlow workers cannot exchange."""
-    return BACKEND != "tensorflow" or tf.distribute.get_strategy().cluster_resolver is None
 
 
 def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla: bool = True) -> Callable[..., Any]:

@@ -90,7 +90,8 @@ def output_of(model: Captioner, inputs: dict[str, Any]) -> Any:
 def test_tensorflow_alone_gives_the_probabilities_of_the_model(
     trained_convnet: Config, trained_causal: Config, pictured_causal: Config, tmp_path: Path
 ) -> None:
-    models, questions, expected, plain = [], [], [], []
+    models: list[Any] = []
+    questions, expected, plain = [], [], []
     # Nothing, unknown letters, more than the network sees, and no template that it learned.
     texts = ["", "ONE does ☃not", "wow|such wow " * 9, "a|b |c"]
     for config in (trained_convnet, trained_causal, pictured_causal):

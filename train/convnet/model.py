@@ -11,8 +11,8 @@ from memeloom.configs.schema import Train, Training
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import ACCELERATED, compiled, keras
 from memeloom.train.characters import MAX_BOXES, PREFIX_WIDTH, Alphabet
-from memeloom.train.contract import CaptionScores, KindName, Prompt, TrainingTask
-from memeloom.train.convnet.examples import Cut, compose, examples_of, one_pass_of
+from memeloom.train.contract import Batch, CaptionScores, KindName, Prompt, TrainingTask
+from memeloom.train.convnet.examples import batch_of, compose, inputs_at
 from memeloom.train.corpus import Captions, Dataset
 
 _NETWORK = "convnet"
@@ -41,7 +41,7 @@ class ConvnetCaptioner:
             lambda inputs: network(inputs, training=False), variables=network.variables, xla=ACCELERATED
         )
         self.following = compiled(
-            lambda *parts: keras.ops.log(keras.ops.maximum(network(compose(*parts), training=False), _LEAST)),
+            lambda inputs: keras.ops.log(keras.ops.maximum(network(inputs, training=False), _LEAST)),
             variables=network.variables,
             xla=ACCELERATED,
         )
@@ -66,13 +66,12 @@ class ConvnetCaptioner:
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         """As `Captioner`, with one input of the network per character."""
         begin, end = int(captions.starts[first]), int(captions.starts[last])
-        cut = Cut(captions, self.sequence_length)
         likelihood = np.zeros(end - begin)
         right = np.zeros(end - begin, np.int64)
         for at in range(begin, end, _BATCH):
             # Constant batch size, to compile once.
-            places = np.minimum(np.arange(at, at + _BATCH), end - 1).astype(np.int32)
-            scores = np.asarray(self.probabilities(cut(places)))[: end - at]
+            inputs = inputs_at(captions, np.minimum(np.arange(at, at + _BATCH), end - 1), self.sequence_length)
+            scores = np.asarray(self.probabilities(inputs))[: end - at]
             labels = captions.characters[at : min(at + _BATCH, end)].astype(np.int64) - 1
             chosen = scores[np.arange(len(labels)), labels]
             likelihood[at - begin : at - begin + len(labels)] = np.log(np.maximum(chosen, _LEAST))
@@ -94,7 +93,7 @@ class ConvnetState:
         self._prefixes = model.alphabet.prefixes([prompt.template.id for prompt in prompts], most)
         self._prompt = np.arange(len(prompts))
         self._tails = np.zeros((len(prompts), model.sequence_length - PREFIX_WIDTH), np.uint16)
-        self._seen = np.zeros(len(prompts), np.int32)
+        self._seen = np.zeros(len(prompts), np.int64)
         self._box = np.array([prompt.start.count(model.separator) for prompt in prompts])
         for row, prompt in enumerate(prompts):
             text = model.alphabet.encode(prompt.start)[-self._tails.shape[1] :]
@@ -108,7 +107,8 @@ class ConvnetState:
         padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
         box = np.minimum(self._box, self._prefixes.shape[1] - 1)
         prefixes = self._prefixes[self._prompt[padded], box[padded]]
-        logs: NDArray[np.float32] = np.asarray(self._model.following(prefixes, self._tails[padded], self._seen[padded]))
+        inputs = compose(prefixes, self._tails[padded], self._seen[padded])
+        logs: NDArray[np.float32] = np.asarray(self._model.following(inputs))
         return logs[:rows]
 
     def append(self, tokens: NDArray[np.int64]) -> None:
@@ -144,18 +144,21 @@ class ConvnetKind:
         )
         captioner = ConvnetCaptioner(network, dataset.alphabet, dataset.manifest.templates, dataset.manifest.separator)
 
-        def training_model(captions: Captions) -> Any:
-            places = keras.Input((), dtype="int32", name="places")
-            return keras.Model(places, network(Cut(captions, own.sequence_length)(places)))
+        batches = -(-dataset.validation.examples // own.batch)
+        given = {"length": own.sequence_length, "seed": settings.seed}
 
-        passed = {"batch": own.batch, "seed": settings.seed}
+        def validation_batch(step: int) -> Batch:
+            first = step * own.batch
+            count = min(own.batch, dataset.validation.examples - first)
+            return batch_of(dataset.validation, first, count, **given)
+
         return TrainingTask(
             captioner=captioner,
-            training_model=training_model(dataset.train),
-            validation_model=training_model(dataset.validation),
-            batch=lambda step: examples_of(dataset.train, step, **passed),
-            validation_batch=lambda step: one_pass_of(dataset.validation, step, **passed),
-            validation_batches=min(settings.validation_batches, -(-dataset.validation.examples // own.batch)),
+            training_model=network,
+            validation_model=network,
+            batch=lambda step: batch_of(dataset.train, step * own.batch, own.batch, **given),
+            validation_batch=validation_batch,
+            validation_batches=min(settings.validation_batches, batches),
             unit="examples",
             units_per_step=own.batch,
             from_logits=False,
