@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from memeloom.demo.internet import Internet
-from tests.scrapers.killing import MILD_FAULTS, Attack, Crawler, Reckoning, crawl_under_fire, reckon, settings_of, whole
+from tests.scrapers.killing import MILD_FAULTS, Crawler, Disturbance, crawl_with_kills, everything, settings_of
+from tests.scrapers.served import Comparison, compare
 from tests.services.ceph import Cluster, Gateway, make_bucket
 from tests.services.mongod import Mongod
 from tests.services.redis import RedisServer
@@ -51,37 +52,37 @@ def _line(kind: str, options: argparse.Namespace) -> dict[str, str]:
             Internet(memes=options.memes, posts=options.posts, variety=True, quick=True, faults=MILD_FAULTS)
         )
         stores, outages = stack.enter_context(_STORES[kind](folder))
-        settings = [*internet.settings, *whole("imgflip", "reddit"), *stores]
+        settings = [*internet.settings, *everything("imgflip", "reddit"), *stores]
         crawlers = [Crawler(settings, folder / str(number)) for number in range(3 if kind == "redis" else 1)]
         for crawler in crawlers:
             stack.callback(crawler.end)
-        attack = crawl_under_fire(
+        done = crawl_with_kills(
             crawlers, internet, kills=options.kills, chance=random.Random(options.seed), outages=outages,
             seconds=_DEADLINE_SECONDS,
         )  # fmt: skip
-        return _told(attack, reckon(settings_of(settings), internet))
+        return _cells(done, compare(settings_of(settings), internet))
 
 
-def _told(attack: Attack, reckoning: Reckoning) -> dict[str, str]:
-    kills = ", ".join(f"{n} {how}" for how, n in sorted(attack.kills.items()))
-    found = reckoning.faults()
+def _cells(done: Disturbance, stored: Comparison) -> dict[str, str]:
+    kills = ", ".join(f"{n} {how}" for how, n in sorted(done.kills.items()))
+    found = stored.faults()
     return {
-        "memes served": str(reckoning.served),
-        "memes stored": str(reckoning.stored),
-        "lost": str(len(reckoning.lost)),
-        "doubled": str(len(reckoning.doubled)),
-        "foreign": str(len(reckoning.foreign)),
-        "wrong fields": str(reckoning.wrong.total()),
-        "wrong or missing bytes": str(len(reckoning.bad_blobs)),
-        "pictures of no meme": str(len(reckoning.stray_blobs)),
-        "requests left, or set aside": str(sum(reckoning.unfinished.values())),
-        "pictures fetched": str(reckoning.fetched),
-        "of these again": f"{reckoning.refetched} ({reckoning.refetched / max(1, reckoning.fetched):.1%})",
+        "memes served": str(stored.served),
+        "memes stored": str(stored.stored),
+        "lost": str(len(stored.lost)),
+        "doubled": str(len(stored.doubled)),
+        "foreign": str(len(stored.foreign)),
+        "wrong fields": str(stored.wrong.total()),
+        "wrong or missing bytes": str(len(stored.bad_blobs)),
+        "pictures of no meme": str(len(stored.stray_blobs)),
+        "requests left, or set aside": str(sum(stored.unfinished.values())),
+        "pictures fetched": str(stored.fetched),
+        "of these again": f"{stored.refetched} ({stored.refetched / max(1, stored.fetched):.1%})",
         "kills": kills,
-        "servers killed": str(attack.outages),
-        "crawls that gave up meanwhile": "; ".join(attack.gave_up) or "none",
-        "starts": str(attack.starts),
-        "seconds": f"{attack.seconds:.0f}",
+        "servers killed": str(done.outages),
+        "crawls that gave up meanwhile": "; ".join(done.gave_up) or "none",
+        "starts": str(done.starts),
+        "seconds": f"{done.seconds:.0f}",
         "everything as served": "no: " + str(found)[:300] if found else "yes",
     }
 

@@ -1,6 +1,7 @@
 """Crawls of sites that are slow, broken, hostile or strict."""
 
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -169,3 +170,22 @@ def test_a_store_that_fails_ends_the_crawl_with_its_error(
     with pytest.raises(CrawlFailed, match=config.store.blobs):
         crawl(config)
     assert memes_of(config) == []
+
+
+def test_a_crawl_without_progress_is_killed(
+    website: Website, subreddits: Subreddits, monkeypatch: pytest.MonkeyPatch, spawned: None
+) -> None:
+    released = threading.Event()
+
+    def stall(_: Asked) -> Answer:
+        released.wait(60)
+        return 200, {}, b""
+
+    website.pages["/a.jpg"] = stall
+    subreddits.fill(f"{website.url}/a.jpg")
+    monkeypatch.setattr("memeloom.scrapers.crawl._STALL_SECONDS", 1.0)
+    try:
+        with pytest.raises(CrawlFailed, match=r"no progress for \d+ s, so the crawl was killed"):
+            crawl(subreddits.config(timeout_seconds=60))
+    finally:
+        released.set()

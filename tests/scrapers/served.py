@@ -1,0 +1,143 @@
+"""Compare what a crawl stored with what the miniature internet served."""
+
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from memeloom.catalog.blobs import blob_key
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt
+from memeloom.catalog.frames import receive
+from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_blobs, open_documents
+from memeloom.configs.schema import Config
+from memeloom.demo.internet import Internet
+from memeloom.demo.truth import ServedMeme
+from memeloom.scrapers.frontier.contract import frontier_of
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a crawl stored, compared with what was served.
+
+    wrong: number of memes by differing field. lost, doubled, foreign: ids. bad_blobs: keys whose bytes are missing or
+    differ. stray_blobs: keys that no record names. unfinished: requests by source and state.
+    fetched: complete downloads of pictures; refetched: those of pictures that had been downloaded before.
+    """
+
+    served: int
+    stored: int
+    lost: set[str]
+    doubled: set[str]
+    foreign: set[str]
+    wrong: Counter[str]
+    bad_blobs: set[str]
+    stray_blobs: set[str]
+    unfinished: dict[str, int]
+    fetched: int
+    refetched: int
+
+    def faults(self) -> dict[str, object]:
+        """Everything that is not as served; empty for a correct crawl."""
+        found = {
+            "lost": self.lost, "doubled": self.doubled, "foreign": self.foreign, "wrong": dict(self.wrong),
+            "bad blobs": self.bad_blobs, "stray blobs": self.stray_blobs, "unfinished requests": self.unfinished,
+        }  # fmt: skip
+        return {name: value for name, value in found.items() if value}
+
+
+def compare(config: Config, internet: Internet) -> Comparison:
+    """Compare the catalog, its blobs and the frontier with what was served; removes the faults of `internet`."""
+    internet.set_faults({})
+    times = [picture["times"] for picture in internet.log()["pictures"].values()]
+    sources = config.crawl.sources
+    served = {meme.id: meme for meme in internet.served(hashes=True) if meme.source in sources}
+    truth = served | {further.id: further for meme in served.values() for further in _further(meme)}
+    wrong: Counter[str] = Counter()
+    with closing(open_documents(config.store)) as documents, closing(open_blobs(config.store)) as blobs:
+        memes = list(documents.scan())
+        stored = {meme.id: meme for meme in memes}
+        for name in stored.keys() & truth.keys():
+            wrong.update(_differences(stored[name], truth[name]))
+        templates = list(documents.templates())
+        images = [meme.image for meme in memes] + [template.image for template in templates]
+        named = {image.key for image in images if image is not None}
+        wrong["templates without picture"] += sum(template.image is None for template in templates)
+        kept = set(blobs.keys())
+        bad = {key for key in kept | named if not _is_sound(blobs.get, key)}
+    addresses = Counter(meme.image_url for meme in memes if meme.image_url)
+    return Comparison(
+        served=len(truth),
+        stored=len(memes),
+        lost=truth.keys() - stored.keys(),
+        doubled={str(address) for address, n in addresses.items() if n > 1}
+        | {name for name, n in Counter(meme.id for meme in memes).items() if n > 1},
+        foreign=stored.keys() - truth.keys(),
+        wrong=+wrong,
+        bad_blobs=bad,
+        stray_blobs=kept - named,
+        unfinished=dict(_unfinished(config)),
+        fetched=sum(times),
+        refetched=sum(times) - len(times),
+    )
+
+
+def _further(meme: ServedMeme) -> Iterator[ServedMeme]:
+    """The further pictures of a meme's page: memes without captions."""
+    for number, (address, key) in enumerate(zip(meme.more_images, meme.more_sha256, strict=True), start=2):
+        yield ServedMeme(
+            id=f"{meme.id}-{number}", source=meme.source, template_id=meme.template_id,
+            template_slug=meme.template_slug, boxes=(), title=meme.title, page_url=meme.page_url, image_url=address,
+            score=meme.score, views=meme.views, over_18=meme.over_18, sha256=key,
+        )  # fmt: skip
+
+
+def _differences(meme: Meme, truth: ServedMeme) -> Iterator[str]:
+    """The fields of `meme` that are not as served."""
+    pairs: dict[str, tuple[object, object]] = {
+        "image_url": (meme.image_url, truth.image_url),
+        "over_18": (bool(meme.over_18), bool(truth.over_18)),
+        "score": (meme.score, truth.score),
+        "bytes": (meme.image and meme.image.key, _picture_key(truth)),
+        "page_url": (meme.page_url, truth.page_url),
+    }
+    if meme.source != "images":
+        pairs |= {"title": (meme.title, truth.title)}
+    if meme.source == "imgflip":
+        pairs |= {
+            "boxes": (meme.boxes, truth.boxes),
+            "views": (meme.views, truth.views),
+            "template": (
+                meme.template and (meme.template.id, meme.template.slug),
+                (truth.template_id, truth.template_slug),
+            ),
+        }
+    yield from (name for name, (ours, theirs) in pairs.items() if ours != theirs)
+
+
+def _picture_key(truth: ServedMeme) -> str | None:
+    """The key of the picture: of its bytes or, if it is animated, of its first frame."""
+    if truth.kind != "animated":
+        return truth.sha256
+    with urllib.request.urlopen(truth.image_url, timeout=60) as answer:
+        data = answer.read()
+    assert blob_key(data) == truth.sha256
+    return blob_key(receive(data, max_bytes=10**8, max_pixels=10**8).data)
+
+
+def _is_sound(get: Callable[[str], bytes], key: str) -> bool:
+    try:
+        return blob_key(get(key)) == key
+    except (BlobMissing, StoreCorrupt):
+        return False
+
+
+def _unfinished(config: Config) -> Iterator[tuple[str, int]]:
+    """The requests in the frontier, by source and state."""
+    for source in config.crawl.sources:
+        with closing(frontier_of(config, source)) as frontier:
+            tallies = frontier.tallies()
+        for state in ("pending", "leased", "dead"):
+            if count := getattr(tallies, state):
+                yield f"{source}, {state}", count
