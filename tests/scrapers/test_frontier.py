@@ -1,4 +1,4 @@
-"""The contract of the frontier, kept by SQLite and by Redis alike."""
+"""The contract of the frontier, on SQLite and on Redis."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def another(url: str) -> Iterator[Callable[..., Frontier]]:
-    """Opens one more owner of the frontier under test."""
+    """Opens another owner of the frontier under test."""
     with ExitStack() as stack:
 
         def build(spider: str = "test", **options: Any) -> Frontier:
@@ -74,8 +74,8 @@ def numbers(leases: list[RequestLease]) -> list[int]:
     return [page_number(found.body) for found in leases]
 
 
-def as_of_a_dead_process(monkeypatch: pytest.MonkeyPatch, build: Callable[..., Frontier]) -> Frontier:
-    """A frontier whose owner, on this machine, is a process that is gone."""
+def of_ended_process(monkeypatch: pytest.MonkeyPatch, build: Callable[..., Frontier]) -> Frontier:
+    """A frontier whose owner is a process on this machine that has ended."""
     gone = subprocess.Popen(["true"])
     gone.wait()
     here = Owner.here()
@@ -84,28 +84,15 @@ def as_of_a_dead_process(monkeypatch: pytest.MonkeyPatch, build: Callable[..., F
         return build()
 
 
-def die(frontier: Frontier, reason: str = "broke", number: int = 1) -> None:
-    """Let page `number` be set aside."""
+def dead_letter(frontier: Frontier, reason: str = "broke", number: int = 1) -> None:
+    """Move page `number` to the dead-letter list."""
     add(frontier, page(number))
     (found,) = lease(frontier)
     assert frontier.exchange(Changes(dead=[(found.id, reason)]), 0).set_aside == 1
 
 
 class TestOrder:
-    def test_higher_priorities_come_first_then_those_that_came_first(self, frontier: Frontier) -> None:
-        add(frontier, page(1), page(2, priority=-5), page(3, priority=10), page(4), page(5, priority=10))
-        assert numbers(lease(frontier, 2)) == [3, 5]
-        add(frontier, page(6, priority=1))
-        assert numbers(lease(frontier, 9)) == [6, 1, 4, 2]
-        assert lease(frontier, 9) == []
-
-    def test_what_is_given_back_keeps_its_place(self, frontier: Frontier) -> None:
-        add(frontier, *(page(number) for number in range(5)))
-        first, second = lease(frontier, 2)
-        assert numbers(list(frontier.exchange(Changes(released=[first.id]), 2).leases)) == [0, 2]
-        assert second.tries == 0
-
-    def test_an_entry_that_waits_is_leased_when_its_time_has_come(self, frontier: Frontier) -> None:
+    def test_a_delayed_request_is_leased_after_its_delay(self, frontier: Frontier) -> None:
         add(frontier, page(1, wait_seconds=0.3, priority=5), page(2, wait_seconds=FOREVER))
         begin = time.monotonic()
         granted = frontier.exchange(Changes(), 5)
@@ -115,12 +102,12 @@ class TestOrder:
         assert time.monotonic() - begin >= 0.25
         assert frontier.exchange(Changes(), 5).unfinished == 2
 
-    def test_priorities_hold_for_what_has_waited(self, frontier: Frontier) -> None:
+    def test_delayed_requests_are_leased_by_priority(self, frontier: Frontier) -> None:
         add(frontier, page(1, wait_seconds=0.001), page(2, wait_seconds=0.002, priority=1), page(3))
         time.sleep(0.01)
         assert numbers(lease(frontier, 5)) == [2, 1, 3]
 
-    def test_spiders_do_not_see_each_other(self, another: Callable[..., Frontier]) -> None:
+    def test_spiders_are_isolated(self, another: Callable[..., Frontier]) -> None:
         names = ("imgflip", "imgflip:2", "imgflip}", "{imgflip", "*", "", "it's", "\u00e9\U0001f648")
         parts = {name: another(name) for name in names}
         for number, part in enumerate(parts.values()):
@@ -140,7 +127,7 @@ class TestOrder:
 
 
 class TestFingerprints:
-    def test_a_request_is_taken_once(self, frontier: Frontier) -> None:
+    def test_a_fingerprint_is_accepted_once(self, frontier: Frontier) -> None:
         assert add(frontier, page(1), page(2), page(1)).known == 1
         first, second = lease(frontier, 5)
         granted = frontier.exchange(Changes(added=[page(1)], done=[first.id]), 0)
@@ -148,28 +135,13 @@ class TestFingerprints:
         assert frontier.exchange(Changes(added=[page(2)], done=[second.id]), 5) == Granted(known=1)
         assert frontier.tallies() == Tallies(pending=0, leased=0, dead=0, seen=2)
 
-    def test_without_one_nothing_is_the_same(self, frontier: Frontier) -> None:
-        same = QueuedRequest(page(1).body, "host")
-        assert add(frontier, same, same, same).known == 0
-        assert numbers(lease(frontier, 5)) == [1, 1, 1]
-
-    def test_any_bytes_are_one(self, frontier: Frontier) -> None:
+    def test_any_bytes_are_a_fingerprint(self, frontier: Frontier) -> None:
         prints = [bytes([byte]) * length for byte in range(0, 256, 5) for length in (1, 16)] + [b"1 2 3 \n\x00\xff"]
         entries = [QueuedRequest("{}", "host", value) for value in prints]
         assert add(frontier, *entries).known == 0
         assert add(frontier, *entries).known == len(entries)
 
-    def test_the_next_crawl_begins_anew(self, another: Callable[..., Frontier], url: str) -> None:
-        frontier = another()
-        add(frontier, page(1))
-        (found,) = lease(frontier)
-        frontier.exchange(Changes(done=[found.id]), 0)
-        frontier.close()
-        frontier = another()
-        assert frontier.tallies().seen == 0
-        assert add(frontier, page(1)).known == 0
-
-    def test_a_crawl_that_is_not_finished_goes_on(self, another: Callable[..., Frontier], url: str) -> None:
+    def test_an_unfinished_crawl_is_resumed(self, another: Callable[..., Frontier], url: str) -> None:
         frontier = another()
         add(frontier, page(1), page(2))
         (found,) = lease(frontier)
@@ -181,28 +153,9 @@ class TestFingerprints:
         assert numbers(lease(frontier, 5)) == [2]
         frontier.close()
 
-    def test_nothing_is_forgotten_while_somebody_is_at_work(self, another: Callable[..., Frontier]) -> None:
-        one = another()
-        add(one, page(1))
-        (found,) = lease(one)
-        one.exchange(Changes(done=[found.id]), 0)
-        two = another()
-        assert add(two, page(1)).known == 1
-        one.close()
-        assert add(two, page(1)).known == 1
-        two.close()
-        assert add(another(), page(1)).known == 0
-
 
 class TestHosts:
-    def test_those_to_avoid_are_passed_over(self, frontier: Frontier) -> None:
-        entries = [QueuedRequest(page(i).body, f"host {i % 3}", priority=i % 3) for i in range(9)]
-        add(frontier, *entries)
-        assert numbers(lease(frontier, 2, ("host 2",))) == [1, 4]
-        assert numbers(lease(frontier, 9, ("host 2", "host 1"))) == [0, 3, 6]
-        assert numbers(lease(frontier, 9)) == [2, 5, 8, 7]
-
-    def test_a_rest_holds_for_everybody(self, another: Callable[..., Frontier]) -> None:
+    def test_backoff_holds_for_all_owners(self, another: Callable[..., Frontier]) -> None:
         one, two = another(), another()
         add(one, QueuedRequest(page(1).body, "slow"), QueuedRequest(page(2).body, "fast"))
         one.exchange(Changes(rests={"slow": FOREVER, "other": 0.0}), 0)
@@ -212,7 +165,7 @@ class TestHosts:
         assert 0 < granted.next_seconds <= 1.0
         assert granted.unfinished == 2
 
-    def test_a_rest_ends(self, frontier: Frontier) -> None:
+    def test_backoff_ends(self, frontier: Frontier) -> None:
         add(frontier, page(1))
         begin = time.monotonic()
         assert frontier.exchange(Changes(rests={"host": 0.2}), 1).leases == ()
@@ -221,7 +174,7 @@ class TestHosts:
         assert time.monotonic() - begin >= 0.15
         assert numbers(leases) == [1]
 
-    def test_a_shorter_rest_does_not_end_a_longer_one(self, frontier: Frontier) -> None:
+    def test_a_shorter_backoff_does_not_end_a_longer_one(self, frontier: Frontier) -> None:
         add(frontier, page(1))
         frontier.exchange(Changes(rests={"host": FOREVER}), 0)
         frontier.exchange(Changes(rests={"host": 0.0}), 0)
@@ -238,23 +191,7 @@ class TestHosts:
 
 
 class TestFailures:
-    def test_a_failure_is_tried_again_and_then_set_aside_with_its_reason(
-        self, another: Callable[..., Frontier]
-    ) -> None:
-        frontier = another(attempts=2)
-        add(frontier, page(1), page(2))
-        first, _ = lease(frontier, 2)
-        granted = frontier.exchange(Changes(failed=[(first.id, "oops")]), 5)
-        assert (granted.set_aside, granted.unfinished) == (0, 2)
-        assert [(found.id, found.tries) for found in granted.leases] == [(first.id, 1)]
-        granted = frontier.exchange(Changes(failed=[(first.id, "no meme here")]), 5)
-        assert (granted.set_aside, granted.unfinished, granted.leases) == (1, 1, ())
-        (dead,) = frontier.dead()
-        assert (dead.url, dead.reason, dead.tries) == ("http://host/1", "no meme here", 2)
-        assert abs(dead.at - time.time()) < 60
-        assert frontier.tallies() == Tallies(pending=0, leased=1, dead=1, seen=2)
-
-    def test_a_suspect_is_worked_on_last_and_alone(self, frontier: Frontier) -> None:
+    def test_a_suspect_is_leased_last_and_alone(self, frontier: Frontier) -> None:
         add(frontier, page(1, priority=9), page(2))
         for _ in range(2):
             (found,) = lease(frontier)
@@ -273,20 +210,17 @@ class TestFailures:
         assert frontier.exchange(Changes(), 5, ("host",), alone=True).leases == ()
         assert lease(frontier, 5, alone=True) == [suspect]
 
-    def test_one_can_be_set_aside_at_once(self, frontier: Frontier) -> None:
-        die(frontier, "404")
-        assert [(dead.reason, dead.tries) for dead in frontier.dead()] == [("404", 1)]
-        assert add(frontier, page(1)) == Granted(known=1)
-
-    def test_the_dead_are_listed_oldest_first(self, frontier: Frontier) -> None:
+    def test_dead_letters_are_listed_oldest_first(self, frontier: Frontier) -> None:
         for number in range(5):
-            die(frontier, f"reason {number}", number)
+            dead_letter(frontier, f"reason {number}", number)
         assert [dead.reason for dead in frontier.dead(3)] == ["reason 0", "reason 1", "reason 2"]
-        assert len(frontier.dead()) == 5
+        first, *others = frontier.dead()
+        assert (first.url, first.tries, len(others)) == ("http://host/0", 1, 4)
+        assert abs(first.at - time.time()) < 60
 
-    def test_the_dead_can_be_tried_again(self, another: Callable[..., Frontier]) -> None:
+    def test_dead_letters_can_be_retried(self, another: Callable[..., Frontier]) -> None:
         frontier = another()
-        die(frontier)
+        dead_letter(frontier)
         add(frontier, QueuedRequest(page(2).body, "host", None, priority=7))
         frontier.exchange(Changes(dead=[(found.id, "x") for found in lease(frontier)]), 0)
         frontier.close()
@@ -297,9 +231,9 @@ class TestFailures:
         assert add(frontier, page(1)).known == 1
         assert [(page_number(found.body), found.tries) for found in lease(frontier, 5)] == [(2, 0), (1, 0)]
 
-    def test_the_next_crawl_asks_for_the_dead_again(self, another: Callable[..., Frontier]) -> None:
+    def test_a_new_crawl_replaces_dead_letters(self, another: Callable[..., Frontier]) -> None:
         frontier = another()
-        die(frontier)
+        dead_letter(frontier)
         frontier.close()
         frontier = another()
         assert len(frontier.dead()) == 1
@@ -308,21 +242,9 @@ class TestFailures:
         assert frontier.retry_dead() == 0
         assert [found.tries for found in lease(frontier, 5)] == [0]
 
-    def test_what_is_not_ours_cannot_be_given_back_or_failed(self, another: Callable[..., Frontier]) -> None:
-        one, two = another(), another()
-        add(one, page(1), page(2))
-        (held,) = lease(one)
-        unknown = held.id + 1000
-        everything = Changes(
-            done=[unknown], released=[held.id, unknown], failed=[(held.id, "x"), (unknown, "x")], dead=[(held.id, "x")]
-        )
-        granted = two.exchange(everything, 0)
-        assert (granted.set_aside, granted.unfinished) == (0, 2)
-        assert one.tallies() == Tallies(pending=1, leased=1, dead=0, seen=2)
 
-
-class TestNotes:
-    def test_marks_outlive_the_crawl(self, another: Callable[..., Frontier]) -> None:
+class TestMarks:
+    def test_marks_are_kept_for_later_crawls(self, another: Callable[..., Frontier]) -> None:
         frontier = another()
         assert frontier.mark("newest") is None
         frontier.exchange(Changes(marks={"newest": "t3_1", "other": ""}), 0)
@@ -332,7 +254,7 @@ class TestNotes:
         assert (frontier.mark("newest"), frontier.mark("other")) == ("t3_2", "")
         assert another("elsewhere").mark("newest") is None
 
-    def test_forgetting_leaves_only_what_others_hold(self, another: Callable[..., Frontier]) -> None:
+    def test_forget_keeps_only_leases_of_others(self, another: Callable[..., Frontier]) -> None:
         one, two = another(), another()
         add(one, page(0))
         (failing,) = lease(one)
@@ -340,8 +262,8 @@ class TestNotes:
         one.exchange(Changes(failed=[(failing.id, "x")], marks={"a": "b"}), 0)
         held = lease(one, 2)
         assert [found.tries for found in held] == [1, 0]
-        die_too = lease(two)
-        two.exchange(Changes(dead=[(die_too[0].id, "x")]), 0)
+        (other,) = lease(two)
+        two.exchange(Changes(dead=[(other.id, "x")]), 0)
         assert two.forget() == 3
         assert two.tallies() == Tallies(pending=0, leased=2, dead=0, seen=0)
         assert two.mark("a") is None
@@ -350,7 +272,7 @@ class TestNotes:
         assert [(found.id, found.tries) for found in granted.leases] == [(failing.id, 2)]
         assert add(two, page(1)).known == 0
 
-    def test_forgetting_nothing_is_fine(self, url: str) -> None:
+    def test_an_unopened_frontier_is_empty(self, url: str) -> None:
         unopened = open_test_frontier(url)
         assert (unopened.forget(), unopened.retry_dead(), unopened.dead()) == (0, 0, [])
         assert unopened.tallies() == Tallies(0, 0, 0, 0)
@@ -363,7 +285,7 @@ HOSTILE = ["", " ", "1 2 3 ", "\n", "\r\n$5\r\n", "\x00nul\x00", "it's", '"quote
 
 class TestHostileValues:
     @pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
-    def test_any_text_is_kept_as_it_is(self, another: Callable[..., Frontier], value: str) -> None:
+    def test_any_text_is_stored_unchanged(self, another: Callable[..., Frontier], value: str) -> None:
         frontier = another()
         add(frontier, QueuedRequest(value, value, value.encode()[:16]), QueuedRequest(value, "plain"))
         first, second = lease(frontier, 5)
@@ -376,7 +298,7 @@ class TestHostileValues:
         assert [(dead.url, dead.reason) for dead in frontier.dead()] == [(value[:200], value)]
         assert (frontier.mark(value), frontier.mark("plain")) == (value, value)
 
-    def test_half_a_surrogate_pair_becomes_a_question_mark(self, frontier: Frontier) -> None:
+    def test_unpaired_surrogates_become_question_marks(self, frontier: Frontier) -> None:
         half = json.loads('"\\ud83d!"')
         add(frontier, QueuedRequest(half, half))
         (found,) = lease(frontier)
@@ -389,8 +311,8 @@ class TestHostileValues:
         assert numbers(lease(frontier, 5)) == [2, 3, 1]
 
 
-class TestDeadOwners:
-    def test_the_leases_of_a_killed_process_come_back_at_once(self, url: str, another: Callable[..., Frontier]) -> None:
+class TestExpiredLeases:
+    def test_leases_of_a_killed_process_return_at_once(self, url: str, another: Callable[..., Frontier]) -> None:
         frontier = another()
         add(frontier, *(page(number) for number in range(10)))
         frontier.close()
@@ -404,7 +326,7 @@ class TestDeadOwners:
         heir = another(lease_seconds=FOREVER)
         assert [(found.id, found.tries) for found in lease(heir, 10)] == [(number, 1) for number in held]
 
-    def test_those_of_another_machine_come_back_when_it_has_been_silent(
+    def test_leases_of_another_machine_return_when_they_expire(
         self, url: str, another: Callable[..., Frontier]
     ) -> None:
         frontier = another(lease_seconds=1.0)
@@ -422,7 +344,7 @@ class TestDeadOwners:
         assert time.monotonic() - since >= 0.9
         assert [number.id for number in found if number.tries] == held
 
-    def test_a_silent_owner_that_comes_back_is_told_and_its_work_counts(self, another: Callable[..., Frontier]) -> None:
+    def test_an_expired_owner_is_told_and_its_acknowledgements_count(self, another: Callable[..., Frontier]) -> None:
         silent = another(lease_seconds=FOREVER)
         add(silent, page(1), page(2), page(3))
         held = lease(silent, 3)
@@ -438,7 +360,7 @@ class TestDeadOwners:
         assert impatient.exchange(Changes(done=[again.id]), 0).unfinished == 1
         assert [(found.id, found.tries) for found in lease(silent, 5)] == [(held[2].id, 1)]
 
-    def test_a_late_acknowledgement_ends_even_what_was_set_aside(self, another: Callable[..., Frontier]) -> None:
+    def test_a_late_acknowledgement_deletes_a_dead_letter(self, another: Callable[..., Frontier]) -> None:
         silent = another(lease_seconds=FOREVER)
         add(silent, page(1), page(2))
         (held,) = lease(silent, 1)
@@ -450,36 +372,39 @@ class TestDeadOwners:
         assert impatient.dead() == []
         assert impatient.tallies() == Tallies(pending=1, leased=0, dead=0, seen=2)
 
-    def test_a_request_that_kills_its_process_is_found_out(
+    def test_a_request_that_crashes_processes_becomes_a_dead_letter(
         self, another: Callable[..., Frontier], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seed = another()
         add(seed, *(page(number, priority=-number) for number in range(4)))
         seed.close()
         for _ in range(2):
-            # Work on page 0 kills the process, whatever else it holds.
-            assert len(lease(as_of_a_dead_process(monkeypatch, another), 2)) == 2
+            # Page 0 crashes the process, whatever else it leases.
+            assert len(lease(of_ended_process(monkeypatch, another), 2)) == 2
         heir = another()
         assert numbers(lease(heir, 5)) == [2, 3]
         heir.close()
-        victim = as_of_a_dead_process(monkeypatch, another)
+        victim = of_ended_process(monkeypatch, another)
         victim.exchange(Changes(done=[found.id for found in lease(victim, 5)]), 0)
         assert [(page_number(found.body), found.tries) for found in lease(victim, 5, alone=True)] == [(0, 2)]
         heir = another()
         assert [(dead.url, dead.reason, dead.tries) for dead in heir.dead()] == [("http://host/0", ABANDONED, 3)]
         assert numbers(lease(heir, 5, alone=True)) == [1]
 
-    def test_closing_gives_back_without_a_stain(self, another: Callable[..., Frontier]) -> None:
-        one, two = another(), another()
-        add(one, page(1), page(2))
-        assert len(lease(one, 2)) == 2
-        one.close()
-        assert [(page_number(found.body), found.tries) for found in lease(two, 5)] == [(1, 0), (2, 0)]
+
+def test_an_exchange_tells_whether_other_owners_take_part(another: Callable[..., Frontier]) -> None:
+    first = another()
+    assert not first.exchange(Changes(), 1).shared
+    second = another()
+    assert first.exchange(Changes(), 1).shared
+    assert second.exchange(Changes(), 1).shared
+    second.close()
+    assert not first.exchange(Changes(), 1).shared
 
 
 @dataclass
 class Kept:
-    """A request as the model knows it; its body is its number. `state` is the owner's name while it is leased."""
+    """A request in the model; its body is its number. `state` is the owner's name while it is leased."""
 
     entry: QueuedRequest
     state: str = "ready"
@@ -488,7 +413,7 @@ class Kept:
 
 
 class Model:
-    """What a frontier does, in memory. Waits and rests last for ever."""
+    """A frontier in memory. Delays and backoffs never end."""
 
     def __init__(self, attempts: int) -> None:
         self.attempts = attempts
@@ -506,8 +431,8 @@ class Model:
                 continue
             if entry.fingerprint:
                 self.seen.add(entry.fingerprint)
-                grave = ("dead", entry.fingerprint)
-                self.kept = {b: k for b, k in self.kept.items() if (k.state, k.entry.fingerprint) != grave}
+                old = ("dead", entry.fingerprint)
+                self.kept = {b: k for b, k in self.kept.items() if (k.state, k.entry.fingerprint) != old}
             self.kept[entry.body] = Kept(entry, "waiting" if entry.wait_seconds else "ready")
         for number in changes.done:
             self.kept.pop(bodies[number], None)
@@ -515,7 +440,7 @@ class Model:
             kept.state = "ready"
         for failures, attempts in ((changes.failed, self.attempts), (changes.dead, 0)):
             for number, reason in failures:
-                died += sum(self.strike(kept, reason, attempts) for kept in self.held(me, [bodies[number]]))
+                died += sum(self.fail(kept, reason, attempts) for kept in self.held(me, [bodies[number]]))
         self.resting |= set(changes.rests)
         free = [k for k in self.kept.values() if k.state == "ready" and k.entry.host not in avoid | self.resting]
         free.sort(key=lambda kept: (-kept.entry.priority, int(kept.entry.body)))
@@ -527,7 +452,7 @@ class Model:
     def end(self, me: str, *, killed: bool) -> None:
         for kept in self.held(me, list(self.kept)):
             if killed:
-                self.strike(kept, ABANDONED, self.attempts)
+                self.fail(kept, ABANDONED, self.attempts)
             else:
                 kept.state = "ready"
 
@@ -551,7 +476,7 @@ class Model:
     def held(self, me: str, bodies: list[str]) -> list[Kept]:
         return [self.kept[body] for body in bodies if body in self.kept and self.kept[body].state == me]
 
-    def strike(self, kept: Kept, reason: str, attempts: int) -> bool:
+    def fail(self, kept: Kept, reason: str, attempts: int) -> bool:
         kept.tries, kept.reason = kept.tries + 1, reason
         kept.state = "ready" if kept.tries < attempts else "dead"
         return kept.state == "dead"
@@ -570,7 +495,7 @@ class Model:
 
 class TestAgainstAModel:
     @pytest.mark.parametrize("seed", range(2))
-    def test_random_steps_of_two_owners_do_what_the_model_does(
+    def test_random_steps_of_two_owners_agree_with_the_model(
         self, another: Callable[..., Frontier], monkeypatch: pytest.MonkeyPatch, seed: int
     ) -> None:
         dice, model = random.Random(seed), Model(attempts=3)
@@ -594,7 +519,7 @@ class TestAgainstAModel:
             me, other = dice.sample("ab", 2)
             action = dice.random()
             if action < 0.05:
-                ghost = as_of_a_dead_process(monkeypatch, another)
+                ghost = of_ended_process(monkeypatch, another)
                 exchange("ghost", ghost, Changes(), 3, set(), alone=dice.random() < 0.5)
                 action = 0.06
                 model.end("ghost", killed=True)
@@ -613,7 +538,8 @@ class TestAgainstAModel:
             elif action < 0.15:
                 assert owners[me].retry_dead() == model.retry_dead()
             else:
-                mine, failed = some(ids[me]), [(number, f"reason {step}") for number in some(ids[me])]
+                mine = some(ids[me])
+                failed = [(number, f"reason {step}") for number in some(ids[me]) + some(ids[other])[:1]]
                 entries = [
                     QueuedRequest(
                         f"{step}{place:02}", dice.choice("xyz"), dice.choice((None, b"%d" % dice.randrange(300))),
@@ -638,8 +564,8 @@ class TestAgainstAModel:
             assert sorted((found.url, found.reason, found.tries) for found in dead) == model.dead()
 
 
-class TestManyAtWork:
-    def test_threads_never_hold_the_same_request(self, another: Callable[..., Frontier]) -> None:
+class TestConcurrency:
+    def test_threads_never_lease_the_same_request(self, another: Callable[..., Frontier]) -> None:
         owners = [another() for _ in range(4)]
         add(owners[0], *(page(number, priority=number % 3) for number in range(2000)))
 
@@ -655,49 +581,35 @@ class TestManyAtWork:
         assert sorted(worked) == list(range(2000))
         assert owners[0].tallies() == Tallies(0, 0, 0, 2000)
 
-    def test_processes_that_live_work_on_each_request_once(self, url: str, another: Callable[..., Frontier]) -> None:
-        another("test", attempts=1000).exchange(Changes(added=[page(0)]), 0)
-        with ExitStack() as stack:
-            crawlers = [stack.enter_context(running("crawl", url, PAGES)) for _ in range(2)]
-            with ThreadPoolExecutor(2) as threads:
-                worked = [number for some in threads.map(self._all, crawlers) for number in some]
-            assert [crawler.wait(60) for crawler in crawlers] == [0, 0]
-        assert sorted(worked) == list(range(PAGES))
-
-    def test_of_processes_that_are_killed_nothing_is_lost(self, url: str, another: Callable[..., Frontier]) -> None:
+    def test_killed_processes_lose_nothing(self, url: str, another: Callable[..., Frontier]) -> None:
         watcher = another(attempts=1000)
         add(watcher, page(0))
         dice, worked, kills = random.Random(5), Counter[int](), 0
         while watcher.exchange(Changes(), 0).unfinished:
             with ExitStack() as stack, ThreadPoolExecutor(2) as threads:
                 crawlers = [stack.enter_context(running("crawl", url, PAGES)) for _ in range(2)]
-                for said_by_one in threads.map(
+                for numbers_read in threads.map(
                     self._kill_after, crawlers, [dice.randrange(1, PAGES // 4) for _ in crawlers]
                 ):
-                    worked.update(said_by_one)
+                    worked.update(numbers_read)
                 kills += sum(crawler.wait() == -9 for crawler in crawlers)
         assert kills >= 3
         assert sorted(worked) == list(range(PAGES))
-        # A kill costs no more than what was held, which is done again.
+        # A kill repeats at most the leases of the killed process.
         assert worked.total() - PAGES <= 7 * kills
         assert watcher.tallies() == Tallies(0, 0, 0, PAGES)
 
     @staticmethod
-    def _all(crawler: subprocess.Popen[str]) -> list[int]:
-        assert crawler.stdout is not None
-        return [json.loads(line) for line in crawler.stdout]
-
-    @staticmethod
     def _kill_after(crawler: subprocess.Popen[str], lines: int) -> list[int]:
-        """What a crawler said that is killed when it has said so much."""
+        """The output of a crawler that is killed after `lines` lines."""
         assert crawler.stdout is not None
-        heard = []
+        lines_read = []
         for line in crawler.stdout:
-            # The kill may have cut off the last line: then nobody was told.
-            heard += [json.loads(line)] if line.endswith("\n") else []
-            if len(heard) == lines:
+            # The kill may have cut off the last line.
+            lines_read += [json.loads(line)] if line.endswith("\n") else []
+            if len(lines_read) == lines:
                 crawler.kill()
-        return heard
+        return lines_read
 
 
 class TestLongQueues:
@@ -713,11 +625,11 @@ class TestLongQueues:
         yield server.url()
         server.stop()
 
-    def test_neither_memory_nor_work_grows_with_what_is_pending(
+    def test_memory_and_work_do_not_grow_with_pending_requests(
         self, url: str, another: Callable[..., Frontier]
     ) -> None:
         frontier = another()
-        effort = effort_of_redis if url.startswith("redis") else effort_of_sqlite
+        effort = commands_of_redis if url.startswith("redis") else steps_of_sqlite
         self._fill(frontier, 0, 1000)
         short = effort(frontier, url, self._exchange)
         avoiding_short = effort(frontier, url, lambda f: lease(f, 16, ("busy",)))
@@ -751,7 +663,7 @@ class TestLongQueues:
         assert granted.known == 16
 
 
-def effort_of_sqlite(frontier: Any, url: str, work: Callable[[Frontier], object]) -> int:
+def steps_of_sqlite(frontier: Any, url: str, work: Callable[[Frontier], object]) -> int:
     """Steps of SQLite's virtual machine that `work` takes."""
     steps = 0
 
@@ -766,7 +678,7 @@ def effort_of_sqlite(frontier: Any, url: str, work: Callable[[Frontier], object]
     return steps
 
 
-def effort_of_redis(frontier: Frontier, url: str, work: Callable[[Frontier], object]) -> int:
+def commands_of_redis(frontier: Frontier, url: str, work: Callable[[Frontier], object]) -> int:
     """Commands that Redis executes for `work`, in scripts and out of them."""
     with Redis.from_url(url) as client:
         client.config_resetstat()
