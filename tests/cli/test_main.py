@@ -32,14 +32,14 @@ def _loaded(*arguments: str, cwd: Path) -> tuple[int, set[str], str]:
     return int(code), set(names), asked.stderr
 
 
-def test_help_names_every_command_and_loads_nothing_heavy(memeloom: Memeloom, tmp_path: Path) -> None:
+def test_help_lists_every_command_and_imports_nothing_heavy(memeloom: Memeloom, tmp_path: Path) -> None:
     shown = memeloom("--help").out
     assert all(f"  {name} " in shown for name in COMMANDS)
     assert not _loaded("--help", cwd=tmp_path)[1] & (HEAVY | {"pydantic", "rich", "numpy", "PIL", "yaml"})
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(memeloom: Memeloom, name: str) -> None:
+def test_every_command_has_help_and_set(memeloom: Memeloom, name: str) -> None:
     result = memeloom(name, "--help")
     assert result.code == 0
     assert "Usage:" in result.out
@@ -87,7 +87,6 @@ def test_bad_input_is_one_clear_line_and_the_right_exit_code(
         (["train"], "data/dataset"),
         (["generate"], "data/model"),
         (["evaluate"], "data/dataset"),
-        (["export-model", "nowhere", "--output", "out"], "nowhere"),
         (["export-model", "nowhere", "--format", "onnx", "--output", "out"], "nowhere"),
     ],
 )
@@ -123,11 +122,10 @@ def test_a_missing_extra_is_named_at_once(
 
 
 @pytest.mark.parametrize("command", ["ocr", "templates", "crawl"])
-def test_an_object_store_that_is_down_is_told_without_work(memeloom: Memeloom, tmp_path: Path, command: str) -> None:
-    store = ("blobs=s3://bucket/x", "s3.endpoint=http://127.0.0.1:9", "s3.access_key=a", "s3.secret_key=b")
-    result = memeloom(
-        command, "-s", "store.timeout_seconds=1", *(word for each in store for word in ("-s", f"store.{each}"))
-    )
+def test_an_unreachable_object_store_is_named_without_work_too(memeloom: Memeloom, command: str) -> None:
+    s3 = "{endpoint: 'http://127.0.0.1:9', access_key: a, secret_key: b}"
+    store = f"store={{blobs: s3://bucket/x, timeout_seconds: 1, s3: {s3}}}"
+    result = memeloom(command, "-s", store)
     assert result.code == 1
     assert "s3://bucket/x" in result.err
     assert result.err.count("\n") == 1
@@ -142,11 +140,7 @@ def test_global_options_work_before_and_after_the_command(memeloom: Memeloom, tm
     ):
         assert "from-file" in memeloom(*arguments).err
         assert "from-option" in memeloom(*arguments, "-s", "dataset.output=from-option").err
-
-
-def test_overrides_before_and_after_the_command_add_up(memeloom: Memeloom) -> None:
-    error = memeloom("-s", "dataset.output=first", "dataset", "-s", "dataset.output=second", "inspect").err
-    assert "second" in error
+        assert "last" in memeloom("-s", "dataset.output=first", *arguments, "-s", "dataset.output=last").err
 
 
 @pytest.mark.parametrize("arguments", [("--debug", "build-dataset"), ("build-dataset", "--debug")])
@@ -158,14 +152,14 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         main(list(arguments))
 
 
-def test_a_failed_run_leaves_its_record(memeloom: Memeloom, tmp_path: Path) -> None:
+def test_a_failed_run_writes_its_record(memeloom: Memeloom, tmp_path: Path) -> None:
     memeloom("build-dataset")
     (record,) = (tmp_path / "data" / "runs").glob("*-build-dataset/run.json")
     assert "holds no memes" in json.loads(record.read_text())["outputs"]["error"]
     assert record.with_name("config.yaml").exists()
 
 
-def test_runs_of_one_second_have_folders_of_their_own(tmp_path: Path) -> None:
+def test_runs_in_the_same_second_have_different_folders(tmp_path: Path) -> None:
     folders = [new_run_folder(tmp_path / "runs", "crawl") for _ in range(12)]
     assert len(set(folders)) == 12
     assert all(folder.is_dir() and "-crawl" in folder.name for folder in folders)

@@ -49,14 +49,14 @@ def test_failures_are_listed_and_retried_on_request(memeloom: Memeloom) -> None:
     assert "`memeloom ocr --failed` lists the memes that failed" in shown
     assert "not an image" in shown
     assert ocr("--failed").out == "test:1\tnot an image\n"
-    assert "not an image" not in ocr().out
+    assert "ocr: there was nothing to do" in ocr().out
     assert "not an image" in ocr("--retry-failed").out
     with catalog() as documents:
         assert documents.counts().stages["ocr"].failed == 1
 
 
 @pytest.mark.usefixtures("broken")
-def test_workers_run_on_the_engine_of_the_option(memeloom: Memeloom, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_is_an_option(memeloom: Memeloom, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMELOOM_ENGINE__RAY_ADDRESS", "127.0.0.1:9")
     # The cluster cannot be reached, or Ray is not installed: only the engine ray can fail.
     result = memeloom(*TESSERACT, "ocr", "--engine", "ray")
@@ -65,30 +65,23 @@ def test_workers_run_on_the_engine_of_the_option(memeloom: Memeloom, monkeypatch
     assert memeloom(*TESSERACT, "ocr", "--engine", "local").code == 0
 
 
-def test_a_run_without_work_says_so(memeloom: Memeloom) -> None:
-    assert "ocr: there was nothing to do" in memeloom(*TESSERACT, "ocr").out
-
-
-def test_inspect_prints_a_table_and_draws_a_page_and_stores_nothing(memeloom: Memeloom, drawn: Path) -> None:
+def test_inspect_prints_a_table_and_draws_a_page_or_picture_and_stores_nothing(memeloom: Memeloom, drawn: Path) -> None:
     result = memeloom(*TESSERACT, "ocr", "--inspect", drawn.name)
     assert result.code == 0, result.err
     assert "TOP OF THE MEME" in result.out
     page = Path("data/runs/inspect-drawn-meme.png.html")
     assert f"drawn: {page}" in result.out
     assert "BOTTOM OF IT" in page.read_text()
+    assert memeloom(*TESSERACT, "ocr", "--inspect", drawn, "--out", "seen/it.png").code == 0
+    with Pillow.open("seen/it.png") as picture:
+        assert picture.format == "PNG"
+        assert picture.width > 1000, "the texts are beside the picture"
     assert not Path("data/blobs").exists()
     with catalog() as documents:
         assert documents.count() == 0
 
 
-def test_inspect_draws_a_picture_if_the_name_ends_in_png(memeloom: Memeloom, drawn: Path) -> None:
-    assert memeloom(*TESSERACT, "ocr", "--inspect", drawn, "--out", "seen/it.png").code == 0
-    with Pillow.open("seen/it.png") as picture:
-        assert picture.format == "PNG"
-        assert picture.width > 1000, "the texts are beside the picture"
-
-
-def test_captions_continue_the_text_of_a_picture(
+def test_generate_continues_the_text_of_a_picture(
     memeloom: Memeloom, drawn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[str] = []

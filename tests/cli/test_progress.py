@@ -12,11 +12,11 @@ from rich.progress import TextColumn
 
 from memeloom.cli.progress import HOST_ROWS, Bars, JsonLines, Screen, host_table, open_progress
 from memeloom.cli.summary import show_summary
-from memeloom.configs.progress import HostNow, Now, Silent, Window, measure
+from memeloom.configs.progress import HostNow, Now, measure
 from memeloom.configs.runs import Summary
 
 HOSTS = (
-    HostNow("gone.example", "given up", None, 0, 60),
+    HostNow("[red].example", "given up", None, 0, 60),
     HostNow("tired.example", "resting", 0.25, 100, 12, 0, 24.5),
     *(HostNow(f"i{number}.example", "ok", 0.012, 1000) for number in range(10)),
 )
@@ -33,37 +33,22 @@ def test_a_terminal_shows_rates_queue_and_a_few_hosts() -> None:
     lines = drawn(NOW).splitlines()
     assert lines[0].split("   ") == ["  88.2 memes/s", "5.3 MB/s"]
     assert lines[1].strip() == "queue  imgflip 12,345"
-    assert lines[2].split() == ["gone.example", "given", "up", "–", "0", "answers", "60", "failed"]
+    assert lines[2].split() == ["[red].example", "given", "up", "–", "0", "answers", "60", "failed"]
     assert lines[3].split()[:6] == ["tired.example", "resting", "24", "s", "250", "ms"]
     assert len(lines) == 2 + HOST_ROWS + 1
     assert lines[-1].strip() == "and 74 ok, 2 given up"
 
 
 def test_a_narrow_terminal_shortens_names_not_numbers() -> None:
-    lines = drawn(
-        Now(hosts=(HostNow("a-very-long-name." * 9, "ok", 1.5, 1000),), states={"ok": 1}), width=50
-    ).splitlines()
+    host = HostNow("a-very-long-name." * 9, "ok", 1.5, 1000)
+    lines = drawn(Now(hosts=(host,), states={"ok": 1}), width=50).splitlines()
     assert len(lines) == 2
     assert all(len(line) <= 50 for line in lines)
     assert "1,500 ms" in lines[1]
     assert "1,000 answers" in lines[1]
 
 
-def test_a_host_is_no_markup() -> None:
-    assert "[red]x[/red].example" in drawn(Now(hosts=(HostNow("[red]x[/red].example", "ok"),)))
-
-
-def test_what_is_shown_goes_when_the_stage_is_over() -> None:
-    with Screen(TextColumn("{task.description}"), console=Console(file=io.StringIO(), width=100)) as screen:
-        bars = Bars(screen)
-        bars.start("crawl", None, "memes")
-        bars.show(NOW)
-        assert len(list(screen.get_renderables())) == 2
-        bars.finish()
-        assert len(list(screen.get_renderables())) == 1
-
-
-def test_json_lines_tell_the_same_also_while_nothing_advances(
+def test_json_lines_have_rates_hosts_and_measurements(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     progress = JsonLines()
@@ -71,30 +56,30 @@ def test_json_lines_tell_the_same_also_while_nothing_advances(
     progress.show(NOW)
     assert len(capsys.readouterr().err.splitlines()) == 1, "the next is not due"
     monkeypatch.setattr("memeloom.cli.progress.LINE_SECONDS", 0.0)
+    measure(progress, loss=2.31)
     progress.show(NOW)
     line = json.loads(capsys.readouterr().err)
+    assert line["loss"] == 2.31
     assert (line["rates"]["memes"], line["queue"], line["host_states"]["given up"]) == (88.25, {"imgflip": 12345}, 3)
     assert line["hosts"]["tired.example"] == {"state": "resting", "latency_ms": 250.0, "rests_seconds": 24.5}
     assert len(line["hosts"]) == HOST_ROWS
 
 
-def test_progresses_that_have_a_window_are_told_apart() -> None:
-    assert isinstance(JsonLines(), Window)
-    assert not isinstance(Silent(), Window)
-
-
 @pytest.mark.parametrize(
     ("count", "hint"), [("requests set aside", "memeloom crawl --failed"), ("requests left", "continues with")]
 )
-def test_the_summary_says_what_can_be_done(capsys: pytest.CaptureFixture[str], count: str, hint: str) -> None:
+def test_the_summary_names_the_next_command(capsys: pytest.CaptureFixture[str], count: str, hint: str) -> None:
     show_summary(Summary("crawl", {"memes": 5, count: 3}, seconds={"total": 1.0}), Path("run.json"))
     assert hint in capsys.readouterr().out
     show_summary(Summary("crawl", {"memes": 5, count: 0}, seconds={"total": 1.0}), Path("run.json"))
     assert hint not in capsys.readouterr().out
 
 
-def test_the_summary_speaks_words_and_rates_only_work(capsys: pytest.CaptureFixture[str]) -> None:
-    counts = {"steps": 600, "captions": 850, "validation_captions": 30, "validation_accuracy": 0.6123}
+def test_the_summary_has_readable_names_rates_and_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = {
+        "steps": 600, "captions": 850, "validation_captions": 30, "validation_accuracy": 0.6123,
+        "received bytes": 30_700_000,
+    }  # fmt: skip
     show_summary(Summary("train", counts, seconds={"total": 60.0}), Path("run.json"))
     rows = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
     assert [[cell.strip() for cell in row] for row in rows] == [
@@ -102,15 +87,11 @@ def test_the_summary_speaks_words_and_rates_only_work(capsys: pytest.CaptureFixt
         ["captions to learn from", "850", ""],
         ["validation captions", "30", ""],
         ["validation accuracy", "61.2 %", ""],
+        ["received bytes", "30.7 MB", ""],
     ]
 
 
-def test_bytes_of_every_kind_are_sizes(capsys: pytest.CaptureFixture[str]) -> None:
-    show_summary(Summary("crawl", {"received bytes": 30_700_000}, seconds={"total": 1.0}), Path("run.json"))
-    assert "30.7 MB" in capsys.readouterr().out
-
-
-def test_measurements_are_drawn_below_the_bars_until_the_stage_ends() -> None:
+def test_measurements_and_hosts_are_drawn_until_the_stage_ends() -> None:
     console = Console(file=io.StringIO(), width=100, record=True)
     with Screen(TextColumn("{task.description}"), console=console) as screen:
         bars = Bars(screen)
@@ -118,19 +99,11 @@ def test_measurements_are_drawn_below_the_bars_until_the_stage_ends() -> None:
         measure(bars, loss=2.31234, accuracy=0.41)
         measure(bars, validation_loss=2.5)
         console.print(*screen.get_renderables())
+        bars.show(NOW)
+        assert len(list(screen.get_renderables())) > 1
         bars.finish()
         assert len(list(screen.get_renderables())) == 1
     assert "loss 2.312   accuracy 0.41   validation loss 2.5" in console.export_text()
-
-
-def test_json_lines_hold_measurements(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = JsonLines()
-    progress.start("train", 10, "steps")
-    measure(progress, loss=2.31)
-    progress.finish()
-    first, last = (json.loads(line) for line in capsys.readouterr().err.splitlines())
-    assert "loss" not in first
-    assert last["loss"] == 2.31
 
 
 def test_a_stage_without_a_unit_is_drawn_on_a_terminal_even_if_standard_error_is_redirected(

@@ -67,7 +67,7 @@ def _found() -> Iterator[Template]:
 
 
 @pytest.mark.usefixtures("unmatched")
-def test_a_run_prints_what_it_found_and_what_to_do_next(memeloom: Memeloom) -> None:
+def test_a_run_prints_counts_and_next_commands(memeloom: Memeloom) -> None:
     shown = memeloom("-s", "engine.workers=1", "templates").out
     assert "templates found" in shown
     assert "`memeloom templates list --state found` lists them" in shown
@@ -97,7 +97,7 @@ def test_templates_are_named_merged_and_rejected(memeloom: Memeloom, found: str)
     assert (record["id"], record["merged_into"], record["members"]) == (found, "other", 0)
 
 
-def test_a_template_is_shown_with_its_page(memeloom: Memeloom, found: str) -> None:
+def test_show_writes_the_page_of_a_template(memeloom: Memeloom, found: str) -> None:
     shown = memeloom("templates", "show", found, "--out", "page.html").out
     assert found in shown
     assert "page: page.html" in shown

@@ -14,24 +14,16 @@ from memeloom.configs.locks import exclusive
 from memeloom.configs.outputs import folder_lock, replace_folder, restore_folder
 
 
-def test_a_held_lock_is_busy_and_free_afterwards(tmp_path: Path) -> None:
-    with (
-        exclusive(tmp_path / "page", "busy"),
-        pytest.raises(MemeloomError, match=r"^busy$"),
-        exclusive(tmp_path / "page", "busy"),
-    ):
-        pass
+def test_a_lock_is_exclusive_while_held_under_any_name(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "page")
     with exclusive(tmp_path / "page", "busy"):
-        pass
-
-
-def test_two_names_of_one_folder_share_a_lock(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "folder")
-    with (
-        exclusive(tmp_path / "folder", "busy"),
-        pytest.raises(MemeloomError, match="busy"),
-        exclusive(tmp_path / "link", "busy"),
-    ):
+        for name in ("page", "link"):
+            with pytest.raises(MemeloomError, match=r"^busy$"), exclusive(tmp_path / name, "busy"):
+                pass
+        (tmp_path / ".page.lock").unlink()
+        with exclusive(tmp_path / "page", "busy"):
+            pass
+    with exclusive(tmp_path / "page", "busy"):
         pass
 
 
@@ -54,14 +46,7 @@ def test_waiting_ends_when_the_holder_is_done(tmp_path: Path) -> None:
     holder.join()
 
 
-def test_an_unlinked_lock_file_locks_nobody_out(tmp_path: Path) -> None:
-    with exclusive(tmp_path / "page", "busy"):
-        (tmp_path / ".page.lock").unlink()
-        with exclusive(tmp_path / "page", "busy"):
-            pass
-
-
-def test_a_place_that_cannot_be_locked_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_cannot_be_locked_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(MemeloomError, match=r"cannot lock .*file/page: "), exclusive(tmp_path / "file" / "page", ""):
         pass
@@ -90,17 +75,23 @@ def _others(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name not in ("data", ".data.lock"))
 
 
-def test_a_folder_is_replaced_when_the_new_one_is_complete(tmp_path: Path) -> None:
+@pytest.mark.parametrize("link", [False, True])
+def test_a_complete_folder_replaces_the_former_one(tmp_path: Path, link: bool) -> None:
     path = tmp_path / "new" / "data"
+    if link:
+        (tmp_path / "disk").mkdir()
+        path.parent.mkdir()
+        path.symlink_to(tmp_path / "disk" / "data")
     for content, former in (("one", None), ("two", "one")):
         with replace_folder(path, "a dataset", _is_ours) as folder:
             _put(folder, content)
             assert (path / "content").read_text() == former if former else not path.exists()
     assert (path / "content").read_text() == "two"
     assert _others(path.parent) == []
+    assert path.is_symlink() == link
 
 
-def test_an_error_leaves_the_former_folder(tmp_path: Path) -> None:
+def test_an_error_keeps_the_former_folder(tmp_path: Path) -> None:
     _put(tmp_path / "data", "one")
     with suppress(ZeroDivisionError), replace_folder(tmp_path / "data", "a dataset", _is_ours) as folder:
         _put(folder, str(1 / 0))
@@ -109,7 +100,7 @@ def test_an_error_leaves_the_former_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("killed", ["before the swap", "in the swap", "after the swap"])
-def test_the_next_call_tidies_up_after_a_killed_one(tmp_path: Path, killed: str) -> None:
+def test_a_killed_replacement_is_undone(tmp_path: Path, killed: str) -> None:
     if killed != "in the swap":
         _put(tmp_path / "data", "one")
     if killed != "after the swap":
@@ -142,16 +133,7 @@ def test_only_an_empty_folder_or_one_of_its_kind_is_replaced(tmp_path: Path, oth
     assert (path if other == "file" else path / "thesis.txt").read_text() == "one"
 
 
-def test_a_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "data").symlink_to(tmp_path / "disk" / "data")
-    with replace_folder(tmp_path / "data", "a dataset", _is_ours) as folder:
-        _put(folder, "one")
-    assert (tmp_path / "data").is_symlink()
-    assert (tmp_path / "disk" / "data" / "content").read_text() == "one"
-
-
-def test_two_processes_never_replace_the_same_folder(tmp_path: Path) -> None:
+def test_a_folder_is_replaced_by_one_process_at_a_time(tmp_path: Path) -> None:
     with replace_folder(tmp_path / "data", "a dataset", _is_ours) as folder:
         _put(folder, "one")
         with (

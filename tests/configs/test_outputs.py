@@ -15,13 +15,15 @@ from memeloom.configs.outputs import atomic_file, remove_leftovers, write_json, 
 from memeloom.configs.runs import Summary, write_run
 
 
-def test_a_file_is_renamed_only_when_it_is_complete(tmp_path: Path) -> None:
+def test_an_incomplete_file_is_not_renamed(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     write_text(path, "old")
     with suppress(KeyboardInterrupt), atomic_file(path) as stream:
         stream.write(b"half of the n")
         raise KeyboardInterrupt
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("out.txt", "old")]
+    with pytest.raises(MemeloomError, match=r"cannot write .*out\.json: "):
+        write_json(path / "out.json", {})
 
 
 def _die_while_writing(path: Path) -> None:
@@ -31,7 +33,7 @@ def _die_while_writing(path: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_kill_9_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_killed_write_leaves_the_old_file_and_a_removable_one(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     write_text(path, "old")
     victim = multiprocessing.get_context("spawn").Process(target=_die_while_writing, args=(path,))
@@ -45,7 +47,7 @@ def test_kill_9_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_files_that_only_look_like_leftovers_stay(tmp_path: Path) -> None:
+def test_only_leftovers_are_removed(tmp_path: Path) -> None:
     names = [".notes.tmp", "out.txt.abcdefgh.tmp", ".out.txt.abcdefgh.tmp.gz", ".out.txt.ABCDEFGH.tmp"]
     for name in names:
         (tmp_path / name).write_text("mine")
@@ -59,18 +61,12 @@ def test_files_that_only_look_like_leftovers_stay(tmp_path: Path) -> None:
     remove_leftovers(tmp_path / "missing")
 
 
-def test_a_full_disk_is_one_clear_line_and_leaves_the_old_file(small_disk: Path) -> None:
+def test_a_full_disk_is_an_error_and_leaves_the_old_file(small_disk: Path) -> None:
     path = small_disk / "out.txt"
     write_text(path, "old")
     with pytest.raises(MemeloomError, match=r"cannot write .*out\.txt: the disk is full"):
         write_text(path, "x" * 10_000_000)
     assert [(file.name, file.read_text()) for file in small_disk.iterdir()] == [("out.txt", "old")]
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(MemeloomError, match=r"cannot write .*out\.json: "):
-        write_json(tmp_path / "file" / "out.json", {})
 
 
 def test_a_run_record_holds_counts_rates_versions_and_masked_settings(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from memeloom.catalog.blobs import blob_key
 from memeloom.catalog.documents import Where
 from memeloom.catalog.stores import open_blobs, open_documents
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
@@ -63,11 +62,11 @@ def imgflip(
     return settings
 
 
-def test_each_meme_lands_once_with_its_boxes_template_stats_and_original_bytes(
+def test_memes_are_stored_once_with_all_facts_and_original_bytes(
     imgflip: Callable[..., Config], website: Website
 ) -> None:
-    config = imgflip()
-    summary = crawl(config, Silent())
+    config = imgflip(incremental=False)
+    summary = crawl(config)
     documents, blobs = open_documents(config.store), open_blobs(config.store)
     memes = {meme.id: meme for meme in documents.scan()}
     assert set(memes) == {f"imgflip:{key}" for key in KEYS}
@@ -92,37 +91,29 @@ def test_each_meme_lands_once_with_its_boxes_template_stats_and_original_bytes(
     assert summary.counts["pages"] == 4
     assert summary.reasons == {"skipped: seen before in this crawl": 1}
     assert "log" not in summary.outputs, "a crawl with nothing to complain about leaves no log"
-
-
-def test_a_second_crawl_changes_nothing_and_fetches_no_picture_again(
-    imgflip: Callable[..., Config], website: Website
-) -> None:
-    config = imgflip(incremental=False)
-    crawl(config, Silent())
-    before = list(open_documents(config.store).scan())
-    summary = crawl(config, Silent())
-    assert list(open_documents(config.store).scan()) == before
-    assert (summary.counts["new"], summary.counts["updated"], summary.counts["unchanged"]) == (0, 0, 3)
+    again = crawl(config)
+    assert {meme.id: meme for meme in documents.scan()} == memes
+    assert (again.counts["new"], again.counts["updated"], again.counts["unchanged"]) == (0, 0, 3)
     assert all(len(website.times(f"/{key}.jpg")) == 1 for key in KEYS)
 
 
-def test_max_memes_stops_exactly_there(imgflip: Callable[..., Config]) -> None:
+def test_a_crawl_stops_at_max_memes(imgflip: Callable[..., Config]) -> None:
     config = imgflip(max_memes=2)
-    summary = crawl(config, Silent())
+    summary = crawl(config)
     assert summary.counts["memes"] == 2
     assert open_documents(config.store).count() == 2
 
 
-def test_a_changed_layout_is_an_error_that_names_site_and_selector_and_loses_nothing_that_was_found(
+def test_a_changed_layout_is_an_error_and_the_next_crawl_continues_at_the_page(
     imgflip: Callable[..., Config], website: Website
 ) -> None:
     config, path = imgflip(), "/meme/Distracted-Boyfriend?sort=latest&page=2"
     good = website.pages[path]
     website.html(path, "<div class='new-shiny-unit'></div>")
     with pytest.raises(CrawlFailed, match=r"imgflip: '\.base-unit.*page=2"):
-        crawl(config, Silent())
+        crawl(config)
     website.pages[path] = good
-    crawl(config, Silent())
+    crawl(config)
     assert open_documents(config.store).count() == 3
     assert len(website.times("/get_memes")) == 1, "the second crawl goes on with the page that failed"
 
@@ -130,10 +121,10 @@ def test_a_changed_layout_is_an_error_that_names_site_and_selector_and_loses_not
 def test_a_crawl_that_finds_nothing_is_an_error(imgflip: Callable[..., Config], website: Website) -> None:
     website.html("/memetemplates?sort=top-all-time&page=1", '<div id="mt-boxes-wrap"></div>')
     with pytest.raises(CrawlFailed, match=r"imgflip: not one meme found"):
-        crawl(imgflip(), Silent())
+        crawl(imgflip())
 
 
-def test_a_named_template_outside_the_api_is_described_by_its_own_page_and_a_bare_unit_by_its_meme_page(
+def test_facts_missing_from_the_listing_come_from_the_pages_of_template_and_meme(
     website: Website, crawl_config: Callable[..., Config], picture: Callable[[int], bytes]
 ) -> None:
     site = website.url
@@ -158,7 +149,7 @@ def test_a_named_template_outside_the_api_is_described_by_its_own_page_and_a_bar
     website.image("/aa1.jpg", picture(1))
     website.image("/100.png", picture(2))
     config = crawl_config(imgflip={"site": site, "api": site, "template_names": ("Rare-One",)})
-    crawl(config, Silent())
+    crawl(config)
     documents = open_documents(config.store)
     (meme,) = documents.scan()
     assert meme.boxes == ("TOP", "BOTTOM")
@@ -169,32 +160,30 @@ def test_a_named_template_outside_the_api_is_described_by_its_own_page_and_a_bar
     assert template.image.key == blob_key(picture(2))
 
 
-def test_what_a_purge_removed_is_neither_fetched_nor_recorded_again(
-    imgflip: Callable[..., Config], website: Website
-) -> None:
+def test_purged_memes_are_not_crawled_again(imgflip: Callable[..., Config], website: Website) -> None:
     config = imgflip()
-    crawl(config, Silent())
+    crawl(config)
     documents, blobs = open_documents(config.store), open_blobs(config.store)
     gone = next(documents.scan())
     assert gone.image is not None
     assert documents.purge(Where(ids=(gone.id,))) == 1
     assert blobs.delete(gone.image.key)
-    summary = crawl(config, Silent())
+    summary = crawl(config)
     assert summary.reasons["removed by a purge"] == 1
     assert documents.get(gone.id) is None
     assert not blobs.has(gone.image.key)
 
 
-def test_a_picture_that_comes_after_a_purge_is_not_kept(
+def test_a_picture_that_arrives_after_a_purge_is_not_stored(
     imgflip: Callable[..., Config], website: Website, picture: Callable[[int], bytes]
 ) -> None:
     config = imgflip(retries=0)
     website.pages["/aa1.jpg"] = (503, {}, b"")
-    crawl(config, Silent())
+    crawl(config)
     documents, blobs = open_documents(config.store), open_blobs(config.store)
     documents.purge(Where(ids=("imgflip:aa1",)))
     website.image("/aa1.jpg", picture(77))
     before = set(blobs.keys())
-    summary = crawl(config, Silent(), retry_failed=True)
+    summary = crawl(config, retry_failed=True)
     assert summary.reasons["removed by a purge"] == 1
     assert (set(blobs.keys()), documents.get("imgflip:aa1")) == (before, None)
