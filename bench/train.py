@@ -28,7 +28,7 @@ from memeloom.dataset.texts import texts_of
 from memeloom.report.format import percent, short_percent
 from memeloom.report.plot import Plot, Series, picture
 from memeloom.train.backend import ACCELERATED, BACKEND
-from memeloom.train.contract import Captioner, KindName, open_kind
+from memeloom.train.contract import Captioner, KindName, hyperparameters, open_kind
 from memeloom.train.corpus import Captions, Dataset, open_dataset, read_captions
 from memeloom.train.fitting.batches import Feed
 from memeloom.train.fitting.devices import open_devices
@@ -102,8 +102,7 @@ def main() -> None:
 
 def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, captions: int) -> Iterator[Mark]:
     devices = open_devices("one", settings.seed)
-    kind = open_kind(settings.model)
-    course = kind.hyperparameters(settings)
+    kind, course = open_kind(settings.model), hyperparameters(settings)
     steps = _steps_in(settings, dataset, budget)
     settings = settings.model_copy(update={"steps": steps})
     task = kind.prepare(settings, dataset, Silent())

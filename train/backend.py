@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 @contextmanager
 def muted() -> Iterator[None]:
@@ -43,7 +46,7 @@ with muted():
     else:
         import jax
 
-__all__ = ["ACCELERATED", "BACKEND", "compiled", "is_out_of_memory", "keras", "muted"]
+__all__ = ["ACCELERATED", "BACKEND", "compiled", "is_out_of_memory", "keras", "muted", "padded_rows"]
 
 ACCELERATED: bool
 
@@ -81,6 +84,11 @@ def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla
 
     traced = jax.jit(of_values)
     return lambda *arguments: traced([variable.value for variable in variables], *arguments)
+
+
+def padded_rows(rows: int) -> NDArray[np.int64]:
+    """Return row indices, the last repeated up to a power of two, to compile a function for few shapes."""
+    return np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
 
 
 def _traced(function: Any) -> Callable[..., Any]:

@@ -107,15 +107,11 @@ def check_training(settings: Train) -> None:
     manifest = check_dataset(Path(settings.dataset), "train", "validation")
     if settings.model == "show-and-tell" or (settings.model == "causal" and settings.causal.pictures):
         if manifest.images == "none":
-            raise no_pictures(Path(settings.dataset))
+            raise MemeloomError(
+                f"{settings.dataset}: the dataset has no pictures; build it with dataset.images=template, meme or "
+                "inpainted"
+            )
         check_encoder_weights(settings.pictures.weights)
-
-
-def no_pictures(folder: Path) -> MemeloomError:
-    """Return the error for a dataset that was built without pictures."""
-    return MemeloomError(
-        f"{folder}: the dataset has no pictures; build it with dataset.images=template, meme or inpainted"
-    )
 
 
 def check_encoder_weights(weights: str) -> None:

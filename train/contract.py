@@ -1,6 +1,6 @@
 """The interface of a kind of model, which training, decoding, evaluation and export use.
 
-A kind is a subpackage whose module `model` has a `Kind` named `KIND`; `open_kind` imports it.
+A kind is a subpackage whose module `model` has the functions of `Kind`; `open_kind` imports it.
 
     dataset ─► Kind.prepare ─► TrainingTask ─► fit ─► Captioner ─► write, evaluate, export
                                         model folder ─► Kind.load ─┘
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,29 +174,33 @@ class EmbeddingTable(Protocol):
         ...
 
 
-class Kind(Protocol):
-    """A kind of model."""
+class ModelParts(NamedTuple):
+    """What a model folder holds of a `Captioner`; see there."""
 
-    def hyperparameters(self, settings: Train) -> Training:
-        """Return the section of this kind in the settings."""
-        ...
+    networks: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    files: Mapping[str, Any]
+    templates: tuple[DatasetTemplate, ...]
+
+
+class Kind(Protocol):
+    """The module of a kind of model."""
 
     def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
         """Build a new model and its training on `dataset`. Raises MemeloomError."""
         ...
 
-    def load(
-        self,
-        networks: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        files: Mapping[str, Any],
-        templates: tuple[DatasetTemplate, ...],
-    ) -> Captioner:
+    def load(self, parts: ModelParts) -> Captioner:
         """Restore the model of a folder. Raises KeyError, TypeError or ValueError if a part is missing or wrong."""
         ...
 
 
 def open_kind(name: KindName) -> Kind:
     """Import and return the kind called `name`. Raises KeyError."""
-    kind: Kind = import_module(_MODULES[name]).KIND
-    return kind
+    return cast("Kind", import_module(_MODULES[name]))
+
+
+def hyperparameters(settings: Train) -> Training:
+    """Return the section of the kind that is trained."""
+    section: Training = getattr(settings, settings.model.replace("-", "_"))
+    return section

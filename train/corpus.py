@@ -16,6 +16,7 @@ from memeloom.dataset.schema import Split
 from memeloom.dataset.texts import Texts, texts_of
 from memeloom.dataset.vocabulary import read_vocabulary
 from memeloom.train.characters import MAX_BOXES, Alphabet
+from memeloom.train.checks import no_captions
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,7 @@ def read_captions(folder: Path, manifest: Manifest, split: Split, alphabet: Alph
             f"{folder}: {records:,} {split} captions, expected {manifest.splits[split]:,}; build the dataset again"
         )
     if not records:
-        raise MemeloomError(
-            f"{folder}: no {split} captions; collect more memes, or change dataset.split, and build it again"
-        )
+        raise no_captions(folder, split)
     whole = _Part(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     if whole.templates.min() < 0:
         raise MemeloomError(f"{folder}: captions on a template that the manifest lacks; build the dataset again")

@@ -46,7 +46,7 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
             stack.enter_context(locked(Path(settings.output)))
         load_backend(progress)
         from memeloom.train.backend import is_out_of_memory
-        from memeloom.train.contract import open_kind
+        from memeloom.train.contract import hyperparameters
         from memeloom.train.fitting.devices import open_devices
         from memeloom.train.fitting.training import Training, precision
 
@@ -54,7 +54,7 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
         devices = open_devices(settings.devices, settings.seed)
         if settings.devices == "workers" and devices.is_chief:
             stack.enter_context(locked(Path(settings.output)))
-        batch = open_kind(settings.model).hyperparameters(settings).batch
+        batch = hyperparameters(settings).batch
         stack.enter_context(precision(settings.precision))
         try:
             return Training(config, devices, progress).run()

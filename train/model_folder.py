@@ -29,7 +29,7 @@ from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import DatasetTemplate, file_sha256
 from memeloom.train.checks import load_backend
-from memeloom.train.contract import Captioner, KindName, open_kind
+from memeloom.train.contract import Captioner, KindName, ModelParts, open_kind
 
 CARD = "model.json"
 KIND = "memeloom model"
@@ -117,12 +117,9 @@ def load_model(folder: Path, progress: Progress = SILENT) -> Captioner:
 
     kind = open_kind(card["model"])
     try:
-        return kind.load(
-            {name: keras.saving.load_model(folder / f"{name}.keras", compile=False) for name in card["networks"]},
-            card["settings"],
-            {name: _read_content(folder / name) for name in card["content"]},
-            read_templates(folder),
-        )
+        networks = {name: keras.saving.load_model(folder / f"{name}.keras", compile=False) for name in card["networks"]}
+        files = {name: _read_content(folder / name) for name in card["content"]}
+        return kind.load(ModelParts(networks, card["settings"], files, read_templates(folder)))
     except Exception as error:
         # A full device does not mean a damaged model.
         if is_out_of_memory(error) and not isinstance(error, MemoryError):

@@ -74,7 +74,7 @@ def inputs_of(config: Config, model: Captioner, rows: int = 2, length: int = 60)
     if not isinstance(model, CausalCaptioner):
         return {"characters": rng.integers(0, 20, (rows, 48), np.int32)}
     dataset = open_dataset(Path(config.train.dataset))
-    packed = PackedBatches(dataset.train, model.letters, rows=rows, length=length, seed=1, known=range(3), unknown=0)
+    packed = PackedBatches(dataset.train, model.spec, rows=rows, length=length, seed=1, known=range(3), unknown=0)
     (contexts, begins), _, _ = packed.batch(0)
     inputs = {"contexts": contexts, "begins": begins}
     if model.uses_pictures:

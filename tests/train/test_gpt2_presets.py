@@ -14,7 +14,7 @@ from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
 from memeloom.train.corpus import open_dataset
 from memeloom.train.gpt2 import network
-from memeloom.train.gpt2.model import KIND
+from memeloom.train.gpt2.model import prepare
 from memeloom.train.gpt2.tokens import learn_tokens
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
@@ -39,7 +39,7 @@ def preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def task(config: Config) -> Any:
-    return KIND.prepare(config.train, open_dataset(Path(config.train.dataset)), SILENT)
+    return prepare(config.train, open_dataset(Path(config.train.dataset)), SILENT)
 
 
 def test_weights_and_vocabulary_come_from_a_folder(toy: Toy, tmp_path: Path, preset: Path) -> None:

@@ -49,7 +49,7 @@ class PackedBatches:
     def __init__(
         self,
         captions: Captions,
-        letters: ContextSpec,
+        spec: ContextSpec,
         *,
         rows: int,
         length: int,
@@ -58,14 +58,14 @@ class PackedBatches:
         unknown: float,
         shown: CaptionPictures | None = None,
     ) -> None:
-        self._captions, self._letters = captions, letters
+        self._captions, self._spec = captions, spec
         self._rows, self._length, self._seed, self._unknown = rows, length, seed, unknown
         self._templates = template_numbers(captions.templates, known)
         self._shown, self._most = shown, len(captions) if shown is None else _CAPTIONS_A_ROW
         self._ends: list[int] = []
         self._packed = lru_cache(2)(self._pack)
         # Count of each table row in the first `_counted` steps of the first pass.
-        self._counts = np.zeros(table_rows(letters.bits, len(letters.alphabet)), np.int32)
+        self._counts = np.zeros(table_rows(spec.bits, len(spec.alphabet)), np.int32)
         self._counted = 0
 
     @property
@@ -113,7 +113,7 @@ class PackedBatches:
             hidden = np.random.default_rng([self._seed, step]).random(len(chosen)) < self._unknown
             templates = np.where(hidden, UNKNOWN_TEMPLATE, templates)
         shape = self._rows, self._length
-        inputs, labels, weights = fill(self._captions, chosen, rows, templates, self._letters, shape)
+        inputs, labels, weights = fill(self._captions, chosen, rows, templates, self._spec, shape)
         pictures = [] if self._shown is None else [self._pictures(self._shown, chosen, rows)]
         return (*inputs, *pictures), labels, weights
 
@@ -165,7 +165,7 @@ def fill(
     chosen: NDArray[np.int64],
     rows: NDArray[np.int64],
     templates: NDArray[np.int64],
-    letters: ContextSpec,
+    spec: ContextSpec,
     shape: tuple[int, int],
 ) -> tuple[tuple[NDArray[np.int32], NDArray[np.float32]], NDArray[np.int32], NDArray[np.float32]]:
     """Return a batch of the captions `chosen`, packed in order into their `rows`.
@@ -177,11 +177,11 @@ def fill(
     starts = np.cumsum(sizes) - sizes
     inside = np.arange(sizes.sum()) - np.repeat(starts, sizes)
     characters = captions.characters[np.repeat(captions.starts[:-1][chosen], sizes) + inside].astype(np.int64)
-    reading = read_all(characters, starts, templates, letters.spaces, letters.separator)
+    reading = read_all(characters, starts, templates, spec.spaces, spec.separator)
     row_starts = starts - np.maximum.accumulate(np.where(np.diff(rows, prepend=-1) > 0, starts, 0))
     at = np.repeat(rows * length + row_starts, sizes) + inside
     contexts = np.zeros((shape[0] * length, len(NAMES)), np.int32)
-    contexts[at] = context_rows(reading, letters.bits, len(letters.alphabet))
+    contexts[at] = context_rows(reading, spec.bits, len(spec.alphabet))
     begins = np.ones(shape[0] * length, np.float32)
     begins[at] = inside == 0
     labels = np.zeros(shape[0] * length, np.int32)

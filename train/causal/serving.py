@@ -40,7 +40,7 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
 
     def __init__(self, model: CausalCaptioner) -> None:
         super().__init__(name="reader")
-        letters, characters = model.letters, model.alphabet.characters
+        spec, characters = model.spec, model.alphabet.characters
         self._lower = model.alphabet.normalize("A") == "a"
         self.alphabet = tf.constant(list(characters))
         self._numbers = lookup({character: number for number, character in enumerate(characters, start=1)}, 0)
@@ -49,10 +49,10 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         self._templates = lookup(names, 0)
         self._numbers_of_templates = tf.constant(model.template_numbers)
         self._step, self._state_shape = model.parts.step, model.state_shape
-        self._separator, self._characters = letters.separator, len(characters)
-        self._ends = tf.constant(letters.spaces)
+        self._separator, self._characters = spec.separator, len(characters)
+        self._ends = tf.constant(spec.spaces)
         self._random = _constant(own.random_numbers(np.arange(len(characters) + 1, dtype=np.uint32)))
-        self._away, self._first = (_constant(part.ravel()) for part in own.parts(letters.bits))
+        self._away, self._first = (_constant(part.ravel()) for part in own.parts(spec.bits))
         self._seen = None if (seen := model.seen_templates()) is None else tf.constant(seen)
 
     def __call__(self, text: Any, template: Any) -> Any:

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Train, Training
+from memeloom.configs.schema import Train
 from memeloom.dataset.manifest import DatasetTemplate
-from memeloom.train.backend import ACCELERATED, compiled, keras
+from memeloom.train.backend import ACCELERATED, compiled, keras, padded_rows
 from memeloom.train.characters import MAX_BOXES, PREFIX_WIDTH, Alphabet
-from memeloom.train.contract import Batch, CaptionScores, KindName, Prompt, TrainingTask
+from memeloom.train.contract import Batch, CaptionScores, KindName, ModelParts, Prompt, TrainingTask
 from memeloom.train.convnet.examples import batch_of, compose, inputs_at
 from memeloom.train.corpus import Captions, Dataset
 
@@ -52,19 +52,15 @@ class ConvnetCaptioner:
         return int(self.network.input_shape[1])
 
     def normalize(self, start: str) -> str:
-        """As `Captioner`."""
         return self.alphabet.normalize(start)
 
     def start_decoding(self, prompts: Sequence[Prompt]) -> "ConvnetState":
-        """As `Captioner`."""
         return ConvnetState(self, prompts)
 
     def text(self, tokens: Sequence[int]) -> str:
-        """As `Captioner`."""
         return self.alphabet.decode([token + 1 for token in tokens])
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        """As `Captioner`, with one input of the network per character."""
         begin, end = int(captions.starts[first]), int(captions.starts[last])
         likelihood = np.zeros(end - begin)
         right = np.zeros(end - begin, np.int64)
@@ -101,10 +97,8 @@ class ConvnetState:
             self._seen[row] = len(text)
 
     def log_probs(self) -> NDArray[np.float32]:
-        """As `DecodingState`."""
         rows = len(self._tails)
-        # Pad to a power of two to compile few shapes.
-        padded = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
+        padded = padded_rows(rows)
         box = np.minimum(self._box, self._prefixes.shape[1] - 1)
         prefixes = self._prefixes[self._prompt[padded], box[padded]]
         inputs = compose(prefixes, self._tails[padded], self._seen[padded])
@@ -112,74 +106,56 @@ class ConvnetState:
         return logs[:rows]
 
     def append(self, tokens: NDArray[np.int64]) -> None:
-        """As `DecodingState`."""
         self._tails[:, :-1] = self._tails[:, 1:]
         self._tails[:, -1] = tokens + 1
         self._seen = np.minimum(self._seen + 1, self._tails.shape[1])
         self._box = self._box + (tokens + 1 == self._separator)
 
     def select(self, rows: NDArray[np.int64]) -> None:
-        """As `DecodingState`."""
         self._prompt, self._tails = self._prompt[rows], self._tails[rows]
         self._seen, self._box = self._seen[rows], self._box[rows]
 
 
-class ConvnetKind:
-    """See `memeloom.train.contract.Kind`."""
+def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG001
+    """As `Kind`; see `convnet.examples`."""
+    own = settings.convnet
+    network = build_convnet(
+        len(dataset.alphabet),
+        filters=own.filters,
+        embedding=own.embedding,
+        sequence_length=own.sequence_length,
+        dropout=own.dropout,
+        seed=settings.seed,
+    )
+    captioner = ConvnetCaptioner(network, dataset.alphabet, dataset.manifest.templates, dataset.manifest.separator)
 
-    def hyperparameters(self, settings: Train) -> Training:
-        """As `Kind`."""
-        return settings.convnet
+    batches = -(-dataset.validation.examples // own.batch)
+    given = {"length": own.sequence_length, "seed": settings.seed}
 
-    def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG002
-        """As `Kind`; see `convnet.examples`."""
-        own = settings.convnet
-        network = build_convnet(
-            len(dataset.alphabet),
-            filters=own.filters,
-            embedding=own.embedding,
-            sequence_length=own.sequence_length,
-            dropout=own.dropout,
-            seed=settings.seed,
-        )
-        captioner = ConvnetCaptioner(network, dataset.alphabet, dataset.manifest.templates, dataset.manifest.separator)
+    def validation_batch(step: int) -> Batch:
+        first = step * own.batch
+        count = min(own.batch, dataset.validation.examples - first)
+        return batch_of(dataset.validation, first, count, **given)
 
-        batches = -(-dataset.validation.examples // own.batch)
-        given = {"length": own.sequence_length, "seed": settings.seed}
-
-        def validation_batch(step: int) -> Batch:
-            first = step * own.batch
-            count = min(own.batch, dataset.validation.examples - first)
-            return batch_of(dataset.validation, first, count, **given)
-
-        return TrainingTask(
-            captioner=captioner,
-            training_model=network,
-            validation_model=network,
-            batch=lambda step: batch_of(dataset.train, step * own.batch, own.batch, **given),
-            validation_batch=validation_batch,
-            validation_batches=min(settings.validation_batches, batches),
-            unit="examples",
-            units_per_step=own.batch,
-            from_logits=False,
-            make_optimizer=keras.optimizers.RMSprop,
-            jit_compile=ACCELERATED,
-        )
-
-    def load(
-        self,
-        networks: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        files: Mapping[str, Any],
-        templates: tuple[DatasetTemplate, ...],
-    ) -> ConvnetCaptioner:
-        """As `Kind`."""
-        return ConvnetCaptioner(
-            networks[_NETWORK], Alphabet(tuple(files[_VOCABULARY])), templates, settings["separator"]
-        )
+    return TrainingTask(
+        captioner=captioner,
+        training_model=network,
+        validation_model=network,
+        batch=lambda step: batch_of(dataset.train, step * own.batch, own.batch, **given),
+        validation_batch=validation_batch,
+        validation_batches=min(settings.validation_batches, batches),
+        unit="examples",
+        units_per_step=own.batch,
+        from_logits=False,
+        make_optimizer=keras.optimizers.RMSprop,
+        jit_compile=ACCELERATED,
+    )
 
 
-KIND = ConvnetKind()
+def load(parts: ModelParts) -> ConvnetCaptioner:
+    """As `Kind`."""
+    alphabet = Alphabet(tuple(parts.files[_VOCABULARY]))
+    return ConvnetCaptioner(parts.networks[_NETWORK], alphabet, parts.templates, parts.settings["separator"])
 
 
 _BLOCKS = 5

@@ -15,7 +15,7 @@ from memeloom.configs.progress import Progress, measure
 from memeloom.configs.runs import Summary, commit
 from memeloom.configs.schema import Config
 from memeloom.train.backend import BACKEND, keras
-from memeloom.train.contract import open_kind
+from memeloom.train.contract import hyperparameters, open_kind
 from memeloom.train.corpus import open_dataset
 from memeloom.train.fit import Interrupted, settings_section
 from memeloom.train.fitting.batches import Feed
@@ -47,10 +47,9 @@ class Training:
         self._folder = Path(config.train.output)
         self._dataset = open_dataset(Path(config.train.dataset))
         self._seconds = {"read": time.perf_counter() - self._started, "compile": 0.0, "train": 0.0, "validate": 0.0}
-        kind = open_kind(self._settings.model)
-        self._hyperparameters = kind.hyperparameters(self._settings)
+        self._hyperparameters = hyperparameters(self._settings)
         with devices.scope():
-            self._task = kind.prepare(self._settings, self._dataset, progress)
+            self._task = open_kind(self._settings.model).prepare(self._settings, self._dataset, progress)
             optimizer = build_optimizer(self._task, self._hyperparameters, self._settings)
         self._variables = trained_variables(self._task, optimizer)
         self._state = self._restored()

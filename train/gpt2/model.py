@@ -1,6 +1,6 @@
 """Training, decoding and scoring of `gpt2`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar
@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Train, Training
+from memeloom.configs.schema import Train
 from memeloom.dataset.manifest import DatasetTemplate
-from memeloom.train.backend import ACCELERATED, keras
+from memeloom.train.backend import ACCELERATED, keras, padded_rows
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import CaptionScores, KindName, Prompt, TrainingTask
+from memeloom.train.contract import CaptionScores, KindName, ModelParts, Prompt, TrainingTask
 from memeloom.train.corpus import Captions, Dataset, shuffled
 from memeloom.train.gpt2.network import (
     TINY,
@@ -41,7 +41,7 @@ _WEIGHT_DECAY = 0.01
 class Gpt2Captioner:
     """Writes a caption token by token, with one call per token for all rows.
 
-    network: KerasHub's `GPT2CausalLM`. window: context length in tokens.
+    network: KerasHub's `GPT2CausalLM`. window: context length in tokens. read: see `train.gpt2.network.reading`.
     """
 
     kind: ClassVar[KindName] = "gpt2"
@@ -59,30 +59,27 @@ class Gpt2Captioner:
             _MERGES: list(tokens.merges),
         }
         self.boxes_closed = (np.arange(len(tokens)) == tokens.close).astype(np.int64)
-        self._read = reading(network.backbone, tokens.writable)
+        self.read = reading(network.backbone, tokens.writable)
         self._compiled_score = scoring(network.backbone, tokens.writable)
 
     @cached_property
     def heads(self) -> list[list[int]]:
         """The prompt tokens of each of `templates`, and last, of unknown templates."""
-        return [self._head(template.name) for template in self.templates] + [self._head(None)]
+        return [self.head(template.name) for template in self.templates] + [self.head(None)]
 
     def normalize(self, start: str) -> str:
-        """As `Captioner`; see `Tokens.normalize`."""
+        """See `Tokens.normalize`."""
         return self.tokens.normalize(start)
 
     def start_decoding(self, prompts: Sequence[Prompt]) -> "Gpt2State":
-        """As `Captioner`; unknown templates are prompted by name."""
-        heads = [self._head(prompt.template.name) for prompt in prompts]
-        starts = [prompt.start for prompt in prompts]
-        return Gpt2State(self.network.backbone, self._read, self.tokens, heads, starts, self.window)
+        """Unknown templates are prompted by name."""
+        return Gpt2State(self, prompts)
 
     def text(self, tokens: Sequence[int]) -> str:
-        """As `Captioner`."""
         return self.tokens.text(tokens)
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        """As `Captioner`; captions longer than the window are scored in pieces."""
+        """Captions longer than the window are scored in pieces."""
         likelihood = np.zeros(last - first)
         tokens, right = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
         most = max(1, _MAX_LOGITS // (self.window * len(self.tokens)))
@@ -101,69 +98,57 @@ class Gpt2Captioner:
                 np.add.at(right, owner, chosen[said].astype(np.int64))
         return CaptionScores(likelihood, tokens, right, captions.lengths_of(slice(first, last)))
 
-    def _head(self, name: str | None) -> list[int]:
+    def head(self, name: str | None) -> list[int]:
+        """Return the prompt tokens of a template called `name`, or of an unknown one."""
         return self.tokens.head(name, self.window // 2)
 
 
-class Gpt2Kind:
-    """See `memeloom.train.contract.Kind`."""
+def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG001
+    """As `Kind`; batches are rows of packed captions, without a loss on prompts."""
+    own = settings.gpt2
+    # Keras's global seed also seeds dropout.
+    keras.utils.set_random_seed(settings.seed)
+    if own.preset == TINY:
+        names = [template.name for template in dataset.manifest.templates]
+        vocabulary, merges = learn_tokens(chain(names, dataset.train.texts(dataset.alphabet)), TINY_TOKENS)
+        network = new_network(len(vocabulary), window=own.sequence_length, dropout=own.dropout)
+    else:
+        network, vocabulary, merges = preset_network(own.preset, window=own.sequence_length, dropout=own.dropout)
+    tokens = Tokens(vocabulary, merges, dataset.alphabet, dataset.manifest.separator)
+    captioner = Gpt2Captioner(network, tokens, dataset.manifest.templates, own.sequence_length)
 
-    def hyperparameters(self, settings: Train) -> Training:
-        """As `Kind`."""
-        return settings.gpt2
-
-    def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG002
-        """As `Kind`; batches are rows of packed captions, without a loss on prompts."""
-        own = settings.gpt2
-        # Keras's global seed also seeds dropout.
-        keras.utils.set_random_seed(settings.seed)
-        if own.preset == TINY:
-            names = [template.name for template in dataset.manifest.templates]
-            vocabulary, merges = learn_tokens(chain(names, dataset.train.texts(dataset.alphabet)), TINY_TOKENS)
-            network = new_network(len(vocabulary), window=own.sequence_length, dropout=own.dropout)
-        else:
-            network, vocabulary, merges = preset_network(own.preset, window=own.sequence_length, dropout=own.dropout)
-        tokens = Tokens(vocabulary, merges, dataset.alphabet, dataset.manifest.separator)
-        captioner = Gpt2Captioner(network, tokens, dataset.manifest.templates, own.sequence_length)
-
-        def rows(captions: Captions, nameless: int | None) -> Rows:
-            pieces = cut_pieces(
-                tokens, captioner.heads, captions, 0, len(captions), window=own.sequence_length, nameless=nameless
-            )
-            return Rows(pieces, own.sequence_length, settings.seed)
-
-        learn, check = rows(dataset.train, _NAMELESS), rows(dataset.validation, None)
-        training_model = packed_model(network.backbone, tokens.writable, own.sequence_length)
-
-        def places(step: int) -> NDArray[np.int64]:
-            return np.arange(step * own.batch, (step + 1) * own.batch, dtype=np.int64)
-
-        return TrainingTask(
-            captioner=captioner,
-            training_model=training_model,
-            validation_model=training_model,
-            batch=lambda step: learn.batch(shuffled(places(step), len(learn), settings.seed)),
-            validation_batch=lambda step: check.batch(
-                np.arange(step * own.batch, (step + 1) * own.batch, dtype=np.int64)
-            ),
-            validation_batches=min(settings.validation_batches, -(-len(check) // own.batch)),
-            unit="tokens",
-            units_per_step=own.batch * own.sequence_length,
-            from_logits=True,
-            make_optimizer=_optimizer,
-            jit_compile=ACCELERATED,
+    def rows(captions: Captions, nameless: int | None) -> Rows:
+        pieces = cut_pieces(
+            tokens, captioner.heads, captions, 0, len(captions), window=own.sequence_length, nameless=nameless
         )
+        return Rows(pieces, own.sequence_length, settings.seed)
 
-    def load(
-        self,
-        networks: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        files: Mapping[str, Any],
-        templates: tuple[DatasetTemplate, ...],
-    ) -> Gpt2Captioner:
-        """As `Kind`."""
-        tokens = Tokens(files[_VOCABULARY], files[_MERGES], Alphabet(tuple(files[_CHARACTERS])), settings["separator"])
-        return Gpt2Captioner(networks[_NETWORK], tokens, templates, settings["window"])
+    learn, check = rows(dataset.train, _NAMELESS), rows(dataset.validation, None)
+    training_model = packed_model(network.backbone, tokens.writable, own.sequence_length)
+
+    def places(step: int) -> NDArray[np.int64]:
+        return np.arange(step * own.batch, (step + 1) * own.batch, dtype=np.int64)
+
+    return TrainingTask(
+        captioner=captioner,
+        training_model=training_model,
+        validation_model=training_model,
+        batch=lambda step: learn.batch(shuffled(places(step), len(learn), settings.seed)),
+        validation_batch=lambda step: check.batch(np.arange(step * own.batch, (step + 1) * own.batch, dtype=np.int64)),
+        validation_batches=min(settings.validation_batches, -(-len(check) // own.batch)),
+        unit="tokens",
+        units_per_step=own.batch * own.sequence_length,
+        from_logits=True,
+        make_optimizer=_optimizer,
+        jit_compile=ACCELERATED,
+    )
+
+
+def load(parts: ModelParts) -> Gpt2Captioner:
+    """As `Kind`."""
+    networks, settings, files, templates = parts
+    tokens = Tokens(files[_VOCABULARY], files[_MERGES], Alphabet(tuple(files[_CHARACTERS])), settings["separator"])
+    return Gpt2Captioner(networks[_NETWORK], tokens, templates, settings["window"])
 
 
 def _optimizer(learning_rate: Any) -> Any:
@@ -171,9 +156,6 @@ def _optimizer(learning_rate: Any) -> Any:
     optimizer = keras.optimizers.AdamW(learning_rate, weight_decay=_WEIGHT_DECAY)
     optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
     return optimizer
-
-
-KIND = Gpt2Kind()
 
 
 # Widths and columns are rounded up, because the network is compiled for each.
@@ -186,23 +168,12 @@ class Gpt2State:
     """See `memeloom.train.contract.DecodingState`; rows are padded on the left and share a key-value cache.
 
     A row longer than the window loses the oldest part of its text, never its prompt.
-
-    read: from `train.gpt2.network.reading`, for `body`. heads: prompt tokens of each row.
-    starts: start text of each row. window: maximum tokens of a row.
     """
 
-    def __init__(
-        self,
-        body: Any,
-        read: Callable[..., Any],
-        tokens: Tokens,
-        heads: Sequence[Sequence[int]],
-        starts: Sequence[str],
-        window: int,
-    ) -> None:
-        self._body, self._read, self._tokens, self._window = body, read, tokens, window
-        self._heads = list(heads)
-        begun = [tokens.begun(start) for start in starts]
+    def __init__(self, model: Gpt2Captioner, prompts: Sequence[Prompt]) -> None:
+        self._model, self._tokens, self._window = model, model.tokens, model.window
+        self._heads = [model.head(prompt.template.name) for prompt in prompts]
+        begun = [model.tokens.begun(prompt.start) for prompt in prompts]
         self._texts = [list(text) for text, _ in begun]
         self._boxes = np.array([box for _, box in begun], np.int64)
         # Number of cached columns, and of columns of padding before each row.
@@ -214,7 +185,7 @@ class Gpt2State:
         self._lay_out()
 
     def log_probs(self) -> NDArray[np.float32]:
-        """As `DecodingState`; about -1e9 for tokens that must not be written."""
+        """About -1e9 for tokens that must not be written."""
         if self._scores is None:
             if self._at + self._unread.shape[1] - self._padding.min() > self._window:
                 self._lay_out()
@@ -222,7 +193,7 @@ class Gpt2State:
         return self._scores
 
     def append(self, tokens: NDArray[np.int64]) -> None:
-        """As `DecodingState`; reads the next marker in place of `close`."""
+        """Reads the next marker in place of `close`."""
         self.log_probs()
         closed = tokens == self._tokens.close
         self._boxes = self._boxes + closed
@@ -232,14 +203,13 @@ class Gpt2State:
             text.append(token)
 
     def select(self, rows: NDArray[np.int64]) -> None:
-        """As `DecodingState`."""
         if len(rows) == len(self._texts) and (rows == np.arange(len(rows))).all():
             return
         self._heads = [self._heads[row] for row in rows]
         self._texts = [self._texts[row].copy() for row in rows]
         self._boxes, self._padding, self._unread = self._boxes[rows], self._padding[rows], self._unread[rows]
         self._scores = None if self._scores is None else self._scores[rows]
-        held = rows[_padded(len(rows))].astype(np.int32)
+        held = rows[padded_rows(len(rows))].astype(np.int32)
         self._cache = tuple(keras.ops.take(layer, held, axis=0) for layer in self._cache)
 
     def _lay_out(self) -> None:
@@ -255,7 +225,7 @@ class Gpt2State:
             self._unread[row, width - len(line) :] = line
         self._padding = np.array([width - len(line) for line in lines], np.int32)
         self._at = 0
-        self._cache = empty_cache(self._body, len(_padded(len(lines))), _columns(width))
+        self._cache = empty_cache(self._model.network.backbone, len(padded_rows(len(lines))), _columns(width))
         self._scores = None
 
     def _read_on(self) -> NDArray[np.float32]:
@@ -265,18 +235,13 @@ class Gpt2State:
         if ends > columns:
             more = [(0, 0), (0, 0), (0, columns), (0, 0), (0, 0)]
             self._cache = tuple(keras.ops.pad(layer, more) for layer in self._cache)
-        rows = _padded(len(self._texts))
-        scores, self._cache = self._read(
+        rows = padded_rows(len(self._texts))
+        scores, self._cache = self._model.read(
             self._unread[rows], self._padding[rows], np.array(self._at, np.int32), self._cache
         )
         self._at = ends
         found: NDArray[np.float32] = np.asarray(scores)[: len(self._texts)]
         return found
-
-
-def _padded(rows: int) -> NDArray[np.int64]:
-    """Return row indices, the last repeated up to a power of two."""
-    return np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
 
 
 def _columns(width: int) -> int:

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.reader import resize_square
 from memeloom.train.backend import ACCELERATED, compiled, keras
+from memeloom.train.checks import check_encoder_weights
 
 # Version of the preprocessing; a new one invalidates cached vectors.
 _VERSION = 1
@@ -92,18 +92,16 @@ def _with_weights(weights: str, side: int, seed: int) -> Any:
                 f"the ImageNet weights of InceptionV3 cannot be had ({str(error)[:200]}); set "
                 "train.pictures.weights to a file of them, or to none"
             ) from error
-    path = Path(weights)
-    if weights != "none" and not path.is_file():
-        raise MemeloomError(f"{path}: no such file; train.pictures.weights is imagenet, none, or a file of weights")
+    check_encoder_weights(weights)
     network = build(None)
     if weights == "none":
         _scatter(network, seed)
         return network
     try:
-        network.load_weights(path)
+        network.load_weights(weights)
     except (OSError, ValueError, KeyError) as error:
         first = str(error).strip().partition("\n")[0]
-        raise MemeloomError(f"{path}: not the weights of InceptionV3 without its top ({first[:200]})") from error
+        raise MemeloomError(f"{weights}: not the weights of InceptionV3 without its top ({first[:200]})") from error
     return network
 
 

@@ -49,14 +49,10 @@ def picture_vectors(dataset: Dataset, encoder: Encoder, folder: Path, progress: 
     too.
 
     Raises:
-        MemeloomError: the dataset has no pictures, or one cannot be decoded.
+        MemeloomError: a picture is missing, or cannot be decoded.
         DamagedRecords: a shard is damaged.
     """
     manifest = dataset.manifest
-    if manifest.images == "none":
-        raise MemeloomError(
-            f"{dataset.folder}: the dataset has no pictures; build it with dataset.images=template, meme or inpainted"
-        )
     splits: list[Split] = ["train", "validation"]
     if manifest.images == "template":
         splits.append("test")

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import ShowAndTell, Train, Training
+from memeloom.configs.schema import ShowAndTell, Train
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.dataset.vocabulary import read_words
 from memeloom.train.backend import ACCELERATED, compiled, keras
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import ALL_BOXES, CaptionScores, KindName, Prompt, TrainingTask
+from memeloom.train.contract import ALL_BOXES, CaptionScores, KindName, ModelParts, Prompt, TrainingTask
 from memeloom.train.corpus import Captions, Dataset
 from memeloom.train.pictures.encoder import Encoder, open_encoder
 from memeloom.train.pictures.vectors import TemplatePictures, picture_vectors
@@ -64,11 +64,11 @@ class ShowAndTellCaptioner:
         self._compiled_score = compiled(self._score_batch, variables=decoder.variables)
 
     def normalize(self, start: str) -> str:
-        """As `Captioner`; strips trailing spaces, which belong to the next word."""
+        """Strips trailing spaces, which belong to the next word."""
         return self.alphabet.normalize(start).rstrip()
 
     def start_decoding(self, prompts: Sequence[Prompt]) -> "PictureState":
-        """As `Captioner`; a start text is read as whole words.
+        """A start text is read as whole words.
 
         Without a picture, an unknown template gets the mean vector of the known ones.
         """
@@ -76,11 +76,11 @@ class ShowAndTellCaptioner:
         return PictureState(self._steps, self.template_pictures.of_prompts(prompts), self.words.start, begun)
 
     def text(self, tokens: Sequence[int]) -> str:
-        """As `Captioner`; begins with a space if its first word has one, to follow a start text."""
+        """Begins with a space if its first word has one, to follow a start text."""
         return self.words.decode(tokens)
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        """As `Captioner`, given the pictures of the captions' templates.
+        """Score captions given the pictures of their templates.
 
         To make bits per character comparable with character models, adds the cost of what words do not encode: the
         letters of unknown words and their end, uniformly distributed, and unusual spaces, with probability
@@ -117,70 +117,56 @@ class ShowAndTellCaptioner:
         return letters + spacing_nats(*unusual_spaces(text, self.separator), self.settings["odd_spaces"])
 
 
-class ShowAndTellKind:
-    """See `memeloom.train.contract.Kind`."""
+def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
+    """As `Kind`; computes missing picture vectors first."""
+    own = settings.show_and_tell
+    encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
+    pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
+    words = _words(own, dataset)
+    decoder = build_decoder(
+        len(words),
+        size=encoder.size,
+        embedding=own.embedding,
+        units=own.units,
+        dropout=own.dropout,
+        seed=settings.seed,
+    )
+    fit_statistics(decoder.network, pictures.vectors)
+    templates = dataset.manifest.templates
+    template_pictures, odd = (
+        TemplatePictures(encoder, templates, pictures.templates),
+        _odd_spaces(dataset, words.separator),
+    )
+    captioner = ShowAndTellCaptioner(template_pictures, decoder.network, words, dataset.alphabet, templates, odd)
 
-    def hyperparameters(self, settings: Train) -> Training:
-        """As `Kind`."""
-        return settings.show_and_tell
+    def rows(captions: Captions, rows: NDArray[np.int32]) -> Rows:
+        texts = Texts.of(captions.texts(dataset.alphabet), words)
+        return Rows(texts, pictures.vectors, rows, words.start, own.batch, own.longest, settings.seed)
 
-    def prepare(self, settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
-        """As `Kind`; computes missing picture vectors first."""
-        own = settings.show_and_tell
-        encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
-        pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
-        words = _words(own, dataset)
-        decoder = build_decoder(
-            len(words),
-            size=encoder.size,
-            embedding=own.embedding,
-            units=own.units,
-            dropout=own.dropout,
-            seed=settings.seed,
-        )
-        fit_statistics(decoder.network, pictures.vectors)
-        templates = dataset.manifest.templates
-        template_pictures, odd = (
-            TemplatePictures(encoder, templates, pictures.templates),
-            _odd_spaces(dataset, words.separator),
-        )
-        captioner = ShowAndTellCaptioner(template_pictures, decoder.network, words, dataset.alphabet, templates, odd)
+    learn, check = rows(dataset.train, pictures.learn), rows(dataset.validation, pictures.check)
+    return TrainingTask(
+        captioner=captioner,
+        training_model=decoder.training_model,
+        validation_model=decoder.training_model,
+        batch=lambda step: learn.batch(step, own.noise),
+        validation_batch=check.one_pass,
+        validation_batches=min(settings.validation_batches, -(-len(dataset.validation) // own.batch)),
+        unit="captions",
+        units_per_step=own.batch,
+        from_logits=True,
+        make_optimizer=keras.optimizers.Adam,
+        jit_compile=ACCELERATED,
+    )
 
-        def rows(captions: Captions, rows: NDArray[np.int32]) -> Rows:
-            texts = Texts.of(captions.texts(dataset.alphabet), words)
-            return Rows(texts, pictures.vectors, rows, words.start, own.batch, own.longest, settings.seed)
 
-        learn, check = rows(dataset.train, pictures.learn), rows(dataset.validation, pictures.check)
-        return TrainingTask(
-            captioner=captioner,
-            training_model=decoder.training_model,
-            validation_model=decoder.training_model,
-            batch=lambda step: learn.batch(step, own.noise),
-            validation_batch=check.one_pass,
-            validation_batches=min(settings.validation_batches, -(-len(dataset.validation) // own.batch)),
-            unit="captions",
-            units_per_step=own.batch,
-            from_logits=True,
-            make_optimizer=keras.optimizers.Adam,
-            jit_compile=ACCELERATED,
-        )
-
-    def load(
-        self,
-        networks: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        files: Mapping[str, Any],
-        templates: tuple[DatasetTemplate, ...],
-    ) -> ShowAndTellCaptioner:
-        """As `Kind`."""
-        return ShowAndTellCaptioner(
-            TemplatePictures(Encoder(networks[_ENCODER]), templates, files[_PICTURES]),
-            networks[_DECODER],
-            Words(tuple(files[_WORDS]), settings["separator"]),
-            Alphabet(tuple(files[_CHARACTERS])),
-            templates,
-            settings["odd_spaces"],
-        )
+def load(parts: ModelParts) -> ShowAndTellCaptioner:
+    """As `Kind`."""
+    networks, settings, files, templates = parts
+    template_pictures = TemplatePictures(Encoder(networks[_ENCODER]), templates, files[_PICTURES])
+    words, alphabet = Words(tuple(files[_WORDS]), settings["separator"]), Alphabet(tuple(files[_CHARACTERS]))
+    return ShowAndTellCaptioner(
+        template_pictures, networks[_DECODER], words, alphabet, templates, settings["odd_spaces"]
+    )
 
 
 def _words(own: ShowAndTell, dataset: Dataset) -> Words:
@@ -198,9 +184,6 @@ def _odd_spaces(dataset: Dataset, separator: str) -> float:
         found, among = unusual_spaces(text, separator)
         unusual, places = unusual + found, places + among
     return (unusual + 1) / (places + 2)
-
-
-KIND = ShowAndTellKind()
 
 
 # Batches of up to this many rows are not padded.
@@ -239,15 +222,12 @@ class PictureState:
             self._feed(np.array(longer), np.array([begun[row][place] for row in longer]))
 
     def log_probs(self) -> NDArray[np.float32]:
-        """As `DecodingState`."""
         return self._scores
 
     def append(self, tokens: NDArray[np.int64]) -> None:
-        """As `DecodingState`."""
         self._feed(np.arange(len(tokens)), tokens)
 
     def select(self, rows: NDArray[np.int64]) -> None:
-        """As `DecodingState`."""
         self._shown, self._state, self._scores = self._shown[rows], self._state[rows], self._scores[rows]
 
     def _feed(self, rows: NDArray[np.int64], words: NDArray[np.int64]) -> None:
