@@ -1,4 +1,4 @@
-"""The boilerplate step: what sites, apps and authors put under a caption goes, talk about them stays."""
+"""The boilerplate step removes watermarks of sites, apps and authors, and keeps captions about them."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def caption(*boxes: str) -> Caption:
         "copyright 2018 somebody, all rights reserved", "@one @two", "- @somebody -",
     ],
 )  # fmt: skip
-def test_a_mark_in_its_own_box_leaves_the_box_blank(mark: str) -> None:
+def test_a_watermark_in_its_own_box_leaves_the_box_blank(mark: str) -> None:
     assert strip_boilerplate(caption("when you see it", mark)) == Keep(caption("when you see it", ""))
 
 
@@ -38,7 +38,7 @@ def test_a_mark_in_its_own_box_leaves_the_box_blank(mark: str) -> None:
         ("that moment https://example.com/a @somebody", "that moment"),
     ],
 )
-def test_a_mark_at_the_end_is_taken_off(text: str, left: str) -> None:
+def test_a_watermark_at_the_end_is_removed(text: str, left: str) -> None:
     assert strip_boilerplate(caption(text)) == Keep(caption(left))
 
 
@@ -54,7 +54,7 @@ def test_a_mark_at_the_end_is_taken_off(text: str, left: str) -> None:
         ("at&t... and 50/50", "s/he said 1/2"), ("what is r/memes?",), ("", "only the second box"),
     ],
 )  # fmt: skip
-def test_talk_stays_as_it_is(boxes: tuple[str, ...]) -> None:
+def test_captions_about_sites_are_kept(boxes: tuple[str, ...]) -> None:
     assert strip_boilerplate(caption(*boxes)) == Keep(caption(*boxes))
 
 
@@ -68,7 +68,7 @@ def test_talk_stays_as_it_is(boxes: tuple[str, ...]) -> None:
         ("that thinks https://imgflip.com/i/1dmjnu", "should have more views", "than https://a.example/b c"),
     ],
 )
-def test_nothing_but_marks_or_an_address_inside_a_text_is_dropped(boxes: tuple[str, ...]) -> None:
+def test_only_watermarks_or_an_address_inside_a_text_are_dropped(boxes: tuple[str, ...]) -> None:
     assert strip_boilerplate(caption(*boxes)) == Drop("boilerplate")
 
 
@@ -85,5 +85,5 @@ def test_nothing_but_marks_or_an_address_inside_a_text_is_dropped(boxes: tuple[s
         "imgflip.com/ " * 8_000 + "?? x",
     ],
 )
-def test_hostile_text_takes_no_longer_than_its_length(hostile: str) -> None:
+def test_hostile_text_takes_linear_time(hostile: str) -> None:
     strip_boilerplate(caption(hostile))

@@ -1,4 +1,4 @@
-"""The language step: short English captions stay, other languages go, and the same text always fares the same."""
+"""The language step keeps short English captions, drops other languages, and is deterministic."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 from memeloom.configs.errors import ConfigError
 from memeloom.dataset.steps.caption import Caption, Step
-from memeloom.dataset.steps.language import english_evidence, require_language
+from memeloom.dataset.steps.language import require_language
 from memeloom.engine.steps import Drop, Keep
 
 ENGLISH = """
@@ -43,26 +43,17 @@ def fast() -> Step:
     return require_language(["en"], "py3langid", 0.5)
 
 
-@pytest.fixture(scope="module")
-def seeded() -> Step:
-    return require_language(["en"], "langdetect", 0.5)
-
-
-def test_the_fast_detector_keeps_short_english_and_drops_the_rest(fast: Step) -> None:
-    assert [text for text in ENGLISH if fast(caption(text)) != Keep(caption(text))] == []
-    kept = [text for text in OTHERS if fast(caption(text)) != Drop("language")]
-    assert len(kept) <= 1, kept
-
-
-def test_langdetect_keeps_most_english_and_drops_the_rest(seeded: Step) -> None:
-    lost = [text for text in ENGLISH if seeded(caption(text)) != Keep(caption(text))]
-    assert len(lost) <= 3, lost
-    kept = [text for text in OTHERS if seeded(caption(text)) != Drop("language")]
-    assert len(kept) <= 3, kept
+@pytest.mark.parametrize(("detector", "lost", "kept"), [("py3langid", 0, 1), ("langdetect", 3, 3)])
+def test_short_english_is_kept_and_other_languages_are_dropped(detector: str, lost: int, kept: int) -> None:
+    step = require_language(["en"], detector, 0.5)
+    dropped = [text for text in ENGLISH if step(caption(text)) != Keep(caption(text))]
+    assert len(dropped) <= lost, dropped
+    passed = [text for text in OTHERS if step(caption(text)) != Drop("language")]
+    assert len(passed) <= kept, passed
 
 
 @pytest.mark.parametrize("detector", ["py3langid", "langdetect"])
-def test_shouting_is_judged_like_speaking(detector: str) -> None:
+def test_case_makes_no_difference(detector: str) -> None:
     step = require_language(["en"], detector, 0.5)
     for text in (*ENGLISH, *OTHERS):
         assert isinstance(step(caption(text.upper())), Drop) == isinstance(step(caption(text.upper().lower())), Drop)
@@ -70,7 +61,7 @@ def test_shouting_is_judged_like_speaking(detector: str) -> None:
 
 @pytest.mark.parametrize("detector", ["py3langid", "langdetect"])
 @pytest.mark.parametrize("text", ["12345 + 67890 = ???", "pubg / fortnite", "enchiladas", "", "..."])
-def test_what_is_in_no_language_stays(detector: str, text: str) -> None:
+def test_text_in_no_language_is_kept(detector: str, text: str) -> None:
     assert require_language(["en"], detector, 0.5)(caption(text)) == Keep(caption(text))
 
 
@@ -81,7 +72,7 @@ def test_what_is_in_no_language_stays(detector: str, text: str) -> None:
         "bro do it!", "y dis da end?", "ya momma so fat", "zombie land", "bottom text", "gorden bennet",
     ],
 )  # fmt: skip
-def test_english_that_detectors_doubt_stays(fast: Step, text: str) -> None:
+def test_english_that_detectors_doubt_is_kept(fast: Step, text: str) -> None:
     assert fast(caption(text)) == Keep(caption(text))
 
 
@@ -93,68 +84,40 @@ def test_english_that_detectors_doubt_stays(fast: Step, text: str) -> None:
         "hai la compe tu plictisit hai la compe cooldown 4 zile tu plictisit",
     ],
 )
-def test_languages_that_no_candidate_stands_for_go_for_lack_of_english_words(fast: Step, text: str) -> None:
+def test_languages_that_are_no_candidates_are_dropped(fast: Step, text: str) -> None:
     assert fast(caption(text)) == Drop("language")
 
 
-def test_common_words_weigh_for_english_each_once_and_shared_ones_do_not() -> None:
-    assert english_evidence("that would be great") > english_evidence("that would be zxqw")
-    assert english_evidence("great great great") == english_evidence("great")
-    assert english_evidence("me in war so die") == 0
-    assert english_evidence("12 + 3 = x !") == 0
-    assert english_evidence("quand tu oublies") < 0
-
-
-def test_english_words_do_not_help_where_english_is_not_wanted() -> None:
-    german = require_language(["de"], "py3langid", 0.5)
-    assert german(caption("ich habe keine ahnung was ich hier mache")) == Keep(
-        caption("ich habe keine ahnung was ich hier mache")
-    )
-    assert german(caption("what if i told you that nobody asked")) == Drop("language")
-
-
 @pytest.mark.parametrize(("threshold", "kept"), [(0.0, True), (1.0, False)])
-def test_the_threshold_goes_all_the_way(threshold: float, kept: bool) -> None:
+def test_thresholds_0_and_1(threshold: float, kept: bool) -> None:
     text = caption("canada sucks!!!")
     assert isinstance(require_language(["en"], "py3langid", threshold)(text), Keep) == kept
 
 
-def test_several_languages_count_together(fast: Step) -> None:
-    both = require_language(["en", "de"], "py3langid", 0.5)
-    german = caption("ich habe keine ahnung was ich hier mache")
-    assert both(german) == Keep(german)
-    assert both(caption(ENGLISH[0])) == Keep(caption(ENGLISH[0]))
+def test_other_wanted_languages() -> None:
+    german, english = (
+        caption("ich habe keine ahnung was ich hier mache"),
+        caption("what if i told you that nobody asked"),
+    )
+    only_german, both = (require_language(codes, "py3langid", 0.5) for codes in (["de"], ["en", "de"]))
+    assert (only_german(german), only_german(english)) == (Keep(german), Drop("language"))
+    assert (both(german), both(english)) == (Keep(german), Keep(english))
     assert both(caption("cuando llegas tarde a tu casa")) == Drop("language")
 
 
-def test_no_language_keeps_everything() -> None:
-    step = require_language([], "py3langid", 0.5)
-    assert step(caption("???")) == Keep(caption("???"))
-
-
 @pytest.mark.parametrize("detector", ["py3langid", "langdetect"])
-def test_an_unknown_language_is_a_mistake_in_the_settings(detector: str) -> None:
+def test_an_unknown_language_is_an_error(detector: str) -> None:
     with pytest.raises(ConfigError, match=f"dataset.languages: {detector} does not know 'english'"):
         require_language(["english"], detector, 0.5)
 
 
-def test_langdetect_judges_alike_in_every_process(seeded: Step) -> None:
+def test_langdetect_gives_the_same_in_every_process() -> None:
     # Texts that it is unsure about; unseeded, its answer to such changes from run to run.
     texts = ["fortnite memes", "me ban straw memes", "joe mamma gay", "lwiay lwiay me", "damn girl u fine"]
     script = (
-        "import sys\nfrom memeloom.dataset.steps.language import require_language\n"
-        "from memeloom.dataset.steps.caption import Caption\n"
-        "step = require_language(['en'], 'langdetect', 0.5)\n"
-        "for t in sys.argv[1:]: sys.stdout.write(repr(step(Caption('a:1', 'a', 't', '', '', (t,), False, '')))+'\\n')"
+        "import sys; from memeloom.dataset.steps.language import _langdetect_shares\n"
+        "sys.stdout.write(repr([_langdetect_shares(('en',))(text) for text in sys.argv[1:]]))"
     )
-    answers = [
-        subprocess.run(
-            [sys.executable, "-c", script, *texts], capture_output=True, text=True, check=True, timeout=60
-        ).stdout
-        for _ in range(2)
-    ]
-    assert (
-        answers[0]
-        == answers[1]
-        == "".join(f"{seeded(Caption('a:1', 'a', 't', '', '', (t,), False, ''))!r}\n" for t in texts)
-    )
+    command = [sys.executable, "-c", script, *texts]
+    answers = [subprocess.run(command, capture_output=True, check=True, timeout=60).stdout for _ in range(2)]
+    assert answers[0] == answers[1] != b""

@@ -24,12 +24,12 @@ THREE_EXPECTED = caption("one")._replace(box_count=3)
 WIDE = caption("one")._replace(width=400, height=99)
 
 
-def test_the_default_asks_for_every_step(settings: Dataset) -> None:
+def test_the_default_has_every_step(settings: Dataset) -> None:
     assert settings.steps == (*STEPS, "duplicates")
     assert len(build_steps(settings)) == len(STEPS)
 
 
-def test_the_order_is_that_of_the_settings(settings: Dataset) -> None:
+def test_steps_run_in_the_order_of_the_settings(settings: Dataset) -> None:
     text = caption("   short   ")
     length_first = build_steps(changed(settings, steps=("length", "whitespace")))
     assert apply_steps(length_first, text) == (caption("short"), None)
@@ -73,6 +73,7 @@ def test_duplicates_come_last_and_once(settings: Dataset, steps: tuple[str, ...]
         ("language", {"language_detector": "langdetect"}, caption("ich habe keine ahnung"), Drop("language")),
         ("profanity", {"profanity": "off"}, caption("shit"), caption("shit")),
         ("profanity", {"profanity": "drop"}, caption("shit"), Drop("profanity: strong", "shit")),
+        ("profanity", {}, caption("too damn high"), caption("too damn high")),
         ("profanity", {"profanity_tiers": ("mild",)}, caption("shit"), caption("shit")),
         ("profanity", {"profanity_tiers": ("mild",)}, caption("damn"), Drop("profanity: mild", "damn")),
         ("profanity", {"profanity": "censor"}, caption("shit"), caption("****")),
