@@ -27,8 +27,10 @@ _HISTORY_AND_CRIME = """
     hitler kill kkk masochist murder napalm nazi nazism prostitute reich sadism sadist slave thug uzi
 """
 
-ORDINARY = frozenset(
-    entry.replace("_", " ")
-    for group in (_EVERYDAY, _PEOPLE, _BODIES, _DRINK_AND_DRUGS, _HISTORY_AND_CRIME)
-    for entry in group.split()
-)
+
+def entries_of(text: str) -> tuple[str, ...]:
+    """Return the entries in `text`, separated by whitespace; an underscore is a space within one."""
+    return tuple(entry.replace("_", " ") for entry in text.split())
+
+
+ORDINARY = frozenset(entries_of(" ".join([_EVERYDAY, _PEOPLE, _BODIES, _DRINK_AND_DRUGS, _HISTORY_AND_CRIME])))

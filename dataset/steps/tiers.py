@@ -9,310 +9,65 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Final, Literal, TypeAlias
 
-from memeloom.dataset.steps.ordinary import ORDINARY
+from memeloom.dataset.steps.ordinary import ORDINARY, entries_of
 
 Tier: TypeAlias = Literal["mild", "strong", "slur"]
 # Ascending severity.
 TIERS: Final[tuple[Tier, ...]] = ("mild", "strong", "slur")
 
-# A stem and its endings: `stem: ending ending`; `-` is the stem itself, an underscore a space.
+# Words of each tier; an underscore is a space.
 _MILD = """
-    arse: - s d hat hats
-    ass: - es ed hat hats clown clowns load loads wipe wipes
-    badass: - es
-    bad_ass: -
-    anus: - es
-    boob: - s ie ies
-    booob: s
-    boooob: s
-    booooob: s
-    booooooob: s
-    bewb: s
-    bastard: - s
-    basterd: - s
-    bisch: -
-    bish: - es
-    blow_me: -
-    bollock: - s
-    bollox: -
-    bone: r rs d
-    bugger: - s ed
-    bum_hole: -
-    butthole: - s
-    crap: - s py pier piest ped ping per tastic tacular ton load
-    bullcrap: -
-    holy_crap: -
-    damn: - s ed it ation
-    dam: mit mn
-    dami: t
-    damm: - ed
-    dammi: t
-    god_damn: - ed it
-    god-dam: - ned
-    goddam: - n ned nit mit
-    godam: nit mit
-    dong: - s
-    dork: face
-    doosh: -
-    douch: e3 ey y
-    douche: - s y bag bags bag's canoe
-    douche_bag: - s
-    duche: - bag
-    dumass: - es
-    dumbass: - es ery
-    dumb_ass: - es
-    dumdass: -
-    dipass: -
-    effing: -
-    eff_off: -
-    erection: - s
-    fanny: -
-    fatass: - es
-    fat_ass: - es
-    feck: - er ing
-    ffs: -
-    fml: -
-    fook: - er
-    frigg: - a
-    g-spot: -
-    gspot: -
-    fubar: -
-    fugly: -
-    gtfo: -
-    hard-on: - s
-    hardon: - s
-    hentai: -
-    hobag: -
-    hoe: - s
-    hooker: - s
-    horn: y iest ier
-    hussy: -
-    inbred: -
-    jackass: - es
-    jack_ass: - es
-    jackhole: -
-    lardass: -
-    lmfao: -
-    lube: -
-    mafugly: -
-    milf: - s
-    mofo: - s
-    mo-fo: -
-    muther: -
-    nads: -
-    nad: -
-    nob: - head
-    numbnuts: -
-    nutsack: - s
-    ballsack: - s
-    omfg: -
-    orgasm: - s ic
-    penis: - es
-    piss: - ed es er ers in ing y off
-    pissed: _off
-    piss-off: -
-    porn: - o os hub star stars
-    pornograph: y ic
-    pube: - s
-    pubic: -
-    punkass: -
-    queef: - s
-    schiznit: -
-    shiznit: -
-    shiz: -
-    shag: - ger gin ging ged
-    sissy: -
-    skank: - s y
-    smartass: - es
-    smart_ass: - es
-    smut: - ty
-    spunk: -
-    stfu: -
-    testes: -
-    testis: -
-    testicles: -
-    thot: - s ty
-    thott: -
-    tit: - s
-    titt: y ies
-    tosser: - s
-    turd: - s
-    libturd: - s
-    vag: -
-    vagina: - s
-    wtf: -
-    xxx: -
-    badonkadonk: -
-    booty_call: -
-    scrotum: -
-    semen: -
-    threesome: -
-    labia: -
-    glans: -
-    foreskin: -
-    hymen: -
-    phallic: -
-    clitoris: -
-    vulva: -
-    penile: -
-    penial: -
-    teste: -
-    testee: -
-    testical: -
-    erotic: -
-    bondage: -
-    kooch: -
-    nooky: -
-    floozy: -
-    fondle: -
-    fisty: -
-    busty: -
-    azz: - es
+    anus anuses arse arsed arsehat arsehats arses ass assclown assclowns assed asses asshat asshats assload assloads
+    asswipe asswipes azz azzes bad_ass badass badasses badonkadonk ballsack ballsacks bastard bastards basterd basterds
+    bewbs bisch bish bishes blow_me bollock bollocks bollox bondage boned boner boners boob boobie boobies boobs booobs
+    boooobs booooobs booooooobs booty_call bugger buggered buggers bullcrap bum_hole busty butthole buttholes clitoris
+    crap crapload crapped crapper crappier crappiest crapping crappy craps craptacular craptastic crapton damit damm
+    dammed dammit dammn damn damnation damned damnit damns dipass dong dongs doosh dorkface douche douche3 douche_bag
+    douche_bags douchebag douchebag's douchebags douchecanoe douches douchey douchy duche duchebag dumass dumasses
+    dumb_ass dumb_asses dumbass dumbassery dumbasses dumdass eff_off effing erection erections erotic fanny fat_ass
+    fat_asses fatass fatasses feck fecker fecking ffs fisty floozy fml fondle fook fooker foreskin frigg frigga fubar
+    fugly g-spot glans god-dam god-damned god_damn god_damned god_damnit godammit godamnit goddam goddammit goddamn
+    goddamned goddamnit gspot gtfo hard-on hard-ons hardon hardons hentai hobag hoe hoes holy_crap hooker hookers
+    hornier horniest horny hussy hymen inbred jack_ass jack_asses jackass jackasses jackhole kooch labia lardass libturd
+    libturds lmfao lube mafugly milf milfs mo-fo mofo mofos muther nad nads nob nobhead nooky numbnuts nutsack nutsacks
+    omfg orgasm orgasmic orgasms penial penile penis penises phallic piss piss-off pissed pissed_off pisser pissers
+    pisses pissin pissing pissoff pissy porn pornhub porno pornographic pornography pornos pornstar pornstars pube pubes
+    pubic punkass queef queefs schiznit scrotum semen shag shagged shagger shaggin shagging shiz shiznit sissy skank
+    skanks skanky smart_ass smart_asses smartass smartasses smut smutty spunk stfu teste testee testes testical
+    testicles testis thot thots thott thotty threesome tit tits titties titty tosser tossers turd turds vag vagina
+    vaginas vulva wtf xxx
 """
 _STRONG = """
-    a-hole: - s
-    ahole: - s
-    arsehole: - s
-    asshole: - s ish ry
-    ass_hole: - s
-    asslicker: - s
-    bich: - es
-    biatch: - es
-    beatch: -
-    beotch: -
-    biotch: -
-    bitch: - es ed ing in y ass
-    son_of_a: _bitch _gun_bitch
-    sonofabitch: -
-    blowjob: - s
-    blow_job: - s
-    clusterfuck: - s
-    cocksucker: - s
-    cum: - med min shot shots
-    cunni: lingus
-    cunt: - s y ing
-    dick: - s less head heads ish wad wads bag face sucker
-    dogshit: -
-    dildo: - s
-    fck: - n in ing ed er ers
-    fcku: -
-    fkin: - g
-    fking: -
-    fkn: -
-    fuc: - k kkk kin
-    fuck: - s ed er ers ing in n y ery boy boys boi you off this that up tard tards wit
-    fu: _ck
-    f: _uck
-    fuckn: -
-    fuk: - s n in ing en ed er ers u
-    fuken: -
-    mindfuck: - s ed
-    unfuck: -
-    fux: -
-    horseshit: -
-    apeshit: -
-    batshit: -
-    bullshit: - s ing ted ter ters
-    bull_shit: -
-    chickenshit: -
-    dipshit: - s
-    dip_shit: - s
-    jizz: - ed ing es
-    motherfuck: - er ers in ing
-    motherfuckin: -
-    muthafucka: - s
-    mothafucka: - s
-    phuck: - ed ing
-    prick: - s
-    pussie: - s
-    pussy: - s
-    rapist: - s
-    rape: - d s r
-    raping: -
-    sheit: -
-    schit: -
-    shit: - s ty ties tier tiest ted ter ters ting tin less load loads storm storms post posts posting poster posted
-    shit: show shows bag bags stain stains box hole holes head heads face faced house stick sticks lord lords talk
-    shit: talking ton tons e
-    shite: - s
-    shity: -
-    skullfuck: -
-    slut: - s ty tier tiest ting
-    twat: - s
-    wank: - a as ed er ers ing stain
-    whore: - s d
-    whoring: -
+    a-hole a-holes ahole aholes apeshit arsehole arseholes ass_hole ass_holes asshole assholeish assholery assholes
+    asslicker asslickers batshit beatch beotch biatch biatches bich biches biotch bitch bitchass bitched bitches bitchin
+    bitching bitchy blow_job blow_jobs blowjob blowjobs bull_shit bullshit bullshiting bullshits bullshitted bullshitter
+    bullshitters chickenshit clusterfuck clusterfucks cocksucker cocksuckers cum cummed cummin cumshot cumshots
+    cunnilingus cunt cunting cunts cunty dick dickbag dickface dickhead dickheads dickish dickless dicks dicksucker
+    dickwad dickwads dildo dildos dip_shit dip_shits dipshit dipshits dogshit f_uck fck fcked fcker fckers fckin fcking
+    fckn fcku fkin fking fkn fu_ck fuc fuck fuckboi fuckboy fuckboys fucked fucker fuckers fuckery fuckin fucking fuckkk
+    fuckn fuckoff fucks fucktard fucktards fuckthat fuckthis fuckup fuckwit fucky fuckyou fuk fuked fuken fuker fukers
+    fukin fuking fukn fuks fuku fux horseshit jizz jizzed jizzes jizzing mindfuck mindfucked mindfucks mothafucka
+    mothafuckas motherfuck motherfucker motherfuckers motherfuckin motherfucking muthafucka muthafuckas phuck phucked
+    phucking prick pricks pussie pussies pussy pussys rape raped raper rapes raping rapist rapists schit sheit shit
+    shitbag shitbags shitbox shite shites shitface shitfaced shithead shitheads shithole shitholes shithouse shitless
+    shitload shitloads shitlord shitlords shitpost shitposted shitposter shitposting shitposts shits shitshow shitshows
+    shitstain shitstains shitstick shitsticks shitstorm shitstorms shittalk shittalking shitted shitter shitters
+    shittier shitties shittiest shittin shitting shitton shittons shitty shity skullfuck slut sluts sluttier sluttiest
+    slutting slutty son_of_a_bitch son_of_a_gun_bitch sonofabitch twat twats unfuck wank wanka wankas wanked wanker
+    wankers wanking wankstain whore whored whores whoring
 """
 _SLUR = """
-    beaner: - s
-    chink: - s y
-    coon: - s
-    darkie: - s
-    darky: -
-    dyke: - s
-    fag: - s g gs gy got gots git gitt ged ging
-    fagget: - s
-    fagot: - s
-    faig: - t
-    fudgepacker: - s
-    gaylord: - s
-    ghay: -
-    ghey: -
-    golliwog: - s
-    gook: - s
-    gyppo: - s
-    hebe: - s
-    heeb: - s
-    homo: - s
-    honky: -
-    honkies: -
-    injun: - s
-    jap: - s
-    jigaboo: - s
-    kike: - s
-    kyke: - s
-    kraut: - s
-    lesbo: - s
-    lez: bo bos zie zies zy bian bians
-    mongoloid: - s
-    moolie: - s
-    negro: - s es id
-    nig: - s g ga gah gas gaz ger gers gur gurs guh guhs let nog nogs
-    niga: - s z h
-    niggress: -
-    paki: - s
-    pikey: - s
-    pillowbiter: - s
-    polack: - s
-    porch_monkey: - s
-    queero: - s
-    raghead: - s
-    r-tard: - s
-    retard: - s ed edly ation
-    retardo: -
-    reetard: - ed
-    ritard: - ed
-    rtard: - s
-    fucktard: - s
-    libtard: - s
-    sand_nigger: - s
-    shemale: - s
-    she_male: - s
-    spac: - s
-    spastic: - s
-    spaz: - z
-    spic: - s
-    spick: - s
-    spik: - s
-    tard: - s
-    towelhead: - s
-    towel_head: - s
-    tranny: -
-    trannies: -
-    wetback: - s
-    whitey: -
-    wigger: - s
-    wop: - s
+    beaner beaners chink chinks chinky coon coons darkie darkies darky dyke dykes fag fagg fagged fagget faggets fagging
+    faggit faggitt faggot faggots faggs faggy fagot fagots fags faig faigt fucktard fucktards fudgepacker fudgepackers
+    gaylord gaylords ghay ghey golliwog golliwogs gook gooks gyppo gyppos hebe hebes heeb heebs homo homos honkies honky
+    injun injuns jap japs jigaboo jigaboos kike kikes kraut krauts kyke kykes lesbo lesbos lezbian lezbians lezbo lezbos
+    lezzie lezzies lezzy libtard libtards mongoloid mongoloids moolie moolies negro negroes negroid negros nig niga
+    nigah nigas nigaz nigg nigga niggah niggas niggaz nigger niggers niggress nigguh nigguhs niggur niggurs niglet
+    nignog nignogs nigs paki pakis pikey pikeys pillowbiter pillowbiters polack polacks porch_monkey porch_monkeys
+    queero queeros r-tard r-tards raghead ragheads reetard reetarded retard retardation retarded retardedly retardo
+    retards ritard ritarded rtard rtards sand_nigger sand_niggers she_male she_males shemale shemales spac spacs spastic
+    spastics spaz spazz spic spick spicks spics spik spiks tard tards towel_head towel_heads towelhead towelheads
+    trannies tranny wetback wetbacks whitey wigger wiggers wop wops
 """
 
 # Letters for the signs in some entries of the list.
@@ -325,7 +80,7 @@ _INNOCENT = """
     pin_pricks rape_seed spic_and_span spick_and_span spotted_dick tit_for_tat tj_hooker t_j_hooker van_dyke
     weather_cock
 """
-INNOCENT: Final = tuple(phrase.replace("_", " ") for phrase in _INNOCENT.split())
+INNOCENT: Final = entries_of(_INNOCENT)
 
 
 def read_tiers() -> dict[str, Tier]:
@@ -333,8 +88,7 @@ def read_tiers() -> dict[str, Tier]:
     tiers: dict[str, Tier] = {}
     written: tuple[tuple[Tier, str], ...] = (("slur", _SLUR), ("strong", _STRONG), ("mild", _MILD))
     for tier, words in written:
-        for word in _expanded(words):
-            tiers.setdefault(word, tier)
+        tiers = dict.fromkeys(entries_of(words), tier) | tiers
     for entry in read_list():
         if entry not in ORDINARY and _plain(entry) not in tiers:
             tiers.setdefault(entry, "strong")
@@ -355,10 +109,3 @@ def read_list() -> Iterator[str]:
 
 def _plain(entry: str) -> str:
     return re.sub(r"[^a-z0-9 ]", "", entry.translate(_PLAIN))
-
-
-def _expanded(written: str) -> Iterator[str]:
-    for line in written.split("\n"):
-        stem, _, endings = line.strip().partition(":")
-        for ending in endings.split():
-            yield (stem if ending == "-" else stem + ending).replace("_", " ")
