@@ -93,12 +93,12 @@ class Headers(dict[int, bytes]):
 def list_headers(name: str) -> Headers:
     """Return the headers of a feature with a list of bytes; each value follows its `VALUE` header."""
     key = name.encode()
-    named = b"\x0a%b%b\x12" % (_varint(len(key)), key)
+    named = b"\x0a%b%b\x12" % (varint(len(key)), key)
 
     def header(length: int) -> bytes:
-        values = b"\x0a" + _varint(length)
-        entry = named + _varint(len(values) + length) + values
-        return b"\x0a" + _varint(len(entry) + length) + entry
+        values = b"\x0a" + varint(length)
+        entry = named + varint(len(values) + length) + values
+        return b"\x0a" + varint(len(entry) + length) + entry
 
     return Headers(header)
 
@@ -109,7 +109,8 @@ def value_headers(name: str) -> Headers:
     return Headers(lambda length: lists[len(VALUE[length]) + length] + VALUE[length])
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Return a non-negative integer as protobuf writes it."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -119,5 +120,5 @@ def _varint(value: int) -> bytes:
 
 
 # Before a value in a list of bytes, and before the features of an Example: field 1, delimited.
-VALUE = Headers(lambda length: b"\x0a" + _varint(length))
+VALUE = Headers(lambda length: b"\x0a" + varint(length))
 EXAMPLE = VALUE

@@ -1,12 +1,12 @@
 """Templates and posts of the miniature internet, from the demo's corpus or a folder."""
 
-import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Literal, Protocol, TypeAlias
 
+import numpy as np
 from PIL import Image
 
 from memeloom.catalog.records import TemplateBox
@@ -16,7 +16,6 @@ KEY_STEP = 37  # one meme in this many keys
 
 Kind: TypeAlias = Literal["still", "animated", "several"]
 
-_DIGITS = string.digits + string.ascii_lowercase
 _EXTRA_PICTURES = 2
 
 
@@ -155,11 +154,7 @@ def shares(total: int, parts: int) -> list[int]:
 
 def base36(number: int) -> str:
     """Return `number` in base 36, in lower case."""
-    digits = ""
-    while number or not digits:
-        number, rest = divmod(number, 36)
-        digits = _DIGITS[rest] + digits
-    return digits
+    return np.base_repr(number, 36).lower()
 
 
 def invent_author(rng: Random) -> str | None:

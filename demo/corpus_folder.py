@@ -12,7 +12,9 @@ import tempfile
 import weakref
 import zlib
 from array import array
+from bisect import bisect_left
 from collections.abc import Mapping
+from operator import neg
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -72,9 +74,10 @@ class FolderCorpus:
         """Return the meme with that key."""
         number = int(key, 36)
         for blank in self.blanks:
-            place = _search(self._keys[blank.id], number)
-            if place is not None:
-                return self.post(blank, place) if place < self.count(blank) else None
+            keys = self._keys[blank.id]
+            place = bisect_left(keys, -number, key=neg)  # the keys descend
+            if place < self.count(blank) and keys[place] == number:
+                return self.post(blank, place)
         return None
 
     def extra_caption(self, number: int) -> tuple[Blank, tuple[str, ...]]:
@@ -164,18 +167,6 @@ def _blank(entry: Mapping[str, Any]) -> Blank:
     return Blank(
         entry["imgflip_id"], entry["imgflip_slug"], entry["name"], tuple(entry["alt_names"]), boxes or DEFAULT_BOXES
     )
-
-
-def _search(keys: "array[int]", number: int) -> int | None:
-    """Return the index of `number` in `keys`, which descend; None if it is missing."""
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] > number:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(keys) and keys[low] == number else None
 
 
 def _number(text: str | int) -> int:

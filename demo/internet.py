@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import cached_property
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from memeloom.configs.errors import MemeloomError
@@ -82,14 +81,10 @@ class Internet:
         self.addresses: Mapping[Host, str] = {}
 
     def __enter__(self) -> Self:
-        """Start; return when every site answers."""
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop."""
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:

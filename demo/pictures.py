@@ -4,8 +4,7 @@ import hashlib
 import struct
 import tempfile
 import zlib
-from collections import OrderedDict
-from collections.abc import Callable
+from functools import cache, lru_cache
 from io import BytesIO
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from memeloom.serve.drawing import draw_caption
 _WIDTH = 500
 _PIXELS = 300_000
 _THUMBNAIL_WIDTH = 250
-_KEPT_BYTES = 32_000_000
+_KEPT_PICTURES = 500  # about 30 MB
 _QUALITY = 85
 _LOOP_WIDTH = 240
 _LOOP_DEGREES = (0, 3, 0, -3)
@@ -32,21 +31,20 @@ class PictureRenderer:
         """quick: draw each template once and give each meme that picture with its own comment in the file."""
         self._corpus = corpus
         self._quick = quick
-        self._clean: dict[str, Image.Image] = {}
-        self._plain: dict[tuple[str, str, bool], bytes] = {}
-        self._kept: OrderedDict[tuple[str, tuple[str, ...], str, bool], bytes] = OrderedDict()
-        self._kept_bytes = 0
+        self._small = cache(self._shrunk_to_width)
+        self._clean_bytes = cache(self._encoded)
+        self._captioned = lru_cache(_KEPT_PICTURES)(self._drawn)
 
     def meme(self, blank: Blank, boxes: tuple[str, ...], suffix: str = "jpg") -> bytes:
         """Return the template with the texts in capitals, about 500 pixels wide.
 
         suffix: ``jpg``, ``png``, or ``gif`` and ``mp4`` (smaller, animated).
         """
-        return self._drawn(blank, boxes, suffix, small=False)
+        return self._meme(blank, boxes, suffix, small=False)
 
     def thumbnail(self, blank: Blank, boxes: tuple[str, ...]) -> bytes:
         """Return the meme as a JPEG, 250 pixels wide."""
-        return self._drawn(blank, boxes, "jpg", small=True)
+        return self._meme(blank, boxes, "jpg", small=True)
 
     def blank(self, blank: Blank) -> bytes:
         """Return the template's clean picture as a JPEG."""
@@ -60,40 +58,24 @@ class PictureRenderer:
         """Return width and height of the template's picture."""
         return self._small(blank).size
 
-    def _drawn(self, blank: Blank, boxes: tuple[str, ...], suffix: str, *, small: bool) -> bytes:
+    def _meme(self, blank: Blank, boxes: tuple[str, ...], suffix: str, *, small: bool) -> bytes:
         if self._quick:
             return with_comment(self._clean_bytes(blank, suffix, small=small), suffix, "\n".join(boxes))
+        return self._captioned(blank, boxes, suffix, small=small)
 
-        def draw() -> bytes:
-            picture = draw_caption(self._small(blank), blank.boxes, [text.upper() for text in boxes])
-            return encode(_shrunk(picture) if small else picture, suffix)
+    def _drawn(self, blank: Blank, boxes: tuple[str, ...], suffix: str, *, small: bool) -> bytes:
+        picture = draw_caption(self._small(blank), blank.boxes, [text.upper() for text in boxes])
+        return encode(_shrunk(picture) if small else picture, suffix)
 
-        return self._keep((blank.id, boxes, suffix, small), draw)
+    def _encoded(self, blank: Blank, suffix: str, *, small: bool) -> bytes:
+        picture = self._small(blank)
+        return encode(_shrunk(picture) if small else picture, suffix)
 
-    def _clean_bytes(self, blank: Blank, suffix: str, *, small: bool) -> bytes:
-        recipe = (blank.id, suffix, small)
-        if recipe not in self._plain:
-            picture = self._small(blank)
-            self._plain[recipe] = encode(_shrunk(picture) if small else picture, suffix)
-        return self._plain[recipe]
-
-    def _keep(self, recipe: tuple[str, tuple[str, ...], str, bool], draw: Callable[[], bytes]) -> bytes:
-        if recipe in self._kept:
-            self._kept.move_to_end(recipe)
-            return self._kept[recipe]
-        data = self._kept[recipe] = draw()
-        self._kept_bytes += len(data)
-        while self._kept_bytes > _KEPT_BYTES:
-            self._kept_bytes -= len(self._kept.popitem(last=False)[1])
-        return data
-
-    def _small(self, blank: Blank) -> Image.Image:
-        if blank.id not in self._clean:
-            picture = self._corpus.picture(blank)
-            factor = min(1.0, _WIDTH / picture.width, (_PIXELS / (picture.width * picture.height)) ** 0.5)
-            size = (round(picture.width * factor), round(picture.height * factor))
-            self._clean[blank.id] = picture.resize(size, Image.Resampling.LANCZOS) if factor < 1 else picture
-        return self._clean[blank.id]
+    def _shrunk_to_width(self, blank: Blank) -> Image.Image:
+        picture = self._corpus.picture(blank)
+        factor = min(1.0, _WIDTH / picture.width, (_PIXELS / (picture.width * picture.height)) ** 0.5)
+        size = (round(picture.width * factor), round(picture.height * factor))
+        return picture.resize(size, Image.Resampling.LANCZOS) if factor < 1 else picture
 
 
 def _shrunk(picture: Image.Image) -> Image.Image:

@@ -294,7 +294,7 @@ def test_empty_cut_and_repeated_captions_are_counted(
     model = blind_model(data, weights)
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
     real = real_captions(held, 6, seed=1)
-    caption_set = sampled_captions(model, held.templates, real, 0.5, 100, 1)
+    caption_set = sampled_captions(model, real, 0.5, 100, 1)
     passed: list[int] = []
     _, found = measure_sets(held, [real, caption_set], passed.append)
     assert {name: getattr(found, name) for name in expected} == pytest.approx(expected)

@@ -123,21 +123,8 @@ def _likelihood(results: Results) -> _Table:
 
 def _written(results: Results) -> _Table:
     head = (
-        "captions of", "temperature", "recognised", "distinct 1", "distinct 2", "distinct 3", "self-BLEU", "repeated",
-        "empty", "cut", "characters",
+        "recognised", "distinct 1", "distinct 2", "distinct 3", "self-BLEU", "repeated", "empty", "cut", "characters",
     )  # fmt: skip
-    rows = [
-        (
-            name,
-            temperature,
-            percent(found.recognised),
-            *(f"{each:.3f}" for each in found.distinct),
-            f"{found.self_bleu:.3f}",
-            *map(percent, (found.repeated, found.empty, found.cut)),
-            f"{found.characters:.1f}",
-        )
-        for name, temperature, found in _caption_sets(results)
-    ]
     note = (
         "Each model writes a caption for the template of each of the same held-out captions, sampled at each "
         "temperature. Recognised: a naive Bayes classifier, trained on the words of the training captions, predicts "
@@ -145,30 +132,36 @@ def _written(results: Results) -> _Table:
         "mean similarity of a caption to all others (BLEU-4). Repeated: equal to an earlier caption on the same "
         "template. Characters: mean length. Captions without words count as empty, and nowhere else."
     )
-    return _Table(head, rows, note)
+    return _caption_sets(results, head, note, lambda found: [
+        percent(found.recognised), *(f"{each:.3f}" for each in (*found.distinct, found.self_bleu)),
+        *map(percent, (found.repeated, found.empty, found.cut)), f"{found.characters:.1f}",
+    ])  # fmt: skip
 
 
 def _memorised(results: Results) -> _Table:
-    head = (
-        "captions of", "temperature", "verbatim", "on its template", f"with {RUN} known", f"all {RUN}s known",
-        "longest",
-    )  # fmt: skip
-    rows = [
-        (
-            name,
-            temperature,
-            *map(percent, (found.verbatim, found.on_template, found.runs, found.remembered)),
-            f"{found.longest:.1f}",
-        )
-        for name, temperature, found in _caption_sets(results)
-    ]
+    head = "verbatim", "on its template", f"with {RUN} known", f"all {RUN}s known", "longest"
     note = (
         "Verbatim: the whole caption occurs in training, on any template and on its own, whatever the case. "
         f"{RUN} known: a run of {RUN} characters that occurs there; first the share of captions that have one, then "
         "the share of all such runs. Longest: mean length of the longest such run, in steps of ten characters. "
         "People's held-out captions show how much of that is common speech."
     )
-    return _Table(head, rows, note)
+    return _caption_sets(results, head, note, lambda found: [
+        *map(percent, (found.verbatim, found.on_template, found.runs, found.remembered)), f"{found.longest:.1f}",
+    ])  # fmt: skip
+
+
+def _caption_sets(
+    results: Results, head: Sequence[str], note: str, cells: Callable[[CaptionSetMetrics], Sequence[str]]
+) -> _Table:
+    """Return a table with a row for people, and for each model at each temperature."""
+    rows = [] if results.real is None else [("people", "", *cells(results.real))]
+    rows += [
+        (model.name, f"{temperature:g}", *cells(found))
+        for model in results.models
+        for temperature, found in model.sweep.items()
+    ]
+    return _Table(("captions of", "temperature", *head), rows, note)
 
 
 def _models(results: Results) -> _Table:
@@ -240,16 +233,6 @@ def _samples(results: Results) -> list[tuple[str, CaptionSetMetrics, bool]]:
         middle = sorted(model.sweep)[len(model.sweep) // 2]
         found += [(f"{model.name}, temperature {at:g}", each, at == middle) for at, each in model.sweep.items()]
     return found
-
-
-def _caption_sets(results: Results) -> list[tuple[str, str, CaptionSetMetrics]]:
-    """Return (captions of, temperature, figures) of people and of each model at each temperature."""
-    real = [] if results.real is None else [("people", "", results.real)]
-    return real + [
-        (model.name, f"{temperature:g}", found)
-        for model in results.models
-        for temperature, found in model.sweep.items()
-    ]
 
 
 def _interval(each: Interval) -> str:

@@ -123,7 +123,7 @@ def _evaluate(
         progress.start(f"write with {name}", len(settings.temperatures) * len(real.captions), "captions")
         for temperature in sorted(set(settings.temperatures)):
             most = config.generate.max_characters
-            caption_sets[temperature] = sampled_captions(model, held.templates, real, temperature, most, settings.seed)
+            caption_sets[temperature] = sampled_captions(model, real, temperature, most, settings.seed)
             progress.advance(len(real.captions))
         progress.finish()
     parameters = sum(int(network.count_params()) for network in model.networks.values())

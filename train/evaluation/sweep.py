@@ -11,9 +11,9 @@ from itertools import islice
 
 import numpy as np
 
-from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.dataset.texts import Texts, texts_of
 from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.decoding.draft import WrittenCaption
 from memeloom.train.decoding.sampling import by_sampling, write_captions
 from memeloom.train.evaluation.held_out import HeldOut
 from memeloom.train.evaluation.measures import TemplateClassifier, distinct, self_bleu, words_of
@@ -25,24 +25,10 @@ _CLASSIFIER_CAPTIONS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Caption:
-    """A caption, written or real. template: row in the dataset."""
-
-    template: int
-    boxes: tuple[str, ...]
-    cut: bool = False
-
-    @property
-    def empty(self) -> bool:
-        """Return True if no box has text."""
-        return not any(box.strip() for box in self.boxes)
-
-
-@dataclass(frozen=True, slots=True)
 class CaptionSet:
     """Captions of one model at one temperature, or real ones. seconds: how long writing took."""
 
-    captions: tuple[Caption, ...]
+    captions: Sequence[WrittenCaption]
     seconds: float = 0.0
 
 
@@ -86,25 +72,18 @@ class CaptionSetMetrics:
 def real_captions(held: HeldOut, count: int, seed: int) -> CaptionSet:
     """Return at most `count` of the held-out captions, drawn by `seed`."""
     drawn = np.random.default_rng(seed).permutation(len(held.captions))[:count]
-    separator = held.manifest.separator
-    return CaptionSet(
-        tuple(
-            Caption(int(held.captions.templates[row]), tuple(text.split(separator)[:-1]))
-            for row, text in zip(drawn, held.texts(drawn), strict=True)
-        )
-    )
+    templates = [held.templates[row] for row in held.captions.templates[drawn]]
+    boxes = [tuple(text.split(held.manifest.separator)[:-1]) for text in held.texts(drawn)]
+    return CaptionSet([WrittenCaption(*each, score=1.0, cut=False) for each in zip(templates, boxes, strict=True)])
 
 
-def sampled_captions(
-    model: Captioner, templates: Sequence[DatasetTemplate], real: CaptionSet, temperature: float, most: int, seed: int
-) -> CaptionSet:
+def sampled_captions(model: Captioner, real: CaptionSet, temperature: float, most: int, seed: int) -> CaptionSet:
     """Write a caption of at most `most` characters with `model` for the template of each real one."""
     started = time.perf_counter()
-    prompts = [Prompt(templates[each.template]) for each in real.captions]
+    prompts = [Prompt(each.template) for each in real.captions]
     rng = np.random.default_rng(seed)
-    made = write_captions(model, prompts, by_sampling(temperature), max_characters=most, rng=rng)
-    captions = (Caption(each.template, one.texts, one.cut) for each, one in zip(real.captions, made, strict=True))
-    return CaptionSet(tuple(captions), time.perf_counter() - started)
+    captions = write_captions(model, prompts, by_sampling(temperature), max_characters=most, rng=rng)
+    return CaptionSet(captions, time.perf_counter() - started)
 
 
 def measure_sets(
@@ -117,10 +96,7 @@ def measure_sets(
         NotADataset, MemeloomError: the dataset is gone, or another one stands in its place.
     """
     captions = [caption for caption_set in caption_sets for caption in caption_set.captions]
-    index = OverlapIndex(
-        [normal(caption.boxes) for caption in captions],
-        [held.templates[caption.template].id for caption in captions],
-    )
+    index = OverlapIndex([normal(caption.texts) for caption in captions], [caption.template.id for caption in captions])
     classifier = TemplateClassifier(len(held.templates))
     try:
         _scan_training(held, index, classifier, done)
@@ -161,26 +137,25 @@ def _metrics(
     captions = caption_set.captions
     pairs = [(caption, each) for caption, each in zip(captions, overlaps, strict=True) if not caption.empty]
     full, found = [caption for caption, _ in pairs], [each for _, each in pairs]
-    words = [words_of(caption.boxes) for caption in full]
-    texts = {(caption.template, normal(caption.boxes)) for caption in full}
-    windows = sum(each.windows for each in found)
-    recognised = [classifier.predict(said) == caption.template for caption, said in zip(full, words, strict=True)]
+    words = [words_of(caption.texts) for caption in full]
+    texts = {(caption.template.id, normal(caption.texts)) for caption in full}
+    predicted = [held.templates[classifier.predict(each)].id for each in words]
     return CaptionSetMetrics(
         captions=len(captions),
         empty=1 - len(full) / len(captions),
         cut=_mean([caption.cut for caption in captions]),
         repeated=(len(full) - len(texts)) / max(len(full), 1),
-        characters=_mean([len(normal(caption.boxes)) for caption in full]),
+        characters=_mean([len(normal(caption.texts)) for caption in full]),
         distinct=(distinct(words, 1), distinct(words, 2), distinct(words, 3)),
         self_bleu=self_bleu(words),
-        recognised=_mean(recognised),
+        recognised=_mean([caption.template.id == id_ for caption, id_ in zip(full, predicted, strict=True)]),
         verbatim=_mean([each.verbatim for each in found]),
         on_template=_mean([each.on_template for each in found]),
         runs=_mean([each.remembered > 0 for each in found]),
-        remembered=sum(each.remembered for each in found) / max(windows, 1),
+        remembered=sum(each.remembered for each in found) / max(sum(each.windows for each in found), 1),
         longest=_mean([each.longest for each in found]),
         captions_per_second=len(captions) / caption_set.seconds if caption_set.seconds else None,
-        samples=tuple(Sample(held.templates[each.template].name, each.boxes) for each in full[:_SHOWN]),
+        samples=tuple(Sample(each.template.name, each.texts) for each in full[:_SHOWN]),
     )
 
 

@@ -4,7 +4,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -91,12 +90,8 @@ class Feed:
             self._next += 1
 
     def __enter__(self) -> Self:
-        """Start preparing batches."""
         self._submit()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop preparing batches."""
+    def __exit__(self, *_: object) -> None:
         self._thread.shutdown(cancel_futures=True)

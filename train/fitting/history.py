@@ -18,6 +18,7 @@ from typing import Any
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file, write_text
+from memeloom.dataset.examples import varint
 from memeloom.dataset.formats.tfrecord import frame
 from memeloom.report.format import short_percent
 from memeloom.report.plot import Plot, Series, picture
@@ -102,7 +103,7 @@ def _event(row: Mapping[str, Any]) -> bytes:
             tag = f"{rest}/validation" if split == "validation" else paired
             content = _TAG + _sized(tag.encode()) + _SIMPLE_VALUE + struct.pack("<f", value)
             values += _VALUE + _sized(content)
-    return _now() + _STEP + _varint(int(row["step"])) + _SUMMARY + _sized(values)
+    return _now() + _STEP + varint(int(row["step"])) + _SUMMARY + _sized(values)
 
 
 def _now() -> bytes:
@@ -110,13 +111,4 @@ def _now() -> bytes:
 
 
 def _sized(content: bytes) -> bytes:
-    return _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    parts = bytearray()
-    while number > 0x7F:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    parts.append(number)
-    return bytes(parts)
+    return varint(len(content)) + content

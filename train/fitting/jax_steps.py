@@ -33,14 +33,12 @@ class JaxSteps:
         self._validate = jax.jit(self._validation_step)
 
     def train(self, batch: PaddedBatch) -> tuple[Any, Any]:
-        """As `Steps`."""
         if self._state is None:
             self._state = [[variable.value for variable in group] for group in self._variables]
         self._state, loss, accuracy = self._train(self._state, *self._sharded(batch))
         return loss, accuracy
 
     def validate(self, batch: PaddedBatch) -> tuple[Any, Any]:
-        """As `Steps`."""
         model = self._task.validation_model
         state = [
             [variable.value for variable in group]
@@ -50,7 +48,6 @@ class JaxSteps:
         return found
 
     def sync(self) -> None:
-        """As `Steps`."""
         if self._state is not None:
             for group, values in zip(self._variables, self._state, strict=True):
                 for variable, value in zip(group, values, strict=True):

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.train.contract import TrainingTask
@@ -47,12 +47,6 @@ class EpochResult:
         return self.steps / max(self.seconds, 1e-9)
 
 
-class _Pending(NamedTuple):
-    step: int
-    loss: Any
-    accuracy: Any
-
-
 class TrainingLoop:
     """Runs a feed's batches through the steps of a task.
 
@@ -76,14 +70,14 @@ class TrainingLoop:
         """
         started, waited = time.perf_counter(), self._feed.waited
         first_seconds = 0.0
-        pending: deque[_Pending] = deque()
+        pending: deque[tuple[int, Any, Any]] = deque()
         losses: list[float] = []
         accuracies: list[float] = []
 
         def read_oldest() -> None:
-            oldest = pending.popleft()
-            loss, accuracy = float(oldest.loss), float(oldest.accuracy)
-            if self._counts(loss, oldest.step):
+            number, *found = pending.popleft()
+            loss, accuracy = map(float, found)
+            if self._counts(loss, number):
                 losses.append(loss)
                 accuracies.append(accuracy)
             self._on_step(loss, accuracy)
@@ -97,7 +91,7 @@ class TrainingLoop:
                     "change the batch of the model, or train.devices"
                 )
             padded = pad_batch(batch, 0, self._devices.count)
-            pending.append(_Pending(step + 1, *self._steps.train(padded)))
+            pending.append((step + 1, *self._steps.train(padded)))
             if step == steps.start:
                 read_oldest()
                 first_seconds = time.perf_counter() - started

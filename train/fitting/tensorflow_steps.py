@@ -34,17 +34,15 @@ class TensorFlowSteps:
         self._validate = tf.function(lambda *part: self._on_all(self._validation_step, part), jit_compile=xla)
 
     def train(self, batch: PaddedBatch) -> tuple[Any, Any]:
-        """As `Steps`."""
         found: tuple[Any, Any] = self._train(*self._distributed(batch))
         return found
 
     def validate(self, batch: PaddedBatch) -> tuple[Any, Any]:
-        """As `Steps`."""
         found: tuple[Any, Any] = self._validate(*self._distributed(batch))
         return found
 
     def sync(self) -> None:
-        """As `Steps`; TensorFlow's variables are always up to date."""
+        pass  # TensorFlow's variables are always up to date
 
     def _distributed(self, batch: PaddedBatch) -> PaddedBatch:
         if self._devices == 1:
