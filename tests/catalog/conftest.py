@@ -6,7 +6,7 @@ import pytest
 
 from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.stores import open_documents
-from memeloom.configs.schema import Store
+from memeloom.configs.schema import S3, Store
 
 
 @pytest.fixture(params=["sqlite", "mongodb"])
@@ -21,3 +21,9 @@ def documents(store: Store) -> Iterator[DocumentStore]:
     opened = open_documents(store)
     yield opened
     opened.close()
+
+
+def with_s3(store: Store, **changes: object) -> Store:
+    """Return `store` with other S3 settings."""
+    plain = {name: getattr(store.s3, name) for name in S3.model_fields} | changes
+    return store.model_copy(update={"s3": S3.model_validate(plain)})

@@ -16,9 +16,8 @@ from pathlib import Path
 import pymongo
 import pytest
 
-from memeloom.catalog.documents import ALL, StoredSketch
+from memeloom.catalog.documents import ALL
 from memeloom.catalog.errors import (
-    BlobMissing,
     StoreCorrupt,
     StoreDenied,
     StoreError,
@@ -27,9 +26,9 @@ from memeloom.catalog.errors import (
     StoreUnavailable,
 )
 from memeloom.catalog.records import Meme
-from memeloom.catalog.sqlite import SqliteDocuments
 from memeloom.catalog.stores import open_blobs, open_documents
-from memeloom.configs.schema import S3, Store
+from memeloom.configs.schema import Store
+from tests.catalog.conftest import with_s3
 from tests.services import workers
 from tests.services.ceph import Gateway, S3Access, set_bucket_quota
 from tests.services.mongod import Mongod
@@ -57,32 +56,37 @@ def locked() -> Iterator[Mongod]:
 
 
 class TestSqliteFile:
-    def test_a_file_that_is_no_database_is_named(self, store_config: Store, tmp_path: Path) -> None:
-        (tmp_path / "catalog.db").write_bytes(b"this is not a database, but it is long enough to be one" * 100)
-        with pytest.raises(StoreCorrupt, match=r"catalog\.db: not a sound SQLite database"):
+    @pytest.mark.parametrize(
+        ("content", "error", "message"),
+        [
+            (b"this is not a database, but long enough to be one" * 100, StoreCorrupt, "not a sound SQLite database"),
+            ("PRAGMA application_id = 1835363685; PRAGMA user_version = 99", StoreError, "a catalog of version 99"),
+            ("PRAGMA application_id = 1835363685; CREATE TABLE memes (x)", StoreError, "a catalog of version 0"),
+            ("CREATE TABLE precious (x)", StoreError, "a database, but not a memeloom catalog"),
+            (None, StoreDenied, "cannot be opened"),
+        ],
+        ids=["no database", "newer version", "unknown version", "another program's", "folder"],
+    )
+    def test_a_file_that_is_no_catalog_is_named_and_left_alone(
+        self, store_config: Store, tmp_path: Path, content: bytes | str | None, error: type[StoreError], message: str
+    ) -> None:
+        path = tmp_path / "catalog.db"
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        elif content:
+            with closing(sqlite3.connect(path)) as connection:
+                connection.executescript(f"PRAGMA journal_mode = WAL; {content}")
+        else:
+            path.mkdir()
+        before = path.read_bytes() if content else b""
+        with pytest.raises(error, match=rf"catalog\.db: {message}"):
             open_documents(store_config)
-        assert (tmp_path / "catalog.db").read_bytes().startswith(b"this is not")
+        assert (path.read_bytes() if content else b"") == before
 
-    def test_a_newer_catalog_is_left_alone(self, store_config: Store, tmp_path: Path) -> None:
-        open_documents(store_config).close()
-        self._run(tmp_path, "PRAGMA user_version = 99")
-        with pytest.raises(StoreError, match=r"catalog\.db: a catalog of version 99"):
-            open_documents(store_config)
-
-    def test_somebody_elses_database_is_left_alone(self, store_config: Store, tmp_path: Path) -> None:
-        self._run(tmp_path, "CREATE TABLE precious (x)")
-        with pytest.raises(StoreError, match=r"catalog\.db: a database, but not a memeloom catalog"):
-            open_documents(store_config)
-
-    def test_a_folder_that_cannot_be_made_is_named(self, store_config: Store, tmp_path: Path) -> None:
+    def test_a_folder_that_cannot_be_created_is_named(self, store_config: Store, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(StoreError, match="cannot create its folder"):
             open_documents(store_config.model_copy(update={"documents": f"sqlite:///{tmp_path}/file/catalog.db"}))
-
-    def test_a_folder_in_its_place_is_named(self, store_config: Store, tmp_path: Path) -> None:
-        (tmp_path / "catalog.db").mkdir()
-        with pytest.raises(StoreError, match=r"catalog\.db: cannot be opened"):
-            open_documents(store_config)
 
     def test_a_writer_that_keeps_the_lock_is_waited_for_until_the_deadline(self, store_config: Store) -> None:
         documents = open_documents(impatient(store_config, 0.2))
@@ -101,7 +105,8 @@ class TestSqliteFile:
         documents = open_documents(store_config)
         documents.upsert([_meme(1)])
         documents.close()
-        self._run(tmp_path, """UPDATE memes SET record = '{"id": "test:1"}'""")
+        with closing(sqlite3.connect(tmp_path / "catalog.db")) as connection, connection:
+            connection.execute("""UPDATE memes SET record = '{"id": "test:1"}'""")
         with pytest.raises(StoreCorrupt, match="test:1") as error:
             list(open_documents(store_config).scan())
         one_line(error.value)
@@ -129,13 +134,6 @@ class TestSqliteFile:
         assert len(opened) <= 4
         documents.close()
         assert not [fd for fd in Path("/proc/self/fd").iterdir() if _link(fd) == path]
-
-    @staticmethod
-    def _run(folder: Path, statement: str) -> None:
-        connection = sqlite3.connect(folder / "catalog.db")
-        with connection:
-            connection.execute(statement)
-        connection.close()
 
 
 class TestReadOnly:
@@ -197,22 +195,6 @@ class TestReadOnly:
 
 
 class TestFullDisk:
-    def test_sketches_that_no_longer_fit_leave_those_before_them(self, store_config: Store) -> None:
-        documents = SqliteDocuments(store_config.documents.removeprefix("sqlite:///"), 5)
-        put = [StoredSketch("1", f"test:{i:05}", bytes(8000)) for i in range(5000)]
-        with documents._file.write() as connection:
-            (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        documents._file._connection().execute(f"PRAGMA max_page_count = {pages + 3000}")
-        with pytest.raises(StoreFull, match=r"catalog\.db: the disk is full; make room and run again"):
-            documents.put_sketches(put)
-        kept = list(documents.sketches())
-        assert kept == put[: len(kept)]
-        assert len(kept) >= 256
-        documents._file._connection().execute(f"PRAGMA max_page_count = {2**30}")
-        documents.put_sketches(put)
-        assert list(documents.sketches()) == put
-        documents.close()
-
     @pytest.fixture
     def mount(self, tmp_path: Path) -> Path:
         """A folder to mount a small disk on, in a namespace of the worker's own."""
@@ -245,11 +227,6 @@ class TestFullDisk:
         (error, text), _ = workers.result(workers.start("fill_blobs", store, mount, "1m,ro", inside=NAMESPACE))
         assert error == "StoreDenied"
         assert text == f"{mount}/blobs: cannot write blobs: Read-only file system; check its owner and rights"
-
-    def test_a_folder_survives_a_limit_on_the_size_of_files(self, store_config: Store) -> None:
-        worker = workers.start("fill_blobs", store_config, "", 200_000)
-        (error, _), (count, listed, sound, left) = workers.result(worker)
-        assert (error, count, listed, sound, left) == ("StoreFull", 20, True, True, [])
 
     def test_a_bucket_at_its_quota_is_full(self, s3_store: Store, s3_access: S3Access) -> None:
         blobs = open_blobs(s3_store)
@@ -310,7 +287,7 @@ class TestWrongCredentials:
     @pytest.mark.parametrize("changes", [{"access_key": "NOBODY"}, {"secret_key": "wrong-secret"}])
     def test_s3_denies_access(self, s3_store: Store, changes: dict[str, str]) -> None:
         with pytest.raises(StoreDenied, match=r"check store\.s3's keys") as error:
-            open_blobs(_with_s3(s3_store, **changes))
+            open_blobs(with_s3(s3_store, **changes))
         assert "wrong-secret" not in one_line(error.value)
 
     def test_a_bucket_that_is_not_there_is_named(self, s3_store: Store) -> None:
@@ -328,24 +305,6 @@ class TestWrongCredentials:
 
 
 class TestServerGoesAway:
-    def test_mongodb_dies_in_the_middle_of_sketches(self, mongo_server: Mongod, store_config: Store) -> None:
-        store = impatient(store_config).model_copy(update={"documents": mongo_server.url("test")})
-        documents = open_documents(store)
-        put = [StoredSketch("1", f"test:{i:04}", bytes(100)) for i in range(600)]
-        documents.put_sketches(put)
-        reading = documents.sketches("1")
-        seen = list(itertools.islice(reading, 256))
-        mongo_server.kill()
-        with pytest.raises(StoreUnavailable, match="is the server running"):
-            list(reading)
-        with pytest.raises(StoreUnavailable):
-            documents.put_sketches(put)
-        mongo_server.start()
-        documents.put_sketches(put)
-        assert list(documents.sketches()) == put
-        assert seen == put[:256]
-        documents.close()
-
     def test_mongodb_dies_in_the_middle_of_a_scan(self, mongo_server: Mongod, store_config: Store) -> None:
         store = impatient(store_config).model_copy(update={"documents": mongo_server.url("test")})
         documents = open_documents(store)
@@ -402,7 +361,7 @@ class TestServerGoesAway:
     def test_an_s3_that_is_down_is_one_line_within_the_timeout(self, store_config: Store, silent: bool) -> None:
         with _silent_server() as port:
             settings = {"endpoint": f"http://127.0.0.1:{port if silent else 9}", "access_key": "key"}
-            store = _with_s3(impatient(store_config, 0.5), **settings, secret_key="wrong-secret")
+            store = with_s3(impatient(store_config, 0.5), **settings, secret_key="wrong-secret")
             begun = time.monotonic()
             with pytest.raises(StoreUnavailable, match=r"cannot list: not reached within 0\.5 s \(") as error:
                 open_blobs(store.model_copy(update={"blobs": "s3://bucket/x"}))
@@ -427,11 +386,6 @@ def _silent_server() -> Iterator[int]:
         yield int(server.getsockname()[1])
 
 
-def test_a_missing_blob_is_not_a_broken_store(store_config: Store) -> None:
-    with pytest.raises(BlobMissing):
-        open_blobs(store_config).get("a" * 64)
-
-
 def _meme(number: int) -> Meme:
     return Meme(id=f"test:{number}", source="test", fetched_at=datetime(2026, 11, 20, tzinfo=UTC))
 
@@ -441,8 +395,3 @@ def _link(fd: Path) -> str:
         return str(fd.readlink())
     except FileNotFoundError:
         return ""
-
-
-def _with_s3(store: Store, **changes: str) -> Store:
-    plain = {name: getattr(store.s3, name) for name in S3.model_fields} | changes
-    return store.model_copy(update={"s3": S3.model_validate(plain)})
