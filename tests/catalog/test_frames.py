@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,9 +16,8 @@ from PIL import Image as Pillow
 from memeloom.catalog import frames
 from memeloom.catalog.errors import BadImage
 from memeloom.catalog.formats import is_animated, is_whole
-from memeloom.catalog.frames import Received, container_of, first_frame, receive
+from memeloom.catalog.frames import Received, first_frame, receive
 from memeloom.catalog.images import inspect_image
-from memeloom.catalog.records import hamming
 from memeloom.catalog.video_frame import NO_FRAME
 
 Moving = Literal["gif", "webp", "mp4", "webm"]
@@ -69,19 +69,11 @@ def test_the_first_frame_is_kept_and_marked(form: Moving, moving: dict[Moving, b
     shown = np.asarray(Pillow.open(io.BytesIO(kept.data)).convert("RGB"))
     off = np.abs(shown.astype(int) - drawn(0).astype(int)).mean()
     assert off < {"webp": 0.01, "gif": 15}.get(form, 5)
-
-
-@pytest.mark.parametrize("form", ["gif", "webp"])
-def test_nothing_of_the_frame_is_lost(form: Moving, moving: dict[Moving, bytes]) -> None:
-    frame, _ = first_frame(moving[form], **LIMITS)
-    first = Pillow.open(io.BytesIO(moving[form])).convert("RGBA")
-    assert np.array_equal(np.asarray(Pillow.open(io.BytesIO(frame)).convert("RGBA")), np.asarray(first))
-    assert inspect_image(frame, **LIMITS).phash256 == inspect_image(moving[form], **LIMITS).phash256
-
-
-@pytest.mark.parametrize("form", MOVING)
-def test_the_same_bytes_give_the_same_frame(form: Moving, moving: dict[Moving, bytes]) -> None:
-    assert first_frame(moving[form], **LIMITS) == first_frame(moving[form], **LIMITS)
+    assert received(moving[form], "image/jpeg") == replace(kept, misdeclared=True), "the same bytes give the same frame"
+    if form in ("gif", "webp"):
+        whole, first = (Pillow.open(io.BytesIO(data)).convert("RGBA") for data in (kept.data, moving[form]))
+        assert np.array_equal(np.asarray(whole), np.asarray(first)), "nothing is lost"
+        assert kept.image.phash256 == inspect_image(moving[form], **LIMITS).phash256
 
 
 def test_transparent_parts_stay_transparent() -> None:
@@ -109,38 +101,28 @@ def test_a_still_keeps_its_own_bytes(form: str) -> None:
         first_frame(data, **LIMITS)
 
 
-def test_a_gif_of_one_frame_with_the_head_of_an_animation_is_a_still() -> None:
-    data = animated("gif", 1, loop=0)
-    assert container_of(data) is None
-    assert received(data).data == data
-
-
 @pytest.mark.parametrize("form", MOVING)
 def test_what_is_cut_off_is_refused(form: Moving, moving: dict[Moving, bytes]) -> None:
     data = moving[form]
     assert is_whole(form, data)
     assert not any(is_whole(form, data[:end]) for end in range(12, len(data), 7))
     assert not is_whole(form, data[:-1])
-    with pytest.raises(BadImage) as refused:
+    with pytest.raises(BadImage, match=r"^truncated"):
         first_frame(data[: len(data) * 3 // 4], **LIMITS)
-    assert refused.value.reason == "truncated"
 
 
 @pytest.mark.parametrize("form", MOVING)
 def test_limits_hold(form: Moving, moving: dict[Moving, bytes]) -> None:
-    with pytest.raises(BadImage) as refused:
+    with pytest.raises(BadImage, match=r"^too many bytes"):
         receive(moving[form], max_bytes=len(moving[form]) - 1, max_pixels=10**7)
-    assert refused.value.reason == "too many bytes"
-    with pytest.raises(BadImage) as refused:
+    with pytest.raises(BadImage, match=r"^too many pixels"):
         receive(moving[form], max_bytes=10**7, max_pixels=160 * 120 - 1)
-    assert refused.value.reason == "too many pixels"
 
 
 def test_a_gif_bomb_is_refused_by_its_header(moving: dict[Moving, bytes]) -> None:
     data = moving["gif"]
-    with pytest.raises(BadImage) as refused:
+    with pytest.raises(BadImage, match="too many pixels"):
         first_frame(data[:6] + b"\xff\xff\xff\xff" + data[10:], **LIMITS)
-    assert refused.value.reason == "too many pixels"
 
 
 @pytest.mark.parametrize(
@@ -151,9 +133,8 @@ def test_a_gif_bomb_is_refused_by_its_header(moving: dict[Moving, bytes]) -> Non
     ],
 )
 def test_a_video_without_a_picture_is_refused(data: bytes) -> None:
-    with pytest.raises(BadImage) as refused:
+    with pytest.raises(BadImage, match=r"^not an image"):
         received(data)
-    assert refused.value.reason == "not an image"
 
 
 def test_garbage_behind_a_video_s_header_is_refused(moving: dict[Moving, bytes]) -> None:
@@ -166,9 +147,8 @@ def test_garbage_behind_a_video_s_header_is_refused(moving: dict[Moving, bytes])
 
 def test_a_video_that_takes_too_long_is_given_up(moving: dict[Moving, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "_SECONDS", 0.001)
-    with pytest.raises(BadImage) as refused:
+    with pytest.raises(BadImage, match=r"^too slow"):
         received(moving["mp4"])
-    assert refused.value.reason == "too slow"
 
 
 def test_the_reader_of_videos_gets_none_of_our_secrets(
@@ -188,9 +168,8 @@ def test_a_playlist_is_no_video(tmp_path: Path) -> None:
     secret = tmp_path / "secret.mp4"
     secret.write_bytes(b"x")
     for text in (f"#EXTM3U\n#EXTINF:1,\n{secret}\n", f"ffconcat version 1.0\nfile {secret}\n"):
-        with pytest.raises(BadImage) as refused:
+        with pytest.raises(BadImage, match=r"^not an image"):
             received(text.encode())
-        assert refused.value.reason == "not an image"
 
 
 def test_the_reader_of_videos_takes_nothing_but_mp4_and_webm(moving: dict[Moving, bytes], tmp_path: Path) -> None:
@@ -219,35 +198,20 @@ class TestDeclared:
         kept = received(stream.getvalue(), declared)
         assert (kept.image.format, kept.misdeclared) == ("jpeg", wrong)
 
-    @pytest.mark.parametrize("form", MOVING)
-    def test_a_moving_meme_that_is_called_a_jpeg(self, form: Moving, moving: dict[Moving, bytes]) -> None:
-        kept = received(moving[form], "image/jpeg")
-        assert (kept.image.frame_of, kept.misdeclared) == (form, True)
-
     @pytest.mark.parametrize(
         "page",
-        [
-            b"<!DOCTYPE html><p>gone",
-            b"\n <HTML>",
-            b"\xef\xbb\xbf<html>",
-            b'<?xml version="1.0"?><Error/>',
-            b'{"error": 1}',
-        ],
+        [b"\n <!DOCTYPE html><p>gone", b"\xef\xbb\xbf<HTML>", b'<?xml version="1.0"?><Error/>', b'{"error": 1}'],
     )
     def test_a_page_that_is_called_a_jpeg_is_no_image(self, page: bytes) -> None:
-        with pytest.raises(BadImage, match="not an image: a page, declared as image/jpeg") as refused:
+        with pytest.raises(BadImage, match=r"^not an image: a page, declared as image/jpeg"):
             received(page, "image/jpeg")
-        assert refused.value.reason == "not an image"
 
 
 def test_only_several_frames_are_an_animation(moving: dict[Moving, bytes]) -> None:
     assert is_animated("gif", moving["gif"])
     assert is_animated("webp", moving["webp"])
-    assert not is_animated("gif", animated("gif", 1))
+    one = animated("gif", 1, loop=0)
+    assert not is_animated("gif", one)
+    assert received(one).data == one, "stored as the still that it is"
     assert not is_animated("webp", animated("webp", 1))
     assert not is_animated("gif", b"GIF89a")
-
-
-def test_frames_of_one_meme_in_two_containers_look_alike(moving: dict[Moving, bytes]) -> None:
-    hashes = [received(moving[form]).image.phash64 for form in ("webp", "mp4", "webm")]
-    assert all(hamming(hashes[0], other) <= 10 for other in hashes)

@@ -88,15 +88,11 @@ class TestRefused:
         "data",
         [b"x", b"<html><body>404</body></html>", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a",
          b"RIFF\x04\0\0\0WEBP", b"\x00" * 5000, b"%PDF-1.7", b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-         png(0, 10), b"BM" + b"\xff" * 60],
+         png(0, 10), b"BM" + b"\xff" * 60, b"II*\0\x08\0\0\0" + b"\0" * 60, b"P6 1 1 255 abc"],
         ids=lambda data: repr(data[:12]),
     )  # fmt: skip
     def test_what_is_no_picture(self, data: bytes) -> None:
         assert refused(data) == "not an image"
-
-    def test_formats_that_memes_do_not_come_in(self) -> None:
-        assert refused(encoded(photo(), "TIFF")) == "not an image"
-        assert refused(encoded(photo(), "PPM")) == "not an image"
 
     def test_more_pixels_than_allowed(self) -> None:
         data = encoded(photo(100, 100), "PNG")
@@ -128,13 +124,7 @@ class TestRefused:
         near_the_ends = {*range(40), *range(len(data) - 40, len(data))}
         accepted = [end for end in {*near_the_ends, *range(0, len(data), 53)} if _is_accepted(data[:end])]
         assert accepted == []
-
-    @pytest.mark.parametrize("form", ["JPEG", "PNG", "GIF", "WEBP", "BMP"])
-    def test_a_cut_behind_the_header_is_called_truncated(self, form: str) -> None:
-        data = encoded(photo(), form)
-        for part in (0.5, 0.9):
-            assert refused(data[: int(len(data) * part)]) == "truncated"
-        assert refused(data[:-1]) == "truncated"
+        assert {refused(data[: int(len(data) * part)]) for part in (0.5, 0.9)} == {"truncated"}
 
     def test_a_cut_jpeg_whose_thumbnail_is_whole(self) -> None:
         thumbnail = encoded(photo(32, 24), "JPEG")
@@ -178,15 +168,11 @@ class TestAccepted:
         data = encoded(photo(), form)
         image = inspected(data)
         assert (image.format, image.width, image.height, image.bytes) == (form.lower(), 320, 240, len(data))
+        assert image.key == hashlib.sha256(data).hexdigest()
         assert np.abs(decode_image(data).astype(int) - _bgr(photo())).mean() < 25
 
-    def test_one_pixel(self) -> None:
-        data = encoded(Pillow.new("RGB", (1, 1), RED), "PNG")
-        assert (inspected(data).width, inspected(data).height) == (1, 1)
-        assert decode_image(data).tolist() == [[[0, 0, 255]]]
-
-    def test_a_strip_of_20000_pixels(self) -> None:
-        for size in ((20_000, 3), (3, 20_000)):
+    def test_one_pixel_and_strips_of_20000(self) -> None:
+        for size in ((1, 1), (20_000, 3), (3, 20_000)):
             data = encoded(Pillow.new("RGB", size, RED), "JPEG")
             image = inspected(data)
             assert (image.width, image.height) == size
@@ -265,9 +251,7 @@ class TestAccepted:
 
     def test_bytes_after_the_picture_do_not_matter(self) -> None:
         for form in ("JPEG", "PNG", "GIF"):
-            data = encoded(photo(), form) + b"\0\0trailing"
-            assert inspected(data).width == 320
-            assert decode_image(data).shape == (240, 320, 3)
+            assert decode_image(encoded(photo(), form) + b"\0\0trailing").shape == (240, 320, 3)
 
 
 class TestHashes:
@@ -314,22 +298,11 @@ class TestHashes:
         )]  # fmt: skip
         assert len({image.phash256 for image in flat}) == 1
 
-    def test_the_key_is_the_sha256_of_the_bytes(self) -> None:
-        data = encoded(photo(), "JPEG")
-        assert inspected(data).key == hashlib.sha256(data).hexdigest()
-
     def test_hamming_counts_bits(self) -> None:
         assert hamming("00", "ff") == 8
         assert hamming("f0" * 32, "f0" * 32) == 0
         with pytest.raises(ValueError, match="64 and 256 bits"):
             hamming("0" * 16, "0" * 64)
-
-    def test_real_templates_have_hashes_of_their_own(self, real_data: Path) -> None:
-        files = sorted((real_data / "templates").rglob("*.jp*g"))[:60]
-        hashes = {path: inspected(path.read_bytes()).phash64 for path in files}
-        assert len(hashes) > 20
-        close = [(a, b) for a in files for b in files if a < b and hamming(hashes[a], hashes[b]) <= 4]
-        assert len(close) <= len(files) // 20
 
 
 def _bgr(picture: Pillow.Image) -> NDArray[np.int64]:

@@ -46,6 +46,9 @@ def test_a_merged_template_is_the_one_at_the_end_of_the_chain() -> None:
     resolved = ResolvedTemplates([template("a", "b"), template("b", "c"), template("c"), template("d", "c")])
     assert {now(resolved, each) for each in "abcd"} == {"c"}
     assert [each.id for each in resolved.usable()] == ["c"]
+    resolved = ResolvedTemplates([template("a", "b", state="rejected"), template("b"), template("d", "gone")])
+    assert now(resolved, "a") == "b", "first rejected, then merged"
+    assert now(resolved, "d") == "d", "merged into one that is gone"
 
 
 def test_a_rejected_template_is_none_and_so_is_what_was_merged_into_it() -> None:
@@ -54,17 +57,6 @@ def test_a_rejected_template_is_none_and_so_is_what_was_merged_into_it() -> None
     assert (resolved.get("a"), resolved.get("b")) == (None, None)
     assert "b" in resolved, "the catalog knows it, as what it is"
     assert [each.id for each in resolved.usable()] == ["c"]
-
-
-def test_what_was_rejected_and_then_merged_counts_as_merged() -> None:
-    resolved = ResolvedTemplates([template("a", "b", state="rejected"), template("b")])
-    assert now(resolved, "a") == "b"
-
-
-def test_a_template_merged_into_one_that_is_not_there_stands_for_itself() -> None:
-    resolved = ResolvedTemplates([template("a", "gone")])
-    assert now(resolved, "a") == "a"
-    assert [each.id for each in resolved.usable()] == ["a"]
 
 
 @pytest.mark.parametrize(

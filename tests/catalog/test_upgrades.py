@@ -1,9 +1,12 @@
 """Catalogs of older versions are upgraded when they are opened; killed at any moment, nothing is lost."""
 
+import hashlib
+import os
+import signal
 import sqlite3
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +14,15 @@ import pymongo
 import pytest
 
 from memeloom.catalog.documents import ALL, DocumentStore, StageCounts, StoredSketch, Upserted, Where
-from memeloom.catalog.errors import StoreError, StoreFull
+from memeloom.catalog.errors import StoreFull
 from memeloom.catalog.records import Image, Made, Meme, Template
-from memeloom.catalog.sqlite_tables import UPGRADES, VERSION
+from memeloom.catalog.sqlite_file import CATALOG
+from memeloom.catalog.sqlite_tables import SCHEMA, UPGRADES, VERSION
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
 
-# As version 1 wrote it, to the letter.
-VERSION_1 = """
-CREATE TABLE memes (
-  id TEXT NOT NULL UNIQUE, record TEXT NOT NULL,
-  source TEXT NOT NULL, template TEXT, author TEXT, image_key TEXT, flags INTEGER NOT NULL);
-CREATE INDEX memes_template ON memes (template, id, source, flags);
-CREATE INDEX memes_author ON memes (author, id) WHERE author IS NOT NULL;
-CREATE INDEX memes_image ON memes (image_key) WHERE image_key IS NOT NULL;
-CREATE TABLE templates (id TEXT PRIMARY KEY, record TEXT NOT NULL, image_key TEXT) WITHOUT ROWID;
-CREATE TABLE removed (id TEXT PRIMARY KEY, removed_at REAL NOT NULL) WITHOUT ROWID;
--- ready_at: when the work may be claimed: 0 if new, the end of its lease if held, NULL if it is over.
-CREATE TABLE work (
-  stage TEXT NOT NULL, meme_id TEXT NOT NULL, state INTEGER NOT NULL DEFAULT 0, ready_at REAL DEFAULT 0,
-  token TEXT, attempt INTEGER NOT NULL DEFAULT 0, reason TEXT,
-  PRIMARY KEY (stage, meme_id)) WITHOUT ROWID;
-CREATE INDEX work_ready ON work (stage, ready_at) WHERE ready_at IS NOT NULL;
-CREATE INDEX work_meme ON work (meme_id);
-PRAGMA application_id = 1835363685;
-PRAGMA user_version = 1;
-"""
+# As version 1 wrote it; its hash is pinned, so that no change of the schema goes without an upgrade.
+VERSION_1 = SCHEMA.removesuffix(UPGRADES[1] + UPGRADES[2])
 PICTURE = (
     '{"key":"' + "a" * 64 + '","width":2,"height":1,"format":"png","bytes":9,"phash64":"' + "0" * 16
     + '","phash256":"' + "0" * 64 + '"}'
@@ -45,35 +31,15 @@ MEME = '{"id":"imgflip:1","source":"imgflip","image":' + PICTURE + ',"boxes":["a
 TEMPLATE = '{"id":"9","slug":"nine","name":"Nine","alt_names":[],"boxes":[],"image":' + PICTURE + ',"source":"imgflip"}'
 IMAGE = Image.model_validate_json(PICTURE)
 
-# Opens the catalog of argv[1], and kills itself before the statement number argv[2] that follows the write lock.
-DIES = """
-import os, signal, sqlite3, sys
-from memeloom.catalog.sqlite import SqliteDocuments
-
-class Dying(sqlite3.Connection):
-    left = None
-    def execute(self, statement, *values):
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.left is not None:
-            self.left -= 1
-        if statement.startswith("BEGIN IMMEDIATE"):
-            self.left = int(sys.argv[2])
-        return super().execute(statement, *values)
-
-connect = sqlite3.connect
-sqlite3.connect = lambda *names, **options: connect(*names, factory=Dying, **options)
-SqliteDocuments(sys.argv[1], 10).close()
-print("opened")
-"""
-
 
 @pytest.fixture
 def old_file(tmp_path: Path) -> Path:
     """A catalog of version 1: a meme that was read, its work, a template, and a meme that a purge removed."""
     path = tmp_path / "catalog.db"
     with sqlite3.connect(path) as connection:
-        connection.executescript("PRAGMA journal_mode = WAL;" + VERSION_1)
+        connection.executescript(
+            f"PRAGMA journal_mode = WAL; {VERSION_1} PRAGMA application_id = {CATALOG}; PRAGMA user_version = 1;"
+        )
         connection.execute("INSERT INTO memes VALUES ('imgflip:1', ?, 'imgflip', NULL, NULL, ?, 3)", (MEME, IMAGE.key))
         connection.execute("INSERT INTO templates VALUES ('9', ?, ?)", (TEMPLATE, IMAGE.key))
         connection.execute("INSERT INTO removed VALUES ('imgflip:gone', 1.5)")
@@ -83,12 +49,20 @@ def old_file(tmp_path: Path) -> Path:
 
 
 def version_of(path: Path) -> int:
-    connection = sqlite3.connect(path)
-    try:
-        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-        return version
-    finally:
-        connection.close()
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def before_statements(monkeypatch: pytest.MonkeyPatch, hook: Callable[[sqlite3.Connection, str], None]) -> None:
+    """Call `hook` before each statement of connections opened from now on."""
+
+    class Hooked(sqlite3.Connection):
+        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+            hook(super(), statement)  # type: ignore[arg-type]  # its own execute would call the hook again
+            return super().execute(statement, *values)
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *names, **options: connect(*names, factory=Hooked, **options))
 
 
 def has_all_and_more(documents: DocumentStore) -> None:
@@ -111,21 +85,65 @@ def has_all_and_more(documents: DocumentStore) -> None:
     assert list(documents.sketches()) == [StoredSketch("9", "", b"y")]
 
 
-def test_a_catalog_of_version_1_keeps_all_it_holds(old_file: Path, store_config: Store) -> None:
-    documents = open_documents(store_config)
-    has_all_and_more(documents)
-    documents.close()
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_catalog_keeps_all_it_holds(old_file: Path, store_config: Store, version: int) -> None:
+    if version == 2:
+        with closing(sqlite3.connect(old_file)) as connection:
+            connection.executescript(UPGRADES[1] + "PRAGMA user_version = 2;")
+    with closing(open_documents(store_config)) as documents:
+        has_all_and_more(documents)
     assert version_of(old_file) == VERSION == 3
+    assert (
+        hashlib.sha256(VERSION_1.encode()).hexdigest()
+        == "4c1446794ce8c42e5cfbfd52b8cd56cb2205dc6d7d1b4c3a9d7e105c9cdbe6ef"
+    )
 
 
-def test_a_catalog_of_version_2_keeps_all_it_holds(old_file: Path, store_config: Store) -> None:
-    connection = sqlite3.connect(old_file)
-    connection.executescript(UPGRADES[1] + "PRAGMA user_version = 2;")
-    connection.close()
-    documents = open_documents(store_config)
-    has_all_and_more(documents)
-    documents.close()
-    assert version_of(old_file) == VERSION
+def test_an_upgrade_that_is_killed_leaves_the_old_catalog_or_the_new_one(old_file: Path, store_config: Store) -> None:
+    versions = []
+    for count in range(0, 60, 2):
+        child = os.fork()
+        if child == 0:
+            left = iter(range(count))
+
+            def kill(_: sqlite3.Connection, statement: str, left: Iterator[int] = left) -> None:
+                if next(left, None) is None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            before_statements(pytest.MonkeyPatch(), kill)
+            open_documents(store_config).close()
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with closing(sqlite3.connect(old_file)) as connection:
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        versions.append(version_of(old_file))
+        assert names.issuperset({"sketches", "made", "loose"}) == (versions[-1] == 3)
+        assert names.isdisjoint({"sketches", "made", "loose"}) == (versions[-1] == 1)
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+    assert versions.count(1) > 5, "it was killed within the upgrade"
+    assert versions == sorted(versions)
+    assert versions[-1] == 3
+    with closing(open_documents(store_config)) as documents:
+        has_all_and_more(documents)
+
+
+def test_an_upgrade_that_finds_the_disk_full_leaves_the_old_catalog(
+    old_file: Path, store_config: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(connection: sqlite3.Connection, statement: str) -> None:
+        if statement.startswith("BEGIN IMMEDIATE"):
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count = {pages + 1}")
+
+    with monkeypatch.context() as patched:
+        before_statements(patched, fill)
+        with pytest.raises(StoreFull, match="the disk is full"):
+            open_documents(store_config)
+    assert version_of(old_file) == 1
+    with closing(open_documents(store_config)) as documents:
+        has_all_and_more(documents)
 
 
 def test_an_upgraded_catalog_has_the_tables_of_a_new_one(old_file: Path, store_config: Store, tmp_path: Path) -> None:
@@ -134,53 +152,9 @@ def test_an_upgraded_catalog_has_the_tables_of_a_new_one(old_file: Path, store_c
         open_documents(store).close()
     tables = []
     for path in (old_file, tmp_path / "fresh.db"):
-        connection = sqlite3.connect(path)
-        tables.append(set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")))
-        connection.close()
+        with closing(sqlite3.connect(path)) as connection:
+            tables.append(set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")))
     assert tables[0] == tables[1]
-
-
-def test_an_upgrade_that_is_killed_leaves_the_old_catalog_or_the_new_one(old_file: Path, store_config: Store) -> None:
-    survived = set()
-    for statement in range(0, 50, 3):
-        ran = subprocess.run(
-            [sys.executable, "-c", DIES, str(old_file), str(statement)], cwd=Path(__file__).parents[2],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        survived.add(version_of(old_file))
-        if ran.stdout == "opened\n":
-            break
-        assert ran.returncode == -9, ran.stderr
-        connection = sqlite3.connect(old_file)
-        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        connection.close()
-        assert ("sketches" in names) == ("made" in names) == ("loose" in names) == (version_of(old_file) == 3)
-    assert statement > 5, "it was killed within the upgrade"
-    assert survived == {1, 3}
-    documents = open_documents(store_config)
-    has_all_and_more(documents)
-    documents.close()
-
-
-def test_an_upgrade_that_finds_the_disk_full_leaves_the_old_catalog(
-    old_file: Path, store_config: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Full(sqlite3.Connection):
-        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
-            if statement.startswith("BEGIN IMMEDIATE"):
-                (pages,) = super().execute("PRAGMA page_count").fetchone()
-                super().execute(f"PRAGMA max_page_count = {pages + 1}")
-            return super().execute(statement, *values)
-
-    connect = sqlite3.connect
-    with monkeypatch.context() as patched:
-        patched.setattr(sqlite3, "connect", lambda *names, **options: connect(*names, factory=Full, **options))
-        with pytest.raises(StoreFull, match="the disk is full"):
-            open_documents(store_config)
-    assert version_of(old_file) == 1
-    documents = open_documents(store_config)
-    has_all_and_more(documents)
-    documents.close()
 
 
 def test_many_that_open_an_old_catalog_at_once_upgrade_it_once(old_file: Path, store_config: Store) -> None:
@@ -191,15 +165,6 @@ def test_many_that_open_an_old_catalog_at_once_upgrade_it_once(old_file: Path, s
         documents.close()
     has_all_and_more(opened[0])
     opened[0].close()
-
-
-def test_a_version_that_nobody_can_upgrade_is_left_alone(old_file: Path, store_config: Store) -> None:
-    connection = sqlite3.connect(old_file)
-    connection.execute("PRAGMA user_version = 0")
-    connection.close()
-    with pytest.raises(StoreError, match="a catalog of version 0"):
-        open_documents(store_config)
-    assert version_of(old_file) == 0
 
 
 def test_a_catalog_in_mongodb_of_version_1_gets_the_indexes_that_it_lacks(mongo_url: str, store_config: Store) -> None:

@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import pickle
-import resource
 import subprocess
 import sys
 import time
@@ -31,24 +30,18 @@ _WHEN = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 def start(job: str, store: Store, *arguments: object, inside: tuple[str, ...] = ()) -> subprocess.Popen[str]:
     """Start a worker process; `inside` is a command that runs it, such as `unshare`."""
     packed = base64.b64encode(pickle.dumps(store)).decode()
-    return subprocess.Popen(
-        [*inside, sys.executable, "-m", "tests.services.workers", job, packed, *map(str, arguments)],
-        cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )  # fmt: skip
+    command = [*inside, sys.executable, "-m", "tests.services.workers", job, packed, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True)
 
 
 @contextlib.contextmanager
 def running(job: str, store: Store, *arguments: object) -> Iterator[subprocess.Popen[str]]:
     """Yield a worker that is killed at the end of the block."""
-    worker = start(job, store, *arguments)
-    try:
-        yield worker
-    finally:
-        worker.kill()
-        worker.wait()
-        if worker.stdout is not None:
-            worker.stdout.close()
+    with start(job, store, *arguments) as worker:
+        try:
+            yield worker
+        finally:
+            worker.kill()
 
 
 def result(worker: subprocess.Popen[str], seconds: float = 120) -> list[Any]:
@@ -91,30 +84,6 @@ def _upsert(store: Store, writer: str, size: str) -> None:
         _print(number)
 
 
-def _facts(store: Store, fact: str, n: str) -> None:
-    """Write one fact of every meme, one call each; workers with different facts collide."""
-    documents = open_documents(store)
-    update: dict[str, Any] = {fact: f"known by {fact}" if fact in ("title", "page_url", "image_url") else 7}
-    for i in range(int(n)):
-        documents.upsert([Meme(id=f"test:{i}", source="test", fetched_at=_WHEN, **update)])
-    _print("done")
-
-
-def _lease(store: Store, stage: str) -> None:
-    """Lease and acknowledge work until there is none."""
-    documents = open_documents(store)
-    while leases := documents.lease(stage, 7, 60, 3):
-        assert documents.ack(leases) == len(leases)
-        _print([lease.meme_id for lease in leases])
-
-
-def _hold(store: Store, stage: str, n: str, ttl: str) -> None:
-    """Lease work and never acknowledge it."""
-    documents = open_documents(store)
-    _print([lease.meme_id for lease in documents.lease(stage, int(n), float(ttl), 3)])
-    time.sleep(600)
-
-
 def _sketch(store: Store, size: str) -> None:
     """Write sketches until killed, so many of each template."""
     documents = open_documents(store)
@@ -151,10 +120,7 @@ def _fill_documents(store: Store, mount: str, size: str) -> None:
 
 def _fill_blobs(store: Store, mount: str, size: str) -> None:
     """Fill a small disk; print the error, and whether every acknowledged blob can be read."""
-    if mount:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount], check=True)
-    else:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), int(size)))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount], check=True)
     blobs = open_blobs(store)
     keys: list[str] = []
     try:
@@ -166,9 +132,7 @@ def _fill_blobs(store: Store, mount: str, size: str) -> None:
 
 
 _JOBS: dict[str, Callable[..., None]] = {
-    "upsert": _upsert, "facts": _facts, "lease": _lease, "hold": _hold, "put": _put,
-    "sketch": _sketch,
-    "fill_documents": _fill_documents, "fill_blobs": _fill_blobs,
+    "upsert": _upsert, "sketch": _sketch, "put": _put, "fill_documents": _fill_documents, "fill_blobs": _fill_blobs,
 }  # fmt: skip
 
 if __name__ == "__main__":
