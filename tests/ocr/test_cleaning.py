@@ -41,14 +41,11 @@ def texts(outcome: Keep[Reading] | Drop) -> list[str]:
 @pytest.mark.parametrize("lines", [(), ("|",), ("~ - .", "!")])
 def test_readings_without_letters_are_dropped(lines: tuple[str, ...]) -> None:
     assert need_text(reading(*lines)) == Drop("no text")
+    assert texts(need_text(reading("NO", *lines)))[0] == "NO"
 
 
 def test_bars_become_the_letter_i() -> None:
     assert texts(replace_bars(reading("| AM | TH|NK"))) == ["I", "AM", "I", "THINK"]
-
-
-def test_two_letters_are_kept() -> None:
-    assert texts(need_text(reading("NO"))) == ["NO"]
 
 
 def test_low_confidence_words_are_removed() -> None:

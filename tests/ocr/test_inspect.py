@@ -1,10 +1,7 @@
 """Inspecting one picture: found and removed words, as a page and as a picture."""
 
-import io
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -12,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from memeloom.catalog.records import Image, Meme, Ocr, Template, TemplateBox
+from memeloom.catalog.records import Ocr, Template, TemplateBox
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
@@ -22,15 +19,15 @@ from memeloom.ocr.inspect import Inspection, Subject, inspect_subject, load_subj
 from memeloom.ocr.layout import find_boxes, find_lines
 from memeloom.ocr.report import sheet
 from memeloom.ocr.report.inspection_page import draw, write_inspection
-from memeloom.ocr.report.marks import band
 from memeloom.report.overlay import BADGE, Mark, overlay
 from tests.html_page import Page
+from tests.ocr.memes import put
 
 HOSTILE = """</title></svg><script>alert("1")</script>'onload='x'<img/src=x/onerror=y>&"""
 
 
 class FakeEngine:
-    """Reads the same words in every picture."""
+    """Reads the same words in every picture; without words it fails."""
 
     name = "fake"
 
@@ -38,12 +35,9 @@ class FakeEngine:
         self._words = words
 
     def read(self, picture: NDArray[np.uint8]) -> list[Word]:
+        if not self._words:
+            raise ReadFailed("timeout", "more than 3 s")
         return list(self._words)
-
-
-class Failing(FakeEngine):
-    def read(self, picture: NDArray[np.uint8]) -> list[Word]:
-        raise ReadFailed("timeout", "more than 3 s")
 
 
 class InspectionPage(Page):
@@ -140,13 +134,6 @@ def test_foreign_text_is_escaped(picture: NDArray[np.uint8]) -> None:
     assert [source.partition(",")[0] for source in sources] == ["data:image/jpeg;base64"]
 
 
-@pytest.mark.parametrize(
-    ("confidence", "name"), [(100, "sure"), (95, "sure"), (94.9, "fair"), (70, "doubtful"), (0, "poor")]
-)
-def test_bands_of_confidence(confidence: float, name: str) -> None:
-    assert band(confidence) == name
-
-
 def test_numbers_of_boxes_do_not_overlap() -> None:
     marks = [Mark(x=0.3, y=0.3, width=0.2, height=0.1, number=number) for number in range(1, 6)]
     badges = overlay(np.zeros((200, 200, 3), np.uint8), marks, width=400, side=400, quality=80).badges
@@ -180,19 +167,9 @@ def test_any_shape_of_picture_can_be_drawn(shape: tuple[int, ...], tmp_path: Pat
 def test_a_sheet_is_bounded_and_needs_no_fontconfig(
     monkeypatch: pytest.MonkeyPatch, picture: NDArray[np.uint8]
 ) -> None:
-    wrap, wrapped = sheet._wrapped, list[object]()
-
-    def counted(*what: Any) -> list[str]:
-        wrapped.append(what)
-        return wrap(*what)
-
-    monkeypatch.setattr(sheet, "_wrapped", counted)
     monkeypatch.setenv("PATH", "")
-    sheet._find_face.cache_clear()
-    drawn = sheet.draw(made(picture, *(word("देवनागरी" * 10, line) for line in range(400))))
-    sheet._find_face.cache_clear()
-    assert drawn.height < 8000
-    assert len(wrapped) < 100, "what would be cut off is not drawn first"
+    words = (word("".join(map(chr, range(0x905, 0x92A))) * 3, line) for line in range(400))
+    assert sheet.draw(made(picture, *words)).height < 8000
 
 
 def test_a_file_is_read_upright_and_named(config: Config, tmp_path: Path) -> None:
@@ -204,30 +181,17 @@ def test_a_file_is_read_upright_and_named(config: Config, tmp_path: Path) -> Non
     assert (subject.name, subject.picture.shape, subject.places) == ("m.jpg", (40, 20, 3), ())
 
 
-@pytest.fixture
-def meme(config: Config, picture: NDArray[np.uint8]) -> Callable[..., Meme]:
-    """Puts a meme with a picture into the catalog."""
-
-    def add(name: str, **facts: object) -> Meme:
-        data = cv2.imencode(".png", picture)[1].tobytes()
-        key = open_blobs(config.store).put(data)
-        image = Image(
-            key=key, width=400, height=300, format="png", bytes=len(data), phash64="0" * 16, phash256="0" * 64
-        )
-        made = Meme.model_validate({"id": f"test:{name}", "source": "test", "image": image, **facts})
-        open_documents(config.store).upsert([made])
-        return made
-
-    return add
+def png(picture: NDArray[np.uint8]) -> bytes:
+    return cv2.imencode(".png", picture)[1].tobytes()
 
 
 def test_a_meme_is_loaded_with_its_templates_boxes_and_its_pages_caption(
-    config: Config, meme: Callable[..., Meme]
+    config: Config, picture: NDArray[np.uint8]
 ) -> None:
     places = (TemplateBox(x=0.0, y=0.6, width=1.0, height=0.3), TemplateBox(x=0.0, y=0.0, width=1.0, height=0.3))
     template = Template(id="9", slug="nine", name="Nine", boxes=places, source="test")
     open_documents(config.store).upsert_templates([template])
-    meme("a", template=template.ref(), boxes=("SAID",))
+    put(config, "a", png(picture), template=template.ref(), boxes=("SAID",))
     subject = load_subject(config, "test:a")
     assert (subject.name, subject.places, subject.stated) == ("test:a", places, ("SAID",))
     looked = inspect_subject(subject, FakeEngine(*KEPT), config)
@@ -238,7 +202,7 @@ def test_a_meme_is_loaded_with_its_templates_boxes_and_its_pages_caption(
 
 
 def test_rejected_templates_give_no_boxes_and_merged_ones_those_of_their_target(
-    config: Config, meme: Callable[..., Meme]
+    config: Config, picture: NDArray[np.uint8]
 ) -> None:
     there, elsewhere = (TemplateBox(x=0.0, y=y, width=1.0, height=0.3) for y in (0.0, 0.6))
     known = Template(id="9", slug="nine", name="Nine", boxes=(there,), source="test")
@@ -246,22 +210,18 @@ def test_rejected_templates_give_no_boxes_and_merged_ones_those_of_their_target(
     documents = open_documents(config.store)
     documents.upsert_templates([known, found.model_copy(update={"merged_into": "9"})])
     documents.upsert_templates([found.model_copy(update={"id": "found:2", "state": "rejected"})])
-    meme("merged", template=found.ref())
-    meme("rejected", template=found.ref().model_copy(update={"id": "found:2"}))
+    put(config, "merged", png(picture), template=found.ref())
+    put(config, "rejected", png(picture), template=found.ref().model_copy(update={"id": "found:2"}))
     assert load_subject(config, "test:merged").places == (there,)
     assert load_subject(config, "test:rejected").places == ()
 
 
-def test_unreadable_targets_are_one_line(config: Config, meme: Callable[..., Meme], tmp_path: Path) -> None:
-    page, cut = tmp_path / "page.jpg", tmp_path / "cut.jpg"
+def test_unreadable_targets_are_one_line(config: Config, picture: NDArray[np.uint8], tmp_path: Path) -> None:
+    page, cut = tmp_path / "page.jpg", tmp_path / "cut.png"
     page.write_text("<html>404</html>")
-    stream = io.BytesIO()
-    Pillow.new("RGB", (90, 90)).save(stream, "JPEG")
-    cut.write_bytes(stream.getvalue()[:-20])
-    meme("bare", image=None)
-    lost = meme("lost").image
-    assert lost is not None
-    open_blobs(config.store).delete(lost.key)
+    cut.write_bytes(png(picture)[:-20])
+    put(config, "bare", b"", image=None)
+    open_blobs(config.store).delete(put(config, "lost", png(picture)))
     for target, said in {
         str(tmp_path / "none.jpg"): "no such file",
         str(tmp_path): "Is a directory",
@@ -280,4 +240,4 @@ def test_unreadable_targets_are_one_line(config: Config, meme: Callable[..., Mem
 
 def test_a_picture_that_cannot_be_read_is_named(picture: NDArray[np.uint8], config: Config) -> None:
     with pytest.raises(MemeloomError, match=r"^a meme: timeout: more than 3 s$"):
-        inspect_subject(Subject("a meme", picture), Failing(), config)
+        inspect_subject(Subject("a meme", picture), FakeEngine(), config)

@@ -76,28 +76,6 @@ def test_small_networks_are_small() -> None:
         assert {"QuantizeLinear", "DequantizeLinear", "Gelu"} <= kinds
 
 
-def test_a_recogniser_is_cut_to_the_characters_of_the_language() -> None:
-    from memeloom.ocr.models.build import keep_characters
-
-    model = onnx.load(PACKAGED / RECOGNISER)
-    letters = network_files.letters_of(model)
-    cut = keep_characters(model, "ab ")
-    weights = {tensor.name: tensor for tensor in cut.graph.initializer}
-    whole = {tensor.name: tensor for tensor in onnx.load(PACKAGED / RECOGNISER).graph.initializer}
-    last = [node for node in cut.graph.node if node.op_type == "MatMul"][-1].input[1]
-    columns = [0, *(1 + letters.index(letter) for letter in "ab ")]
-    np.testing.assert_array_equal(
-        onnx.numpy_helper.to_array(weights[last]), onnx.numpy_helper.to_array(whole[last])[:, columns]
-    )
-
-
-def test_a_character_that_the_network_does_not_know_is_refused() -> None:
-    from memeloom.ocr.models.build import keep_characters
-
-    with pytest.raises(ValueError, match="substring not found"):
-        keep_characters(onnx.load(PACKAGED / RECOGNISER), "a\N{SNOWMAN WITHOUT SNOW}\ue000")
-
-
 @pytest.mark.parametrize("language", network_files._LETTERS)
 def test_the_network_knows_the_letters_of_each_language(language: str) -> None:
     known = set(network_files.letters_of(onnx.load(PACKAGED / RECOGNISER)))
@@ -106,11 +84,8 @@ def test_the_network_knows_the_letters_of_each_language(language: str) -> None:
     assert len(set(wanted)) == len(wanted)
 
 
-def test_several_languages_share_a_network() -> None:
+def test_several_languages_share_a_network_and_an_unsupported_one_is_named() -> None:
     assert set(characters_of("eng+deu+swe")) == {*characters_of("deu"), *characters_of("swe")}
-
-
-def test_an_unsupported_language_is_named() -> None:
     with pytest.raises(EngineMissing, match=r"not 'hin'; use ocr.engine: tesseract"):
         networks("eng+hin")
 
@@ -135,15 +110,12 @@ def _networks(pipe: Connection) -> None:
 def test_concurrent_processes_build_the_networks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path))
     context = multiprocessing.get_context("spawn")
-    pipes, processes = [], []
-    for _ in range(3):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_networks, args=(theirs,))
+    pairs = [context.Pipe() for _ in range(3)]
+    processes = [context.Process(target=_networks, args=(theirs,)) for _, theirs in pairs]
+    for process in processes:
         process.start()
-        pipes.append(ours)
-        processes.append(process)
-    for pipe in pipes:
-        assert pipe.recv() == "ready"
+    pipes = [ours for ours, _ in pairs]
+    assert [pipe.recv() for pipe in pipes] == ["ready"] * 3
     for pipe in pipes:
         pipe.send("go")
     answers = [pipe.recv() for pipe in pipes]

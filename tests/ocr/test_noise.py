@@ -10,21 +10,11 @@ from memeloom.ocr.engines.contract import Word
 from memeloom.ocr.noise import drop_columns, drop_screen, drop_small_print, need_words
 from memeloom.ocr.reading import Reading
 from memeloom.ocr.words import WordModel
-
-
-def line(
-    text: str, number: int, *, x: float = 0.1, y: float, height: float, confidence: float = 97.0
-) -> tuple[Word, ...]:
-    words = []
-    for word in text.split():
-        width = 0.6 * height * len(word)
-        words.append(Word(word, x, y, width, height, confidence, number))
-        x += width + 0.4 * height
-    return tuple(words)
+from tests.ocr.memes import text_line
 
 
 def caption() -> tuple[Word, ...]:
-    return line("WHEN THE CAPTION", 0, y=0.1, height=0.08) + line("IS LARGE AND SURE", 1, y=0.2, height=0.08)
+    return text_line("WHEN THE CAPTION", 0, y=0.1, height=0.08) + text_line("IS LARGE AND SURE", 1, y=0.2, height=0.08)
 
 
 def left_of(step: Step, reason: str, *lines: Sequence[Word]) -> list[str]:
@@ -40,12 +30,12 @@ def left_of(step: Step, reason: str, *lines: Sequence[Word]) -> list[str]:
 
 @pytest.mark.parametrize("chrome", ["9:41 AM 100%", "21%", "8:52 PM Mon Sep 21", "carrier 5:42", "12.05pm"])
 def test_clock_and_battery_are_removed(chrome: str) -> None:
-    assert left_of(drop_screen, "screen", line(chrome, 2, y=0.01, height=0.03)) == []
+    assert left_of(drop_screen, "screen", text_line(chrome, 2, y=0.01, height=0.03)) == []
 
 
 def test_text_beside_the_clock_is_removed() -> None:
-    row = line("CARRIER", 2, y=0.005, height=0.03), line("9:41 AM", 3, x=0.5, y=0.01, height=0.025)
-    below = line("Search", 4, y=0.05, height=0.03)
+    row = text_line("CARRIER", 2, y=0.005, height=0.03), text_line("9:41 AM", 3, x=0.5, y=0.01, height=0.025)
+    below = text_line("Search", 4, y=0.05, height=0.03)
     assert left_of(drop_screen, "screen", *row, below) == ["Search"]
 
 
@@ -59,43 +49,46 @@ def test_text_beside_the_clock_is_removed() -> None:
     ],
 )
 def test_times_in_captions_are_kept(text: str, y: float, height: float) -> None:
-    assert left_of(drop_screen, "screen", line(text, 2, y=y, height=height)) == text.split()
+    assert left_of(drop_screen, "screen", text_line(text, 2, y=y, height=height)) == text.split()
 
 
 def test_a_few_small_words_are_removed() -> None:
-    sign = line("FREE PARKING", 2, y=0.6, height=0.03), line("BEHIND", 3, y=0.64, height=0.03)
+    sign = text_line("FREE PARKING", 2, y=0.6, height=0.03), text_line("BEHIND", 3, y=0.64, height=0.03)
     assert left_of(drop_small_print, "small print", *sign) == []
 
 
 def test_a_small_paragraph_is_kept() -> None:
-    paragraph = line("as they told us all", 2, y=0.6, height=0.03), line("last year", 3, y=0.64, height=0.03)
+    paragraph = text_line("as they told us all", 2, y=0.6, height=0.03), text_line("last year", 3, y=0.64, height=0.03)
     assert left_of(drop_small_print, "small print", *paragraph) == ["as", "they", "told", "us", "all", "last", "year"]
 
 
 def test_small_words_far_from_a_paragraph_are_removed() -> None:
-    paragraph = line("as they told us all last year", 2, y=0.6, height=0.03)
-    assert "SIGN" not in left_of(drop_small_print, "small print", paragraph, line("SIGN", 3, y=0.8, height=0.03))
+    paragraph = text_line("as they told us all last year", 2, y=0.6, height=0.03)
+    assert "SIGN" not in left_of(drop_small_print, "small print", paragraph, text_line("SIGN", 3, y=0.8, height=0.03))
     assert "SIGN" not in left_of(
-        drop_small_print, "small print", paragraph, line("SIGN", 3, x=0.9, y=0.64, height=0.03)
+        drop_small_print, "small print", paragraph, text_line("SIGN", 3, x=0.9, y=0.64, height=0.03)
     )
 
 
 def test_medium_words_are_removed_only_at_the_edge() -> None:
-    assert left_of(drop_small_print, "small print", line("Somebody", 2, y=0.94, height=0.05)) == []
-    assert left_of(drop_small_print, "small print", line("Somebody", 2, y=0.6, height=0.05)) == ["Somebody"]
+    assert left_of(drop_small_print, "small print", text_line("Somebody", 2, y=0.94, height=0.05)) == []
+    assert left_of(drop_small_print, "small print", text_line("Somebody", 2, y=0.6, height=0.05)) == ["Somebody"]
 
 
 def test_a_slightly_smaller_second_box_is_kept() -> None:
-    assert left_of(drop_small_print, "small print", line("BOTTOM TEXT", 2, y=0.9, height=0.06)) == ["BOTTOM", "TEXT"]
+    assert left_of(drop_small_print, "small print", text_line("BOTTOM TEXT", 2, y=0.9, height=0.06)) == [
+        "BOTTOM",
+        "TEXT",
+    ]
 
 
 def test_a_small_caption_alone_is_kept() -> None:
-    reading = Reading(line("tiny words", 0, y=0.02, height=0.01))
+    reading = Reading(text_line("tiny words", 0, y=0.02, height=0.01))
     assert drop_small_print(reading) == Keep(reading)
 
 
 def test_columns_of_letters_are_removed_but_a_single_letter_is_kept() -> None:
-    column = [line(letter, 2 + place, y=0.3 + 0.1 * place, height=0.08) for place, letter in enumerate("GUNS")]
+    column = [text_line(letter, 2 + place, y=0.3 + 0.1 * place, height=0.08) for place, letter in enumerate("GUNS")]
     assert left_of(drop_columns, "column", *column) == []
     assert left_of(drop_columns, "column", column[0]) == ["G"]
 
@@ -116,31 +109,31 @@ def model() -> WordModel:
 
 @pytest.mark.parametrize("noise", ["HEIP", "GBS", "ee", "58122920", "Q123RP", "ynn Eptein"])
 def test_low_confidence_nonwords_are_removed(noise: str, model: WordModel) -> None:
-    doubtful = line(noise, 2, y=0.6, height=0.08, confidence=80)
+    doubtful = text_line(noise, 2, y=0.6, height=0.08, confidence=80)
     assert left_of(need_words(model), "not a word", doubtful) == []
 
 
 @pytest.mark.parametrize("noise", ["HEIP", "GBS", "ee", "58122920"])
 def test_high_confidence_nonwords_are_kept(noise: str, model: WordModel) -> None:
-    assert left_of(need_words(model), "not a word", line(noise, 2, y=0.6, height=0.08, confidence=95)) == [noise]
+    assert left_of(need_words(model), "not a word", text_line(noise, 2, y=0.6, height=0.08, confidence=95)) == [noise]
 
 
 @pytest.mark.parametrize("text", ["HE", "Zorblax", "hello HEIP", "GBS grmpf HEIP"])
 def test_known_words_and_long_lines_are_kept(text: str, model: WordModel) -> None:
-    doubtful = line(text, 2, y=0.6, height=0.08, confidence=80)
+    doubtful = text_line(text, 2, y=0.6, height=0.08, confidence=80)
     assert left_of(need_words(model), "not a word", doubtful) == text.split()
 
 
 def test_without_a_model_only_consonants_are_removed() -> None:
     step = need_words(None)
     for noise in ("GRMPF", "lvl xx"):
-        assert left_of(step, "not a word", line(noise, 2, y=0.6, height=0.08, confidence=80)) == []
+        assert left_of(step, "not a word", text_line(noise, 2, y=0.6, height=0.08, confidence=80)) == []
     for text in ("HEIP", "2020", "नमस्ते", "мгм", "GRMPF really"):
-        assert left_of(step, "not a word", line(text, 2, y=0.6, height=0.08, confidence=80)) == text.split()
+        assert left_of(step, "not a word", text_line(text, 2, y=0.6, height=0.08, confidence=80)) == text.split()
 
 
 def test_a_reading_without_words_is_dropped(model: WordModel) -> None:
-    noise = Reading(line("GBS", 0, y=0.6, height=0.08, confidence=80))
+    noise = Reading(text_line("GBS", 0, y=0.6, height=0.08, confidence=80))
     assert need_words(model)(noise) == Drop("not words")
     assert need_words(None)(noise) == Drop("not words")
     assert need_words(model)(Reading(())) == Keep(Reading(()))

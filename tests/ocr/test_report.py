@@ -1,7 +1,6 @@
 """The page of a run: bounded memory, worst readings first, foreign text escaped."""
 
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,16 +8,15 @@ import cv2
 import numpy as np
 import pytest
 
-from memeloom.catalog.records import Image, Meme, Ocr, OcrBox
-from memeloom.catalog.stores import open_blobs, open_documents
+from memeloom.catalog.records import Meme, Ocr, OcrBox
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store
 from memeloom.ocr.report.record import GROUP, SAMPLE, WORST, Outcome, RunRecord
 from memeloom.ocr.report.run_page import Card, card, draw, reporting, write_page
 from memeloom.ocr.stage import read_memes
 from tests.html_page import Page
+from tests.ocr.memes import put
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -64,25 +62,12 @@ def test_memory_is_bounded() -> None:
 
 def test_a_sample_is_fair_and_does_not_depend_on_the_order() -> None:
     notes = [Outcome(f"test:{number:04}", "dropped/no text") for number in range(2000)]
+    notes += [Outcome(f"test:{number}", "dropped/too much text") for number in range(3000, 6000)]
     first = record_of(*notes).sample("dropped")
     assert record_of(*reversed(notes)).sample("dropped") == first
+    assert list(first) == ["too much text", "no text"], "frequent reasons first"
     places = [int(meme_id.removeprefix("test:")) for meme_id in first["no text"]]
     assert min(places) < 1000 < max(places)
-
-
-def test_frequent_reasons_come_first() -> None:
-    record = record_of(*(Outcome(f"test:{n}", "failed/rare" if n == 0 else "failed/common") for n in range(5)))
-    assert list(record.sample("failed")) == ["common", "rare"]
-    assert record.sample("dropped") == {}
-
-
-def test_the_median_is_that_of_kept_readings() -> None:
-    assert RunRecord().median is None
-    assert (
-        record_of(*(Outcome(f"test:{n}", "kept", confidence) for n, confidence in enumerate((70, 90, 100)))).median
-        == 90
-    )
-    assert record_of(Outcome("test:1", "dropped/no text", 20.0), Outcome("test:2", "kept", 99.5)).median == 99.5
 
 
 def test_the_page_shows_worst_dropped_and_failed_readings() -> None:
@@ -103,9 +88,10 @@ def test_the_plot_and_the_table_count_every_reading() -> None:
     notes = [
         Outcome(f"test:{n}", "kept", confidence) for n, confidence in enumerate((0.0, 50.0, 94.99, 98.0, 100.0, 100.0))
     ]
-    page = page_of(
-        record_of(*notes, Outcome("test:d", "dropped/no text", 33.0), Outcome("test:e", "dropped/no text", 0.0))
-    )
+    dropped = [Outcome("test:d", "dropped/no text", 33.0), Outcome("test:e", "dropped/no text", 0.0)]
+    record = record_of(*notes, *dropped)
+    assert record.median == 95.0, "of kept readings, in half points"
+    page = page_of(record)
     rows = page.text.partition("Kept, by confidence")[2].partition("Not kept")[0].split()
     assert sum(int(row) for row in rows if row.isdigit()) >= 6
     assert "98 and more 3" in " ".join(page.text.split())
@@ -125,19 +111,15 @@ def test_foreign_text_is_escaped_on_the_page() -> None:
     bad = meme("x").model_copy(update={"id": f"test:{HOSTILE}", "page_url": f'https://site.example/"{HOSTILE}'})
     read = meme("y", HOSTILE).ocr
     made = card(bad.model_copy(update={"ocr": read}), np.zeros((40, 40, 3), np.uint8))
-    record = record_of(Outcome(bad.id, "kept", 90.0), Outcome("test:1", f"dropped/{HOSTILE}"))
-    page = page_of(record, {bad.id: made})
+    unsafe = card(meme("z", page_url="javascript:alert(1)"), None)
+    record = record_of(
+        Outcome(bad.id, "kept", 90.0), Outcome("test:z", "kept", 90.0), Outcome("test:1", f"dropped/{HOSTILE}")
+    )
+    page = page_of(record, {bad.id: made, "test:z": unsafe})
     assert {tag for tag, _ in page.tags} & {"script", "img", "iframe"} == set()
     assert [name for _, attributes in page.tags for name in attributes if name.startswith("on")] == []
     assert [attributes["href"] for attributes in page.of("a")] == [bad.page_url]
     assert page.text.count(HOSTILE) >= 4
-
-
-@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//site.example", "http://[", None])
-def test_only_addresses_of_the_web_are_links(address: str | None) -> None:
-    page = page_of(record_of(Outcome("test:a", "kept", 90.0)), {"test:a": card(meme("a", page_url=address), None)})
-    assert page.of("a") == []
-    assert "test:a" in page.text
 
 
 @pytest.fixture
@@ -145,27 +127,11 @@ def config(store_config: Store, tmp_path: Path) -> Config:
     return load_config(environment={}).model_copy(update={"store": store_config, "runs": str(tmp_path / "runs")})
 
 
-@pytest.fixture
-def add(config: Config) -> Callable[..., None]:
-    """Puts a meme into the catalog, with a picture of some bytes."""
-
-    def add(made: Meme, data: bytes) -> None:
-        key = open_blobs(config.store).put(data)
-        image = Image(
-            key=key, width=400, height=300, format="png", bytes=len(data), phash64="0" * 16, phash256="0" * 64
-        )
-        open_documents(config.store).upsert([made.model_copy(update={"image": image})])
-
-    return add
-
-
-def test_pictures_are_embedded_small_and_may_be_missing(
-    config: Config, add: Callable[..., None], tmp_path: Path
-) -> None:
+def test_pictures_are_embedded_small_and_may_be_missing(config: Config, tmp_path: Path) -> None:
     noise = np.random.default_rng(1).integers(0, 255, (1200, 1600, 3), np.uint8)
-    add(meme("good", "A GOOD ONE"), cv2.imencode(".png", noise)[1].tobytes())
-    add(meme("broken", "READ BEFORE IT BROKE", 64.0), b"<html>")
-    open_documents(config.store).upsert([meme("bare").model_copy(update={"ocr": None})])
+    put(config, "good", cv2.imencode(".png", noise)[1].tobytes(), ocr=meme("good", "A GOOD ONE").ocr)
+    put(config, "broken", b"<html>", ocr=meme("broken", "READ BEFORE IT BROKE", 64.0).ocr)
+    put(config, "bare", b"", image=None)
     record = record_of(
         Outcome("test:good", "kept", 97.0), Outcome("test:broken", "kept", 64.0),
         Outcome("test:bare", "failed/image missing"), Outcome("test:purged", "kept", 1.0),
@@ -180,59 +146,34 @@ def test_pictures_are_embedded_small_and_may_be_missing(
     assert len(html) < 90_000, "a picture of six megabytes is embedded small"
 
 
-def only_page(config: Config) -> str:
-    (page,) = Path(config.runs).glob("ocr-*.html")
-    return page.read_text()
-
-
 @pytest.mark.parametrize(
     ("error", "how"),
     [(KeyboardInterrupt(), "interrupted"), (MemeloomError("the disk is full"), "failed: the disk is full")],
 )
 def test_an_interrupted_run_has_a_page_and_raises_its_error(config: Config, error: BaseException, how: str) -> None:
-    def run(record: RunRecord) -> None:
-        with reporting(config, record):
-            record.add([Outcome("test:1", "kept", 97.0)])
-            raise error
-
-    with pytest.raises(type(error)):
-        run(RunRecord())
-    assert how in Page(only_page(config)).text
+    with pytest.raises(type(error)), reporting(config, record_of(Outcome("test:1", "kept", 97.0))) as path:
+        raise error
+    assert how in Page(path.read_text()).text
 
 
 def test_without_a_store_the_page_has_counts_and_the_first_error_is_raised(config: Config, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     broken = config.store.model_copy(update={"documents": f"sqlite:///{tmp_path}/file/catalog.db"})
     gone = config.model_copy(update={"store": broken})
-
-    def run() -> None:
-        with reporting(gone, record_of(Outcome("test:1", "kept", 97.0))):
-            raise MemeloomError("the first error")
-
-    with pytest.raises(MemeloomError, match="the first error"):
-        run()
-    assert "Reading of 1 memes" in only_page(gone)
+    record = record_of(Outcome("test:1", "kept", 97.0))
+    with pytest.raises(MemeloomError, match="the first error"), reporting(gone, record) as path:
+        raise MemeloomError("the first error")
+    assert "Reading of 1 memes" in path.read_text()
 
 
-def test_a_run_without_anything_to_read_leaves_no_page(config: Config) -> None:
-    with reporting(config, RunRecord()) as page:
-        pass
-    assert not page.exists()
-
-
-def test_the_stage_writes_the_page_and_names_it(config: Config, add: Callable[..., None]) -> None:
-    bare = Meme(id="test:dark", source="test")
-    add(bare, cv2.imencode(".png", np.zeros((300, 400, 3), np.uint8))[1].tobytes())
-    add(Meme(id="test:cut", source="test"), b"<html>")
-    one = config.model_copy(
-        update={
-            "ocr": config.ocr.model_copy(update={"engine": "tesseract"}),
-            "engine": config.engine.model_copy(update={"workers": 1}),
-        }
-    )
-    summary = read_memes(one, Silent())
-    html = Path(summary.outputs["report"]).read_text()
-    assert html == only_page(config)
-    text = Page(html).text
+def test_the_stage_writes_the_page_unless_there_was_nothing_to_read(config: Config) -> None:
+    put(config, "dark", cv2.imencode(".png", np.zeros((300, 400, 3), np.uint8))[1].tobytes())
+    put(config, "cut", b"<html>")
+    ocr = config.ocr.model_copy(update={"engine": "tesseract"})
+    one = config.model_copy(update={"ocr": ocr, "engine": config.engine.model_copy(update={"workers": 1})})
+    path = read_memes(one).outputs["report"]
+    assert [str(page) for page in Path(config.runs).glob("ocr-*.html")] == [path]
+    text = Page(Path(path).read_text()).text
     assert text.index("no text: 1") < text.index("test:dark") < text.index("not an image: 1") < text.index("test:cut")
-    assert "report" not in read_memes(one, Silent()).outputs
+    assert "report" not in read_memes(one).outputs
+    assert len(list(Path(config.runs).glob("ocr-*.html"))) == 1

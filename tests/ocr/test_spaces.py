@@ -12,22 +12,11 @@ from memeloom.ocr.words import WordModel
 
 # What a small catalog says: each often enough to be believed.
 CAPTIONS = [
-    "and the winner is",
-    "the strasse and the winner",
-    "this is a test of the winner",
-    "to be or not to be",
-    "forever alone again",
-    "ask him. And go",
-    "what if you forget the alligator",
-    "vote for the alligator in 2020",
-    "i haven't seen the winner",
-    "covid19 is here",
-    "it is what it is",
-    "a lot of alligators",
-    "alot of people say alot",
-    "is a man of the people",
-    "he said you are",
-]
+    "and the winner is", "the strasse and the winner", "this is a test of the winner", "to be or not to be",
+    "forever alone again", "ask him. And go", "what if you forget the alligator", "vote for the alligator in 2020",
+    "i haven't seen the winner", "covid19 is here", "it is what it is", "a lot of alligators",
+    "alot of people say alot", "is a man of the people", "he said you are",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +49,8 @@ def test_lost_spaces_are_restored(glued: str, words: str, model: WordModel) -> N
 @pytest.mark.parametrize(
     "word",
     [
-        "Zorblaxian",
-        "alot", "alligator", "covid19", "Theodora", "thewinner.com", "@theWinner", "#ToBe", "9:41", "U.S.A.",
-        "a.m.", "3.5", "don't", "x", "...", "58122920", "and/or",
+        "Zorblaxian", "alot", "alligator", "covid19", "Theodora", "thewinner.com", "@theWinner", "#ToBe", "9:41",
+        "U.S.A.", "a.m.", "3.5", "don't", "x", "...", "58122920", "and/or",
         "Zorblax'winner", "winner'Zorblax", "ain'tso", "Istanbul", "a" * 200, "imgflip.com/i/thewinner",
     ],
 )  # fmt: skip
@@ -70,20 +58,11 @@ def test_names_rare_words_addresses_and_numbers_stay_whole(word: str, model: Wor
     assert split_text(word, model) == [word]
 
 
-def test_a_change_of_case_favours_a_split(model: WordModel) -> None:
+def test_case_decides_some_splits(model: WordModel) -> None:
     assert split_text("itif", model) == ["itif"]
     assert split_text("itIf", model) == ["it", "If"]
-
-
-def test_words_that_change_their_length_with_their_case_stay_whole(model: WordModel) -> None:
-    assert split_text("isitthewinner", model) == ["is", "it", "the", "winner"]
     assert split_text("thestrasseandthewinner", model) == ["the", "strasse", "and", "the", "winner"]
-    assert split_text("thestraßeandthewinner", model) == ["thestraßeandthewinner"]
-
-
-@pytest.mark.parametrize("text", ["ANDTHEWINNERIS", "him.And", "in2020"])
-def test_no_character_is_lost(text: str, model: WordModel) -> None:
-    assert "".join(split_text(text, model)) == text
+    assert split_text("thestraßeandthewinner", model) == ["thestraßeandthewinner"], "longer in capitals"
 
 
 def test_an_empty_catalog_knows_common_english() -> None:
@@ -101,8 +80,5 @@ def test_pieces_share_the_box_and_line_of_their_word(model: WordModel) -> None:
     assert [round(word.x, 6) for word in outcome.record.words] == [0.1, 0.3, 0.5, 0.1]
     assert {round(word.width, 6) for word in outcome.record.words[:3]} == {0.2}
     assert [(word.confidence, word.line) for word in outcome.record.words] == [(91.0, 4)] * 3 + [(91.0, 5)]
-
-
-def test_a_reading_without_lost_spaces_is_unchanged(model: WordModel) -> None:
     reading = Reading((Word("winner", 0.1, 0.2, 0.6, 0.05, 91.0, 4),))
     assert restore_spaces(model)(reading) == Keep(reading)

@@ -4,28 +4,25 @@ import io
 import struct
 import zlib
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from memeloom.catalog.records import Image, Meme, Ocr
-from memeloom.catalog.stores import open_blobs, open_documents
+from memeloom.catalog.records import Ocr
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store
 from memeloom.ocr.stage import failed_memes, read_memes
+from memeloom.serve.lettering import FONT
+from tests.ocr.memes import put
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
 DrawMeme = Callable[..., Pillow.Image]
 Encoded = Callable[..., bytes]
-LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 TEXT = "THIS IS STILL A MEME"
-FONT = Path(__file__).parents[2] / "serve" / "fonts" / "Anton-Regular.ttf"
 
 
 @pytest.fixture(params=["tesseract", "rapidocr"])
@@ -39,15 +36,10 @@ def config(request: pytest.FixtureRequest, store_config: Store) -> Config:
 
 def read_all(config: Config, pictures: dict[str, bytes]) -> tuple[dict[str, Ocr], dict[str, str]]:
     """What was read, and why nothing was, by name."""
-    documents, blobs = open_documents(config.store), open_blobs(config.store)
     for name, data in pictures.items():
-        image = Image(
-            key=blobs.put(data), width=600, height=500, format="jpeg", bytes=max(len(data), 1), phash64="0" * 16,
-            phash256="0" * 64,
-        )  # fmt: skip
-        documents.upsert([Meme(id=f"test:{name}", source="test", image=image, fetched_at=LONG_AGO)])
-    summary = read_memes(config, Silent())
-    readings = {meme.id.removeprefix("test:"): meme.ocr for meme in documents.scan() if meme.ocr}
+        put(config, name, data)
+    summary = read_memes(config)
+    readings = {meme.id.removeprefix("test:"): meme.ocr for meme in open_documents(config.store).scan() if meme.ocr}
     reasons = {meme_id.removeprefix("test:"): reason for meme_id, reason in failed_memes(config)}
     assert readings.keys() | reasons.keys() == pictures.keys()
     assert summary.counts["memes"] == len(pictures)

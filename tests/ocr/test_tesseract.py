@@ -19,7 +19,7 @@ from memeloom.ocr.engines import tesseract_page
 from memeloom.ocr.engines.contract import EngineMissing, ReadFailed, Word
 from memeloom.ocr.engines.registry import check_engine, open_engine
 from memeloom.ocr.engines.tesseract import Tesseract
-from memeloom.ocr.engines.tesseract_page import PageReader, parse_table
+from memeloom.ocr.engines.tesseract_page import PageReader
 
 DrawMeme = Callable[..., Pillow.Image]
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -61,29 +61,12 @@ def test_a_page_is_read_with_places_and_lines(reader: PageReader) -> None:
     assert all(word.confidence > 80 for word in words)
 
 
-def test_a_past_deadline_is_a_timeout(reader: PageReader) -> None:
-    with pytest.raises(ReadFailed) as failure:
-        reader(page("too late"), 6, time.monotonic() - 1)
-    assert failure.value.reason == "timeout"
-
-
 def test_reading_ends_at_the_deadline(reader: PageReader) -> None:
     sheet = np.vstack([page("a rather long line of words")] * 40)
     with pytest.raises(ReadFailed) as failure:
         reader(sheet, 6, time.monotonic() + 0.05)
     assert failure.value.reason == "timeout"
     assert texts(reader(page("and then the next"), 6, time.monotonic() + 60)) == ["and", "then", "the", "next"]
-
-
-def test_in_process_and_program_read_the_same(draw_meme: DrawMeme) -> None:
-    picture = bgr(draw_meme(TOP, BOTTOM))
-    ours = Tesseract("eng", 60, in_process()).read(picture)
-    theirs = Tesseract("eng", 60, tesseract_page.TesseractProgram("eng")).read(picture)
-    assert sorted(texts(ours)) == sorted(texts(theirs)) == sorted(f"{TOP} {BOTTOM}".split())
-    for one in ours:
-        other = next(word for word in theirs if word.text == one.text and abs(word.y - one.y) < 0.1)
-        assert one.x == pytest.approx(other.x, abs=0.02)
-        assert one.width == pytest.approx(other.width, abs=0.03)
 
 
 def test_in_process_nothing_is_started(draw_meme: DrawMeme, settings: Ocr, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,15 +122,6 @@ def test_devanagari_is_read(way: str) -> None:
     ImageDraw.Draw(picture).text((60, 50), HINDI, "white", font, stroke_width=4, stroke_fill="black")
     reader = in_process("hin") if way == "in process" else tesseract_page.TesseractProgram("hin")
     assert texts(Tesseract("hin", 60, reader).read(bgr(picture))) == HINDI.split()
-
-
-def test_a_tsv_table_is_parsed() -> None:
-    table = "level\tpage_num\n4\t1\t1\t1\t1\t0\t0\t0\t9\t9\t-1\t\n5\t1\t2\t1\t1\t1\t50\t10\t20\t40\t91.5\tyes\n"
-    table += "5\t1\t2\t1\t1\t2\t80\t10\t10\t40\t-1\tno\n5\t1\t3\t1\t1\t1\t0\t90\t20\t10\t7\t|\n"
-    assert parse_table(table, 100, 200) == [
-        Word("yes", 0.5, 0.05, 0.2, 0.2, 91.5, 0),
-        Word("|", 0.0, 0.45, 0.2, 0.05, 7.0, 1),
-    ]
 
 
 def test_inks_of_every_kind_are_read() -> None:

@@ -5,6 +5,7 @@ import pytest
 from memeloom.ocr.engines.contract import Word
 from memeloom.ocr.reading import Reading
 from memeloom.ocr.watermarks import drop_watermarks, is_address
+from tests.ocr.memes import text_line
 
 CAPTION = (
     "WHEN THE CAPTION IS LONG ENOUGH",
@@ -12,17 +13,8 @@ CAPTION = (
 )
 
 
-def line(text: str, number: int, *, y: float, height: float, x: float = 0.1) -> tuple[Word, ...]:
-    words = []
-    for word in text.split():
-        width = 0.6 * height * len(word)
-        words.append(Word(word, x, y, width, height, 95.0, number))
-        x += width + 0.4 * height
-    return tuple(words)
-
-
 def caption() -> tuple[Word, ...]:
-    return line(CAPTION[0], 0, y=0.2, height=0.08) + line(CAPTION[1], 1, y=0.3, height=0.08)
+    return text_line(CAPTION[0], 0, y=0.2, height=0.08) + text_line(CAPTION[1], 1, y=0.3, height=0.08)
 
 
 def left_of(*lines: tuple[Word, ...]) -> list[str]:
@@ -48,7 +40,7 @@ def left_of(*lines: tuple[Word, ...]) -> list[str]:
     ],
 )  # fmt: skip
 def test_small_watermarks_are_removed(mark: str) -> None:
-    assert left_of(line(mark, 2, y=0.95, height=0.03)) == []
+    assert left_of(text_line(mark, 2, y=0.95, height=0.03)) == []
 
 
 @pytest.mark.parametrize(
@@ -60,42 +52,32 @@ def test_small_watermarks_are_removed(mark: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("height", [0.03, 0.08])
 def test_similar_words_in_captions_are_kept(text: str, height: float) -> None:
-    assert left_of(line(text, 2, y=0.6, height=height)) == text.split()
+    assert left_of(text_line(text, 2, y=0.6, height=height)) == text.split()
 
 
 @pytest.mark.parametrize("name", ["TikTok", "imgflip", "@everyone", "Twitter.com", "Shutterstock"])
 def test_names_as_large_as_the_caption_are_kept(name: str) -> None:
-    assert left_of(line(name, 2, y=0.6, height=0.08)) == [name]
+    assert left_of(text_line(name, 2, y=0.6, height=0.08)) == [name]
 
 
 def test_large_authors_and_addresses_are_removed_only_at_the_edge() -> None:
-    assert left_of(line("u/somebody", 2, y=0.91, height=0.08)) == []
-    assert left_of(line("u/somebody", 2, y=0.6, height=0.08)) == ["u/somebody"]
+    assert left_of(text_line("u/somebody", 2, y=0.91, height=0.08)) == []
+    assert left_of(text_line("u/somebody", 2, y=0.6, height=0.08)) == ["u/somebody"]
 
 
 def test_a_watermark_at_the_end_of_a_line_is_removed_alone() -> None:
-    assert left_of(line("never gonna give you up imgflip.com", 2, y=0.9, height=0.09)) == [
-        "never",
-        "gonna",
-        "give",
-        "you",
-        "up",
-    ]
+    left = left_of(text_line("never gonna give you up imgflip.com", 2, y=0.9, height=0.09))
+    assert left == ["never", "gonna", "give", "you", "up"]
 
 
 @pytest.mark.parametrize("mark", ["imgflip.com", "made with mematic"])
 def test_a_reading_of_only_a_watermark_becomes_empty(mark: str) -> None:
-    assert drop_watermarks(Reading(line(mark, 0, y=0.95, height=0.03))).record.words == ()
+    assert drop_watermarks(Reading(text_line(mark, 0, y=0.95, height=0.03))).record.words == ()
     assert drop_watermarks(Reading(())).record.words == ()
 
 
-@pytest.mark.parametrize(
-    "text", ["imgflip.com", "https://example.org/page", "bit.ly/x", "EXAMPLE.CO.UK", "example.com."]
-)
-def test_addresses(text: str) -> None:
-    assert is_address(text)
-
-
-@pytest.mark.parametrize("text", ["him.And", "wait...what", "U.S.A.", "3.5", "com", ".", ""])
-def test_other_words_with_dots_are_no_addresses(text: str) -> None:
-    assert not is_address(text)
+def test_addresses_are_told_from_other_words_with_dots() -> None:
+    for text in ("imgflip.com", "https://example.org/page", "bit.ly/x", "EXAMPLE.CO.UK", "example.com."):
+        assert is_address(text), text
+    for text in ("him.And", "wait...what", "U.S.A.", "3.5", "com", ".", ""):
+        assert not is_address(text), text
