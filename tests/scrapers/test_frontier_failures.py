@@ -1,8 +1,7 @@
-"""When a frontier's file or server cannot do its work: one clear error, or none; and nothing done twice or lost."""
+"""Failures of the frontier's file or server: one clear error or a retry, and nothing is applied twice or lost."""
 
 import logging
 import shutil
-import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from memeloom.catalog.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
+from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Store
@@ -23,12 +22,14 @@ from tests.services.process import free_port
 from tests.services.redis import RedisServer
 from tests.services.website import Website
 
+Start = Callable[..., RedisServer]
+Open = Callable[..., Frontier]
 NAMESPACE = ("unshare", "--map-root-user", "--mount")
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., RedisServer]]:
-    """Starts Redis servers of the test's own."""
+def start() -> Iterator[Start]:
+    """Starts private Redis servers."""
     with ExitStack() as stack:
 
         def build(**options: str) -> RedisServer:
@@ -40,8 +41,22 @@ def start() -> Iterator[Callable[..., RedisServer]]:
 
 
 @pytest.fixture
+def opened() -> Iterator[Open]:
+    """Opens frontiers, which are closed at the end of the test."""
+    with ExitStack() as stack:
+
+        def build(url: str, **options: float) -> Frontier:
+            frontier = open_test_frontier(url, **options)  # type: ignore[arg-type]
+            frontier.open()
+            stack.callback(frontier.close)
+            return frontier
+
+        yield build
+
+
+@pytest.fixture
 def proxy(redis_url: str) -> Iterator[Proxy]:
-    """A line to the shared Redis that can be cut."""
+    """A proxy of the shared Redis that can cut connections."""
     between = Proxy(int(redis_url.split(":")[2].partition("/")[0]))
     yield between
     between.close()
@@ -64,41 +79,23 @@ class TestAddress:
         ["frontier.db", "sqlite://frontier.db", "mongodb://h/x", "", "redis://:hunter2@h:port/0", "redis://h:99999999/0",
          "redis://:hunter2@h/0?socket_timeout=long", "redis://u:hunter2@h/0?db=x", "redis://:hunter2@[::1/0"],
     )  # fmt: skip
-    def test_a_url_that_cannot_be_used_is_refused(self, url: str) -> None:
+    def test_unusable_urls_are_refused(self, url: str) -> None:
         with pytest.raises(ConfigError, match=r"crawl\.frontier: cannot use") as error:
             open_test_frontier(url)
         assert "hunter2" not in one_line(error.value)
 
 
 class TestSqliteFile:
-    def test_a_file_that_is_no_database_is_named(self, tmp_path: Path) -> None:
-        (tmp_path / "frontier.db").write_bytes(b"this is not a database, but it is long enough to be one" * 100)
-        with pytest.raises(StoreCorrupt, match=r"frontier\.db: not a sound SQLite database"):
-            open_test_frontier(sqlite_url(tmp_path))
-
-    def test_a_catalog_is_left_alone(self, tmp_path: Path, store_config: Store) -> None:
+    def test_catalogs_and_frontiers_are_told_apart(self, tmp_path: Path, store_config: Store) -> None:
         open_documents(store_config).close()
         with pytest.raises(StoreError, match=r"catalog\.db: a database, but not a memeloom frontier"):
             open_test_frontier(store_config.documents)
+        frontier = sqlite_url(tmp_path)
+        open_test_frontier(frontier).close()
+        with pytest.raises(StoreError, match=r"frontier\.db: a database, but not a memeloom catalog"):
+            open_documents(store_config.model_copy(update={"documents": frontier}))
 
-    def test_nor_is_a_frontier_taken_for_a_catalog(self, tmp_path: Path, store_config: Store) -> None:
-        open_test_frontier(store_config.documents).close()
-        with pytest.raises(StoreError, match=r"catalog\.db: a database, but not a memeloom catalog"):
-            open_documents(store_config)
-
-    def test_somebody_elses_lock_is_waited_for_until_the_deadline(self, tmp_path: Path) -> None:
-        frontier = open_test_frontier(sqlite_url(tmp_path), timeout_seconds=0.2)
-        frontier.open()
-        other = sqlite3.connect(tmp_path / "frontier.db", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreUnavailable, match=r"another process held it for more than 0\.2 s"):
-            frontier.exchange(Changes(added=[page(1)]), 0)
-        other.execute("ROLLBACK")
-        other.close()
-        assert frontier.exchange(Changes(), 0).unfinished == 0
-        frontier.close()
-
-    def test_a_full_disk_keeps_what_was_acknowledged(self, tmp_path: Path) -> None:
+    def test_a_full_disk_loses_no_acknowledged_request(self, tmp_path: Path) -> None:
         allowed = shutil.which("unshare") and subprocess.run([*NAMESPACE, "true"], check=False, capture_output=True)
         if not allowed or allowed.returncode:
             pytest.skip("a small disk needs a mount namespace, and this system does not allow one")
@@ -113,26 +110,18 @@ class TestSqliteFile:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("login", ["", ":hunter3@", "somebody:hunter3@"])
-    def test_wrong_credentials_are_denied(self, start: Callable[..., RedisServer], login: str) -> None:
+    def test_wrong_credentials_and_missing_rights_are_denied(self, start: Start, opened: Open) -> None:
         server = start(requirepass="hunter2")
-        with pytest.raises(StoreDenied, match=r"access denied .*; check the user, the password") as error:
-            open_test_frontier(server.url(login)).open()
-        assert "hunter" not in one_line(error.value)
-        assert f"127.0.0.1:{server.port}" in str(error.value)
-        frontier = open_test_frontier(server.url(":hunter2@"))
-        assert frontier.open() == 0
-        frontier.close()
-
-    def test_missing_rights_are_denied(self, start: Callable[..., RedisServer]) -> None:
-        server = start()
-        with Redis.from_url(server.url()) as client:
+        with Redis.from_url(server.url(":hunter2@")) as client:
             client.execute_command("ACL", "SETUSER", "reader", "on", ">hunter2", "~*", "+@read", "+@connection")
-        with pytest.raises(StoreDenied, match="access denied") as error:
-            open_test_frontier(server.url("reader:hunter2@")).open()
-        assert "hunter" not in one_line(error.value)
+        for login in ("", ":hunter3@", "somebody:hunter3@", "reader:hunter2@"):
+            with pytest.raises(StoreDenied, match=r"access denied .*; check the user, the password") as error:
+                open_test_frontier(server.url(login)).open()
+            assert "hunter" not in one_line(error.value)
+            assert f"127.0.0.1:{server.port}" in str(error.value)
+        assert opened(server.url(":hunter2@")).tallies() == Tallies(0, 0, 0, 0)
 
-    def test_a_server_that_is_not_there_is_named(self) -> None:
+    def test_an_unreachable_server_is_reported(self) -> None:
         port = free_port()
         frontier = open_test_frontier(f"redis://me:hunter2@127.0.0.1:{port}/0", timeout_seconds=0.3)
         match = rf"Redis at redis://me:\*+@127\.0\.0\.1:{port}/0: not reached within 0\.3 s .*is the server running"
@@ -142,17 +131,14 @@ class TestRefusals:
         with pytest.raises(StoreUnavailable, match=r"not reached within 0\.6 s"):
             frontier.exchange(Changes(), 1)
 
-    def test_a_server_that_is_no_redis_is_named(self, website: Website) -> None:
-        with pytest.raises(StoreError, match="Redis at redis://127") as error:
-            open_test_frontier(website.url.replace("http", "redis"), timeout_seconds=0.5).open()
-        one_line(error.value)
+    def test_another_server_and_a_missing_database_are_reported(self, website: Website, redis_url: str) -> None:
+        no_database = f"{redis_url.rpartition('/')[0]}/9999"
+        for url, words in ((website.url.replace("http", "redis"), "Redis at redis://127"), (no_database, "DB index")):
+            with pytest.raises(StoreError, match=words) as error:
+                open_test_frontier(url, timeout_seconds=0.5).open()
+            one_line(error.value)
 
-    def test_a_database_that_is_not_there_is_named(self, start: Callable[..., RedisServer]) -> None:
-        with pytest.raises(StoreError, match="DB index is out of range") as error:
-            open_test_frontier(start().url().removesuffix("0") + "99").open()
-        one_line(error.value)
-
-    def test_keys_of_somebody_else_are_left_alone(self, redis_url: str) -> None:
+    def test_keys_of_others_are_not_overwritten(self, redis_url: str) -> None:
         with Redis.from_url(redis_url) as client:
             client.set("{memeloom:test}:owners", "precious")
             with pytest.raises(StoreError, match="other data is stored under our keys") as error:
@@ -160,10 +146,9 @@ class TestRefusals:
             assert client.get("{memeloom:test}:owners") == b"precious"
         one_line(error.value)
 
-    def test_full_memory_changes_nothing_and_loses_nothing(self, start: Callable[..., RedisServer]) -> None:
+    def test_full_memory_changes_nothing_and_loses_nothing(self, start: Start, opened: Open) -> None:
         server = start()
-        frontier = open_test_frontier(server.url())
-        frontier.open()
+        frontier = opened(server.url())
         frontier.exchange(Changes(added=[page(1), page(2)]), 0)
         (lease,) = frontier.exchange(Changes(), 1).leases
         everything = Changes(
@@ -181,7 +166,6 @@ class TestRefusals:
         assert frontier.open() == 2
         assert frontier.mark("a") is None
         assert [page_number(found.body) for found in frontier.exchange(Changes(), 5).leases] == [1, 2]
-        frontier.close()
 
     @pytest.mark.parametrize(
         ("options", "warned"),
@@ -193,9 +177,9 @@ class TestRefusals:
         ],
         ids=["safe", "volatile", "snapshots", "evicting"],
     )
-    def test_a_server_that_may_lose_requests_is_warned_of(
+    def test_unsafe_server_settings_are_logged(
         self,
-        start: Callable[..., RedisServer],
+        start: Start,
         caplog: pytest.LogCaptureFixture,
         options: dict[str, str],
         warned: list[str],
@@ -205,26 +189,20 @@ class TestRefusals:
         with caplog.at_level(logging.WARNING):
             frontier.open()
         assert caplog.messages == [f"Redis at {server.url()} {words}" for words in warned]
-        frontier.close()
 
-    def test_one_that_hides_its_settings_is_used_all_the_same(
-        self, start: Callable[..., RedisServer], caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_server_may_hide_its_settings(self, start: Start, caplog: pytest.LogCaptureFixture, opened: Open) -> None:
         server = start(appendonly="no")
         with Redis.from_url(server.url()) as client:
             client.execute_command("ACL", "SETUSER", "guest", "on", ">hunter2", "~{memeloom:*", "+@all", "-@dangerous")
-        frontier = open_test_frontier(server.url("guest:hunter2@"))
-        frontier.open()
+        frontier = opened(server.url("guest:hunter2@"))
         assert frontier.exchange(Changes(added=[page(1)]), 1).unfinished == 1
         assert (frontier.forget(), caplog.messages) == (0, [])
-        frontier.close()
 
 
 class TestServerGoesAway:
-    def test_a_crawl_goes_on_when_the_server_is_killed_and_started(self, start: Callable[..., RedisServer]) -> None:
+    def test_exchanges_survive_restarts(self, start: Start, opened: Open) -> None:
         server = start()
-        frontier = open_test_frontier(server.url())
-        frontier.open()
+        frontier = opened(server.url())
         frontier.exchange(Changes(added=[page(number) for number in range(100)]), 0)
         worked, changes = [], Changes()
         for exchange in range(21):
@@ -240,14 +218,12 @@ class TestServerGoesAway:
             changes = Changes(done=[found.id for found in granted.leases])
         assert worked == list(range(100))
         assert frontier.tallies() == Tallies(0, 0, 0, 100)
-        frontier.close()
 
-    def test_one_that_comes_back_empty_is_told_of_and_harms_nothing(
-        self, start: Callable[..., RedisServer], caplog: pytest.LogCaptureFixture
+    def test_lost_data_is_reported_and_old_leases_are_ignored(
+        self, start: Start, caplog: pytest.LogCaptureFixture, opened: Open
     ) -> None:
         server = start(appendonly="no")
-        frontier = open_test_frontier(server.url())
-        frontier.open()
+        frontier = opened(server.url())
         frontier.exchange(Changes(added=[page(number) for number in range(9)]), 0)
         before = frontier.exchange(Changes(), 9).leases
         server.kill()
@@ -256,15 +232,13 @@ class TestServerGoesAway:
         granted = frontier.exchange(old, 9)
         assert (granted.lost, granted.unfinished, len(granted.leases)) == (True, 9, 9)
         assert "the data of this crawl is gone" in caplog.messages[-1]
-        # Nothing of the new has an id of the old, whose acknowledgements may still come.
+        # New requests have other ids than the lost ones, whose acknowledgements may still come.
         late = Changes(done=[found.id for found in before[:3]], failed=[(found.id, "x") for found in before[3:]])
         assert frontier.exchange(late, 0) == Granted(unfinished=9)
-        frontier.close()
 
-    def test_a_replica_is_waited_for_until_it_takes_over(self, start: Callable[..., RedisServer]) -> None:
+    def test_a_replica_is_retried_until_it_is_promoted(self, start: Start, opened: Open) -> None:
         server = start()
-        frontier = open_test_frontier(server.url(), timeout_seconds=0.3)
-        frontier.open()
+        frontier = opened(server.url(), timeout_seconds=0.3)
         with Redis.from_url(server.url()) as client:
             client.replicaof("127.0.0.1", str(server.port))
             with pytest.raises(StoreUnavailable, match=r"not reached within 0\.6 s \(.*read only replica") as error:
@@ -275,29 +249,23 @@ class TestServerGoesAway:
             granted = frontier.exchange(Changes(added=[page(1)]), 1)
             promotion.join()
         assert [page_number(found.body) for found in granted.leases] == [1]
-        frontier.close()
 
-    def test_scripts_that_the_server_has_forgotten_are_sent_again(self, redis_url: str) -> None:
-        frontier = open_test_frontier(redis_url)
-        frontier.open()
+    def test_flushed_scripts_are_sent_again(self, redis_url: str, opened: Open) -> None:
+        frontier = opened(redis_url)
         with Redis.from_url(redis_url) as client:
             client.script_flush()
         assert frontier.exchange(Changes(added=[page(1)]), 1).unfinished == 1
-        frontier.close()
 
 
-class TestCutLine:
-    """A step of which the client knows only that its line broke."""
+class TestLostAnswers:
+    """The connection breaks, so the client does not know whether its operation was applied."""
 
     @pytest.fixture
-    def cut(self, proxy: Proxy, redis_url: str) -> Iterator[Frontier]:
-        frontier = open_test_frontier(f"redis://127.0.0.1:{proxy.port}/{redis_url.rpartition('/')[2]}")
-        frontier.open()
-        yield frontier
-        frontier.close()
+    def cut(self, proxy: Proxy, redis_url: str, opened: Open) -> Frontier:
+        return opened(f"redis://127.0.0.1:{proxy.port}/{redis_url.rpartition('/')[2]}")
 
     @pytest.mark.parametrize("what", ["cut_answers", "cut_questions"])
-    def test_an_exchange_happens_once(self, cut: Frontier, proxy: Proxy, what: str) -> None:
+    def test_an_exchange_is_applied_once(self, cut: Frontier, proxy: Proxy, what: str) -> None:
         same = QueuedRequest(page(1).body, "host")
         cut.exchange(Changes(), 0)
         setattr(proxy, what, 1)
@@ -314,7 +282,7 @@ class TestCutLine:
         assert [found.tries for found in cut.exchange(Changes(failed=failed), 5).leases] == [1, 1]
         assert proxy.cuts == 3
 
-    def test_so_does_every_other_step(self, cut: Frontier, proxy: Proxy) -> None:
+    def test_other_operations_are_applied_once(self, cut: Frontier, proxy: Proxy) -> None:
         cut.exchange(Changes(added=[page(number) for number in range(6)]), 0)
         leases = cut.exchange(Changes(), 2).leases
         cut.exchange(Changes(dead=[(found.id, "x") for found in leases]), 0)
@@ -330,34 +298,31 @@ class TestCutLine:
         assert cut.tallies() == Tallies(pending=6, leased=0, dead=0, seen=6)
         assert proxy.cuts == 4
 
-    def test_an_answer_is_only_what_still_holds(self, cut: Frontier, redis_url: str) -> None:
+    def test_a_repeated_answer_contains_only_leases_that_still_hold(
+        self, cut: Frontier, redis_url: str, opened: Open
+    ) -> None:
         cut.exchange(Changes(added=[page(1), page(2)]), 0)
         asked = cut._number  # type: ignore[attr-defined]
         assert len(cut.exchange(Changes(), 2).leases) == 2
-        # Before we ask again, somebody has given us up, and ends one of the two.
-        impatient = open_test_frontier(redis_url, lease_seconds=0.001)
-        impatient.open()
+        # Before we repeat the exchange, our leases have expired, and another owner finishes one of them.
+        impatient = opened(redis_url, lease_seconds=0.001)
         (taken,) = impatient.exchange(Changes(), 1).leases
         impatient.exchange(Changes(done=[taken.id]), 0)
         cut._number = asked  # type: ignore[attr-defined]
         assert cut.exchange(Changes(), 2).leases == ()
         assert cut.exchange(Changes(), 2).lost
-        impatient.close()
 
-    def test_a_line_that_breaks_again_and_again_is_given_up(self, proxy: Proxy, redis_url: str) -> None:
+    def test_a_connection_that_keeps_breaking_is_an_error(self, proxy: Proxy, redis_url: str, opened: Open) -> None:
         url = f"redis://127.0.0.1:{proxy.port}/{redis_url.rpartition('/')[2]}"
-        frontier = open_test_frontier(url, timeout_seconds=0.5)
-        frontier.open()
+        frontier = opened(url, timeout_seconds=0.5)
         proxy.cut_answers = 1000
         with pytest.raises(StoreUnavailable, match=r"not reached within 1 s"):
             frontier.exchange(Changes(added=[page(1)]), 1)
         proxy.cut_answers = 0
         assert frontier.exchange(Changes(added=[page(1)]), 0).unfinished == 1
-        frontier.close()
 
-    def test_a_step_that_arrives_late_is_refused(self, redis_url: str) -> None:
-        frontier = open_test_frontier(redis_url)
-        frontier.open()
+    def test_an_operation_that_arrives_late_is_refused(self, redis_url: str, opened: Open) -> None:
+        frontier = opened(redis_url)
         asked = frontier._number  # type: ignore[attr-defined]
         frontier.exchange(Changes(added=[page(1)]), 0)
         frontier._number = asked - 1  # type: ignore[attr-defined]
@@ -365,4 +330,3 @@ class TestCutLine:
             frontier.exchange(Changes(added=[page(2)]), 0)
         frontier._number = asked + 1  # type: ignore[attr-defined]
         assert frontier.exchange(Changes(), 5).unfinished == 1
-        frontier.close()
