@@ -6,7 +6,6 @@ full window is judged, so a crawl with few requests is not.
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from memeloom.configs.schema import Crawl
 from memeloom.scrapers.reasons import UNREACHABLE
@@ -15,31 +14,8 @@ from memeloom.scrapers.reasons import UNREACHABLE
 PAGES = 100
 # Pictures are spread over many hosts, and old posts have many dead links in a row.
 PICTURES = 500
+_SIZES = {"pages": PAGES, "pictures": PICTURES}
 _NAMED = 3
-
-
-@dataclass(slots=True)
-class _Window:
-    """The outcomes of the last `size` requests of one kind: None, or (reason, host) of a failure."""
-
-    size: int
-    limit: float | None
-    ended: deque[tuple[str, str] | None] = field(default_factory=deque)
-    failed: int = 0
-
-    def add(self, failure: tuple[str, str] | None) -> bool:
-        """Add an outcome. Returns True if more than `limit` of a full window failed."""
-        self.ended.append(failure)
-        self.failed += failure is not None
-        if len(self.ended) > self.size:
-            self.failed -= self.ended.popleft() is not None
-        return self.limit is not None and len(self.ended) == self.size and self.failed > self.limit * self.size
-
-    def causes(self) -> str:
-        failures = [failure for failure in self.ended if failure is not None]
-        reasons = Counter(reason for reason, _ in failures)
-        hosts = Counter(host for _, host in failures)
-        return f"{_most(reasons)}; from {_most(hosts)}"
 
 
 class Health:
@@ -47,22 +23,28 @@ class Health:
 
     def __init__(self, source: str, crawl: Crawl) -> None:
         self._source = source
-        self._windows = {
-            "pages": _Window(PAGES, crawl.max_error_rate),
-            "pictures": _Window(PICTURES, crawl.max_picture_error_rate),
+        # The outcomes of the last requests: None, or (reason, host) of a failure.
+        self._windows = {kind: deque[tuple[str, str] | None](maxlen=n) for kind, n in _SIZES.items()}
+        self._limits = {
+            "pages": ("max_error_rate", crawl.max_error_rate),
+            "pictures": ("max_picture_error_rate", crawl.max_picture_error_rate),
         }
-        self._keys = {"pages": "max_error_rate", "pictures": "max_picture_error_rate"}
         self._most_empty = crawl.max_empty_pages
         self._empty: Counter[str] = Counter()
 
     def ended(self, kind: str, host: str, reason: str | None = None) -> str | None:
         """Count a request for one of the `pages` or `pictures`; it failed if `reason` is given."""
-        window = self._windows[kind]
-        if not window.add((reason, host) if reason is not None else None):
+        window, (key, limit) = self._windows[kind], self._limits[kind]
+        window.append(None if reason is None else (reason, host))
+        if limit is None or len(window) < _SIZES[kind]:
             return None
+        failures = [failure for failure in window if failure is not None]
+        if len(failures) <= limit * len(window):
+            return None
+        reasons, hosts = (Counter(facts) for facts in zip(*failures, strict=True))
         return (
-            f"{self._source}: {window.failed} of the last {window.size} {kind} failed, more than "
-            f"crawl.{self._keys[kind]} ({window.limit:.0%}) allows: {window.causes()}"
+            f"{self._source}: {len(failures)} of the last {len(window)} {kind} failed, more than "
+            f"crawl.{key} ({limit:.0%}) allows: {_most(reasons)}; from {_most(hosts)}"
         )
 
     def read(self, callback: str, url: str, *, empty: bool) -> str | None:

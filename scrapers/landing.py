@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from typing import NoReturn, ParamSpec, TypeVar
 
 from scrapy.crawler import Crawler
@@ -25,6 +26,7 @@ from memeloom.catalog.errors import BadImage, StoreUnavailable
 from memeloom.catalog.frames import Received, receive
 from memeloom.catalog.records import Image, Meme
 from memeloom.catalog.stores import open_blobs, open_documents
+from memeloom.configs.retry import backoff_seconds
 from memeloom.configs.schema import Config
 from memeloom.scrapers.aio import Batch, in_thread
 from memeloom.scrapers.items import Mark, MemeItem, NotLanded, Picture, TemplateItem
@@ -71,7 +73,7 @@ class Landing:
         self._session: CrawlSession = spider.session
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="landing")
         self._memes: Batch[Meme] = Batch(self._write_memes, _BATCH)
-        self._look_ups: Batch[_LookUp] = Batch(self._answer, _BATCH)
+        self._look_ups: Batch[_LookUp] = Batch(lambda look_ups: self._retried(self._look_up, look_ups), _BATCH)
         self._recent: OrderedDict[str, None] = OrderedDict()
 
     @classmethod
@@ -147,9 +149,7 @@ class Landing:
                 return
             self._session.reasons["template image: not an address on the web"] += 1
         image = await self._image(item.picture, "template image")
-        changed = await self._patiently(
-            self._documents.upsert_templates, [template.model_copy(update={"image": image})]
-        )
+        changed = await self._retried(self._documents.upsert_templates, [template.model_copy(update={"image": image})])
         self._session.counts["templates"] += 1
         self._session.counts["templates new or changed"] += changed
 
@@ -170,7 +170,7 @@ class Landing:
         if picture is None or picture.data is None:
             return None
         try:
-            received = await self._patiently(self._receive, picture.data, picture.declared, meme_id)
+            received = await self._retried(self._receive, picture.data, picture.declared, meme_id)
         except _Purged:
             self._drop("removed by a purge")
         except BadImage as error:
@@ -206,9 +206,6 @@ class Landing:
             self._recent.popitem(last=False)
         return False
 
-    async def _answer(self, look_ups: list[_LookUp]) -> None:
-        await self._patiently(self._look_up, look_ups)
-
     def _look_up(self, look_ups: list[_LookUp]) -> None:
         ids = tuple(each.meme.id for each in look_ups)
         purged = self._documents.purged(ids)
@@ -220,7 +217,7 @@ class Landing:
                 each.image = old.image if self._blobs.has(old.image.key) else None
 
     async def _write_memes(self, memes: list[Meme]) -> None:
-        written = await self._patiently(self._documents.upsert, memes)
+        written = await self._retried(self._documents.upsert, memes)
         self._session.counts["memes"] += written.inserted + written.updated + written.unchanged
         self._session.counts["new"] += written.inserted
         self._session.counts["updated"] += written.updated
@@ -228,14 +225,14 @@ class Landing:
         if written.removed:
             self._session.reasons["removed by a purge"] += written.removed
 
-    async def _patiently(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _retried(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a store in a thread, retrying while it is unavailable."""
         deadline = time.monotonic() + _PATIENCE * self._config.store.timeout_seconds
-        pause = _FIRST_PAUSE
-        while True:
+        for attempt in count(1):
             try:
                 return await in_thread(self._threads, function, *args, **kwargs)
             except StoreUnavailable:
+                pause = backoff_seconds(attempt, _FIRST_PAUSE, _LONGEST_PAUSE)
                 if time.monotonic() + pause > deadline or not await self._session.pause(pause):
                     raise
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        raise AssertionError("unreachable")

@@ -3,7 +3,6 @@
 A delayed request returns to the frontier, so it occupies no slot.
 """
 
-import random
 import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -13,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
 
+from memeloom.configs.retry import backoff_seconds
 from memeloom.scrapers.hosts import host_of
 from memeloom.scrapers.reasons import TRANSIENT_FAILURES, TRANSIENT_STATUSES, HostGivenUp
 from memeloom.scrapers.scheduler import scheduler_of
@@ -41,7 +41,7 @@ class PatientRetry:
     """The downloader middleware that replaces Scrapy's retries, which ignore Retry-After.
 
     On 429 and 503 all processes pause the host for as long as Retry-After says; a wait over ten minutes fails. Without
-    it, the n-th retry waits about 2^n times the configured delay, at most two minutes. A failing host is paused, and
+    it, the n-th retry waits up to 2^n times the configured delay, at most two minutes. A failing host is paused, and
     finally given up (see `hosts.py`).
     """
 
@@ -96,8 +96,7 @@ class PatientRetry:
         if retry is None:
             return None
         if asked_seconds is None:
-            backoff = self._delay * 2.0 ** retry.meta["retry_times"] * random.uniform(0.5, 1.5)
-            asked_seconds = min(backoff, _LONGEST_BACKOFF)
+            asked_seconds = backoff_seconds(retry.meta["retry_times"] + 1, self._delay, _LONGEST_BACKOFF)
         self._session.counts["retries"] += 1
         return await self._wait(retry, asked_seconds, instead_of=request)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Crawl
@@ -36,17 +37,17 @@ class CrawlSession:
         self.hosts = Hosts(crawl.breaker_failures, crawl.breaker_seconds, crawl.breaker_rests)
         self._max_memes = crawl.max_memes
         self._admitted = 0
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._stopped = asyncio.Event()
         self._stoppers: list[Callable[[str], None]] = []
 
     async def admit(self) -> bool:
-        """Wait for one of the `max_memes` slots. Returns False if the crawl stops first."""
-        while self.stopping is None:
-            if self._max_memes is None or self._admitted < self._max_memes:
-                self._admitted += 1
-                return True
-            await self._change(None)
-        return False
+        """Take one of the `max_memes` slots. Without a free one, returns False once the crawl stops."""
+        if self.stopping is None and self._max_memes is not None and self._admitted >= self._max_memes:
+            await self._stopped.wait()
+        if self.stopping is not None:
+            return False
+        self._admitted += 1
+        return True
 
     def land(self, source: str) -> None:
         """Count a durable meme; the last of `max_memes` stops the crawl."""
@@ -60,7 +61,7 @@ class CrawlSession:
             self.stopping = why
             for stopper in self._stoppers:
                 stopper(why)
-            self._wake()
+            self._stopped.set()
 
     def on_stop(self, stopper: Callable[[str], None]) -> None:
         """Call `stopper` with the reason when the crawl stops."""
@@ -68,21 +69,6 @@ class CrawlSession:
 
     async def pause(self, seconds: float) -> bool:
         """Sleep. Returns False if the crawl stops meanwhile."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        while self.stopping is None and (left := end - loop.time()) > 0:
-            await self._change(left)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), seconds)
         return self.stopping is None
-
-    async def _change(self, timeout_seconds: float | None) -> None:
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        try:
-            await asyncio.wait([future], timeout=timeout_seconds)
-        finally:
-            self._waiting.discard(future)
-
-    def _wake(self) -> None:
-        for future in self._waiting:
-            if not future.done():
-                future.set_result(None)
