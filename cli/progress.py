@@ -79,7 +79,7 @@ class Screen(RichProgress):
             yield host_table(self.now)
 
 
-class Bars:
+class Bars(Progress):
     """One bar for each stage, with its rate and its tallies."""
 
     def __init__(self, screen: Screen) -> None:
@@ -121,7 +121,7 @@ class Bars:
             self._task = None
 
 
-class JsonLines:
+class JsonLines(Progress):
     """A line of JSON on standard error when a stage starts, every `LINE_SECONDS`, and when it ends."""
 
     def __init__(self) -> None:

@@ -10,23 +10,9 @@ _EXTRAS = MappingProxyType(
     {
         "crawl": (
             "crawling",
-            (
-                "scrapy",
-                "twisted",
-                "parsel",
-                "w3lib",
-                "aiohttp",
-                "selenium",
-                "redis",
-                "urllib3",
-                "cv2",
-                "PIL",
-            ),
+            ("scrapy", "twisted", "parsel", "w3lib", "aiohttp", "selenium", "redis", "urllib3", "cv2", "PIL"),
         ),
-        "dataset": (
-            "building a dataset",
-            ("py3langid", "langdetect", "better_profanity", "ahocorasick", "cv2", "PIL"),
-        ),
+        "dataset": ("building a dataset", ("py3langid", "langdetect", "better_profanity", "ahocorasick", "cv2", "PIL")),
         "hub": ("the model gpt2", ("keras_hub", "tokenizers")),
         "jax": ("KERAS_BACKEND=jax", ("jax", "keras")),
         "mongo": ("a catalog in MongoDB", ("pymongo",)),

@@ -2,23 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
-
-
-class Progress(Protocol):
-    """Receives the progress of a stage. The command line draws bars, or writes JSON lines."""
-
-    def start(self, stage: str, total: int | None, unit: str) -> None:
-        """Start `stage`; `total` is the number of `unit`s to come, None if unknown."""
-        ...
-
-    def advance(self, n: int = 1, **counts: int) -> None:
-        """Count `n` more units as done; `counts` adds to named counts (``kept=3, dropped=1``)."""
-        ...
-
-    def finish(self) -> None:
-        """End the stage that was started last."""
-        ...
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,41 +35,24 @@ class Now:
     states: Mapping[str, int] = field(default_factory=dict)
 
 
-@runtime_checkable
-class Window(Progress, Protocol):
-    """A progress that also shows snapshots."""
+class Progress:
+    """Receives the progress of a stage; this one shows nothing. The command line draws bars, or writes JSON lines."""
 
-    def show(self, now: Now) -> None:
-        """Show `now` in place of the last snapshot."""
-        ...
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        """Start `stage`; `total` is the number of `unit`s to come, None if unknown."""
 
-
-@runtime_checkable
-class Measured(Progress, Protocol):
-    """A progress that also shows the latest measurements of a stage, such as a training's loss."""
+    def advance(self, n: int = 1, **counts: int) -> None:
+        """Count `n` more units as done; `counts` adds to named counts (``kept=3, dropped=1``)."""
 
     def measure(self, **values: float) -> None:
         """Replace the measurements with these names (``loss=2.31, accuracy=0.41``); others stay."""
-        ...
 
-
-def measure(progress: Progress, **values: float) -> None:
-    """Report measurements of the running stage; a progress that cannot show them ignores them."""
-    if isinstance(progress, Measured):
-        progress.measure(**values)
-
-
-class Silent:
-    """A progress that shows nothing."""
-
-    def start(self, stage: str, total: int | None, unit: str) -> None:
-        """Ignore it."""
-
-    def advance(self, n: int = 1, **counts: int) -> None:
-        """Ignore it."""
+    def show(self, now: Now) -> None:
+        """Show `now` in place of the last snapshot."""
 
     def finish(self) -> None:
-        """Ignore it."""
+        """End the stage that was started last."""
 
 
-SILENT: Final = Silent()  # the default of every stage function
+Silent = Progress
+SILENT: Final = Progress()  # the default of every stage function

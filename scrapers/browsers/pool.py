@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
 
@@ -37,10 +38,10 @@ class BrowserPool:
         self._settings = settings
         self._product = product
         self._threads = ThreadPoolExecutor(settings.browsers, thread_name_prefix="browser")
-        self._seats = [_Seat(self, Gate(allow_hosts)) for _ in range(settings.browsers)]
-        self._free: asyncio.LifoQueue[_Seat] = asyncio.LifoQueue()
-        for seat in self._seats:
-            self._free.put_nowait(seat)
+        self._slots = [_Slot(Gate(allow_hosts)) for _ in range(settings.browsers)]
+        self._free: asyncio.LifoQueue[_Slot] = asyncio.LifoQueue()
+        for slot in self._slots:
+            self._free.put_nowait(slot)
         self._finding = asyncio.Lock()
         self._programs: Programs | None = None
         self._user_agent = ""
@@ -63,29 +64,36 @@ class BrowserPool:
             AddressRefused, LayoutChanged: see `Browser.show`.
             DownloadTimeoutError, DownloadFailedError: a retry may succeed.
         """
-        seat = await self._free.get()
+        slot = await self._free.get()
         try:
             if stopped():
                 return None
-            seat.gate.upstream = upstream
-            return await seat.show(url, engine, results, stopped)
+            slot.gate.upstream = upstream
+            return await self._show_in(slot, url, engine, results, stopped)
         finally:
-            self._free.put_nowait(seat)
+            self._free.put_nowait(slot)
 
     async def close(self) -> None:
         """Close all browsers."""
-        await asyncio.gather(*(seat.close() for seat in self._seats))
+        await asyncio.gather(*(self._close(slot) for slot in self._slots))
         self._threads.shutdown()
 
-    async def start(self, gate: Gate, port: int) -> Browser:
-        """Start a browser behind `gate`. Raises BrowserFailed, DownloadFailedError."""
+    async def _close(self, slot: "_Slot") -> None:
+        if slot.browser is not None:
+            await in_thread(self._threads, slot.browser.close)
+        await slot.gate.close()
+
+    async def _start(self, slot: "_Slot") -> Browser:
+        """Start a browser behind the slot's gate. Raises BrowserFailed, DownloadFailedError."""
+        if slot.port is None:
+            slot.port = await slot.gate.open()
         async with self._finding:
             if self._programs is None:
                 programs = find_programs(self._settings)
                 self._user_agent = await in_thread(self._threads, programs.user_agent, self._product)
                 await in_thread(self._threads, sweep, folders())
                 self._programs = programs
-        browser = Browser(self._programs, self._user_agent, self._settings, gate, port)
+        browser = Browser(self._programs, self._user_agent, self._settings, slot.gate, slot.port)
         alarm = asyncio.get_running_loop().call_later(_START_SECONDS, browser.kill)
         try:
             await in_thread(self._threads, browser.start)
@@ -105,72 +113,58 @@ class BrowserPool:
         self._failed_starts = 0
         return browser
 
-    async def show_with(
-        self, browser: Browser, url: str, engine: Engine, results: int, stopped: Callable[[], bool]
-    ) -> tuple[Page, bool]:
-        """Show a page in `browser`. Returns it, and whether the browser can be reused.
+    async def _show_in(
+        self, slot: "_Slot", url: str, engine: Engine, results: int, stopped: Callable[[], bool]
+    ) -> Page:
+        """Show a page in the slot's browser, started if needed; afterwards close it if it is unusable or worn."""
+        browser, slot.browser = slot.browser or await self._start(slot), None
+        usable = False
+        try:
+            page = await self._show_in_time(browser, url, engine, results, stopped)
+            usable = not await self._is_worn(browser)
+        except _ERRORS_OF_PAGES:
+            usable = not await self._is_worn(browser)
+            raise
+        finally:
+            slot.gate.forget()
+            if usable:
+                slot.browser = browser
+            else:
+                browser.kill()
+                await in_thread(self._threads, browser.close)
+        return page
 
-        Kills a browser that exceeds the page timeout. Raises as `Browser.show`; the browser stays usable only
-        after `_ERRORS_OF_PAGES`.
-        """
-        settings = self._settings
+    async def _show_in_time(
+        self, browser: Browser, url: str, engine: Engine, results: int, stopped: Callable[[], bool]
+    ) -> Page:
+        """Show a page in `browser`, which is killed if it exceeds the page timeout. Raises as `Browser.show`."""
         late = asyncio.Event()
 
         def end_late() -> None:
             late.set()
             browser.kill()
 
-        alarm = asyncio.get_running_loop().call_later(settings.page_seconds + _GRACE_SECONDS, end_late)
+        alarm = asyncio.get_running_loop().call_later(self._settings.page_seconds + _GRACE_SECONDS, end_late)
         try:
-            page = await in_thread(self._threads, browser.show, url, engine, results, stopped)
+            return await in_thread(self._threads, browser.show, url, engine, results, stopped)
         except DownloadFailedError as error:
             if late.is_set():
                 raise DownloadTimeoutError(f"{url}: the browser hung") from error
             raise
         finally:
             alarm.cancel()
-        return page, not await self.is_worn(browser)
 
-    async def is_worn(self, browser: Browser) -> bool:
+    async def _is_worn(self, browser: Browser) -> bool:
         """Return whether the browser has reached its limit of pages or memory."""
-        settings = self._settings
-        if browser.pages >= settings.pages_per_browser:
+        if browser.pages >= self._settings.pages_per_browser:
             return True
-        return await in_thread(self._threads, browser.memory_mb) > settings.browser_memory_mb
-
-    async def end(self, browser: Browser) -> None:
-        """Close a browser and wait until its processes and files are gone."""
-        await in_thread(self._threads, browser.close)
+        return await in_thread(self._threads, browser.memory_mb) > self._settings.browser_memory_mb
 
 
-class _Seat:
-    def __init__(self, pool: BrowserPool, gate: Gate) -> None:
-        self.gate = gate
-        self._pool = pool
-        self._port: int | None = None
-        self._browser: Browser | None = None
+@dataclass
+class _Slot:
+    """A gate, its port once it is open, and the browser behind it while one can be reused."""
 
-    async def show(self, url: str, engine: Engine, results: int, stopped: Callable[[], bool]) -> Page:
-        if self._port is None:
-            self._port = await self.gate.open()
-        browser, self._browser = self._browser or await self._pool.start(self.gate, self._port), None
-        usable = False
-        try:
-            page, usable = await self._pool.show_with(browser, url, engine, results, stopped)
-        except _ERRORS_OF_PAGES:
-            usable = not await self._pool.is_worn(browser)
-            raise
-        finally:
-            self.gate.forget()
-            if usable:
-                self._browser = browser
-            else:
-                browser.kill()
-                await self._pool.end(browser)
-        return page
-
-    async def close(self) -> None:
-        if self._browser is not None:
-            await self._pool.end(self._browser)
-            self._browser = None
-        await self.gate.close()
+    gate: Gate
+    port: int | None = None
+    browser: Browser | None = None

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
@@ -101,7 +101,7 @@ class RecordReader:
         seen = _time(record.get("retrieved_on") or record.get("retrieved_utc"))
         try:
             for image in images:
-                yield self._posted(image, seen)
+                yield image.meme(self._author(image.author), seen)
         except ValidationError as error:
             raise Misfit(_first_problem(error)) from None
         yield from map(Skipped, reasons)
@@ -159,20 +159,6 @@ class RecordReader:
             author=self._author(author),
         )
 
-    def _posted(self, image: reddit.PostedImage, seen: datetime | None) -> Meme:
-        return Meme(
-            id=f"{reddit.SITE}:{image.id}",
-            source=reddit.SITE,
-            page_url=image.page_url,
-            image_url=image.image_url,
-            title=image.title,
-            score=image.score,
-            over_18=image.over_18,
-            posted_at=image.posted_at,
-            author=self._author(image.author),
-            fetched_at=seen,
-        )
-
     def _ref(self, name: object) -> TemplateRef:
         if not isinstance(name, str) or not name.strip():
             raise Misfit("no template is named")
@@ -214,7 +200,7 @@ class Layout:
 
     name: str
     shape: str
-    keys: frozenset[str]
+    keys: Set[str]
     read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Skipped | Misfit]]
 
     def fits(self, value: object) -> TypeGuard[JsonObject]:
@@ -222,34 +208,24 @@ class Layout:
         return isinstance(value, dict) and self.keys <= value.keys()
 
 
-def _layout(
-    name: str,
-    shape: str,
-    keys: str,
-    read: Callable[[RecordReader, JsonObject, str], Iterator[Meme | Template | Skipped | Misfit]],
-) -> Layout:
-    return Layout(name, shape, frozenset(keys.split()), read)
-
-
 LAYOUTS = {
     layout.name: layout
     for layout in (
-        _layout("memeloom", "our own export", "id source schema_version", RecordReader.read_memeloom),
-        _layout("captions", "{template, post, boxes}", "template post boxes", RecordReader.read_captions),
-        _layout(
-            "imgflip575k", "{url, post, metadata, boxes}", "url post metadata boxes", RecordReader.read_imgflip575k
+        Layout("memeloom", "our own export", {"id", "source", "schema_version"}, RecordReader.read_memeloom),
+        Layout("captions", "{template, post, boxes}", {"template", "post", "boxes"}, RecordReader.read_captions),
+        Layout(
+            "imgflip575k", "{url, post, metadata, boxes}", {"url", "post", "metadata", "boxes"},
+            RecordReader.read_imgflip575k,
         ),
-        _layout(
-            "reddit",
-            "{id, permalink, title, url, created_utc}",
-            "id permalink title url created_utc",
+        Layout(
+            "reddit", "{id, permalink, title, url, created_utc}", {"id", "permalink", "title", "url", "created_utc"},
             RecordReader.read_reddit,
         ),
-        _layout("memefly", "{meme_name, meme_text: […]}", "meme_name meme_text", RecordReader.read_memefly),
-        _layout("template", "{template_id, template_url}", "template_id template_url", RecordReader.read_template),
-        _layout("get_memes", "{success, data: {memes: […]}}", "success data", RecordReader.read_template_list),
+        Layout("memefly", "{meme_name, meme_text: […]}", {"meme_name", "meme_text"}, RecordReader.read_memefly),
+        Layout("template", "{template_id, template_url}", {"template_id", "template_url"}, RecordReader.read_template),
+        Layout("get_memes", "{success, data: {memes: […]}}", {"success", "data"}, RecordReader.read_template_list),
     )
-}
+}  # fmt: skip
 TEMPLATE_LAYOUTS = ("template", "get_memes")
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from memeloom.catalog.records import Meme
 from memeloom.scrapers.errors import LayoutChanged
 
 SITE = "reddit"
@@ -39,6 +40,21 @@ class PostedImage:
     score: int | None
     over_18: bool | None
     posted_at: datetime | None
+
+    def meme(self, author_hash: str | None, fetched_at: datetime | None) -> Meme:
+        """Return the record of the picture, without a caption, which OCR reads. Raises pydantic's ValidationError."""
+        return Meme(
+            id=f"{SITE}:{self.id}",
+            source=SITE,
+            page_url=self.page_url,
+            image_url=self.image_url,
+            title=self.title,
+            score=self.score,
+            over_18=self.over_18,
+            posted_at=self.posted_at,
+            author=author_hash,
+            fetched_at=fetched_at,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ from urllib.parse import urlencode
 from scrapy import Request
 from scrapy.http import Response
 
-from memeloom.catalog.records import Meme
 from memeloom.scrapers.items import Mark, MemeItem
 from memeloom.scrapers.pages import reddit
-from memeloom.scrapers.pages.reddit import PostedImage, age_rank
+from memeloom.scrapers.pages.reddit import age_rank
 from memeloom.scrapers.spiders.base import MemeSpider
 
 _PAGE = 100
@@ -54,7 +53,7 @@ class RedditSpider(MemeSpider):
         page = reddit.parse_listing(response.body, response.url)
         self.skip(dict(page.skipped))
         for image in page.images:
-            yield self.meme(image)
+            yield MemeItem(image.meme(self.author(image.author), self.now()))
         gathered += page.posts
         newest = max((name for name in (newest, page.newest) if name), key=age_rank, default=None)
         mark = f"newest of r/{subreddit}"
@@ -64,20 +63,3 @@ class RedditSpider(MemeSpider):
             yield self.listing(subreddit, sort, page.after, gathered, newest)
         elif sort == "new" and newest:
             yield Mark(mark, newest)
-
-    def meme(self, image: PostedImage) -> MemeItem:
-        """Return the record of a picture without a caption, which OCR reads."""
-        return MemeItem(
-            Meme(
-                id=f"{self.name}:{image.id}",
-                source=self.name,
-                page_url=image.page_url,
-                image_url=image.image_url,
-                title=image.title,
-                score=image.score,
-                over_18=image.over_18,
-                posted_at=image.posted_at,
-                author=self.author(image.author),
-                fetched_at=self.now(),
-            )
-        )

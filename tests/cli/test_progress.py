@@ -12,7 +12,7 @@ from rich.progress import TextColumn
 
 from memeloom.cli.progress import HOST_ROWS, Bars, JsonLines, Screen, host_table, open_progress
 from memeloom.cli.summary import show_summary
-from memeloom.configs.progress import HostNow, Now, measure
+from memeloom.configs.progress import HostNow, Now
 from memeloom.configs.runs import Summary
 
 HOSTS = (
@@ -56,7 +56,7 @@ def test_json_lines_have_rates_hosts_and_measurements(
     progress.show(NOW)
     assert len(capsys.readouterr().err.splitlines()) == 1, "the next is not due"
     monkeypatch.setattr("memeloom.cli.progress.LINE_SECONDS", 0.0)
-    measure(progress, loss=2.31)
+    progress.measure(loss=2.31)
     progress.show(NOW)
     line = json.loads(capsys.readouterr().err)
     assert line["loss"] == 2.31
@@ -96,8 +96,8 @@ def test_measurements_and_hosts_are_drawn_until_the_stage_ends() -> None:
     with Screen(TextColumn("{task.description}"), console=console) as screen:
         bars = Bars(screen)
         bars.start("train", 10, "steps")
-        measure(bars, loss=2.31234, accuracy=0.41)
-        measure(bars, validation_loss=2.5)
+        bars.measure(loss=2.31234, accuracy=0.41)
+        bars.measure(validation_loss=2.5)
         console.print(*screen.get_renderables())
         bars.show(NOW)
         assert len(list(screen.get_renderables())) > 1

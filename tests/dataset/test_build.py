@@ -14,6 +14,7 @@ import pytest
 from memeloom.catalog.records import Image, Made, Meme, Template, TemplateBox
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.build import EmptyDataset, build_dataset
 from memeloom.dataset.vocabulary import read_vocabulary
@@ -286,7 +287,7 @@ def test_inpainted_pictures_are_those_without_words(build: Build, config: MakeCo
     assert "images: inpainted" in built.files["README.md"].decode()
 
 
-class Watcher:
+class Watcher(Progress):
     """A progress that adds up what is reported."""
 
     def __init__(self) -> None:
@@ -300,8 +301,6 @@ class Watcher:
     def advance(self, n: int = 1, **counts: int) -> None:
         self.done[self.stages[-1][0]] += n
         self.tallies.update(counts)
-
-    def finish(self) -> None: ...
 
 
 def test_progress_reaches_its_total(config: MakeConfig, fill: Fill, english: MakeMemes, mixed: list[Meme]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import Progress, measure
+from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary, commit
 from memeloom.configs.schema import Config
 from memeloom.train.backend import BACKEND, keras
@@ -110,7 +110,7 @@ class Training:
             left = self._settings.steps - self._state.step
             self._progress.start("train", left * self._task.units_per_step, self._task.unit)
         self._progress.advance(self._task.units_per_step)
-        measure(self._progress, loss=loss, accuracy=accuracy)
+        self._progress.measure(loss=loss, accuracy=accuracy)
 
     @contextmanager
     def _explained(self, steps: range) -> Iterator[None]:
@@ -131,7 +131,7 @@ class Training:
         result = loop.run(steps)
         trained = time.perf_counter()
         loss, accuracy = self._validate(steps.stop)
-        measure(self._progress, validation_loss=loss, validation_accuracy=accuracy)
+        self._progress.measure(validation_loss=loss, validation_accuracy=accuracy)
         row = self._history_row(steps, result, {"validation_loss": loss, "validation_accuracy": accuracy})
         self._seconds["train"] += result.seconds
         self._seconds["validate"] += time.perf_counter() - trained
