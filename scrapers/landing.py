@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import count
 from typing import NoReturn, ParamSpec, TypeVar
 
 from scrapy.crawler import Crawler
@@ -228,11 +227,12 @@ class Landing:
     async def _retried(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a store in a thread, retrying while it is unavailable."""
         deadline = time.monotonic() + _PATIENCE * self._config.store.timeout_seconds
-        for attempt in count(1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return await in_thread(self._threads, function, *args, **kwargs)
             except StoreUnavailable:
                 pause = backoff_seconds(attempt, _FIRST_PAUSE, _LONGEST_PAUSE)
                 if time.monotonic() + pause > deadline or not await self._session.pause(pause):
                     raise
-        raise AssertionError("unreachable")

@@ -1,22 +1,21 @@
 """The frontier on Redis, shared by processes on many machines. `redis.lua` implements its operations."""
 
-import hashlib
 import json
 import logging
-import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any
 
-from redis import exceptions
+from redis import ConnectionPool, Redis, exceptions
 from redis.backoff import NoBackoff
-from redis.connection import Connection, parse_url
+from redis.connection import parse_url
 from redis.retry import Retry
 
 from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import mask_url
+from memeloom.configs.retry import backoff_seconds
 from memeloom.scrapers.frontier.contract import (
     ABANDONED,
     LOOKS_THROUGH,
@@ -34,9 +33,9 @@ from memeloom.scrapers.frontier.owner import Owner
 
 _LOG = logging.getLogger(__name__)
 _SCRIPT = files("memeloom.scrapers.frontier").joinpath("redis.lua").read_bytes()
-_SHA = hashlib.sha1(_SCRIPT, usedforsecurity=False).hexdigest().encode()
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 _CHECK_IDLE_SECONDS = 30
+_SETTINGS = ("appendonly", "save", "maxmemory-policy")
 
 # Maps redis-py errors to ours: exception class or words of the message; our error; what to do. The first matching row
 # wins. A transient failure (StoreUnavailable) is retried before it is raised.
@@ -96,7 +95,6 @@ class RedisFrontier:
         self._is_owner = False
 
     def open(self) -> int:
-        """See `Frontier.open`."""
         self._is_owner = True
         (left,), _ = self._step(b"open", {"gone": self._gone()})
         self._looked_at = time.monotonic()
@@ -104,7 +102,6 @@ class RedisFrontier:
         return int(left)
 
     def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
-        """See `Frontier.exchange`."""
         ask: dict[str, Any] = {
             "want": want,
             "alone": alone,
@@ -128,16 +125,13 @@ class RedisFrontier:
         return Granted(leases, int(known), int(died), int(unfinished), float(wait), lost != b"0", others != b"0")
 
     def mark(self, name: str) -> str | None:
-        """See `Frontier.mark`."""
         (note,) = self._look(b"mark", {"name": name}, patience=2.0)
         return None if note is None else note.decode()
 
     def tallies(self) -> Tallies:
-        """See `Frontier.tallies`."""
         return Tallies(*self._look(b"tallies"))
 
     def dead(self, limit: int = 1000) -> list[DeadRequest]:
-        """See `Frontier.dead`."""
         found = iter(self._look(b"dead", {"limit": limit}))
         return [
             DeadRequest(url_of(_body(record)), reason.decode(), int(tries), float(at))
@@ -145,17 +139,14 @@ class RedisFrontier:
         ]
 
     def retry_dead(self) -> int:
-        """See `Frontier.retry_dead`."""
         (count,), _ = self._step(b"retry_dead")
         return int(count)
 
     def forget(self) -> int:
-        """See `Frontier.forget`."""
         (count,), _ = self._step(b"forget", {"gone": self._gone()})
         return int(count)
 
     def close(self) -> None:
-        """See `Frontier.close`."""
         try:
             if self._is_owner:
                 self._step(b"close", patience=2.0)
@@ -174,26 +165,23 @@ class RedisFrontier:
         """Run a write operation. Returns the numbers in its answer and the new leases."""
         self._number += 1
         asked = _json({"number": self._number} | {name: value for name, value in (ask or {}).items() if value})
-        answer = self._link.run(_SCRIPT, _SHA, b"1", self._keys, step, self._rules, asked, *records, patience=patience)
+        answer = self._link.run(self._keys, step, self._rules, asked, *records, patience=patience)
         numbers, _, leases = answer.partition(b"\n")
         return numbers.split()[1:], tuple(_leases(leases))
 
     def _look(self, step: bytes, ask: dict[str, Any] | None = None, *, patience: float = 1.0) -> list[Any]:
         asked = _json(ask or {})
-        return list(self._link.run(_SCRIPT, _SHA, b"1", self._keys, step, self._rules, asked, patience=patience))
+        return list(self._link.run(self._keys, step, self._rules, asked, patience=patience))
 
     def _warn(self) -> None:
         """Log server settings that may lose requests, if the server allows reading them."""
-        settings: dict[bytes, bytes] = {}
         try:
-            for name in (b"appendonly", b"save", b"maxmemory-policy"):
-                pairs = self._link.call(b"CONFIG", b"GET", name)
-                settings |= zip(pairs[::2], pairs[1::2], strict=True)
+            settings = {k: v for name in _SETTINGS for k, v in self._link.client.config_get(name).items()}
         except exceptions.RedisError:
             return  # managed servers hide them
-        if settings.get(b"appendonly") == b"no" and not settings.get(b"save"):
+        if settings.get("appendonly") == "no" and not settings.get("save"):
             _LOG.warning("%s loses everything when it stops; set `appendonly yes` there", self._link.place)
-        if settings.get(b"maxmemory-policy") not in (None, b"noeviction"):
+        if settings.get("maxmemory-policy") not in (None, "noeviction"):
             _LOG.warning("%s may evict requests; set `maxmemory-policy noeviction` there", self._link.place)
 
 
@@ -211,7 +199,6 @@ class RedisLink:
         self._timeout = timeout_seconds
         try:
             options: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
-            kind = options.pop("connection_class", Connection)
             options |= {
                 "socket_timeout": timeout_seconds,
                 "socket_connect_timeout": timeout_seconds,
@@ -221,49 +208,43 @@ class RedisLink:
                 "protocol": 2,
                 "retry": Retry(NoBackoff(), 0),
             }
-            self._connection = kind(**options)
+            self.client = Redis(connection_pool=ConnectionPool(**options))
+            self.client.connection_pool.make_connection()  # checks the options
         except (ValueError, TypeError, exceptions.RedisError):
             # The message of the exception may contain the password.
             raise ConfigError(
                 "crawl.frontier: cannot use this Redis URL; write redis://HOST:PORT/0 or"
                 " rediss://USER:PASSWORD@HOST:PORT/0 (special characters percent-encoded)"
             ) from None
+        self._script = self.client.register_script(_SCRIPT)
 
-    def call(self, *arguments: bytes) -> Any:
-        """Send one command. Raises redis.exceptions.RedisError."""
-        self._connection.send_packed_command([_packed(arguments)])
-        return self._connection.read_response()
-
-    def run(self, script: bytes, sha: bytes, *arguments: bytes, patience: float) -> Any:
-        """Run a script, retrying while the server is unavailable; the script must be idempotent.
+    def run(self, key: bytes, *arguments: bytes, patience: float) -> Any:
+        """Run the script, which is idempotent, retrying while the server is unavailable.
 
         Args:
-            script: its source.
-            sha: its SHA-1, in hexadecimal.
-            arguments: number of keys, keys and arguments.
+            key: the prefix of all keys.
+            arguments: its arguments.
             patience: how long to retry, in multiples of the timeout.
 
         Raises:
             StoreError: the server failed, or was unavailable for too long.
         """
         deadline = time.monotonic() + patience * self._timeout
-        pause = _FIRST_PAUSE
+        attempt = 0
         while True:
+            attempt += 1
             try:
-                try:
-                    return self.call(b"EVALSHA", sha, *arguments)
-                except exceptions.NoScriptError:
-                    return self.call(b"EVAL", script, *arguments)
+                return self._script([key], arguments)
             except exceptions.RedisError as error:
                 ours = self._as_ours(error, patience)
+                pause = backoff_seconds(attempt, _FIRST_PAUSE, _LONGEST_PAUSE)
                 if not isinstance(ours, StoreUnavailable) or time.monotonic() + pause > deadline:
                     raise ours from error
-            time.sleep(pause * random.uniform(0.5, 1))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            time.sleep(pause)
 
     def close(self) -> None:
         """Disconnect; the next call reconnects."""
-        self._connection.disconnect()
+        self.client.close()
 
     def _as_ours(self, error: exceptions.RedisError, patience: float) -> StoreError:
         whole = str(error)
@@ -272,10 +253,6 @@ class RedisLink:
             if match in whole if isinstance(match, str) else isinstance(error, match):
                 return kind(f"{self.place}: {message.format(text=text, seconds=patience * self._timeout)}")
         return StoreError(f"{self.place}: {text}")
-
-
-def _packed(arguments: Sequence[bytes]) -> bytes:
-    return b"".join([b"*%d\r\n" % len(arguments), *[b"$%d\r\n%b\r\n" % (len(a), a) for a in arguments]])
 
 
 def _json(value: Any) -> bytes:

@@ -67,7 +67,6 @@ class SqliteFrontier:
         self._looked_at = 0.0
 
     def open(self) -> int:
-        """See `Frontier.open`."""
         with self._file.write() as db:
             db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
             unfinished = self._count(db, -self._reclaim(db, time.time()))
@@ -77,7 +76,6 @@ class SqliteFrontier:
         return unfinished
 
     def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
-        """See `Frontier.exchange`."""
         with self._file.write() as db:
             now = time.time()
             lost = not self._renew(db, now)
@@ -98,12 +96,10 @@ class SqliteFrontier:
         return Granted(leases, known, dead, unfinished, wait, lost, shared)
 
     def mark(self, name: str) -> str | None:
-        """See `Frontier.mark`."""
         rows = self._file.read("SELECT value FROM marks WHERE spider = ? AND name = ?", (self._spider, storable(name)))
         return str(rows[0][0]) if rows else None
 
     def tallies(self) -> Tallies:
-        """See `Frontier.tallies`."""
         with self._file.snapshot() as db:
             states = dict(
                 db.execute("SELECT state, count(*) FROM requests WHERE spider = ? GROUP BY state", (self._spider,))
@@ -114,7 +110,6 @@ class SqliteFrontier:
         )
 
     def dead(self, limit: int = 1000) -> list[DeadRequest]:
-        """See `Frontier.dead`."""
         rows = self._file.read(
             "SELECT body, reason, tries, ready_at FROM requests WHERE spider = ? AND state = 'dead'"
             " ORDER BY ready_at, id LIMIT ?",
@@ -123,7 +118,6 @@ class SqliteFrontier:
         return [DeadRequest(url_of(body), reason, tries, at) for body, reason, tries, at in rows]
 
     def retry_dead(self) -> int:
-        """See `Frontier.retry_dead`."""
         with self._file.write() as db:
             db.execute(
                 "INSERT OR IGNORE INTO seen SELECT spider, fingerprint FROM requests"
@@ -140,7 +134,6 @@ class SqliteFrontier:
         return count
 
     def forget(self) -> int:
-        """See `Frontier.forget`."""
         with self._file.write() as db:
             died = self._reclaim(db, time.time())
             unfinished = db.execute(
@@ -154,7 +147,6 @@ class SqliteFrontier:
         return unfinished
 
     def close(self) -> None:
-        """See `Frontier.close`."""
         try:
             with self._file.write() as db:
                 db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
