@@ -8,24 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memeloom.catalog.catalog import Catalog, open_catalog
-    from memeloom.configs.errors import MemeloomError
-    from memeloom.configs.load import load_config
-    from memeloom.dataset.reader import DatasetReader, read_dataset
-    from memeloom.serve.drawing import draw_meme
-    from memeloom.train.caption_model import CaptionModel, load_model
-
-__all__ = [
-    "CaptionModel",
-    "Catalog",
-    "DatasetReader",
-    "MemeloomError",
-    "draw_meme",
-    "load_config",
-    "load_model",
-    "open_catalog",
-    "read_dataset",
-]
+    from memeloom.catalog.catalog import Catalog as Catalog
+    from memeloom.catalog.catalog import open_catalog as open_catalog
+    from memeloom.configs.errors import MemeloomError as MemeloomError
+    from memeloom.configs.load import load_config as load_config
+    from memeloom.dataset.reader import DatasetReader as DatasetReader
+    from memeloom.dataset.reader import read_dataset as read_dataset
+    from memeloom.serve.drawing import draw_meme as draw_meme
+    from memeloom.train.caption_model import CaptionModel as CaptionModel
+    from memeloom.train.caption_model import load_model as load_model
 
 _MODULES = {
     "CaptionModel": "memeloom.train.caption_model",
@@ -38,6 +29,7 @@ _MODULES = {
     "open_catalog": "memeloom.catalog.catalog",
     "read_dataset": "memeloom.dataset.reader",
 }
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

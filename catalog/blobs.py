@@ -18,31 +18,24 @@ class BlobStore(Protocol):
 
     def put(self, data: bytes, key: str | None = None) -> str:
         """Store `data` durably and return its key. Idempotent. key: `blob_key(data)`, if already computed."""
-        ...
 
     def get(self, key: str) -> bytes:
         """Return the bytes under `key`, verified. Raises BlobMissing, StoreCorrupt."""
-        ...
 
     def has(self, key: str) -> bool:
         """Return True if there is a blob with that key."""
-        ...
 
     def delete(self, key: str) -> bool:
         """Remove a blob. Returns False if there was none."""
-        ...
 
     def age(self, key: str) -> float | None:
         """Return the seconds since a blob was written, by this machine's clock; None if there is none."""
-        ...
 
     def keys(self) -> Iterator[str]:
         """Yield all keys in order, in bounded memory."""
-        ...
 
     def close(self) -> None:
         """Close connections."""
-        ...
 
 
 def blob_key(data: bytes) -> str:

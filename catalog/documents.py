@@ -162,37 +162,30 @@ class Memes(Protocol):
 
         A later record of a batch wins. Records of purged ids count as `removed`; their blobs become possible orphans.
         """
-        ...
 
     def get(self, meme_id: str) -> Meme | None:
         """Return the meme with that id."""
-        ...
 
     def scan(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
         """Yield matching memes with an id greater than `after`, in order of id, `batch` records in memory."""
-        ...
 
     def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
         """Yield the id and the JSON of every meme, in order of id.
 
         Much faster than `scan`, as nothing is validated. The JSON omits None fields; its keys are in any order.
         """
-        ...
 
     def count(self, where: Where = ALL) -> int:
         """Return the number of matching memes."""
-        ...
 
     def counts(self) -> Counts:
         """Return the size of the store, for `memeloom stats`."""
-        ...
 
     def image_keys(self) -> Iterator[str]:
         """Yield the blob keys that memes and templates refer to, sorted and unique: pictures, wordless pictures, masks.
 
         Sources of computed pictures (`Made.made_from`) are not references.
         """
-        ...
 
 
 class Templates(Protocol):
@@ -200,7 +193,6 @@ class Templates(Protocol):
 
     def upsert_templates(self, templates: Iterable[Template]) -> int:
         """Insert or merge (`Template.merged`) by id; durable when it returns. Returns how many are new or changed."""
-        ...
 
     def revise_template(self, template_id: str, change: Callable[[Template], Template]) -> Template | None:
         """Replace a template by `change(template)`, which may erase facts: for decisions of a person.
@@ -214,11 +206,9 @@ class Templates(Protocol):
         Raises:
             ValueError: the id was changed.
         """
-        ...
 
     def templates(self) -> Iterator[Template]:
         """Yield all templates in order of id, rejected and merged ones included."""
-        ...
 
 
 class Sketches(Protocol):
@@ -226,7 +216,6 @@ class Sketches(Protocol):
 
     def put_sketches(self, sketches: Iterable[StoredSketch]) -> None:
         """Insert or replace by key, the last one winning; durable when it returns. Purged memes are skipped."""
-        ...
 
     def sketches(self, template: str | None = None, *, unmatched: bool = False) -> Iterator[StoredSketch]:
         """Yield sketches in order of key, one batch in memory.
@@ -235,11 +224,9 @@ class Sketches(Protocol):
             template: a template's id; None for all.
             unmatched: yield those of memes of unknown template instead.
         """
-        ...
 
     def drop_sketches(self, keys: Iterable[tuple[str, str]]) -> int:
         """Delete the sketches with these keys (template, meme). Returns how many there were."""
-        ...
 
 
 class WorkQueue(Protocol):
@@ -250,38 +237,30 @@ class WorkQueue(Protocol):
 
         again: also queue finished work, with no attempts counted; leased work stays leased, failed work failed.
         """
-        ...
 
     def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
         """Claim up to `n` pieces of pending or expired work for `ttl` seconds.
 
         Work whose lease expired `attempts` times fails as ``abandoned``.
         """
-        ...
 
     def extend(self, lease: Lease, ttl: float) -> None:
         """Renew a lease: it expires in `ttl` seconds. Raises LeaseLost."""
-        ...
 
     def ack(self, leases: Sequence[Lease]) -> int:
         """Mark work as done. Returns how many leases were still held; the others are not done."""
-        ...
 
     def fail(self, lease: Lease, reason: str, attempts: int) -> None:
         """Count a failed attempt: back to pending, or failed with `reason` after `attempts`. Raises LeaseLost."""
-        ...
 
     def release(self, leases: Sequence[Lease]) -> int:
         """Return work untried: pending, the attempt not counted. Returns how many leases were still held."""
-        ...
 
     def failed(self, stage: str) -> Iterator[tuple[str, str]]:
         """Yield id and reason of failed work, in order of id, in bounded memory."""
-        ...
 
     def retry(self, stage: str, reason: str | None = None) -> int:
         """Make failed work (all of it, or that of one reason) pending again. Returns how many."""
-        ...
 
 
 class Removal(Protocol):
@@ -295,35 +274,27 @@ class Removal(Protocol):
 
         Their blobs are noted as possible orphans. After a kill, call it again.
         """
-        ...
 
     def scrub(self) -> bool:
         """Erase remains of deleted records from the store's own files; False if another connection blocked it."""
-        ...
 
     def purged(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that a purge removed, so that their pictures need not be fetched."""
-        ...
 
     def note_orphans(self, keys: Iterable[str]) -> None:
         """Note blobs that may be orphaned, or are about to be."""
-        ...
 
     def noted_orphans(self) -> Iterator[list[str]]:
         """Yield the noted blob keys that are not settled, in order, one batch in memory."""
-        ...
 
     def orphans(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` that were ever noted and that no meme and no template refers to now."""
-        ...
 
     def settle_orphans(self, keys: Sequence[str]) -> None:
         """Take keys off `noted_orphans`: blobs that are `orphans` have been deleted, the others are needed."""
-        ...
 
     def references(self, keys: Iterable[str]) -> dict[str, int]:
         """Return how many memes and templates refer to each blob; keys without a reference are left out."""
-        ...
 
 
 class DocumentStore(Memes, Templates, Sketches, WorkQueue, Removal, Protocol):
@@ -331,7 +302,6 @@ class DocumentStore(Memes, Templates, Sketches, WorkQueue, Removal, Protocol):
 
     def close(self) -> None:
         """Close connections and files."""
-        ...
 
 
 def flags(meme: Meme) -> int:

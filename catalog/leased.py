@@ -23,7 +23,6 @@ class Work(Protocol):
     @property
     def meme_id(self) -> str:
         """Id of the meme."""
-        ...
 
 
 W = TypeVar("W", bound=Work)
@@ -61,15 +60,12 @@ class Job(Protocol[W, R_contra]):
 
     def work_for(self, meme: Meme) -> W | None:
         """Return the work on `meme`; None if nothing is left to do."""
-        ...
 
     def write(self, done: Sequence[tuple[W, R_contra]]) -> Mapping[str, str]:
         """Store results durably; return the outcome of each meme by id, for the tally."""
-        ...
 
     def set_aside(self, meme_id: str, reason: str) -> None:
         """Called for a meme whose last attempt failed."""
-        ...
 
 
 class Terms(Protocol):
@@ -78,17 +74,14 @@ class Terms(Protocol):
     @property
     def batch(self) -> int:
         """Number of memes leased, and of results written, at once."""
-        ...
 
     @property
     def lease_seconds(self) -> float:
         """Seconds until the leases of a killed run expire."""
-        ...
 
     @property
     def attempts(self) -> int:
         """Attempts until work counts as failed."""
-        ...
 
 
 Workers: TypeAlias = Callable[[Iterator[W]], Generator[tuple[W, R | NotDone], None, None]]

@@ -76,9 +76,14 @@ class MongoDatabase:
         self._url, self._timeout = url, timeout_seconds
         # Messages must not contain user or password.
         host = url.partition("://")[2].rpartition("@")[2].partition("/")[0]
-        with self._usable_url():
+        try:
             self._connect()
             self.name = self._client.get_default_database().name
+        except (InvalidURI, ConfigurationError, ValueError, TypeError):
+            raise ConfigError(
+                "store.documents: cannot use this MongoDB URL; write mongodb://HOST/DATABASE or"
+                " mongodb://USER:PASSWORD@HOST/DATABASE (special characters percent-encoded, the database is needed)"
+            ) from None
         self._place = f"MongoDB at {host}, database {self.name}"
 
     def __getitem__(self, collection: str) -> Collection[Document]:
@@ -119,6 +124,19 @@ class MongoDatabase:
                 f"{self._place}: a catalog of version {current}, this memeloom reads version {version};"
                 " use the memeloom that wrote it or a newer one"
             )
+
+    def pages(
+        self, collection: str, query: Document, *, after: Any = "", n: int = 1000, fields: Document | None = None
+    ) -> Iterator[Document]:
+        """Yield documents whose `_id` is greater than `after`, in order of `_id`, `n` in memory, one query a page."""
+        while True:
+            with self.mapped():
+                later = {"$and": [query, {"_id": {"$gt": after}}]}
+                page = list(self[collection].find(later, fields, batch_size=n).sort("_id", 1).limit(n))
+            if not page:
+                return
+            yield from page
+            after = page[-1]["_id"]
 
     def merge(
         self,
@@ -193,7 +211,9 @@ class MongoDatabase:
         try:
             yield
         except PyMongoError as error:
-            raise self._error(error) from error
+            kind, text = next((kind, text) for applies, kind, text in _ERRORS if applies(error))
+            line = str(error).partition(", full error")[0].partition("\n")[0][:300]
+            raise kind(f"{self._place}: {text.format(error=line, timeout=self._timeout)}") from error
 
     def _connect(self) -> None:
         milliseconds = max(1, int(self._timeout * 1000))
@@ -208,21 +228,6 @@ class MongoDatabase:
             connectTimeoutMS=milliseconds,
             tz_aware=True,
         )
-
-    @contextmanager
-    def _usable_url(self) -> Iterator[None]:
-        try:
-            yield
-        except (InvalidURI, ConfigurationError, ValueError, TypeError):
-            raise ConfigError(
-                "store.documents: cannot use this MongoDB URL; write mongodb://HOST/DATABASE or"
-                " mongodb://USER:PASSWORD@HOST/DATABASE (special characters percent-encoded, the database is needed)"
-            ) from None
-
-    def _error(self, error: PyMongoError) -> StoreError:
-        kind, text = next((kind, text) for applies, kind, text in _ERRORS if applies(error))
-        line = str(error).partition(", full error")[0].partition("\n")[0][:300]
-        return kind(f"{self._place}: {text.format(error=line, timeout=self._timeout)}")
 
 
 def _code(error: PyMongoError) -> int | None:

@@ -3,6 +3,7 @@
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import orjson
 from bson import Binary, MaxKey
@@ -31,12 +32,9 @@ from memeloom.catalog.mongo_schema import (
     CHUNK,
     banned,
     blob_keys,
-    pack_meme,
-    pack_template,
-    pages,
+    pack,
     queries,
-    read_meme,
-    read_template,
+    read,
 )
 from memeloom.catalog.records import Meme, Template
 
@@ -60,13 +58,15 @@ class MongoMemes(Memes):
     def get(self, meme_id: str) -> Meme | None:
         with self._database.mapped():
             document = self._database["memes"].find_one({"_id": meme_id})
-        return read_meme(document) if document else None
+        return read(Meme, document) if document else None
 
     def scan(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
-        return map(read_meme, pages(self._database, where, after, batch, None))
+        for query in queries(where, batch):
+            for document in self._database.pages("memes", query, after=after, n=batch):
+                yield read(Meme, document)
 
     def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
-        for document in pages(self._database, ALL, "", batch, {"record": 1}):
+        for document in self._database.pages("memes", {}, n=batch, fields={"record": 1}):
             yield document["_id"], orjson.dumps({"id": document["_id"], **document["record"]})
 
     def count(self, where: Where = ALL) -> int:
@@ -113,7 +113,7 @@ class MongoMemes(Memes):
         before = banned(self._database, [meme.id for meme in chunk])
         wanted = [meme for meme in chunk if meme.id not in before]
         inserted, updated = self._database.merge(
-            "memes", wanted, key=lambda m: m.id, pack=pack_meme, unpack=read_meme, combine=Meme.merged
+            "memes", wanted, key=lambda m: m.id, pack=pack, unpack=partial(read, Meme), combine=Meme.merged
         )
         # A purge bans ids before it deletes: we delete what was banned while we wrote.
         late = banned(self._database, [meme.id for meme in wanted])
@@ -149,7 +149,7 @@ class MongoTemplates(Templates):
             document = self._database["templates"].find_one({"_id": template_id})
         if document is None:
             return None
-        revised = read_template(document)
+        revised = read(Template, document)
 
         def combine(known: Template, _: Template) -> Template:
             nonlocal revised
@@ -160,19 +160,12 @@ class MongoTemplates(Templates):
         return revised
 
     def templates(self) -> Iterator[Template]:
-        last = ""
-        while True:
-            with self._database.mapped():
-                page = list(self._database["templates"].find({"_id": {"$gt": last}}).sort("_id", 1).limit(500))
-            if not page:
-                return
-            yield from map(read_template, page)
-            last = page[-1]["_id"]
+        return (read(Template, document) for document in self._database.pages("templates", {}, n=500))
 
     def _merge_templates(self, chunk: Sequence[Template], combine: Callable[[Template, Template], Template]) -> int:
         with self._database.mapped():
             return sum(self._database.merge(
-                "templates", chunk, key=lambda t: t.id, combine=combine, unpack=read_template, pack=pack_template
+                "templates", chunk, key=lambda t: t.id, combine=combine, unpack=partial(read, Template), pack=pack
             ))  # fmt: skip
 
 
@@ -201,18 +194,11 @@ class MongoSketches(Sketches):
 
     def sketches(self, template: str | None = None, *, unmatched: bool = False) -> Iterator[StoredSketch]:
         template = "" if unmatched else template
-        # A text and NUL is the next one in order. Unmatched sketches come before those of all templates.
-        first = _key("\0", "") if template is None else _key(template, "")
-        last = {"template": MaxKey()} if template is None else {"template": template, "meme": MaxKey()}
-        while True:
-            with self._database.mapped():
-                query = {"_id": {"$gte": first, "$lt": last}}
-                found = self._database["sketches"].find(query, batch_size=_SKETCHES).sort("_id", 1).limit(_SKETCHES)
-                page = [StoredSketch(d["_id"]["template"], d["_id"]["meme"], bytes(d["data"])) for d in found]
-            if not page:
-                return
-            yield from page
-            first = _key(page[-1].template, page[-1].meme + "\0")
+        # Unmatched sketches come before those of all templates.
+        after = _key("", MaxKey()) if template is None else {"template": template}
+        query = {} if template is None else {"_id": {"$lt": _key(template, MaxKey())}}
+        for document in self._database.pages("sketches", query, after=after, n=_SKETCHES):
+            yield StoredSketch(document["_id"]["template"], document["_id"]["meme"], bytes(document["data"]))
 
     def drop_sketches(self, keys: Iterable[tuple[str, str]]) -> int:
         dropped = 0
@@ -223,5 +209,5 @@ class MongoSketches(Sketches):
         return dropped
 
 
-def _key(template: str, meme: str) -> Document:
+def _key(template: str, meme: str | MaxKey) -> Document:
     return {"template": template, "meme": meme}

@@ -10,7 +10,7 @@ from pymongo import InsertOne, UpdateOne
 
 from memeloom.catalog.documents import Removal, Where, batched
 from memeloom.catalog.mongo_database import Document, MongoDatabase
-from memeloom.catalog.mongo_schema import BLOB_FIELDS, CHUNK, banned, blob_keys, pages
+from memeloom.catalog.mongo_schema import BLOB_FIELDS, CHUNK, banned, blob_keys, queries
 
 
 class MongoRemoval(Removal):
@@ -20,7 +20,9 @@ class MongoRemoval(Removal):
 
     def purge(self, where: Where) -> int:
         deleted = 0
-        for page in batched(pages(self._database, where, "", CHUNK, dict.fromkeys(BLOB_FIELDS, 1)), CHUNK):
+        fields = dict.fromkeys(BLOB_FIELDS, 1)
+        memes = (meme for query in queries(where) for meme in self._database.pages("memes", query, fields=fields))
+        for page in batched(memes, CHUNK):
             ids = [document["_id"] for document in page]
             with self._database.mapped():
                 # A conflict means that the id is banned already.
@@ -44,15 +46,8 @@ class MongoRemoval(Removal):
         note_orphans(self._database, keys)
 
     def noted_orphans(self) -> Iterator[list[str]]:
-        last = ""
-        while True:
-            with self._database.mapped():
-                found = self._database["loose"].find({"settled": False, "_id": {"$gt": last}}, {"_id": 1})
-                page = [document["_id"] for document in found.sort("_id", 1).limit(CHUNK)]
-            if not page:
-                return
-            yield page
-            last = page[-1]
+        noted = self._database.pages("loose", {"settled": False}, fields={"_id": 1})
+        return batched((document["_id"] for document in noted), CHUNK)
 
     def orphans(self, keys: Iterable[str]) -> set[str]:
         found: set[str] = set()

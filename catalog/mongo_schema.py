@@ -1,7 +1,7 @@
 """The collections of a catalog in MongoDB: indexes, records in documents, conditions as queries."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from pymongo import ASCENDING, IndexModel
@@ -10,6 +10,8 @@ from memeloom.catalog.documents import Where, batched, flags
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.mongo_database import Document, MongoDatabase
 from memeloom.catalog.records import Meme, Template
+
+R = TypeVar("R", Meme, Template)
 
 CHUNK = 1000
 # Where documents of memes and templates refer to blobs.
@@ -34,34 +36,19 @@ INDEXES: Final = {
 }  # fmt: skip
 
 
-def pack_meme(meme: Meme) -> Document:
-    """Return the document of `meme`, without its `_id` and revision."""
-    return {"flags": flags(meme), "record": meme.model_dump(mode="json", exclude={"id"}, exclude_none=True)}
+def pack(record: Meme | Template) -> Document:
+    """Return the document of `record`, without its `_id` and revision."""
+    bits = {"flags": flags(record)} if isinstance(record, Meme) else {}
+    return {**bits, "record": record.model_dump(mode="json", exclude={"id"}, exclude_none=True)}
 
 
-def read_meme(document: Document) -> Meme:
-    """Parse a stored meme. Raises StoreCorrupt."""
+def read(kind: type[R], document: Document) -> R:
+    """Parse a stored meme or template. Raises StoreCorrupt."""
     try:
-        return Meme.model_validate({"id": document["_id"], **document["record"]})
+        return kind.model_validate({"id": document["_id"], **document["record"]})
     except (ValidationError, KeyError, TypeError) as error:
-        raise StoreCorrupt(f"the stored meme {document['_id']!r} cannot be read: {_first_line(error)}") from error
-
-
-def pack_template(template: Template) -> Document:
-    """Return the document of `template`, without its `_id` and revision."""
-    return {"record": template.model_dump(mode="json", exclude={"id"}, exclude_none=True)}
-
-
-def read_template(document: Document) -> Template:
-    """Parse a stored template. Raises StoreCorrupt."""
-    try:
-        return Template.model_validate({"id": document["_id"], **document["record"]})
-    except (ValidationError, KeyError, TypeError) as error:
-        raise StoreCorrupt(f"the stored template {document['_id']!r} cannot be read: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+        name, problem = kind.__name__.lower(), str(error).partition("\n")[0]
+        raise StoreCorrupt(f"the stored {name} {document['_id']!r} cannot be read: {problem}") from error
 
 
 def blob_keys(document: Document) -> Iterator[str]:
@@ -98,17 +85,3 @@ def queries(where: Where, chunk: int = CHUNK) -> Iterator[Document]:
         return
     for ids in batched(sorted(set(where.ids)), min(chunk, CHUNK)):
         yield {**query, "_id": {"$in": ids}}
-
-
-def pages(database: MongoDatabase, where: Where, after: str, batch: int, fields: Document | None) -> Iterator[Document]:
-    """Yield documents of memes in order of id, one query a batch."""
-    for query in queries(where, batch):
-        last = after
-        while True:
-            paged = {"$and": [query, {"_id": {"$gt": last}}]}
-            with database.mapped():
-                page = list(database["memes"].find(paged, fields, batch_size=batch).sort("_id", 1).limit(batch))
-            if not page:
-                break
-            yield from page
-            last = page[-1]["_id"]

@@ -75,15 +75,9 @@ class MongoWork(WorkQueue):
             self._update_held(lease, [change, {"$unset": ["token"]}])
 
     def failed(self, stage: str) -> Iterator[tuple[str, str]]:
-        last = ""
-        while True:
-            query = {"stage": stage, "state": "failed", "_id": {"$gt": _id(stage, last)}}
-            with self._database.mapped():
-                page = list(self._database["work"].find(query, {"reason": 1}).sort("_id", 1).limit(CHUNK))
-            if not page:
-                return
-            yield from ((document["_id"]["meme"], document["reason"]) for document in page)
-            last = page[-1]["_id"]["meme"]
+        query = {"stage": stage, "state": "failed"}
+        for document in self._database.pages("work", query, after=_id(stage, ""), fields={"reason": 1}):
+            yield document["_id"]["meme"], document["reason"]
 
     def retry(self, stage: str, reason: str | None = None) -> int:
         query = {"stage": stage, "state": "failed"} | ({} if reason is None else {"reason": reason})

@@ -10,9 +10,10 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
 from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.documents import DocumentStore, Where, batched
@@ -79,7 +80,7 @@ def near(documents: DocumentStore, where: Where, phash256: str, bits: int) -> It
             yield distance, meme
 
 
-class Plan:
+class Plan(AbstractContextManager["Plan"]):
     """A preview of a purge, counted in a file in `folder`, not in memory.
 
     Attributes:
@@ -119,17 +120,9 @@ class Plan:
             found.update(k for (k,) in self._file.execute("SELECT key FROM blobs WHERE key = ? AND goes", (key,)))
         return found
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
     def __exit__(self, *_: object) -> None:
         """Close the file."""
-        self.close()
+        self._file.close()
 
     def _refer(self, keys: Iterable[str]) -> None:
         self._file.execute("BEGIN")

@@ -3,7 +3,7 @@
 import configparser
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -21,33 +21,24 @@ if TYPE_CHECKING:
 
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
-_FULL = {"QuotaExceeded", "InsufficientStorage", "EntityTooLarge", "XMinioStorageFull"}
 _RETRIES = 3
-# The first row that applies to an error, its S3 code and its HTTP status ("" if unknown) gives our error and its text.
-_ERRORS: Final[tuple[tuple[Callable[[Exception, str, str], bool], type[StoreError], str], ...]] = (
+# The first pattern found in "EXCEPTION CODE STATUS" (S3 code, HTTP status; "" if unknown) gives our error and its text.
+_ERRORS: Final[tuple[tuple[str, type[StoreError], str], ...]] = (
+    (" NoSuchBucket ", StoreError, "there is no bucket {bucket!r}; create it, or correct store.blobs"),
+    ("NotFound", BlobMissing, "no blob {key}"),
     (
-        lambda _, code, __: code == "NoSuchBucket",
-        StoreError,
-        "there is no bucket {bucket!r}; create it, or correct store.blobs",
-    ),
-    (lambda error, _, __: isinstance(error, FileNotFoundError), BlobMissing, "no blob {key}"),
-    (
-        lambda _, code, status: code in _FULL or status == "507",
+        " (QuotaExceeded|InsufficientStorage|EntityTooLarge|XMinioStorageFull) | 507$",
         StoreFull,
         "no space left ({detail}); make room and run again",
     ),
+    (" 40[13]$", StoreDenied, "cannot {action} ({detail}); check store.s3's keys and their rights"),
     (
-        lambda _, __, status: status in ("401", "403"),
-        StoreDenied,
-        "cannot {action} ({detail}); check store.s3's keys and their rights",
-    ),
-    (
-        lambda _, __, status: not status,
+        " $",
         StoreUnavailable,
         "cannot {action}: not reached within {timeout:g} s ({line}); is the server running?",
     ),
-    (lambda _, __, status: status.startswith("5") or status == "429", StoreUnavailable, "cannot {action}: {line}"),
-    (lambda *_: True, StoreError, "cannot {action}: {detail}"),
+    (" (5..|429)$", StoreUnavailable, "cannot {action}: {line}"),
+    ("", StoreError, "cannot {action}: {detail}"),
 )
 
 
@@ -158,17 +149,13 @@ class S3Blobs(BlobStore):
         except (BaseError, FileNotFoundError) as error:
             line = str(error)
             code, status = (found[1] if (found := pattern.search(line)) else "" for pattern in (_CODE, _STATUS))
-            line = _first_line(line)
-            kind, text = next((kind, text) for applies, kind, text in _ERRORS if applies(error, code, status))
+            line = line.split("\n", 1)[0].strip().rpartition(" - ")[2][:200]
+            told = f"{type(error).__name__} {code} {status}"
+            kind, text = next((kind, text) for pattern, kind, text in _ERRORS if re.search(pattern, told))
             said = text.format(
                 action=action, key=key, bucket=self._bucket, timeout=self._timeout, line=line, detail=code or line
             )
             raise kind(f"{self._url} at {self._s3.endpoint or 'Amazon S3'}: {said}") from error
-
-
-def _first_line(text: str) -> str:
-    line = text.split("\n", 1)[0].strip()
-    return line.rpartition(" - ")[2][:200]
 
 
 def _plain_http(endpoint: str | None) -> bool:

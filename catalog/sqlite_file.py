@@ -125,6 +125,15 @@ class SqliteFile:
         with self._mapped():
             return self._connection().execute(query, values).fetchall()
 
+    def pages(self, query: str, values: tuple[Any, ...] = (), *, after: str = "", n: int) -> Iterator[Any]:
+        """Yield rows of `query` in order of their first column, `n` in memory; no lock is held between pages.
+
+        query: its last parameters are the value that the first column must exceed and the limit.
+        """
+        while rows := self.read(query, (*values, after, n)):
+            yield from rows
+            after = rows[-1][0]
+
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """Open a transaction whose reads are all as of one moment."""

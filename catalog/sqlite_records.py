@@ -35,8 +35,7 @@ from memeloom.catalog.sqlite_tables import (
     conditions,
     keep_made,
     note_orphans,
-    read_meme,
-    read_template,
+    read,
 )
 
 _INSERT = """
@@ -65,24 +64,20 @@ class SqliteMemes(Memes):
     _file: SqliteFile
 
     def upsert(self, memes: Iterable[Meme]) -> Upserted:
-        total = Upserted()
-        source = iter(memes)
-        chunk = list(itertools.islice(source, CHUNK))
-        if not chunk:
-            return total
-        with self._file.write() as connection:
-            while chunk:
-                total += _upsert_chunk(connection, chunk)
-                chunk = list(itertools.islice(source, CHUNK))
+        total, chunks = Upserted(), batched(memes, CHUNK)
+        if first := next(chunks, None):
+            with self._file.write() as connection:
+                for chunk in itertools.chain([first], chunks):
+                    total += _upsert_chunk(connection, chunk)
         return total
 
     def get(self, meme_id: str) -> Meme | None:
         rows = self._file.read("SELECT record FROM memes WHERE id = ?", (meme_id,))
-        return read_meme(rows[0][0]) if rows else None
+        return read(Meme, rows[0][0]) if rows else None
 
     def scan(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
         for _, record in pages(self._file, "id, record", where, after, batch):
-            yield read_meme(record)
+            yield read(Meme, record)
 
     def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
         return pages(self._file, "id, CAST(record AS BLOB)", ALL, "", batch)
@@ -119,15 +114,12 @@ class SqliteMemes(Memes):
             )
 
     def image_keys(self) -> Iterator[str]:
-        last = ""
         query = (
             "SELECT image_key FROM memes WHERE image_key > ?1"
             " UNION SELECT image_key FROM templates WHERE image_key > ?1"
             " UNION SELECT key FROM made WHERE key > ?1 ORDER BY 1 LIMIT ?2"
         )
-        while rows := self._file.read(query, (last, CHUNK)):
-            yield from (key for (key,) in rows)
-            last = rows[-1][0]
+        return (key for (key,) in self._file.pages(query, n=CHUNK))
 
 
 class SqliteTemplates(Templates):
@@ -158,11 +150,8 @@ class SqliteTemplates(Templates):
             return revised
 
     def templates(self) -> Iterator[Template]:
-        query = "SELECT id, record FROM templates WHERE id > ? ORDER BY id LIMIT 500"
-        last = ""
-        while rows := self._file.read(query, (last,)):
-            yield from (read_template(record) for _, record in rows)
-            last = rows[-1][0]
+        query = "SELECT id, record FROM templates WHERE id > ? ORDER BY id LIMIT ?"
+        return (read(Template, record) for _, record in self._file.pages(query, n=500))
 
 
 class SqliteSketches(Sketches):
@@ -194,13 +183,10 @@ class SqliteSketches(Sketches):
 
 
 def pages(file: SqliteFile, columns: str, where: Where, after: str, batch: int) -> Iterator[Parameters]:
-    """Yield rows of `columns`, the first of which is the id, in order of id; no lock is held between batches."""
+    """Yield rows of `columns`, the first of which is the id, in order of id."""
     for condition, values in conditions(where, batch):
-        last = after
         query = f"SELECT {columns} FROM memes WHERE {condition} AND id > ? ORDER BY id LIMIT ?"
-        while rows := file.read(query, (*values, last, batch)):
-            yield from rows
-            last = rows[-1][0]
+        yield from file.pages(query, values, after=after, n=batch)
 
 
 def _upsert_chunk(connection: sqlite3.Connection, memes: Sequence[Meme]) -> Upserted:
@@ -208,7 +194,7 @@ def _upsert_chunk(connection: sqlite3.Connection, memes: Sequence[Meme]) -> Upse
     marks = ",".join("?" * len(ids))
     stored = dict(connection.execute(f"SELECT id, record FROM memes WHERE id IN ({marks})", ids).fetchall())
     banned = {i for (i,) in connection.execute(f"SELECT id FROM removed WHERE id IN ({marks})", ids)}
-    known = {meme_id: read_meme(record) for meme_id, record in stored.items()}
+    known = {meme_id: read(Meme, record) for meme_id, record in stored.items()}
     current = known.copy()
     removed, orphans = 0, dict[str, None]()
     for meme in memes:
@@ -238,7 +224,7 @@ def _row(meme: Meme) -> Parameters:
 
 def _get_template(connection: sqlite3.Connection, template_id: str) -> Template | None:
     found = connection.execute("SELECT record FROM templates WHERE id = ?", (template_id,)).fetchone()
-    return read_template(found[0]) if found else None
+    return read(Template, found[0]) if found else None
 
 
 def _put_template(connection: sqlite3.Connection, before: Template | None, template: Template) -> None:

@@ -54,11 +54,8 @@ class SqliteRemoval(Removal):
                 note_orphans(connection, batch)
 
     def noted_orphans(self) -> Iterator[list[str]]:
-        last = ""
         query = "SELECT key FROM loose WHERE settled = 0 AND key > ? ORDER BY key LIMIT ?"
-        while rows := self._file.read(query, (last, CHUNK)):
-            yield [key for (key,) in rows]
-            last = rows[-1][0]
+        return batched((key for (key,) in self._file.pages(query, n=CHUNK)), CHUNK)
 
     def orphans(self, keys: Iterable[str]) -> set[str]:
         found: set[str] = set()

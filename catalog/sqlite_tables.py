@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -11,6 +11,7 @@ from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.records import Made, Meme, Template
 
 Parameters: TypeAlias = tuple[Any, ...]
+R = TypeVar("R", Meme, Template)
 
 # Fewer than the 32,766 parameters that SQLite takes in one statement.
 CHUNK = 5000
@@ -58,21 +59,13 @@ VERSION: Final = 3
 UPGRADES: Final = {1: _SINCE_2, 2: _SINCE_3}
 
 
-def read_meme(record: str) -> Meme:
-    """Parse a stored meme. Raises StoreCorrupt."""
+def read(kind: type[R], record: str) -> R:
+    """Parse a stored meme or template. Raises StoreCorrupt."""
     try:
-        return Meme.model_validate_json(record)
+        return kind.model_validate_json(record)
     except ValidationError as error:
-        raise StoreCorrupt(f"a stored meme cannot be read: {record[:80]}… ({error.error_count()} problems)") from error
-
-
-def read_template(record: str) -> Template:
-    """Parse a stored template. Raises StoreCorrupt."""
-    try:
-        return Template.model_validate_json(record)
-    except ValidationError as error:
-        problems = error.error_count()
-        raise StoreCorrupt(f"a stored template cannot be read: {record[:80]}… ({problems} problems)") from error
+        name, problems = kind.__name__.lower(), error.error_count()
+        raise StoreCorrupt(f"a stored {name} cannot be read: {record[:80]}… ({problems} problems)") from error
 
 
 def keep_made(connection: sqlite3.Connection, owner: tuple[int, str], before: Made | None, now: Made | None) -> None:

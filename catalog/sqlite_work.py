@@ -78,10 +78,7 @@ class SqliteWork(WorkQueue):
     def failed(self, stage: str) -> Iterator[tuple[str, str]]:
         query = f"SELECT meme_id, reason FROM work WHERE stage = ? AND state = {FAILED} AND meme_id > ?" \
                 " ORDER BY meme_id LIMIT ?"  # fmt: skip
-        last = ""
-        while rows := self._file.read(query, (stage, last, CHUNK)):
-            yield from ((meme_id, reason) for meme_id, reason in rows)
-            last = rows[-1][0]
+        return self._file.pages(query, (stage,), n=CHUNK)
 
     def retry(self, stage: str, reason: str | None = None) -> int:
         with self._file.write() as connection:
