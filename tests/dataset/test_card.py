@@ -1,9 +1,9 @@
-"""The card tells people what the manifest knows, takes no orders from captions, and repeats itself."""
+"""The card shows what the manifest holds, and shows foreign text as text."""
 
 import itertools
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -88,33 +88,31 @@ def hostile(built: Built) -> Path:
     return folder
 
 
-def test_nothing_that_strangers_wrote_becomes_more_than_text_on_the_page(hostile: Path) -> None:
+def test_foreign_text_stays_text_on_the_page(hostile: Path) -> None:
     html = (hostile / "card.html").read_text(encoding="utf-8")
     check_self_contained(html)
     page = Page(html)
     assert not {tag for tag, _ in page.tags} & {"img", "b"}
     assert not set(CONTROLS) & set(html)
-    assert "<script>alert(1)</script> hello" in page.text, "it is still to be read"
+    assert "<script>alert(1)</script> hello" in page.text
     assert "\\u202egnp.exe" in page.text
 
 
-def test_nor_in_the_readme(hostile: Path) -> None:
+def test_foreign_text_stays_text_in_the_readme(hostile: Path) -> None:
     readme = readme_of(hostile)
     assert not {tag for tag, _ in readme.tags} & {"script", "img", "a", "b", "hr", "h3", "strong", "em", "s"}
     assert readme.of("h1") == [{}], "one heading of its own"
     text = (hostile / "README.md").read_text(encoding="utf-8")
     assert not set(CONTROLS) & set(text)
-    _, _, body = text.split("---\n", 2)
-    tables = [block.splitlines() for block in re.findall(r"(?:^\|.*\n)+", body, re.MULTILINE)]
+    tables = [block.splitlines() for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
     assert len(tables) >= 4
     for table in tables:
-        cells = {len(re.findall(r"(?<!\\)\|", line)) for line in table}
-        assert len(cells) == 1, table
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1, table
     for name in map(one_line, HOSTILE):
         assert name in readme.text.split("\n"), "a cell holds the name and nothing else"
 
 
-def test_it_counts_what_was_kept_and_dropped_by_reason_and_source(built: Built, meme: MakeMeme) -> None:
+def test_kept_and_dropped_memes_are_counted_by_reason_and_source(built: Built, meme: MakeMeme) -> None:
     folder, _ = built(
         [
             meme("1", "this one will be kept"),
@@ -137,7 +135,7 @@ def test_it_counts_what_was_kept_and_dropped_by_reason_and_source(built: Built, 
         assert "bullshit" not in text
 
 
-def test_it_shows_copies(built: Built, meme: MakeMeme) -> None:
+def test_equal_captions_and_near_duplicates_are_shown(built: Built, meme: MakeMeme) -> None:
     said = "brace yourselves the memes about the weather in the northern mountains are coming"
     folder, manifest = built(
         [
@@ -156,21 +154,7 @@ def test_it_shows_copies(built: Built, meme: MakeMeme) -> None:
     assert said in (folder / "README.md").read_text()
 
 
-def test_the_same_catalog_and_settings_give_the_same_card(
-    config: MakeConfig, fill: Fill, english: MakeMemes, tmp_path: Path
-) -> None:
-    fill(config(), english(300))
-    cards = []
-    for place in ("here/dataset", "there/dataset"):
-        settings = config(output=str(tmp_path / place))
-        build_dataset(settings, Silent())
-        folder = tmp_path / place
-        cards.append([(folder / name).read_text() for name in ("README.md", "card.html")])
-        assert not any(str(tmp_path) in text or str(datetime.now(UTC).year) in text for text in cards[-1])
-    assert cards[0] == cards[1]
-
-
-def test_no_reader_needs_the_card(built: Built, english: MakeMemes) -> None:
+def test_a_dataset_without_or_with_an_edited_card_is_valid(built: Built, english: MakeMemes) -> None:
     folder, manifest = built(english(50))
     assert not {"README.md", "card.html"} & {file.name for file in manifest.files}
     (folder / "README.md").write_text("what somebody has to say about it")
@@ -178,7 +162,7 @@ def test_no_reader_needs_the_card(built: Built, english: MakeMemes) -> None:
     assert verify_dataset(folder).records == 50
 
 
-def test_the_front_matter_says_what_is_known(built: Built, english: MakeMemes) -> None:
+def test_the_front_matter_lists_language_licence_and_size(built: Built, english: MakeMemes) -> None:
     folder, _ = built(english(50))
     front = (folder / "README.md").read_text().split("---\n")[1]
     assert front == "pretty_name: Meme captions\nlanguage:\n- en\nlicense: unknown\nsize_categories:\n- n<1K\n"
@@ -204,23 +188,22 @@ def test_the_front_matter_says_what_is_known(built: Built, english: MakeMemes) -
         ({"by": "time", "validation_from": "2026-02-03"}, ["validation from 2026-02-03 on"], ["test from", "None"]),
     ],
 )
-def test_it_says_how_the_split_was_made(
-    built: Built, meme: MakeMeme, split: dict[str, Any], told: list[str], not_told: list[str]
+def test_the_sentence_on_the_split_follows_the_settings(
+    config: MakeConfig, split: dict[str, Any], told: list[str], not_told: list[str]
 ) -> None:
-    first = datetime(2025, 12, 1, tzinfo=UTC)
-    memes = [
-        meme(f"{n}", f"the caption with the number {n}", template=f"t{n}", posted_at=first + timedelta(days=10 * n))
-        for n in range(10)
-    ]
-    folder, manifest = built(memes, split=split, near_text=None)
-    sentence = how_split(manifest.lineage.settings)
+    sentence = how_split(config(split=split).dataset.model_dump(mode="json"))
     assert all(part in sentence for part in told)
     assert not any(part in sentence for part in not_told)
+
+
+def test_both_cards_say_how_the_split_was_made(built: Built, english: MakeMemes) -> None:
+    folder, manifest = built(english(50))
+    sentence = how_split(manifest.lineage.settings)
     assert sentence in page_of(folder).text
     assert sentence in readme_of(folder).text.replace("\n", " ")
 
 
-def test_a_dataset_that_holds_nothing_for_training_has_a_card(built: Built, meme: MakeMeme) -> None:
+def test_a_dataset_without_training_records_has_a_card(built: Built, meme: MakeMeme) -> None:
     posted = datetime(2026, 1, 2, tzinfo=UTC)
     folder, manifest = built(
         [meme("1", "the only one that there is", posted_at=posted)], split={"by": "time", "test_from": "2025-01-01"}
@@ -231,23 +214,14 @@ def test_a_dataset_that_holds_nothing_for_training_has_a_card(built: Built, meme
 
 @pytest.mark.parametrize(
     ("entry", "said"),
-    [("fuck", "f**k"), ("ho", "h*"), ("x", "x*"), ("f u c k", "f * * k"), ("son of a gun", "s** ** * **n")],
+    [("ho", "h*"), ("x", "x*"), ("son of a gun", "s** ** * **n")],
 )
 def test_entries_of_lists_are_masked(entry: str, said: str) -> None:
     assert masked(entry) == said
 
 
-@pytest.mark.parametrize("most", [1, 7, 16, 40])
-@pytest.mark.parametrize(
-    "lengths",
-    [
-        {5: 3},
-        dict.fromkeys(range(10, 83), 7),
-        {1: 1, 10**6: 1},
-        {**dict.fromkeys(range(100), 50), 90_000: 1},
-        {0: 9, 3: 1},
-    ],
-)
+@pytest.mark.parametrize("most", [1, 7, 40])
+@pytest.mark.parametrize("lengths", [dict.fromkeys(range(10, 83), 7), {1: 1, 10**6: 1}, {0: 9, 3: 1}])
 def test_bins_hold_every_length_once(lengths: dict[int, int], most: int) -> None:
     bins = length_bins(lengths, most)
     assert 1 <= len(bins) <= most
@@ -267,5 +241,5 @@ def test_a_thin_tail_does_not_flatten_the_rest() -> None:
     assert length_bins({}, 40) == []
 
 
-def test_rare_sizes_of_groups_are_told_together() -> None:
+def test_rare_sizes_of_groups_share_a_bin() -> None:
     assert cluster_bins({2: 7, 6: 1, 9: 2, 1000: 1}) == [Bin(2, 2, 7), Bin(5, 9, 3), Bin(100, None, 1)]

@@ -1,4 +1,4 @@
-"""Records as `tf.train.Example`: what is written is what protobuf writes, and nonsense is refused."""
+"""Records as `tf.train.Example`: the same bytes as protobuf, and invalid ones are refused."""
 
 import contextlib
 import random
@@ -49,14 +49,14 @@ def drawn(seed: int) -> DatasetRecord:
     return DatasetRecord(**facts)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(60))
 def test_a_written_record_holds_exactly_its_features(seed: int) -> None:
     made = drawn(seed)
     data = encode_record(made)
     assert decode_record(data) == made
     found = parse_example(data)
     assert {name: tuple(found[name].bytes_list.value) for name in found} == features_of(made)
-    # Of features in order nothing but their order can differ from what protobuf writes.
+    # The same bytes as protobuf's; only the order of the features may differ.
     assert sorted(data) == sorted(example(**features_of(made)))
 
 
@@ -74,8 +74,8 @@ def test_a_record_of_another_writer_is_read() -> None:
     assert decode_record(example(**features, added_later=(1, 2)) + b"\x78\x01") == made, "and an unknown field"
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_cut_or_altered_record_is_refused_or_another_but_never_breaks(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(10))
+def test_a_truncated_or_altered_record_is_refused_or_another_record(seed: int) -> None:
     data = encode_record(record(b"image"))
     rng = random.Random(seed)
     for length in range(len(data)):
@@ -88,13 +88,12 @@ def test_a_cut_or_altered_record_is_refused_or_another_but_never_breaks(seed: in
         assert isinstance(decode_record(rng.randbytes(200)), DatasetRecord)
 
 
-@pytest.mark.parametrize("missing", [name for name, _, _ in FEATURES if name != "image"])
-def test_an_example_that_lacks_a_feature_is_refused(missing: str) -> None:
-    features = {name: values for name, values in features_of(record()).items() if name != missing}
+@pytest.mark.parametrize("name", [name for name, _, _ in FEATURES if name != "image"])
+def test_an_example_that_lacks_a_feature_is_refused(name: str) -> None:
+    features = features_of(record())
+    del features[name]
     with pytest.raises(NotAnExample, match="not a record of a dataset"):
         decode_record(example(**features))
-
-
-def test_integers_in_place_of_text_are_refused() -> None:
-    with pytest.raises(NotAnExample, match="not a record of a dataset"):
-        decode_record(example(**{**features_of(record()), "text": (1, 2)}))
+    if name != "boxes":
+        with pytest.raises(NotAnExample, match="not a record of a dataset"):
+            decode_record(example(**features, **{name: (1, 2)}))
