@@ -26,40 +26,26 @@ def pixels(box: TemplateBox, picture: Image.Image) -> tuple[int, int, int, int]:
 
 def assert_inside(inner: tuple[int, int, int, int] | None, outer: tuple[int, int, int, int]) -> None:
     assert inner is not None, "nothing was drawn"
-    assert inner[0] >= outer[0], (inner, outer)
-    assert inner[1] >= outer[1], (inner, outer)
-    assert inner[2] <= outer[2], (inner, outer)
-    assert inner[3] <= outer[3], (inner, outer)
+    assert (min(inner[0], outer[0]), min(inner[1], outer[1])) == outer[:2], inner
+    assert (max(inner[2], outer[2]), max(inner[3], outer[3])) == outer[2:], inner
 
 
 TEXTS = [
     "A",
-    "HELLO THERE",
-    "ÀÉÎÕÜ ÇA VA, ŠKODA? ŁÓDŹ",
-    "gypsy jogging quickly, (yes) |really|",
+    "ÀÉÎÕÜ ÇA VA, ŠKODA? ŁÓDŹ\n\ngypsy jogging quickly, (yes) |really|",
     "SUPERCALIFRAGILISTICEXPIALIDOCIOUS" * 3,
     "word " * 60,
-    "first line\nsecond line\n\nthird",
-    "W" * 200,
     "....,,,,;;;;____",
 ]
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("size", [(500, 400), (1280, 900), (120, 90), (300, 1200)])
+@pytest.mark.parametrize("size", [(500, 400), (120, 90), (300, 1200)])
 def test_text_stays_inside_its_box(text: str, size: tuple[int, int]) -> None:
     picture = blank(*size)
-    drawn = draw_caption(picture, [BOX], [text])
-    assert_inside(touched(picture, drawn), pixels(BOX, picture))
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_default_boxes_keep_to_the_upper_and_lower_quarter(text: str) -> None:
-    picture = blank()
-    top = touched(picture, draw_caption(picture, [], [text]))
-    assert_inside(top, pixels(DEFAULT_BOXES[0], picture))
-    bottom = touched(picture, draw_caption(picture, [], ["", text]))
-    assert_inside(bottom, pixels(DEFAULT_BOXES[1], picture))
+    assert_inside(touched(picture, draw_caption(picture, [BOX], [text])), pixels(BOX, picture))
+    for number, box in enumerate(DEFAULT_BOXES):
+        assert_inside(touched(picture, draw_caption(picture, [], [""] * number + [text])), pixels(box, picture))
 
 
 def test_letters_are_white_with_a_black_outline_and_fill_most_of_the_room() -> None:
@@ -91,19 +77,12 @@ def test_short_text_gets_larger_letters_than_long_text() -> None:
     assert few[3] - few[1] > 2 * line_height
 
 
-def test_words_are_kept_whole_when_smaller_letters_can_do_it() -> None:
+@pytest.mark.parametrize(("word", "width", "lines"), [("CONGRATULATIONS", 0.2, "one"), ("A" * 120, 0.1, "several")])
+def test_only_a_word_too_long_for_any_size_is_broken(word: str, width: float, lines: str) -> None:
     picture = blank()
-    narrow = TemplateBox(x=0.4, y=0.1, width=0.2, height=0.8)
-    whole = draw_caption(picture, [narrow], ["CONGRATULATIONS"])
-    left, top, right, bottom = touched(picture, whole) or (0, 0, 0, 0)
-    assert bottom - top < (right - left) / 2, "one line, not several"
-
-
-def test_a_word_too_long_for_any_size_is_broken() -> None:
-    picture = blank()
-    narrow = TemplateBox(x=0.4, y=0.1, width=0.1, height=0.8)
-    left, top, right, bottom = touched(picture, draw_caption(picture, [narrow], ["A" * 120])) or (0, 0, 0, 0)
-    assert bottom - top > right - left, "several lines"
+    narrow = TemplateBox(x=0.4, y=0.1, width=width, height=0.8)
+    left, top, right, bottom = touched(picture, draw_caption(picture, [narrow], [word])) or (0, 0, 0, 0)
+    assert ("one" if bottom - top < (right - left) / 2 else "several") == lines
 
 
 def test_each_text_goes_to_its_own_box() -> None:
@@ -121,26 +100,22 @@ def test_more_texts_than_boxes_join_in_the_last_box() -> None:
     assert many.tobytes() == joined.tobytes()
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["", "   \n "], ["\U0001f600\U0001f680"]])
-def test_nothing_to_say_leaves_the_picture_as_it_is(texts: list[str]) -> None:
+@pytest.mark.parametrize("texts", [[], ["", "   \n "], ["\U0001f600\U0001f680"]])
+def test_without_drawable_text_the_picture_stays_as_it_is(texts: list[str]) -> None:
     picture = blank()
     assert touched(picture, draw_caption(picture, [], texts)) is None
 
 
-def test_emoji_are_left_out_and_the_words_stay() -> None:
+def test_emoji_are_left_out_and_accented_letters_are_drawn() -> None:
     picture = blank()
     plain, decorated = draw_caption(picture, [], ["SO TIRED"]), draw_caption(picture, [], ["SO TIRED\U0001f600"])
     assert plain.tobytes() == decorated.tobytes()
-
-
-def test_the_font_has_accented_latin() -> None:
-    picture = blank()
     for letter in "áéíóúñçßøåæœđłşžÀÈŐÜ":
         assert touched(picture, draw_caption(picture, [], [letter])) is not None, letter
 
 
-@pytest.mark.parametrize("angle", [-30.0, 8.0, 90.0, 353.0, 360.0])
-def test_turned_text_stays_inside_the_turned_box(angle: float) -> None:
+@pytest.mark.parametrize("angle", [-30.0, 8.0, 90.0, 360.0])
+def test_rotated_text_stays_inside_its_rotated_box(angle: float) -> None:
     picture = blank()
     box = TemplateBox(x=0.3, y=0.35, width=0.4, height=0.3, angle=angle)
     drawn = draw_caption(picture, [box], ["A SIGN THAT HANGS CROOKED ON THE WALL"])
@@ -150,7 +125,7 @@ def test_turned_text_stays_inside_the_turned_box(angle: float) -> None:
     assert_inside(back.getbbox(), (left - 2, top - 2, right + 2, bottom + 2))
 
 
-def test_angles_turn_clockwise_as_in_css() -> None:
+def test_angles_are_clockwise() -> None:
     picture = blank()
     box = TemplateBox(x=0.2, y=0.4, width=0.6, height=0.2, angle=20)
     changed = ImageChops.difference(picture, draw_caption(picture, [box], ["DOWN TO THE RIGHT"])).convert("L")
@@ -159,7 +134,7 @@ def test_angles_turn_clockwise_as_in_css() -> None:
     assert left[1] + left[3] < right[1] + right[3]
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3, 200), (200, 3), (20, 20), (40, 30)])
+@pytest.mark.parametrize("size", [(1, 1), (3, 200), (200, 3), (20, 20)])
 def test_tiny_pictures_are_no_error(size: tuple[int, int]) -> None:
     assert draw_caption(blank(*size), [], ["TOP TEXT", "BOTTOM TEXT"]).size == size
 
