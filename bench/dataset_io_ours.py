@@ -19,7 +19,7 @@ def frames(compression: str, rows: Sequence[Mapping[str, Any]]) -> Way:
     def write(folder: Path) -> None:
         with RecordWriter(folder / name) as writer:
             for payload in payloads:
-                writer.write(payload)
+                writer.append(payload)
 
     return write, lambda folder: read_records(folder / name)
 

@@ -9,7 +9,8 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from types import TracebackType
+from typing import Any, BinaryIO, Protocol, Self
 
 import zstandard
 
@@ -48,7 +49,9 @@ def is_packed(path: Path) -> bool:
 
 
 class HashedFile:
-    """A new buffered file, durable once closed; then `bytes` and `sha256` are valid.
+    """A new buffered file; `records`, `bytes` and `sha256` are valid once it is closed.
+
+    A context manager, which leaves the file incomplete after an error.
 
     Raises:
         FileExistsError: the file exists.
@@ -56,29 +59,24 @@ class HashedFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.bytes = 0
+        self.records = self.bytes = 0
         self.sha256 = ""
-        self.closed = False
         self._hash = hashlib.sha256()
         self._file: BinaryIO = path.open("xb")
         self._packer = _packer(path)
         self._waiting = bytearray()
 
-    def write(self, data: bytes | memoryview) -> int:
+    def put(self, data: bytes | memoryview) -> None:
         """Append `data`."""
         if not self._waiting and len(data) >= _BUFFER_BYTES:
             self._put(bytes(data) if self._packer is None else self._packer.compress(data))
-            return len(data)
+            return
         self._waiting += data
         if len(self._waiting) >= _BUFFER_BYTES:
             self._drain()
-        return len(data)
 
     def close(self) -> None:
         """Flush and fsync."""
-        if self.closed:
-            return
-        self.closed = True
         with self._file:
             self._drain()
             if self._packer is not None:
@@ -89,8 +87,20 @@ class HashedFile:
 
     def abandon(self) -> None:
         """Close the file after an error, incomplete."""
-        self.closed = True
         self._file.close()
+
+    def __enter__(self) -> Self:
+        """Return the file."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file, incomplete after an error."""
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
 
     def _drain(self) -> None:
         data = bytes(self._waiting)
@@ -141,9 +151,9 @@ def _chunks(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as stream:
             if path.suffix == ".gz":
-                yield from _inflated(stream)
+                yield from _decompressed(stream, "gzip", zlib.decompressobj(wbits=31), _GZIP_PIECE)
             elif path.suffix == ".zst":
-                yield from _unzstd(stream)
+                yield from _decompressed(stream, "zstd", zstandard.ZstdDecompressor().decompressobj(), _ZSTD_PIECE)
             else:
                 while chunk := stream.read(_BUFFER_BYTES):
                     yield chunk
@@ -151,29 +161,14 @@ def _chunks(path: Path) -> Iterator[bytes]:
         raise MemeloomError(f"{path}: {error.strerror or error}") from error
 
 
-def _inflated(stream: BinaryIO) -> Iterator[bytes]:
-    unpacker = zlib.decompressobj(wbits=31)
+def _decompressed(stream: BinaryIO, name: str, unpacker: Any, piece_bytes: int) -> Iterator[bytes]:
     try:
-        while piece := stream.read(_GZIP_PIECE):
-            yield unpacker.decompress(piece)
-            if unpacker.unused_data:
-                raise BrokenStream("broken gzip stream (something follows its end)")
-    except zlib.error as error:
-        raise BrokenStream(f"broken gzip stream ({error})") from error
+        while piece := stream.read(piece_bytes):
+            ended = unpacker.eof
+            yield b"" if ended else unpacker.decompress(piece)
+            if ended or unpacker.unused_data:
+                raise BrokenStream(f"broken {name} stream (something follows its end)")
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise BrokenStream(f"broken {name} stream ({error})") from error
     if not unpacker.eof:
-        raise BrokenStream("broken gzip stream (cut off)")
-
-
-def _unzstd(stream: BinaryIO) -> Iterator[bytes]:
-    unpacker = zstandard.ZstdDecompressor().decompressobj()
-    try:
-        while piece := stream.read(_ZSTD_PIECE):
-            if unpacker.eof:
-                raise BrokenStream("broken zstd stream (something follows its end)")
-            yield unpacker.decompress(piece)
-            if unpacker.unused_data:
-                raise BrokenStream("broken zstd stream (something follows its end)")
-    except zstandard.ZstdError as error:
-        raise BrokenStream(f"broken zstd stream ({error})") from error
-    if not unpacker.eof:
-        raise BrokenStream("broken zstd stream (cut off)")
+        raise BrokenStream(f"broken {name} stream (cut off)")

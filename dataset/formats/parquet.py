@@ -20,58 +20,50 @@ _BATCH_RECORDS = 512
 _REPEATING = ["template", "template_name", "source", "split"]
 
 
-class ParquetFile:
+class ParquetFile(HashedFile):
     """Writes records to a Parquet file."""
 
     def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:
         from pyarrow.parquet import ParquetWriter
 
-        self.path = path
-        self.records = self.bytes = 0
-        self.sha256 = ""
+        super().__init__(path)
         self._columns = [name for name, _, _ in FEATURES if pictures or name != "image"]
         self._schema = _schema(self._columns)
-        self._file = HashedFile(path)
         self._writer: Any = ParquetWriter(
-            _Stream(self._file),
+            _Stream(self),
             self._schema,
             compression=compression,
             write_page_checksum=True,
             use_dictionary=_REPEATING,
             write_statistics=_REPEATING,
         )
-        self._waiting: list[DatasetRecord] = []
-        self._waiting_bytes = 0
+        self._group: list[DatasetRecord] = []
+        self._group_bytes = 0
 
     def write(self, record: DatasetRecord) -> None:
         """Append a record."""
-        self._waiting.append(record)
-        self._waiting_bytes += len(record.image or b"")
+        self._group.append(record)
+        self._group_bytes += len(record.image or b"")
         self.records += 1
-        if len(self._waiting) >= _GROUP_RECORDS or self._waiting_bytes >= _GROUP_BYTES:
+        if len(self._group) >= _GROUP_RECORDS or self._group_bytes >= _GROUP_BYTES:
             self._write_group()
 
     def close(self) -> None:
         """Flush and fsync."""
-        if self._waiting:
+        if self._group:
             self._write_group()
         self._writer.close()
-        self._file.close()
-        self.bytes, self.sha256 = self._file.bytes, self._file.sha256
-
-    def abandon(self) -> None:
-        """Close the file after an error, incomplete."""
-        self._file.abandon()
+        super().close()
 
     def _write_group(self) -> None:
         import pyarrow as pa
 
-        columns = zip(*self._waiting, strict=True)
+        columns = zip(*self._group, strict=True)
         by_name = dict(zip(DatasetRecord._fields, columns, strict=True))
         arrays = [pa.array(by_name[name], self._schema.field(name).type) for name in self._columns]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
-        self._waiting.clear()
-        self._waiting_bytes = 0
+        self._group.clear()
+        self._group_bytes = 0
 
 
 class _Stream:
@@ -83,9 +75,10 @@ class _Stream:
 
     def write(self, data: Any) -> int:
         """Append a buffer of pyarrow."""
-        written = self._file.write(memoryview(data))
-        self._at += written
-        return written
+        buffer = memoryview(data)
+        self._file.put(buffer)
+        self._at += len(buffer)
+        return len(buffer)
 
     def tell(self) -> int:
         """Return the number of bytes written."""

@@ -8,8 +8,7 @@ CRC-32C (https://www.tensorflow.org/tutorials/load_data/tfrecord). The file name
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from google_crc32c import value as crc32c
@@ -54,18 +53,15 @@ class _Headers(dict[int, bytes]):
 _headers = _Headers()
 
 
-class RecordWriter:
-    """Context manager that writes a new TFRecord file; `records`, `bytes` and `sha256` are valid once closed."""
+class RecordWriter(HashedFile):
+    """A new TFRecord file of any payloads."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.records = self.bytes = 0
-        self.sha256 = ""
-        self._file = HashedFile(path)
+        super().__init__(path)
         self._parts: list[bytes] = []
         self._size = 0
 
-    def write(self, payload: bytes) -> None:
+    def append(self, payload: bytes) -> None:
         """Append a record. Raises ValueError if it is longer than `MAX_RECORD_BYTES`."""
         length = len(payload)
         if length > MAX_RECORD_BYTES:
@@ -76,35 +72,17 @@ class RecordWriter:
         self.records += 1
         self._size += length
         if self._size >= _BUFFER_BYTES:
-            self._drain()
+            self._put_parts()
 
     def close(self) -> None:
         """Flush and fsync."""
-        self._drain()
-        self._file.close()
-        self.bytes, self.sha256 = self._file.bytes, self._file.sha256
+        self._put_parts()
+        super().close()
 
-    def abandon(self) -> None:
-        """Close the file after an error, incomplete."""
-        self._file.abandon()
-
-    def _drain(self) -> None:
-        self._file.write(b"".join(self._parts))
+    def _put_parts(self) -> None:
+        self.put(b"".join(self._parts))
         self._parts.clear()
         self._size = 0
-
-    def __enter__(self) -> Self:
-        """Return the writer."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the file, incomplete after an error."""
-        if kind is None:
-            self.close()
-        else:
-            self.abandon()
 
 
 def read_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
@@ -202,26 +180,16 @@ class _Lengths(dict[bytes, int]):
         return int(length)
 
 
-class TFRecordFile:
+class TFRecordFile(RecordWriter):
     """A new TFRecord file of `tf.train.Example`."""
 
     def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:  # noqa: ARG002
         # The name tells the compression; an Example without a picture lacks the feature.
-        self.path = path
-        self.records = self.bytes = 0
-        self.sha256 = ""
-        self._writer = RecordWriter(path)
-        self.abandon = self._writer.abandon
+        super().__init__(path)
 
     def write(self, record: DatasetRecord) -> None:
         """Append a record."""
-        self._writer.write(encode_record(record))
-        self.records += 1
-
-    def close(self) -> None:
-        """Flush and fsync."""
-        self._writer.close()
-        self.bytes, self.sha256 = self._writer.bytes, self._writer.sha256
+        self.append(encode_record(record))
 
 
 def read_tfrecords(path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:

@@ -22,17 +22,13 @@ _MAX_MEMBER_BYTES = 64 * 2**20
 _KINDS = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG\r\n\x1a\n", ".png"), (b"GIF87a", ".gif"), (b"GIF89a", ".gif"))
 
 
-class WebDatasetFile:
+class WebDatasetFile(HashedFile):
     """Writes records to a tar file."""
 
     def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:  # noqa: ARG002
         # The name tells the compression; a record without a picture has no member for it.
-        self.path = path
-        self.records = self.bytes = 0
-        self.sha256 = ""
-        self._file = HashedFile(path)
+        super().__init__(path)
         self._key = path.name.partition(".")[0]
-        self.abandon = self._file.abandon
 
     def write(self, record: DatasetRecord) -> None:
         """Append a record. Raises ValueError if its picture is larger than 64 MiB."""
@@ -44,19 +40,18 @@ class WebDatasetFile:
         self.records += 1
 
     def close(self) -> None:
-        """Write the end of the tar and make it durable."""
-        self._file.write(b"\0" * _END)
-        self._file.close()
-        self.bytes, self.sha256 = self._file.bytes, self._file.sha256
+        """Flush and fsync."""
+        self.put(b"\0" * _END)
+        super().close()
 
     def _add(self, name: str, data: bytes) -> None:
         if len(data) > _MAX_MEMBER_BYTES:
             raise ValueError(f"{name} of {len(data):,} bytes; the limit is {_MAX_MEMBER_BYTES:,}")
         member = tarfile.TarInfo(name)  # time 0, owner 0
         member.size = len(data)
-        self._file.write(member.tobuf(tarfile.USTAR_FORMAT))
-        self._file.write(data)
-        self._file.write(b"\0" * (-len(data) % _BLOCK))
+        self.put(member.tobuf(tarfile.USTAR_FORMAT))
+        self.put(data)
+        self.put(b"\0" * (-len(data) % _BLOCK))
 
 
 def picture_suffix(data: bytes) -> str:

@@ -41,7 +41,7 @@ def test_tensorflow_reads_what_we_write(tf: Any, tmp_path: Path, name: str) -> N
     written = records(300)
     with RecordWriter(tmp_path / name) as writer:
         for record in written:
-            writer.write(encode_record(record))
+            writer.append(encode_record(record))
     one = tf.io.FixedLenFeature([], tf.string, default_value="")
     schema = {feature: one if values == "one" else tf.io.RaggedFeature(tf.string) for feature, values, _ in FEATURES}
     parsed = tf.data.TFRecordDataset(str(tmp_path / name), compression_type=COMPRESSION[name]).map(
@@ -80,6 +80,6 @@ def test_we_read_what_tensorflow_writes_and_write_the_same_bytes(tf: Any, tmp_pa
     assert list(read_records(tmp_path / name)) == payloads
     with RecordWriter(tmp_path / f"ours-{name}") as ours:
         for payload in payloads:
-            ours.write(payload)
+            ours.append(payload)
     if not COMPRESSION[name]:
         assert (tmp_path / f"ours-{name}").read_bytes() == (tmp_path / name).read_bytes()

@@ -42,7 +42,7 @@ def records(count: int, *, pictures: bool = False, seed: int = 1) -> list[Datase
 def write(path: Path, payloads: list[bytes]) -> Path:
     with RecordWriter(path) as writer:
         for payload in payloads:
-            writer.write(payload)
+            writer.append(payload)
     return path
 
 

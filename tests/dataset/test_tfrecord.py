@@ -18,7 +18,7 @@ NAMES = ["a.tfrecord", "a.tfrecord.gz", "a.tfrecord.zst"]
 def write(path: Path, payloads: list[bytes]) -> None:
     with RecordWriter(path) as writer:
         for payload in payloads:
-            writer.write(payload)
+            writer.append(payload)
 
 
 def test_masked_crc_is_the_published_one() -> None:
@@ -89,10 +89,10 @@ def test_damage_of_a_compressed_file_is_located_in_the_unpacked_stream(tmp_path:
 def test_a_packed_bomb_is_refused_after_its_first_record(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     bomb = HashedFile(path)
-    bomb.write(frame(b"first"))
-    bomb.write(struct.pack("<Q", 2**40) + struct.pack("<I", masked_crc(struct.pack("<Q", 2**40))))
+    bomb.put(frame(b"first"))
+    bomb.put(struct.pack("<Q", 2**40) + struct.pack("<I", masked_crc(struct.pack("<Q", 2**40))))
     for _ in range(64):
-        bomb.write(bytes(2**20))
+        bomb.put(bytes(2**20))
     bomb.close()
     assert path.stat().st_size < 2**19
     tracemalloc.start()
@@ -115,4 +115,4 @@ def test_records_of_any_size_are_read_across_chunks(tmp_path: Path, name: str) -
 def test_a_record_beyond_the_limit_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memeloom.dataset.formats.tfrecord.MAX_RECORD_BYTES", 10)
     with RecordWriter(tmp_path / "a.tfrecord") as writer, pytest.raises(ValueError, match="limit is 10"):
-        writer.write(b"x" * 11)
+        writer.append(b"x" * 11)

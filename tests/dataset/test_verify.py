@@ -145,7 +145,7 @@ def test_bytes_that_are_not_a_record_are_located(built: Make) -> None:
     path = folder / shard.name
     path.unlink()
     with RecordWriter(path) as writer:
-        writer.write(b"no example")
+        writer.append(b"no example")
     edit(folder, shard.name, bytes=writer.bytes, sha256=writer.sha256)
     with pytest.raises(DamagedRecords, match=r"not a .* at byte 0 \(record 1\)"):
         verify_dataset(folder)

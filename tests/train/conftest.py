@@ -50,7 +50,7 @@ def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", 
                     text = "".join(f"{box}|" for box in boxes)
                     known = NAMES.get(template, template)
                     record = DatasetRecord(f"toy:{split}{number}_{at}", template, known, "toy", split, text, boxes)
-                    writer.write(encode_record(record))
+                    writer.append(encode_record(record))
             size = (folder / name).stat().st_size
             shards.append(
                 Shard(name=name, bytes=size, sha256=file_sha256(folder / name), split=split, records=len(part))

@@ -56,7 +56,7 @@ def with_pictures(folder: Path, manifest: Manifest, images: str = "template", br
                 image = png(drawn(record.template))
                 key = sha256(image).hexdigest()
                 kept = image[:-40] if broken else image
-                writer.write(encode_record(record._replace(image_key=key, image=kept)))
+                writer.append(encode_record(record._replace(image_key=key, image=kept)))
         size = path.stat().st_size
         shards.append(shard.model_copy(update={"bytes": size, "sha256": file_sha256(path)}))
     changed = manifest.model_copy(update={"images": images, "shards": tuple(shards)})
