@@ -18,7 +18,6 @@ from memeloom.dataset.card_text import (
     language_line,
     near_pairs,
     profanity_line,
-    ranked,
     share,
     sources_of,
     unsafe_pictures,
@@ -26,7 +25,7 @@ from memeloom.dataset.card_text import (
     what_is_a_copy,
 )
 from memeloom.dataset.manifest import Manifest
-from memeloom.dataset.statistics import Copies, Tally
+from memeloom.dataset.statistics import Copies, Tally, ranked
 from memeloom.report.format import one_line
 from memeloom.report.markdown import code, escaped, foreign, table
 
@@ -128,7 +127,7 @@ def _histogram(lengths: Mapping[int, int]) -> str:
 
 
 def _characters(counts: Mapping[str, int]) -> str:
-    characters = ranked(counts)
+    characters = list(ranked(counts).items())
     whole = sum(counts.values())
     listed = " ".join(f"{visible(each)} {share(count, whole)};" for each, count in characters[:_TOP_CHARACTERS])
     return "    " + listed.rstrip(";")

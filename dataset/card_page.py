@@ -20,7 +20,6 @@ from memeloom.dataset.card_text import (
     near_pairs,
     profanity_counts,
     profanity_line,
-    ranked,
     share,
     sources_of,
     unsafe_pictures,
@@ -28,7 +27,7 @@ from memeloom.dataset.card_text import (
     what_is_a_copy,
 )
 from memeloom.dataset.manifest import Manifest
-from memeloom.dataset.statistics import Copies, Tally
+from memeloom.dataset.statistics import Copies, Tally, ranked
 from memeloom.report.format import compact, number, one_line, size
 from memeloom.report.pages import render
 from memeloom.report.plot import Plot, Series
@@ -47,7 +46,7 @@ def render_page(manifest: Manifest, tally: Tally, copies: Copies, pictures: Sequ
     """Return the page as HTML. tally: counts of the records. copies: duplicates left out. pictures: examples."""
     sources, memes = sources_of(manifest), manifest.lineage.memes
     settings = manifest.lineage.settings
-    by_number = ranked(tally.characters)
+    by_number = list(ranked(tally.characters).items())
     captions = [template.captions for template in manifest.templates]
     return render(
         "dataset_card.html",

@@ -1,13 +1,13 @@
 """Sentences and figures shared by both dataset cards."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from memeloom.dataset.formats.contract import FormatName
 from memeloom.dataset.manifest import Manifest
-from memeloom.dataset.statistics import Copies
+from memeloom.dataset.statistics import Copies, ranked
 from memeloom.dataset.steps.registry import DUPLICATES
 from memeloom.report.format import one_line, percent
 
@@ -43,7 +43,7 @@ def masked(entry: str) -> str:
 def found_on_lists(manifest: Manifest, most: int) -> dict[str, list[tuple[str, int]]]:
     """Return the `most` most frequent entries of each word list, masked, with their counts, by reason."""
     return {
-        reason: [(one_line(masked(entry), 40), count) for entry, count in ranked(entries)[:most]]
+        reason: [(one_line(masked(entry), 40), count) for entry, count in list(ranked(entries).items())[:most]]
         for reason, entries in manifest.details.items()
     }
 
@@ -51,7 +51,7 @@ def found_on_lists(manifest: Manifest, most: int) -> dict[str, list[tuple[str, i
 def about(manifest: Manifest) -> tuple[str, str]:
     """Return two lines on what the dataset is."""
     memes = manifest.records + sum(manifest.dropped.values())
-    steps = _settings(manifest)
+    steps = manifest.lineage.settings
     languages = ", ".join(steps["languages"]) if "language" in steps["steps"] else ""
     return (
         f"{manifest.records:,} captions on {len(manifest.templates):,} templates, kept from {memes:,} memes by "
@@ -168,11 +168,6 @@ def fates(manifest: Manifest) -> list[tuple[str, int, list[int]]]:
     return rows
 
 
-def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Sort by count, then by name."""
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
 def visible(character: str) -> str:
     """Return a character as a label."""
     return "␣" if character == " " else one_line(character)
@@ -185,28 +180,28 @@ def share(part: int, whole: int) -> str:
 
 def unsafe_pictures(manifest: Manifest) -> bool:
     """Return True if it may contain pictures marked as not safe for work."""
-    settings = _settings(manifest)
+    settings = manifest.lineage.settings
     return manifest.images != "none" and (settings["nsfw"] or "nsfw" not in settings["steps"])
 
 
 def language_line(manifest: Manifest) -> str:
     """Describe the language filter and what it dropped."""
-    settings = _settings(manifest)
+    settings = manifest.lineage.settings
     if "language" not in settings["steps"] or not settings["languages"]:
         return "Captions were not filtered by language."
     dropped, memes = manifest.dropped.get("language", 0), manifest.lineage.memes
     return (
-        f"{dropped:,} memes ({share(dropped, memes)}) were dropped as not in {_or(settings['languages'])}: less "
-        f"probable than {settings['language_threshold']:g} by {settings['language_detector']} and common words."
+        f"{dropped:,} memes ({share(dropped, memes)}) were dropped as not in {' or '.join(settings['languages'])}: "
+        f"less probable than {settings['language_threshold']:g} by {settings['language_detector']} and common words."
     )
 
 
 def profanity_line(manifest: Manifest) -> str:
     """Describe the profanity filter and what it dropped."""
-    settings = _settings(manifest)
+    settings = manifest.lineage.settings
     if "profanity" not in settings["steps"] or settings["profanity"] == "off":
         return "Captions were not filtered by profanity."
-    tiers = _or(settings["profanity_tiers"]) if settings["profanity_tiers"] else "no tier"
+    tiers = " or ".join(settings["profanity_tiers"]) or "no tier"
     if settings["profanity"] == "censor":
         return f"Words of the tiers {tiers} are masked with stars; nothing was dropped."
     count = sum(n for reason, n in manifest.dropped.items() if reason.startswith("profanity"))
@@ -216,11 +211,3 @@ def profanity_line(manifest: Manifest) -> str:
 def profanity_counts(manifest: Manifest) -> list[tuple[str, int]]:
     """Return the memes dropped for profanity by tier, and those dropped for their template's name."""
     return [(reason.removeprefix("profanity: "), n) for reason, n in manifest.dropped.items() if "profanity" in reason]
-
-
-def _or(names: Sequence[str]) -> str:
-    return " or ".join(names)
-
-
-def _settings(manifest: Manifest) -> Mapping[str, Any]:
-    return manifest.lineage.settings

@@ -16,7 +16,7 @@ from memeloom.dataset.card_page import PAGE, render_page
 from memeloom.dataset.card_pictures import sample_pictures
 from memeloom.dataset.manifest import DatasetTemplate, Feature, File, Lineage, Manifest, Shard, file_sha256
 from memeloom.dataset.schema import FEATURES
-from memeloom.dataset.statistics import Copies, Drops, Tally, TemplateTally
+from memeloom.dataset.statistics import Copies, Drops, Tally, TemplateTally, ranked
 from memeloom.dataset.vocabulary import Vocabulary, write_words
 
 
@@ -40,10 +40,10 @@ def describe_dataset(
     manifest = Manifest(
         records=sum(tally.splits.values()),
         splits=tally.splits,
-        kept=_by_number(tally.sources),
+        kept=ranked(tally.sources),
         dropped=drops.totals(),
         by_source=_by_source(drops.by_reason),
-        details={reason: _by_number(entries) for reason, entries in sorted(drops.details.items())},
+        details={reason: ranked(entries) for reason, entries in sorted(drops.details.items())},
         clusters=dict(sorted(copies.clusters.items())),
         separator=settings.separator,
         format=settings.format,
@@ -65,7 +65,7 @@ def describe_dataset(
             settings=masked(settings) | {"output": Path(settings.output).name},
             commit=commit(),
             memes=catalog.memes,
-            sources=_by_number(Counter(catalog.sources)),
+            sources=ranked(catalog.sources),
         ),
     )
     write_text(folder / README, render_card(manifest, tally, copies))
@@ -79,7 +79,7 @@ def _by_source(dropped: Mapping[str, Counter[str]]) -> dict[str, dict[str, int]]
     for reason, counts in dropped.items():
         for source, count in counts.items():
             sources[source][reason] = count
-    return {source: _by_number(counts) for source, counts in sorted(sources.items())}
+    return {source: ranked(counts) for source, counts in sorted(sources.items())}
 
 
 def _file(path: Path) -> File:
@@ -102,7 +102,3 @@ def _template(template: str, tally: TemplateTally, known: Template | None) -> Da
         geometry=known.boxes if known else (),
         image_key=known.picture.key if known and known.picture else None,
     )
-
-
-def _by_number(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

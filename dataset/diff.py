@@ -8,16 +8,16 @@ import json
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from memeloom.configs.progress import Progress, Silent
 from memeloom.dataset.formats.registry import FORMATS, check_readable
-from memeloom.dataset.manifest import DatasetTemplate, Manifest, read_manifest
+from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.schema import DatasetRecord
-from memeloom.dataset.verify import records_of
+from memeloom.dataset.verify import all_records
 from memeloom.dataset.vocabulary import read_vocabulary, read_words
 
 _FILE_RECORDS = 20_000
@@ -154,10 +154,7 @@ def _counts(manifest: Manifest) -> dict[str, int]:
 
 
 def _templates(manifest: Manifest) -> dict[str, int]:
-    def named(template: DatasetTemplate) -> str:
-        return f"{template.name} ({template.id})"
-
-    return {named(template): template.captions for template in manifest.templates}
+    return {f"{template.name} ({template.id})": template.captions for template in manifest.templates}
 
 
 def _characters(folder: Path) -> dict[str, int]:
@@ -223,7 +220,7 @@ class _Lines:
         self._files = files
         self._waiting: dict[int, list[str]] = {}
         waiting = 0
-        for record in _records(*dataset):
+        for record in all_records(*dataset):
             # `hash` varies between processes, but these are compared within one.
             hashes = [hash(getattr(record, name)) for name in _COMPARED]
             number = zlib.crc32(record.id.encode()) * files >> 32
@@ -249,8 +246,3 @@ class _Lines:
             with (self._folder / str(number)).open("a", encoding="ascii") as stream:
                 stream.write("\n".join(lines) + "\n")
         self._waiting.clear()
-
-
-def _records(folder: Path, manifest: Manifest) -> Iterator[DatasetRecord]:
-    for shard in manifest.shards:
-        yield from records_of(folder, manifest, shard)

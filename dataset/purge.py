@@ -1,11 +1,10 @@
 """Remove memes permanently from the catalog and the blob store, and find datasets and pages that still show them."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 from memeloom.catalog.documents import Where
 from memeloom.catalog.errors import StoreUnavailable
@@ -15,10 +14,8 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.flow.work import remove_work, work_folder
-from memeloom.dataset.manifest import MANIFEST, NotADataset
-from memeloom.dataset.removal import Holding, find_removed
-
-_Removed: TypeAlias = Callable[[Sequence[str]], set[str]]
+from memeloom.dataset.manifest import MANIFEST, NotADataset, is_dataset
+from memeloom.dataset.removal import Holding, Removed, find_removed
 
 
 @dataclass
@@ -74,10 +71,10 @@ class Purge:
 
     def __init__(self, config: Config, choice: Choice | None, folders: Sequence[Path], *, orphans: bool) -> None:
         for folder in folders:
-            if not (folder / MANIFEST).is_file():
+            if not is_dataset(folder):
                 raise NotADataset(f"{folder}: no dataset here (no {MANIFEST}); nothing was removed")
         output = Path(config.dataset.output)
-        default = [output] if (output / MANIFEST).is_file() or work_folder(output).exists() else []
+        default = [output] if is_dataset(output) or work_folder(output).exists() else []
         self._folders = {folder.resolve(): folder for folder in (*folders, *default)}.values()
         self._runs = Path(config.runs)
         self._choice = choice
@@ -149,7 +146,6 @@ class Purge:
         ids = (self._choice.where.ids if self._choice else None) or ()
         return sorted({*ids} - {meme.id for meme in self._documents.scan(Where(ids=ids))}) if ids else []
 
-    def _holdings(self, memes: _Removed, pictures: _Removed, progress: Progress) -> Iterator[Holding]:
+    def _holdings(self, memes: Removed, pictures: Removed, progress: Progress) -> Iterator[Holding]:
         for folder in self._folders:
-            there = (folder / MANIFEST).is_file()
-            yield find_removed(folder, memes, pictures, progress) if there else Holding(folder)
+            yield find_removed(folder, memes, pictures, progress) if is_dataset(folder) else Holding(folder)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memeloom.dataset.formats.registry import check_readable
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
-from memeloom.dataset.verify import records_of
+from memeloom.dataset.verify import all_records
 from memeloom.dataset.vocabulary import Vocabulary, read_vocabulary
 
 _TENSORFLOW_COMPRESSION = {"none": "", "gzip": "GZIP"}
@@ -42,14 +42,12 @@ class DatasetReader:
         return read_vocabulary(self.folder)
 
     def records(self, split: Split = "train") -> Iterator[DatasetRecord]:
-        """Yield the records of a split.
+        """Return an iterator over the records of a split.
 
         Raises:
             DamagedRecords: a record cannot be read; names file and place.
         """
-        for shard in self.manifest.shards:
-            if shard.split == split:
-                yield from records_of(self.folder, self.manifest, shard)
+        return all_records(self.folder, self.manifest, split)
 
     def batches(self, split: Split = "train", *, size: int, length: int = 128) -> Iterator[Batch]:
         """Yield a split as encoded batches; the last one may be smaller.
@@ -115,9 +113,7 @@ class DatasetReader:
         return {**row, "boxes": list(record.boxes)}
 
     def _generated(self, tf: Any, split: Split) -> Any:
-        signature = {
-            name: tf.TensorSpec([None] if name == "boxes" else [], tf.string) for name in self._features
-        }  # fmt: skip
+        signature = {name: tf.TensorSpec([None] if name == "boxes" else [], tf.string) for name in self._features}
         rows = lambda: map(self._row, self.records(split))  # noqa: E731  (a fresh iterator for each epoch)
         return tf.data.Dataset.from_generator(rows, output_signature=signature)
 

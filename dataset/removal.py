@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from memeloom.catalog.documents import batched
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
-from memeloom.dataset.formats.registry import FORMATS, check_readable
-from memeloom.dataset.manifest import Manifest, read_manifest
-from memeloom.dataset.verify import records_of
+from memeloom.dataset.formats.registry import check_readable
+from memeloom.dataset.manifest import read_manifest
+from memeloom.dataset.verify import all_records
 
 # Ids and keys in memory at once.
 _BATCH = 5000
@@ -63,32 +63,22 @@ def find_removed(folder: Path, memes: Removed, pictures: Removed, progress: Prog
     templates = len(pictures([template.image_key for template in manifest.templates if template.image_key]))
     of_memes = of_pictures = 0
     progress.start(f"search {folder.name}", manifest.records, "records")
-    records = _Records(folder, manifest)
-    for batch in batched(records, _BATCH):
+    fault = None
+
+    def read() -> Iterator[tuple[str, str]]:
+        """Yield id and picture key of each record up to the first unreadable one."""
+        nonlocal fault
+        try:
+            for record in all_records(folder, manifest):
+                yield record.id, record.image_key
+        except MemeloomError as error:
+            fault = str(error)
+
+    for batch in batched(read(), _BATCH):
         removed = memes([meme_id for meme_id, _ in batch])
         gone = pictures([key for meme_id, key in batch if key and meme_id not in removed])
         of_memes += sum(meme_id in removed for meme_id, _ in batch)
         of_pictures += sum(meme_id not in removed and key in gone for meme_id, key in batch)
         progress.advance(len(batch))
     progress.finish()
-    return Holding(folder, manifest.records, of_memes, of_pictures, templates, manifest.lineage.settings, records.fault)
-
-
-class _Records:
-    """Yields id and picture key of each record up to the first unreadable one; `fault` says why."""
-
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.fault: str | None = None
-        self._folder = folder
-        self._manifest = manifest
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Yield them shard by shard."""
-        if not FORMATS[self._manifest.format].counted:
-            return
-        try:
-            for shard in self._manifest.shards:
-                for record in records_of(self._folder, self._manifest, shard):
-                    yield record.id, record.image_key
-        except MemeloomError as error:
-            self.fault = str(error)
+    return Holding(folder, manifest.records, of_memes, of_pictures, templates, manifest.lineage.settings, fault)

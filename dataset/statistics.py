@@ -18,6 +18,11 @@ _SAMPLE_RECORDS = 12
 _BATCH = 2000
 
 
+def ranked(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts, largest first, equal ones by name."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
 class ShardTally:
     """Counts the records of one shard; memory grows with templates and characters. `folder` receives `words.txt`."""
 
@@ -164,8 +169,7 @@ class Drops:
 
     def totals(self) -> dict[str, int]:
         """Return the number of memes by reason, largest first."""
-        totals = {reason: sources.total() for reason, sources in self.by_reason.items()}
-        return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
+        return ranked({reason: sources.total() for reason, sources in self.by_reason.items()})
 
     def line(self) -> str:
         """Return all reasons in one line."""

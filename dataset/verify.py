@@ -67,6 +67,14 @@ def records_of(folder: Path, manifest: Manifest, shard: Shard, check: Check | No
     return FORMATS[manifest.format].read(folder / shard.name, check)
 
 
+def all_records(folder: Path, manifest: Manifest, split: Split | None = None) -> Iterator[DatasetRecord]:
+    """Yield the records of all shards, or those of `split`; none of a `dummy`. Raises as `records_of`."""
+    if FORMATS[manifest.format].counted:
+        for shard in manifest.shards:
+            if split in (None, shard.split):
+                yield from records_of(folder, manifest, shard)
+
+
 def find_fault(record: DatasetRecord, split: Split, manifest: Manifest) -> str:
     """Return what is wrong with a record in a shard of `split`, or "". A picture must match its key, a sha256."""
     if not record.id or not record.template or not record.source:

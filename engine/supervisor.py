@@ -46,19 +46,15 @@ class Worker(Protocol):
 
     def send(self, partition: object) -> None:
         """Send a partition to work on. If the worker is dead, the next `receive` raises."""
-        ...
 
     def receive(self) -> Outcome[Any]:
         """Return the message that `Pool.wait` announced. Raises WorkerDied."""
-        ...
 
     def stop(self) -> None:
         """Tell an idle worker to end."""
-        ...
 
     def kill(self) -> None:
         """End the worker at once."""
-        ...
 
 
 class Pool(Protocol):
@@ -68,15 +64,12 @@ class Pool(Protocol):
 
     def start(self) -> Worker:
         """Start a worker."""
-        ...
 
     def wait(self, workers: Collection[Worker], seconds: float | None) -> list[Worker]:
         """Wait until some of `workers` have sent a message or died; return those, or none after `seconds`."""
-        ...
 
     def close(self) -> None:
         """Wait until all workers have ended."""
-        ...
 
 
 _Task: TypeAlias = tuple[int, P]

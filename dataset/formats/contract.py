@@ -28,15 +28,12 @@ class RecordFile(Protocol):
             OSError: the disk is full, or the like.
             ValueError: the record exceeds the format's limit.
         """
-        ...
 
     def close(self) -> None:
         """Flush and fsync."""
-        ...
 
     def abandon(self) -> None:
         """Close the file after an error, incomplete."""
-        ...
 
 
 class Create(Protocol):
@@ -44,7 +41,6 @@ class Create(Protocol):
 
     def __call__(self, path: Path, compression: Compression, *, pictures: bool) -> RecordFile:
         """Return the new file. Raises FileExistsError."""
-        ...
 
 
 Check: TypeAlias = Callable[[DatasetRecord], str]
@@ -62,7 +58,6 @@ class Read(Protocol):
             DamagedRecords: locates the first record that is unreadable or fails the check.
             MemeloomError: the file cannot be read.
         """
-        ...
 
 
 class Format(NamedTuple):

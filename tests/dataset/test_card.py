@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,20 +10,12 @@ import pytest
 from markdown_it import MarkdownIt
 
 from memeloom.catalog.records import Meme, TemplateRef
-from memeloom.configs.progress import Silent
-from memeloom.configs.schema import Config
-from memeloom.dataset.build import build_dataset
 from memeloom.dataset.card_bins import Bin, cluster_bins, length_bins
 from memeloom.dataset.card_text import how_split, masked
-from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.verify import verify_dataset
 from memeloom.report.format import one_line
+from tests.dataset.builds import Build, MakeConfig, MakeMeme, MakeMemes
 from tests.html_page import Page, check_self_contained
-
-MakeConfig = Callable[..., Config]
-MakeMeme = Callable[..., Meme]
-MakeMemes = Callable[..., list[Meme]]
-Fill = Callable[[Config, Iterable[Meme]], None]
 
 CONTROLS = "\u202e\u2066\u200f\x1b\x07\ufeff"
 HOSTILE = (
@@ -41,23 +32,6 @@ HOSTILE = (
 )
 
 
-@pytest.fixture
-def built(config: MakeConfig, fill: Fill) -> Callable[..., tuple[Path, Manifest]]:
-    """Builds memes into a dataset; its folder and manifest."""
-
-    def make(memes: Iterable[Meme], **dataset: Any) -> tuple[Path, Manifest]:
-        settings = config(**dataset)
-        fill(settings, memes)
-        build_dataset(settings, Silent())
-        folder = Path(settings.dataset.output)
-        return folder, read_manifest(folder)
-
-    return make
-
-
-Built = Callable[..., tuple[Path, Manifest]]
-
-
 def page_of(folder: Path) -> Page:
     return Page((folder / "card.html").read_text(encoding="utf-8"))
 
@@ -69,7 +43,7 @@ def readme_of(folder: Path) -> Page:
 
 
 @pytest.fixture
-def hostile(built: Built) -> Path:
+def hostile(build: Build) -> Path:
     """A dataset whose captions, names, ids and sources want to be more than text."""
     memes = [
         Meme(
@@ -81,11 +55,9 @@ def hostile(built: Built) -> Path:
         )
         for number, text in enumerate(HOSTILE)
     ]
-    folder, manifest = built(
-        memes, steps=["duplicates"], separator="^", split={"validation": 0.0, "test": 0.0, "salt": "`</p>|"}
-    )
-    assert manifest.records == len(HOSTILE)
-    return folder
+    built = build(memes, steps=["duplicates"], separator="^", split={"validation": 0.0, "test": 0.0, "salt": "`</p>|"})
+    assert built.manifest.records == len(HOSTILE)
+    return built.folder
 
 
 def test_foreign_text_stays_text_on_the_page(hostile: Path) -> None:
@@ -112,8 +84,8 @@ def test_foreign_text_stays_text_in_the_readme(hostile: Path) -> None:
         assert name in readme.text.split("\n"), "a cell holds the name and nothing else"
 
 
-def test_kept_and_dropped_memes_are_counted_by_reason_and_source(built: Built, meme: MakeMeme) -> None:
-    folder, _ = built(
+def test_kept_and_dropped_memes_are_counted_by_reason_and_source(build: Build, meme: MakeMeme) -> None:
+    folder = build(
         [
             meme("1", "this one will be kept"),
             meme("2", "this one is about bullshit again"),
@@ -121,7 +93,7 @@ def test_kept_and_dropped_memes_are_counted_by_reason_and_source(built: Built, m
             meme("4", "too short", source="reddit"),
             meme("5", "das hier ist wirklich gar kein englisch"),
         ]
-    )
+    ).folder
     rendered = readme_of(folder).text.split("\n")
     table = [line for line in (folder / "README.md").read_text().splitlines() if line.startswith("| ")]
     assert "| reason | memes | imgflip | reddit | share |" in table
@@ -135,38 +107,38 @@ def test_kept_and_dropped_memes_are_counted_by_reason_and_source(built: Built, m
         assert "bullshit" not in text
 
 
-def test_equal_captions_and_near_duplicates_are_shown(built: Built, meme: MakeMeme) -> None:
+def test_equal_captions_and_near_duplicates_are_shown(build: Build, meme: MakeMeme) -> None:
     said = "brace yourselves the memes about the weather in the northern mountains are coming"
-    folder, manifest = built(
+    built = build(
         [
             *(meme(f"same{n}", "three times the very same words") for n in range(3)),
             meme("one", said),
             meme("other", said.replace("weather", "weathr")),
         ]
     )
-    assert (manifest.clusters, manifest.dropped) == ({3: 1}, {"duplicate": 2, "near duplicate": 1})
-    page = page_of(folder)
-    for text in (page.text, (folder / "README.md").read_text()):
+    assert (built.manifest.clusters, built.manifest.dropped) == ({3: 1}, {"duplicate": 2, "near duplicate": 1})
+    page = page_of(built.folder)
+    for text in (page.text, (built.folder / "README.md").read_text()):
         assert "3 captions were in 1 group of equal ones; the largest group had 3." in text
         assert "1 were dropped as near-duplicates, 0 for their picture." in text
     assert len(page.of("mark")) == 2, "the word in which the two differ"
     assert {"weather", "weathr"} <= set(page.text.split())
-    assert said in (folder / "README.md").read_text()
+    assert said in (built.folder / "README.md").read_text()
 
 
-def test_a_dataset_without_or_with_an_edited_card_is_valid(built: Built, english: MakeMemes) -> None:
-    folder, manifest = built(english(50))
-    assert not {"README.md", "card.html"} & {file.name for file in manifest.files}
-    (folder / "README.md").write_text("what somebody has to say about it")
-    (folder / "card.html").unlink()
-    assert verify_dataset(folder).records == 50
+def test_a_dataset_without_or_with_an_edited_card_is_valid(build: Build, english: MakeMemes) -> None:
+    built = build(english(50))
+    assert not {"README.md", "card.html"} & {file.name for file in built.manifest.files}
+    (built.folder / "README.md").write_text("what somebody has to say about it")
+    (built.folder / "card.html").unlink()
+    assert verify_dataset(built.folder).records == 50
 
 
-def test_the_front_matter_lists_language_licence_and_size(built: Built, english: MakeMemes) -> None:
-    folder, _ = built(english(50))
+def test_the_front_matter_lists_language_licence_and_size(build: Build, english: MakeMemes) -> None:
+    folder = build(english(50)).folder
     front = (folder / "README.md").read_text().split("---\n")[1]
     assert front == "pretty_name: Meme captions\nlanguage:\n- en\nlicense: unknown\nsize_categories:\n- n<1K\n"
-    folder, _ = built([], languages=[])
+    folder = build([], languages=[]).folder
     assert "language" not in (folder / "README.md").read_text().split("---\n")[1]
 
 
@@ -196,20 +168,20 @@ def test_the_sentence_on_the_split_follows_the_settings(
     assert not any(part in sentence for part in not_told)
 
 
-def test_both_cards_say_how_the_split_was_made(built: Built, english: MakeMemes) -> None:
-    folder, manifest = built(english(50))
-    sentence = how_split(manifest.lineage.settings)
-    assert sentence in page_of(folder).text
-    assert sentence in readme_of(folder).text.replace("\n", " ")
+def test_both_cards_say_how_the_split_was_made(build: Build, english: MakeMemes) -> None:
+    built = build(english(50))
+    sentence = how_split(built.manifest.lineage.settings)
+    assert sentence in page_of(built.folder).text
+    assert sentence in readme_of(built.folder).text.replace("\n", " ")
 
 
-def test_a_dataset_without_training_records_has_a_card(built: Built, meme: MakeMeme) -> None:
+def test_a_dataset_without_training_records_has_a_card(build: Build, meme: MakeMeme) -> None:
     posted = datetime(2026, 1, 2, tzinfo=UTC)
-    folder, manifest = built(
+    built = build(
         [meme("1", "the only one that there is", posted_at=posted)], split={"by": "time", "test_from": "2025-01-01"}
     )
-    assert manifest.splits == {"train": 0, "validation": 0, "test": 1}
-    assert "There are none for training." in page_of(folder).text
+    assert built.manifest.splits == {"train": 0, "validation": 0, "test": 1}
+    assert "There are none for training." in page_of(built.folder).text
 
 
 @pytest.mark.parametrize(

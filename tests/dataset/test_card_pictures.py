@@ -4,7 +4,7 @@ import base64
 import io
 import random
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,40 +14,32 @@ from PIL import Image as Pillow
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
 from memeloom.catalog.images import inspect_image
-from memeloom.catalog.records import Meme
 from memeloom.catalog.stores import open_blobs
-from memeloom.configs.progress import Silent
-from memeloom.configs.schema import Config
 from memeloom.dataset import card_pictures
-from memeloom.dataset.build import build_dataset
 from memeloom.dataset.manifest import read_manifest
+from tests.dataset.builds import Build, MakeConfig, MakeMeme
 from tests.html_page import Page
 
-MakeConfig = Callable[..., Config]
-MakeMeme = Callable[..., Meme]
-Fill = Callable[[Config, Iterable[Meme]], None]
 Built = Callable[..., Path]
 
 
 @pytest.fixture
-def built(config: MakeConfig, fill: Fill, meme: MakeMeme) -> Built:
+def built(config: MakeConfig, build: Build, meme: MakeMeme) -> Built:
     """Builds a dataset of 40 captions with the memes' own pictures, all for training; its folder."""
 
     def make(pictures: int = 16, **dataset: Any) -> Path:
-        base: dict[str, Any] = {"images": "meme", "near_image": None, "near_text": None, "languages": []}
-        settings = config(**base | {"split": {"validation": 0, "test": 0}} | dataset)
+        usual: dict[str, Any] = {"images": "meme", "near_image": None, "near_text": None, "languages": []}
+        settings = config(**usual | {"split": {"validation": 0, "test": 0}} | dataset)
         rng = random.Random(1)
         images = []
         with closing(open_blobs(settings.store)) as blobs:
             for _ in range(pictures):
                 content = io.BytesIO()
-                colours = rng.randbytes(3 * 4 * 6)
-                Pillow.frombytes("RGB", (4, 6), colours).resize((200, 300)).save(content, "PNG")
+                Pillow.frombytes("RGB", (4, 6), rng.randbytes(3 * 4 * 6)).resize((200, 300)).save(content, "PNG")
                 blobs.put(content.getvalue())
                 images.append(inspect_image(content.getvalue(), max_bytes=10**7, max_pixels=10**7))
-        fill(settings, [meme(f"{n}", f"caption {n} is on a picture", image=images[n % pictures]) for n in range(40)])
-        build_dataset(settings, Silent())
-        return Path(settings.dataset.output)
+        memes = [meme(f"{n}", f"caption {n} is on a picture", image=images[n % pictures]) for n in range(40)]
+        return build(memes, settings).folder
 
     return make
 

@@ -1,36 +1,30 @@
 """`diff` says what changed between two datasets: no more, no less, in bounded memory."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.records import Meme
-from memeloom.configs.progress import Silent
-from memeloom.configs.schema import Config
 from memeloom.dataset import diff
 from memeloom.dataset.build import build_dataset
 from memeloom.dataset.diff import Changed, diff_datasets
 from memeloom.dataset.schema import SPLITS
+from tests.dataset.builds import MakeConfig, MakeMeme, MakeMemes
 
-MakeConfig = Callable[..., Config]
-MakeMemes = Callable[..., list[Meme]]
-Fill = Callable[[Config, Iterable[Meme]], None]
+Built = Callable[..., Path]
+Fill = Callable[..., None]
 
 
 @pytest.fixture
-def built(config: MakeConfig, tmp_path: Path) -> Callable[..., Path]:
+def built(config: MakeConfig, tmp_path: Path) -> Built:
     """Builds what the catalog holds into a folder of that name."""
 
     def make(name: str, **dataset: object) -> Path:
-        build_dataset(config(output=str(tmp_path / name), **dataset), Silent())
+        build_dataset(config(output=str(tmp_path / name), **dataset))
         return tmp_path / name
 
     return make
-
-
-Built = Callable[..., Path]
 
 
 def test_the_same_dataset_does_not_differ(built: Built, config: MakeConfig, fill: Fill, english: MakeMemes) -> None:
@@ -45,7 +39,7 @@ def test_the_same_dataset_does_not_differ(built: Built, config: MakeConfig, fill
 
 
 def test_added_and_removed_records_and_their_reasons_are_listed(
-    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, meme: Callable[..., Meme]
+    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, meme: MakeMeme
 ) -> None:
     fill(config(), [*english(300), meme("long", "this one is just a little bit longer than all of the others are")])
     a = built("a")
@@ -68,7 +62,7 @@ def test_added_and_removed_records_and_their_reasons_are_listed(
 
 
 def test_moved_and_changed_records_are_counted_by_split_and_feature(
-    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, meme: Callable[..., Meme]
+    built: Built, config: MakeConfig, fill: Fill, english: MakeMemes, meme: MakeMeme
 ) -> None:
     memes = english(300)
     fill(config(), memes)

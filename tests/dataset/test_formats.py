@@ -7,17 +7,13 @@ import json
 import random
 import tarfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from memeloom.catalog.records import Meme
 from memeloom.configs.errors import ConfigError, MemeloomError
-from memeloom.configs.progress import Silent
-from memeloom.configs.schema import Config
-from memeloom.dataset.build import build_dataset
 from memeloom.dataset.formats import parquet
 from memeloom.dataset.formats.contract import Compression, FormatName, RecordFile
 from memeloom.dataset.formats.packed import DamagedRecords
@@ -26,11 +22,9 @@ from memeloom.dataset.formats.webdataset import picture_suffix
 from memeloom.dataset.manifest import NotADataset, read_manifest
 from memeloom.dataset.schema import SPLITS, DatasetRecord
 from memeloom.dataset.texts import texts_of
-from memeloom.dataset.verify import verify_dataset
+from tests.dataset.builds import Build, MakeConfig, MakeMemes
 
-MakeConfig = Callable[..., Config]
-MakeMemes = Callable[..., list[Meme]]
-Fill = Callable[[Config, Iterable[Meme]], None]
+Place = Callable[[FormatName, Compression], Path]
 ALL: list[tuple[FormatName, Compression]] = [
     (name, compression) for name, made in FORMATS.items() if made.counted for compression in made.suffixes
 ]
@@ -63,11 +57,8 @@ def write(
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Callable[[FormatName, Compression], Path]:
+def place(tmp_path: Path) -> Place:
     return lambda name, compression: tmp_path / f"train-00000{FORMATS[name].suffixes[compression]}"
-
-
-Place = Callable[[FormatName, Compression], Path]
 
 
 @pytest.mark.parametrize(("number", "pictures"), [(0, False), (1500, False), (1500, True)])
@@ -232,55 +223,40 @@ def test_a_tar_of_something_else_is_refused(place: Place, data: bytes, what: str
 
 @pytest.mark.parametrize(("name", "compression"), [*ALL, ("dummy", "none"), ("dummy", "gzip")])
 def test_a_build_in_each_format_is_verified_and_repeats(
-    config: MakeConfig, fill: Fill, english: MakeMemes, name: FormatName, compression: Compression
+    build: Build, english: MakeMemes, name: FormatName, compression: Compression
 ) -> None:
-    settings = config(format=name, compression=compression, shard_records=60)
-    fill(settings, english(300))
-    folder = Path(settings.dataset.output)
-    summary = build_dataset(settings, Silent())
-    first = {path.name: path.read_bytes() for path in folder.iterdir()}
-    manifest = verify_dataset(folder)
+    built = build(english(300), format=name, compression=compression, shard_records=60)
+    manifest = built.manifest
     assert (manifest.format, manifest.compression) == (name, compression)
-    assert summary.counts["kept"] == sum(shard.records for shard in manifest.shards) == 300
+    assert built.summary.counts["kept"] == sum(shard.records for shard in manifest.shards) == 300
     assert all(shard.name.endswith(FORMATS[name].suffixes[compression]) for shard in manifest.shards)
-    assert f"(compression: {compression})" in (folder / "README.md").read_text()
-    build_dataset(settings, Silent())
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
-    if FORMATS[name].counted:
-        kept = [r.id for shard in manifest.shards for r in FORMATS[name].read(folder / shard.name)]
-        assert len(set(kept)) == 300
+    assert f"(compression: {compression})" in (built.folder / "README.md").read_text()
+    assert len(built.by_id) == (300 if FORMATS[name].counted else 0)
+    assert build(settings=built.config).files == built.files
 
 
-def test_the_sha256_of_a_parquet_shard_is_checked_before_it_is_read(
-    config: MakeConfig, fill: Fill, english: MakeMemes
-) -> None:
-    pytest.importorskip("pyarrow")
-    settings = config(format="parquet")
-    fill(settings, english(90))
-    build_dataset(settings, Silent())
-    folder = Path(settings.dataset.output)
-    manifest = read_manifest(folder)
-    assert sum(len(texts.templates) for texts in texts_of(folder, manifest, "train")) == manifest.splits["train"]
-    shard = folder / next(shard.name for shard in manifest.shards if shard.split == "train")
+def test_the_sha256_of_a_parquet_shard_is_checked_before_it_is_read(build: Build, english: MakeMemes) -> None:
+    built = build(english(90), format="parquet")
+    manifest = built.manifest
+    assert sum(len(texts.templates) for texts in texts_of(built.folder, manifest, "train")) == manifest.splits["train"]
+    shard = built.folder / next(shard.name for shard in manifest.shards if shard.split == "train")
     content = bytearray(shard.read_bytes())
     content[-20] ^= 1
     shard.write_bytes(content)
     with pytest.raises(NotADataset, match=r"parquet: its sha256 is not the manifest's"):
-        next(texts_of(folder, manifest, "train"))
+        next(texts_of(built.folder, manifest, "train"))
 
 
-def test_a_dummy_never_replaces_a_dataset(config: MakeConfig, fill: Fill, english: MakeMemes) -> None:
-    real = config()
-    fill(real, english(30))
-    build_dataset(real, Silent())
+def test_a_dummy_never_replaces_a_dataset(build: Build, english: MakeMemes) -> None:
+    built = build(english(30))
     with pytest.raises(ConfigError, match=r"dummy would replace the dataset in .* and write no records"):
-        build_dataset(config(format="dummy"), Silent())
-    assert read_manifest(Path(real.dataset.output)).format == "tfrecord"
+        build(format="dummy")
+    assert read_manifest(built.folder).format == "tfrecord"
 
 
-def test_a_compression_that_the_format_lacks_is_refused(config: MakeConfig) -> None:
+def test_a_compression_that_the_format_lacks_is_refused(build: Build) -> None:
     with pytest.raises(ConfigError, match=r"dataset\.compression: webdataset has none, gzip, not zstd"):
-        build_dataset(config(format="webdataset", compression="zstd"), Silent())
+        build(format="webdataset", compression="zstd")
 
 
 def test_parquet_without_pyarrow_names_the_package_to_install(

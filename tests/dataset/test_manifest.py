@@ -1,30 +1,20 @@
 """The manifest: a folder without one is not a dataset, and a missing or changed file is named."""
 
 import json
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memeloom.catalog.records import Meme
-from memeloom.configs.schema import Config
-from memeloom.dataset.build import build_dataset
 from memeloom.dataset.manifest import MANIFEST, NotADataset, read_manifest
 from memeloom.dataset.vocabulary import VOCABULARY, WORDS
+from tests.dataset.builds import Build, MakeMemes
 
 
 @pytest.fixture
-def dataset(
-    config: Callable[..., Config],
-    fill: Callable[[Config, Iterable[Meme]], None],
-    english: Callable[[int], list[Meme]],
-) -> Path:
+def dataset(build: Build, english: MakeMemes) -> Path:
     """A folder with one shard, for training."""
-    settings = config(split={"validation": 0, "test": 0})
-    fill(settings, english(20))
-    build_dataset(settings)
-    return Path(settings.dataset.output)
+    return build(english(20), split={"validation": 0, "test": 0}).folder
 
 
 def test_a_dataset_names_its_shards(dataset: Path) -> None:

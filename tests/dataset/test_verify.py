@@ -4,42 +4,33 @@ import hashlib
 import json
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memeloom.catalog.records import Meme
-from memeloom.configs.progress import Silent
-from memeloom.configs.schema import Config
 from memeloom.dataset import verify
-from memeloom.dataset.build import build_dataset
 from memeloom.dataset.formats.contract import FormatName
 from memeloom.dataset.formats.packed import DamagedRecords
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.formats.tfrecord import RecordWriter
 from memeloom.dataset.manifest import MANIFEST, NotADataset, file_sha256, read_manifest
 from memeloom.dataset.schema import DatasetRecord
-from memeloom.dataset.verify import records_of, verify_dataset
+from memeloom.dataset.verify import all_records, records_of, verify_dataset
 from memeloom.dataset.vocabulary import VOCABULARY, WORDS, Vocabulary
+from tests.dataset.builds import Build, MakeMemes
 
-MakeConfig = Callable[..., Config]
-MakeMemes = Callable[..., list[Meme]]
-Fill = Callable[[Config, Iterable[Meme]], None]
 Make = Callable[..., Path]
 TIMES = 80
 
 
 @pytest.fixture
-def built(config: MakeConfig, fill: Fill, english: MakeMemes) -> Make:
+def built(build: Build, english: MakeMemes) -> Make:
     """Builds a dataset of 200 captions; returns its folder."""
 
     def make(format_: FormatName = "tfrecord", compression: str = "none") -> Path:
-        settings = config(format=format_, compression=compression, shard_records=70)
-        fill(settings, english(200))
-        build_dataset(settings, Silent())
-        return Path(settings.dataset.output)
+        return build(english(200), format=format_, compression=compression, shard_records=70).folder
 
     return make
 
@@ -186,8 +177,7 @@ def test_a_caption_in_two_splits_is_found_whatever_its_case_and_boxes(built: Mak
 def recount(folder: Path) -> None:
     """Rewrite the vocabulary to match the records, so that only the overlap is wrong."""
     manifest = read_manifest(folder)
-    texts = [record.text for shard in manifest.shards for record in records_of(folder, manifest, shard)]
-    vocabulary = Vocabulary.of(Counter("".join(texts)))
+    vocabulary = Vocabulary.of(Counter("".join(record.text for record in all_records(folder, manifest))))
     path = vocabulary.write(folder)
     edit(folder, VOCABULARY, bytes=path.stat().st_size, sha256=file_sha256(path))
     edit(folder, characters=len(vocabulary.characters))
