@@ -6,10 +6,12 @@ captions and pictures). `bench.dataset_io` measures reading and writing.
 """
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
-from bench.rows import Row, print_parts
+from bench.dataset_build import build_rows
+from bench.dataset_copies import copy_rows
+from bench.dataset_filters import filter_rows
+from bench.rows import print_parts
 
 _PARTS = ("filters", "build", "copies")
 
@@ -23,23 +25,12 @@ def main() -> None:
     parser.add_argument("--naive", type=int, default=800, help="captions for the naive loop, for `filters`")
     parser.add_argument("--plot", type=Path, help="an SVG of time and memory, for `build`")
     options = parser.parse_args()
-    print_parts("the dataset builder", options.only, lambda part: _rows(part, options))
-
-
-def _rows(part: str, options: argparse.Namespace) -> Iterator[Row]:
-    match part:
-        case "filters":
-            from bench.dataset_filters import filter_rows
-
-            return filter_rows(options.data, options.naive)
-        case "build":
-            from bench.dataset_build import build_rows
-
-            return build_rows(options.data, options.scales, options.plot)
-        case _:
-            from bench.dataset_copies import copy_rows
-
-            return copy_rows(options.data)
+    measure = {
+        "filters": lambda: filter_rows(options.data, options.naive),
+        "build": lambda: build_rows(options.data, options.scales, options.plot),
+        "copies": lambda: copy_rows(options.data),
+    }
+    print_parts("the dataset builder", options.only, lambda part: measure[part]())
 
 
 if __name__ == "__main__":

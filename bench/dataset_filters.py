@@ -1,26 +1,19 @@
 """Speed and errors of the language and profanity filters against a naive loop.
 
-    python -m bench.dataset_filters --data ../shared/data
-
 The naive loop calls `langdetect.detect(text) == "en"` and `better_profanity.profanity.contains_profanity(text)` per
 caption. Both ways share the other cleaning steps. Speed is captions per processor second; the two take turns, so that
 drift of the machine affects both. Errors are those on the half of the labels that was not used for tuning
 (bench/dataset_labels.md).
 """
 
-import argparse
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
-
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
 from bench.dataset_labels import (
     Labelled,
+    Rate,
     error_rate,
     is_doubted,
     matches_pattern,
@@ -40,24 +33,6 @@ from memeloom.engine.steps import Drop, Keep
 
 _ROUNDS = 8
 _FASTER = 300
-
-
-def main() -> None:
-    """Measure and print one table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds the captions")
-    parser.add_argument(
-        "--naive", type=int, default=800, help="captions for the naive loop; ours gets 50 times as many"
-    )
-    options = parser.parse_args()
-    console = Console(width=150)
-    table = Table(title="language and profanity of captions", box=SIMPLE)
-    for column in ("part", "who", "measured", "goal"):
-        table.add_column(column)
-    for row in filter_rows(options.data, options.naive):
-        table.add_row(*row.cells)
-        console.print("  ", row.part, row.who, dict(row.figures))
-    console.print(table)
 
 
 def filter_rows(data: Path, naive: int) -> Iterator[Row]:
@@ -123,16 +98,9 @@ def detected_english(text: str) -> bool:
 
 def contains_profanity(text: str) -> bool:
     """Return True if better_profanity finds a word."""
-    return bool(_better_profanity()(text))
-
-
-@cache
-def _better_profanity() -> Callable[[str], bool]:
     from better_profanity import profanity
 
-    profanity.load_censor_words()
-    contains: Callable[[str], bool] = profanity.contains_profanity
-    return contains
+    return bool(profanity.contains_profanity(text))
 
 
 def _seconds(steps: Sequence[Step], captions: Sequence[Caption]) -> float:
@@ -151,82 +119,67 @@ def _languages(data: Path, labels: Sequence[Labelled]) -> Iterator[Row]:
         "naive: langdetect": lambda boxes: detected_english(" ".join(boxes)),
         "langdetect, lower-cased": lambda boxes: detected_english(" ".join(boxes).lower()),
     }
-    best = None
+    labels = [row for row in labels if row.sample != "profanity"]
+    ours = None
     for who, judge in judges.items():
-        kept = {row.id: judge(row.boxes) for row in labels if row.sample != "profanity"}
-        rows = [row for row in labels if row.id in kept]
-        rate = error_rate(rows, "language", is_doubted, share, _wrong_language(kept))
-        lost = [row for row in rows if row.language == "en" and not kept[row.id]]
-        passed = [row for row in rows if row.language == "other" and kept[row.id]]
-        nameless = [row for row in rows if row.language == "none" and not kept[row.id]]
-        best = rate.weighted if best is None else best
-        yield Row(
-            "language",
-            who,
-            {
-                "errors, random sample": _of(rate.random),
-                f"errors, doubtful ({100 * share:.1f} % of the data)": _of(rate.enriched),
-                "errors, weighted": f"{100 * rate.weighted:.2f} %",
-                "English lost": _of((len(lost), sum(row.language == "en" for row in rows))),
-                "others kept": _of((len(passed), sum(row.language == "other" for row in rows))),
-                "no language, lost (no error)": _of((len(nameless), sum(row.language == "none" for row in rows))),
-            },
-            "fewer errors than naive" if who.startswith("naive") else "",
-            best < rate.weighted if who.startswith("naive") else None,
-        )
+        kept = {row.id: judge(row.boxes) for row in labels}
 
+        def is_wrong(row: Labelled, kept: dict[str, bool] = kept) -> bool:
+            return row.language != "none" and kept[row.id] != (row.language == "en")
 
-def _wrong_language(kept: dict[str, bool]) -> Callable[[Labelled], bool]:
-    return lambda row: row.language != "none" and kept[row.id] != (row.language == "en")
+        rate = error_rate(labels, "language", is_doubted, share, is_wrong)
+        ours = ours or rate
+        counted = {
+            figure: _of(sum(row.language == language and kept[row.id] is is_kept for row in labels),
+                        sum(row.language == language for row in labels))
+            for figure, language, is_kept in (("English lost", "en", False), ("others kept", "other", True),
+                                              ("no language, lost (no error)", "none", False))
+        }  # fmt: skip
+        yield _row("language", who, rate, ours, f"doubtful ({100 * share:.1f} % of the data)", counted)
 
 
 def _profanities(data: Path, labels: Sequence[Labelled]) -> Iterator[Row]:
     share = stratum_share(data, matches_pattern)
     everything, default = WordList(TIERS), WordList(load_config(environment={}).dataset.profanity_tiers)
-    any_tier, bad = {*TIERS}, {"strong", "slur"}
+    bad = {"strong", "slur"}
     judges: list[tuple[str, set[str], Callable[[str], bool]]] = [
-        ("ours, every tier", {*any_tier}, lambda text: bool(everything.find(text))),
-        ("naive: better_profanity", {*any_tier}, contains_profanity),
+        ("ours, every tier", {*TIERS}, lambda text: bool(everything.find(text))),
+        ("naive: better_profanity", {*TIERS}, contains_profanity),
         ("ours, strong and slur (default)", bad, lambda text: bool(default.find(text))),
         ("naive, for strong and slur", bad, contains_profanity),
     ]
-    rows = [row for row in labels if row.sample != "language"]
-    ours = 0.0
+    labels = [row for row in labels if row.sample != "language"]
+    ours = None
     for who, wanted, judge in judges:
-        found = {row.id: judge("\n".join(row.boxes)) for row in rows}
-        wrong = _wrong_profanity(found, wanted)
-        rate = error_rate(rows, "profanity", matches_pattern, share, wrong)
-        missed, flagged = (
-            [row for row in rows if wrong(row) and found[row.id] is is_found] for is_found in (False, True)
-        )
-        positive = sum(row.profanity in wanted for row in rows)
-        ours = rate.weighted if who.startswith("ours") else ours
-        yield Row(
-            "profanity",
-            who,
-            {
-                "errors, random sample": _of(rate.random),
-                f"errors, pattern ({100 * share:.1f} % of the data)": _of(rate.enriched),
-                "errors, weighted": f"{100 * rate.weighted:.2f} %",
-                "missed": _of((len(missed), positive)),
-                "false alarms": _of((len(flagged), len(rows) - positive)),
-            },
-            "" if who.startswith("ours") else "fewer errors than naive",
-            None if who.startswith("ours") else ours < rate.weighted,
-        )
+        found = {row.id: judge("\n".join(row.boxes)) for row in labels}
+
+        def is_wrong(row: Labelled, found: dict[str, bool] = found, wanted: set[str] = wanted) -> bool:
+            return found[row.id] != (row.profanity in wanted)
+
+        rate = error_rate(labels, "profanity", matches_pattern, share, is_wrong)
+        ours = rate if who.startswith("ours") else ours
+        flagged = sum(is_wrong(row) and found[row.id] for row in labels)
+        missed = sum(map(is_wrong, labels)) - flagged
+        positive = sum(row.profanity in wanted for row in labels)
+        counted = {"missed": _of(missed, positive), "false alarms": _of(flagged, len(labels) - positive)}
+        yield _row("profanity", who, rate, ours or rate, f"pattern ({100 * share:.1f} % of the data)", counted)
 
 
-def _wrong_profanity(found: dict[str, bool], wanted: set[str]) -> Callable[[Labelled], bool]:
-    return lambda row: found[row.id] != (row.profanity in wanted)
+def _row(part: str, who: str, rate: Rate, ours: Rate, stratum: str, counted: dict[str, str]) -> Row:
+    figures = {
+        "errors, random sample": _of(*rate.random),
+        f"errors, {stratum}": _of(*rate.enriched),
+        "errors, weighted": f"{100 * rate.weighted:.2f} %",
+        **counted,
+    }
+    if not who.startswith("naive"):
+        return Row(part, who, figures)
+    return Row(part, who, figures, "fewer errors than naive", ours.weighted < rate.weighted)
 
 
-def _of(counted: tuple[int, int]) -> str:
-    return f"{counted[0]}/{counted[1]}"
+def _of(count: int, whole: int) -> str:
+    return f"{count}/{whole}"
 
 
 def _caption(boxes: Sequence[str]) -> Caption:
     return Caption("imgflip:1", "imgflip", "t", "Name", "slug", tuple(boxes), False, "")
-
-
-if __name__ == "__main__":
-    main()
