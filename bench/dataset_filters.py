@@ -182,4 +182,4 @@ def _of(count: int, whole: int) -> str:
 
 
 def _caption(boxes: Sequence[str]) -> Caption:
-    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", tuple(boxes), False, "")
+    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", tuple(boxes))

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -51,9 +51,6 @@ from memeloom.engine.pool import Workers, open_workers
 _CHOSEN_AT_ONCE = 120_000
 # With fewer memes, starting processes takes longer than the work.
 _WORTH_A_POOL = 20_000
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class EmptyDataset(MemeloomError):
@@ -174,9 +171,9 @@ class _Build:
     def _choose(self, workers: Workers, blocks: Sequence[str], rows: int) -> list[str]:
         """Remove duplicates; return the names of the results, in order."""
         folder = self._content
-        wanted = near_settings(self._settings)
+        by_words, by_pictures = near_settings(self._settings)
         parts = -(-rows // ROWS_AT_ONCE)
-        kinds: dict[Kind, bool] = {"words": wanted.words, "pictures": wanted.pictures and self._drops.pictures}
+        kinds: dict[Kind, bool] = {"words": by_words, "pictures": by_pictures and self._drops.pictures}
         searches = [
             FindNear(self._work.root, self._plan.whole, blocks, f"near/{folder}", kind, number, part, parts)
             for kind, enabled in kinds.items()
@@ -255,16 +252,9 @@ class _Build:
             raise EmptyDataset(f"no caption is left of {self._catalog.memes:,} memes: {self._drops.line()}")
         common = most_common(words, self._settings.min_word_count, self._settings.max_words, self._work.path("words"))
         return describe_dataset(
-            self._folder,
-            self._settings,
-            self._catalog,
-            self._resolved,
-            tally,
-            common,
-            self._drops,
-            self._copies,
-            shards,
-        )
+            self._folder, self._settings, self._catalog, self._resolved,
+            tally, common, self._drops, self._copies, shards,
+        )  # fmt: skip
 
     def _summary(self, manifest: Manifest) -> Summary:
         output = self._settings.output

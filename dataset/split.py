@@ -64,11 +64,12 @@ class Splitter:
 
         if settings.by == "caption":
             return lambda _, share, __: side(share)
-        return lambda template, _, __: side(self._share_of(template))
 
-    def _share_of(self, template: str) -> int:
-        """Return the hash of a template as a number."""
-        return int.from_bytes(hashlib.blake2b(template.encode(), digest_size=8, key=self._key).digest(), "big")
+        def by_template(template: str, _: int, __: int) -> Split:
+            digest = hashlib.blake2b(template.encode(), digest_size=8, key=self._key).digest()
+            return side(int.from_bytes(digest, "big"))
+
+        return by_template
 
 
 def _by_time(settings: SplitSettings) -> _Side:

@@ -39,18 +39,6 @@ class Caps:
     dropped: Mapping[str, Mapping[int, int]]
 
 
-class _Captions:
-    """Number of captions by template over all results of `dataset.flow.choose`, in order."""
-
-    def __init__(self, work: WorkFolder, chosen: Sequence[str]) -> None:
-        self.work = work
-        self.chosen = chosen
-        self.templates: Counter[int] = Counter()
-        for name in chosen:
-            for template, _, _, _, count in work.metadata(name)["captions"]:
-                self.templates[int(template)] += count
-
-
 def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping[int, str]) -> Caps:
     """Select templates and limit their captions.
 
@@ -60,12 +48,14 @@ def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping
         chosen: names of the results of `dataset.flow.choose`, in order.
         ids: template ids by hash; they break ties.
     """
-    captions = _Captions(work, chosen)
-    counts = captions.templates
+    counts: Counter[int] = Counter()
+    for name in chosen:
+        for template, _, _, _, count in work.metadata(name)["captions"]:
+            counts[int(template)] += count
     frequent = [each for each in counts if counts[each] >= settings.min_captions_per_template]
     frequent.sort(key=lambda each: (-counts[each], ids[each]))
     taken = frozenset(frequent[: settings.templates])
-    limits, splits = _limits(captions, taken, settings.captions_per_template)
+    limits, splits = _limits(work, chosen, taken, settings.captions_per_template)
     sources: Counter[int] = Counter()
     dropped: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for name in chosen:
@@ -79,19 +69,19 @@ def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping
 
 
 def _limits(
-    captions: _Captions, taken: frozenset[int], most: int | None
+    work: WorkFolder, chosen: Sequence[str], taken: frozenset[int], most: int | None
 ) -> tuple[dict[int, tuple[int, int]], dict[Split, int]]:
     """Return the limit of each template, and the number of captions within limits by split."""
     limits = dict.fromkeys(taken, NO_LIMIT)
     splits = [0] * len(SPLITS)
     had: Counter[int] = Counter()
-    for name in captions.chosen:
+    for name in chosen:
         here: defaultdict[int, list[int]] = defaultdict(lambda: [0] * len(SPLITS))
-        for template, _, split, _, count in captions.work.metadata(name)["captions"]:
+        for template, _, split, _, count in work.metadata(name)["captions"]:
             if limits.get(int(template)) == NO_LIMIT:
                 here[int(template)][split] += count
         full = [t for t, counts in here.items() if most is not None and had[t] + sum(counts) >= most]
-        rows = _rows(captions.work, name, full)
+        rows = _rows(work, name, full)
         for template, counts in here.items():
             if template in rows:
                 counts[:], limits[template] = _first(rows[template], (most or 0) - had[template])

@@ -21,6 +21,8 @@ from memeloom.dataset.steps.registry import DUPLICATES, build_steps
 from memeloom.engine.steps import Drop
 
 _NUMBERS = {split: number for number, split in enumerate(SPLITS)}
+# The first fields of a caption, up to its image key, are the line of a block.
+_IN_LINE = 7
 
 
 class Filter(NamedTuple):
@@ -35,7 +37,6 @@ class Filter(NamedTuple):
 class Filtered(NamedTuple):
     """Numbers of memes read and captions kept."""
 
-    key: str
     memes: int
     rows: int
 
@@ -68,7 +69,7 @@ def filter_piece(task: Filter) -> Filtered:
     kept.sort(key=lambda each: (_NUMBERS[each[0].split or "train"], each[0].order))
     rows, lines = _rows(kept)
     captions = [facts.caption for _, facts in kept]
-    near = near_settings(plan.settings)
+    by_words, by_pictures = near_settings(plan.settings)
     head = Head(
         memes=len(task.records),
         rows=len(rows),
@@ -81,26 +82,19 @@ def filter_piece(task: Filter) -> Filtered:
     )
     write_block(
         WorkFolder(task.work).block(task.key), head, rows, lines,
-        words_of(captions, rows) if near.words or near.pictures else Pairs(_NONE, np.zeros((len(rows), 4), np.uint64)),
-        hashed([facts.phash for _, facts in kept]) if near.pictures and head.pictures else None,
+        words_of(captions, rows) if by_words or by_pictures else Pairs(_NONE, np.zeros((len(rows), 4), np.uint64)),
+        hashed([facts.phash for _, facts in kept]) if by_pictures and head.pictures else None,
     )  # fmt: skip
-    return Filtered(task.key, head.memes, head.rows)
+    return Filtered(head.memes, head.rows)
 
 
 _NONE = np.zeros(0, np.uint64)
 
 
-class Near(NamedTuple):
-    """Near-duplicates to search for: by words, by pictures."""
-
-    words: bool
-    pictures: bool
-
-
-def near_settings(settings: Dataset) -> Near:
-    """Return the searches that `settings` enable."""
+def near_settings(settings: Dataset) -> tuple[bool, bool]:
+    """Return True for each enabled search for near-duplicates: by words, by pictures."""
     wanted = DUPLICATES in settings.steps
-    return Near(wanted and settings.near_text is not None, wanted and settings.near_image is not None)
+    return wanted and settings.near_text is not None, wanted and settings.near_image is not None
 
 
 @lru_cache(maxsize=1)
@@ -120,7 +114,7 @@ def _placed(facts: Facts, caption: Caption, splitter: Splitter) -> tuple[Place, 
 
 def _rows(kept: list[tuple[Place, Facts]]) -> tuple[Array, bytes]:
     rows = np.empty(len(kept), ROW)
-    lines = [_line(facts.caption) for _, facts in kept]
+    lines = [orjson.dumps(facts.caption[:_IN_LINE]) for _, facts in kept]
     orders = np.frombuffer(b"".join([place.order for place, _ in kept]), ">u8").reshape(-1, 2)
     rows["order"], rows["low"] = orders[:, 0], orders[:, 1]
     rows["posted"] = [facts.posted for _, facts in kept]
@@ -141,30 +135,11 @@ class _Hashes(dict[str, int]):
         return found
 
 
-def _line(caption: Caption) -> bytes:
-    return orjson.dumps((
-        caption.id, caption.source, caption.template, caption.template_name, caption.template_slug, caption.boxes,
-        caption.image_key,
-    ))  # fmt: skip
-
-
-class Row(NamedTuple):
-    """A caption in a line of a block."""
-
-    id: str
-    source: str
-    template: str
-    template_name: str
-    template_slug: str
-    boxes: tuple[str, ...]
-    image_key: str
-
-
-def read_line(line: bytes) -> Row:
-    """Parse a line of a block."""
+def read_line(line: bytes) -> Caption:
+    """Return the caption in a line of a block, up to its image key: no step needs more any longer."""
     values: list[Any] = orjson.loads(line)
     values[5] = tuple(values[5])
-    return Row._make(values)
+    return Caption(*values)
 
 
 def words_of(captions: list[Caption], rows: Array) -> Pairs:

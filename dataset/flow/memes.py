@@ -164,8 +164,8 @@ def _facts(meme: dict[str, Any], template: dict[str, Any], naming: Naming, pictu
     key, width, height = picture or ("", 0, 0)
     posted = meme.get("posted_at")
     caption = Caption(
-        meme["id"], meme["source"], named.id, named.name, named.slug, _texts(meme), bool(meme.get("over_18")),
-        key, width, height, named.box_count,
+        meme["id"], meme["source"], named.id, named.name, named.slug, _texts(meme), key,
+        bool(meme.get("over_18")), width, height, named.box_count,
     )  # fmt: skip
     return Facts(
         caption,

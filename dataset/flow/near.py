@@ -83,16 +83,12 @@ def find_near(task: FindNear) -> str:
     settings = read_plan(task.work, task.plan).settings
     work = WorkFolder(task.work)
     members = _members(task, work)
-    texts = _Texts(work, task.blocks, members)
     if task.kind == "words":
         least = settings.near_text or 1.0
         is_candidate = _sketches_alike(members.values, min(least - _SKETCH_ERROR, _LETTER_APART))
-        pairs = _Pairs(members, texts, least, is_candidate, letters=True)
     else:
-        pairs = _Pairs(
-            members, texts, _VOUCHED, _pictures_alike(members.values, settings.near_image or 0), letters=False
-        )
-    gone, samples = pairs.find()
+        least, is_candidate = _VOUCHED, _pictures_alike(members.values, settings.near_image or 0)
+    gone, samples = _Pairs(work, task, members, least, is_candidate).find()
     work.write_result(task.name, gone.tobytes(), {"samples": samples})
     return task.name
 
@@ -121,17 +117,18 @@ def _pictures_alike(values: Words, most: int) -> _Comparison:
 class _Pairs:
     """Near-duplicates among members, by a fast comparison and then by their texts.
 
-    least: least similarity of texts. is_candidate: fast comparison. letters: True if one differing letter is enough.
+    is_candidate: fast comparison. least: least similarity of texts; by words, one differing letter is enough.
     """
 
     def __init__(
-        self, members: Members, texts: "_Texts", least: float, is_candidate: _Comparison, *, letters: bool
+        self, work: WorkFolder, task: FindNear, members: Members, least: float, is_candidate: _Comparison
     ) -> None:
+        self._work = work
+        self._blocks = task.blocks
         self._members = members
-        self._texts = texts
         self._least = least
         self._is_candidate = is_candidate
-        self._letters = letters
+        self._letters = task.kind == "words"
         self._keeper = np.full(len(members.key), -1, np.int64)
         self._samples: list[tuple[int, float, str, str]] = []
 
@@ -167,7 +164,7 @@ class _Pairs:
 
     def _read(self, waiting: list[tuple[NDArray[np.intp], NDArray[np.intp]]]) -> None:
         """Compare the texts of candidates, the nearest neighbours first."""
-        texts = self._texts.of(np.unique(np.concatenate([each for pair in waiting for each in pair] or [_EMPTY])))
+        texts = self._texts(np.unique(np.concatenate([each for pair in waiting for each in pair] or [_EMPTY])))
         for ones, others in waiting:
             for one, other in zip(ones.tolist(), others.tolist(), strict=True):
                 if self._keeper[one] >= 0 or self._keeper[other] >= 0:
@@ -178,22 +175,7 @@ class _Pairs:
                     self._sample(int(self._members.order[other]), similar, texts[one], texts[other])
         waiting.clear()
 
-    def _sample(self, order: int, similar: float, one: str, other: str) -> None:
-        self._samples.append((order, round(similar, 3), one.strip(), other.strip()))
-        if len(self._samples) > 10 * SAMPLES:
-            self._samples = sorted(self._samples)[:SAMPLES]
-
-
-_EMPTY = np.zeros(0, np.intp)
-
-
-class _Texts:
-    def __init__(self, work: WorkFolder, blocks: Sequence[str], members: Members) -> None:
-        self._work = work
-        self._blocks = blocks
-        self._members = members
-
-    def of(self, wanted: NDArray[np.intp]) -> dict[int, str]:
+    def _texts(self, wanted: NDArray[np.intp]) -> dict[int, str]:
         """Return the normalised texts of members by index."""
         texts: dict[int, str] = {}
         for block, numbers in _by_block(wanted, self._members.block):
@@ -202,6 +184,14 @@ class _Texts:
             for number, line in zip(numbers, lines, strict=True):
                 texts[number] = normalise(read_line(line).boxes)
         return texts
+
+    def _sample(self, order: int, similar: float, one: str, other: str) -> None:
+        self._samples.append((order, round(similar, 3), one.strip(), other.strip()))
+        if len(self._samples) > 10 * SAMPLES:
+            self._samples = sorted(self._samples)[:SAMPLES]
+
+
+_EMPTY = np.zeros(0, np.intp)
 
 
 def _by_block(wanted: NDArray[np.intp], block: NDArray[np.uint32]) -> list[tuple[int, list[int]]]:

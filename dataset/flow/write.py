@@ -19,12 +19,13 @@ from memeloom.configs.schema import Store
 from memeloom.dataset.flow.block import Array, open_block
 from memeloom.dataset.flow.caps import LIMIT
 from memeloom.dataset.flow.choose import CHOSEN
-from memeloom.dataset.flow.filter import Row, read_line
+from memeloom.dataset.flow.filter import read_line
 from memeloom.dataset.flow.work import WorkFolder, checksum_of, digest_of, read_plan
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import file_sha256
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
 from memeloom.dataset.statistics import SHARD_WORDS, ShardTally
+from memeloom.dataset.steps.caption import Caption
 
 # Captions in memory at once.
 _AT_ONCE = 32_768
@@ -154,7 +155,7 @@ def _within(rows: Array, limits: Array) -> Array:
     return within
 
 
-def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Row]:
+def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Caption]:
     for rows in _rows(task, work, limits):
         lines = [b""] * len(rows)
         by_block = np.argsort(rows["block"], kind="stable")
@@ -171,8 +172,8 @@ def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Row]:
 
 
 def _with_pictures(
-    rows: Iterator[Row], store: Store | None, dropped: Counter[tuple[str, str]]
-) -> Iterator[tuple[Row, bytes | None]]:
+    rows: Iterator[Caption], store: Store | None, dropped: Counter[tuple[str, str]]
+) -> Iterator[tuple[Caption, bytes | None]]:
     """Yield rows with the bytes of their pictures; at most 96 pictures are in memory.
 
     Rows whose picture is missing or damaged in the blob store are counted in `dropped` by reason and source.

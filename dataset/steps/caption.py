@@ -2,7 +2,6 @@
 
 from typing import NamedTuple, TypeAlias
 
-from memeloom.catalog.records import Image
 from memeloom.engine import steps
 from memeloom.engine.steps import Keep
 
@@ -23,8 +22,8 @@ class Caption(NamedTuple):
     template_name: str
     template_slug: str
     boxes: tuple[str, ...]
-    over_18: bool
-    image_key: str
+    image_key: str = ""
+    over_18: bool = False
     width: int = 0
     height: int = 0
     box_count: int | None = None
@@ -32,10 +31,6 @@ class Caption(NamedTuple):
     def with_boxes(self, boxes: tuple[str, ...]) -> "Caption":
         """Return a copy with `boxes`; twice as fast as `_replace`."""
         return Caption._make((*self[:5], boxes, *self[6:]))
-
-    def with_picture(self, picture: Image) -> "Caption":
-        """Return a copy with `picture`."""
-        return self._replace(image_key=picture.key, width=picture.width, height=picture.height)
 
 
 Outcome: TypeAlias = steps.Outcome[Caption]

@@ -8,7 +8,7 @@ from memeloom.engine.steps import Drop, Keep
 
 
 def caption(*boxes: str) -> Caption:
-    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", boxes, False, "")
+    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", boxes)
 
 
 @pytest.mark.parametrize(

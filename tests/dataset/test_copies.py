@@ -199,14 +199,14 @@ def test_texts_of_candidates_are_in_memory_a_batch_at_a_time(
 ) -> None:
     whole = build(spam(meme, 300), languages=[])
     held = []
-    read = near._Texts.of
+    read = near._Pairs._texts
     monkeypatch.setattr(near, "_CANDIDATES", 50)
 
-    def counted(texts: near._Texts, wanted: NDArray[np.intp]) -> dict[int, str]:
+    def counted(pairs: near._Pairs, wanted: NDArray[np.intp]) -> dict[int, str]:
         held.append(len(wanted))
-        return read(texts, wanted)
+        return read(pairs, wanted)
 
-    monkeypatch.setattr(near._Texts, "of", counted)
+    monkeypatch.setattr(near._Pairs, "_texts", counted)
     assert build(languages=[], output=f"{whole.folder}2").records == whole.records
     assert len(held) > 10
     assert max(held) <= 4 * 50

@@ -22,7 +22,7 @@ def kept(labels: Sequence[Labelled], language: str) -> tuple[int, int]:
     """How many captions in `language` the step for English keeps, and of how many."""
     step = require_language(["en"], "py3langid", 0.5)
     rows = [row for row in labels if row.language == language]
-    captions = [Caption(row.id, "imgflip", "t", "", "", row.boxes, False, "") for row in rows]
+    captions = [Caption(row.id, "imgflip", "t", "", "", row.boxes) for row in rows]
     return sum(isinstance(step(caption), Keep) for caption in captions), len(rows)
 
 

@@ -35,7 +35,7 @@ när du glömmer dina läxor|jag vet inte vad jag ska säga|min mamma när jag k
 
 
 def caption(text: str) -> Caption:
-    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", (text,), False, "")
+    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", (text,))
 
 
 @pytest.fixture(scope="module")

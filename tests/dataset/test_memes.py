@@ -68,11 +68,13 @@ def expected(meme: Meme, pictures: Pictures) -> tuple[str, Facts | Drop, str | N
         return meme.source, Drop("no picture without words" if pictures == "inpainted" else "no picture"), name
     boxes = (record.box_count or len(record.boxes) or None) if record else None
     texts = (now.id, now.name, now.slug)
-    caption = Caption(meme.id, meme.source, *texts, meme.caption, bool(meme.over_18), "", box_count=boxes)
+    caption = Caption(meme.id, meme.source, *texts, meme.caption, over_18=bool(meme.over_18), box_count=boxes)
     since = (meme.posted_at or datetime.now(UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     posted = since // timedelta(microseconds=1) if meme.posted_at else UNKNOWN_TIME
     phash = bytes.fromhex(meme.image.phash256) if meme.image else b""
-    return meme.source, Facts(caption.with_picture(picture) if picture else caption, posted, phash), name
+    if picture:
+        caption = caption._replace(image_key=picture.key, width=picture.width, height=picture.height)
+    return meme.source, Facts(caption, posted, phash), name
 
 
 @pytest.mark.parametrize("pictures", ["none", "meme", "template", "inpainted"])

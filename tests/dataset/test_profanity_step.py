@@ -10,7 +10,7 @@ from memeloom.engine.steps import Drop, Keep
 
 
 def caption(*boxes: str, name: str = "Name") -> Caption:
-    return Caption("imgflip:1", "imgflip", "t", name, "slug", boxes, False, "")
+    return Caption("imgflip:1", "imgflip", "t", name, "slug", boxes)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ def changed(settings: Dataset, **changes: Any) -> Dataset:
 
 
 def caption(text: str, *, over_18: bool = False) -> Caption:
-    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", (text,), over_18, "")
+    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", (text,), over_18=over_18)
 
 
 HALF = caption("one")._replace(boxes=("one", ""))

@@ -18,7 +18,7 @@ from memeloom.engine.steps import Drop, Keep
 
 
 def caption(*boxes: str) -> Caption:
-    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", boxes, False, "")
+    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", boxes)
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_limit_picture(width: int, height: int, reason: str | None) -> None:
 
 
 def test_with_boxes_changes_only_the_boxes() -> None:
-    whole = Caption("a:1", "a", "t", "Name", "slug", ("one",), True, "k" * 64, 30, 20, 2)
+    whole = Caption("a:1", "a", "t", "Name", "slug", ("one",), "k" * 64, True, 30, 20, 2)
     assert whole.with_boxes(("two", "")) == whole._replace(boxes=("two", ""))
