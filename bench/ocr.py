@@ -62,7 +62,7 @@ def _measure_part(part: str, data: Path, limit: int | None, console: Console) ->
         case _:
             cases = ocr_cases.mixed(data)
     cases = cases[:limit]
-    words = WordModel.of(ocr_cases.catalog_captions(data, cases)).to_bytes()
+    words = WordModel.of(ocr_cases.catalog_captions(data, cases))
     corrected = ["recall", "precision", "CER"] if part == "english" else []
     table = Table(title=f"{len(cases)} {_PARTS[part]}", caption=_GOALS.get(part), box=SIMPLE)
     table.add_column("reader")
@@ -80,7 +80,7 @@ def _measure_part(part: str, data: Path, limit: int | None, console: Console) ->
     console.print(table)
 
 
-def _measure(name: str, cases: Sequence[Case], words: bytes) -> tuple[list[str], float, float]:
+def _measure(name: str, cases: Sequence[Case], words: WordModel) -> tuple[list[str], float, float]:
     """Return the texts, processor seconds and peak memory in MB of a reader on one processor."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     read = open_reader(name, words)

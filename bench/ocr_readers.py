@@ -30,15 +30,15 @@ def readers() -> list[str]:
     return names
 
 
-def open_reader(name: str, words: bytes) -> Reader:
-    """Return a reader by name; ours work like the stage. words: a `WordModel` for those that restore spaces."""
+def open_reader(name: str, words: WordModel) -> Reader:
+    """Return a reader by name; ours work like the stage. words: for those that restore spaces."""
     if name == "pytesseract as it comes":
         return _plain_tesseract()
     if name == "rapidocr as it comes":
         return _plain_rapidocr()
     engine, settings = _engine(name), load_config(environment={}).ocr
-    model = None if name.endswith("no words") else WordModel.from_bytes(words)
-    return lambda picture: read_picture(picture, engine, settings, words=model).text
+    model = None if name.endswith("no words") else words
+    return lambda picture: read_picture(picture, engine, settings, words=model).ocr.text
 
 
 def _float_rapid() -> Engine:

@@ -1,8 +1,9 @@
 """The records that all rooms share: a meme, its template, its picture and what OCR read."""
 
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -291,6 +292,21 @@ def _places(boxes: tuple[TemplateBox, ...]) -> list[TemplateBox]:
 def author_hash(name: str, salt: str) -> str:
     """Return a salted sha256 of an author's name, by which their memes can be found for removal."""
     return hashlib.sha256(f"{salt}\0{name}".encode()).hexdigest()
+
+
+Box = TypeVar("Box", OcrBox, TemplateBox)
+
+
+def reading_order(boxes: Iterable[Box]) -> list[Box]:
+    """Return text boxes row by row from the top, each row from the left."""
+    rows: list[list[Box]] = []
+    for box in sorted(boxes, key=lambda box: box.y):
+        first = rows[-1][0] if rows else None
+        if first and first.y + first.height - box.y > 0.5 * min(first.height, box.height):
+            rows[-1].append(box)
+        else:
+            rows.append([box])
+    return [box for row in rows for box in sorted(row, key=lambda box: box.x)]
 
 
 def hamming(a: str, b: str) -> int:

@@ -1,6 +1,7 @@
 """Inspect the reading of one picture: what the engine found, what cleaning removed and why, and the caption."""
 
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config, Store
 from memeloom.ocr.engines.contract import Engine, ReadFailed, Word
 from memeloom.ocr.engines.registry import open_engine
-from memeloom.ocr.read import read_details
+from memeloom.ocr.read import read_picture
 from memeloom.ocr.stage import word_model
 from memeloom.ocr.words import WordModel
 
@@ -72,11 +73,8 @@ def inspect(config: Config, target: str) -> Inspection:
     """
     subject = load_subject(config, target)
     engine = open_engine(config.ocr)
-    documents = open_documents(config.store)
-    try:
+    with closing(open_documents(config.store)) as documents:
         words = word_model(documents, config.ocr.language)
-    finally:
-        documents.close()
     return inspect_subject(subject, engine, config, words)
 
 
@@ -99,7 +97,7 @@ def inspect_subject(subject: Subject, engine: Engine, config: Config, words: Wor
     """Read `subject` with `engine`; `words` restores lost spaces. Raises MemeloomError."""
     start = time.perf_counter()
     try:
-        details = read_details(subject.picture, engine, config.ocr, subject.places, words)
+        details = read_picture(subject.picture, engine, config.ocr, subject.places, words)
     except ReadFailed as error:
         raise MemeloomError(f"{subject.name}: {error}") from None
     seconds = time.perf_counter() - start
@@ -108,22 +106,17 @@ def inspect_subject(subject: Subject, engine: Engine, config: Config, words: Wor
 
 
 def _from_catalog(store: Store, meme_id: str, max_pixels: int) -> Subject:
-    documents = open_documents(store)
-    try:
+    with closing(open_documents(store)) as documents:
         meme = documents.get(meme_id)
         if meme is None:
             raise MemeloomError(f"{meme_id}: no such file, and no such meme in the catalog")
         template = ResolvedTemplates(documents.templates()).get(meme.template.id) if meme.template else None
-    finally:
-        documents.close()
     if meme.image is None:
         raise MemeloomError(f"{meme_id}: the catalog has no picture of it")
-    blobs = open_blobs(store)
     try:
-        data = blobs.get(meme.image.key)
+        with closing(open_blobs(store)) as blobs:
+            data = blobs.get(meme.image.key)
     except StoreError as error:
         raise MemeloomError(f"{meme_id}: {error}") from None
-    finally:
-        blobs.close()
     places = template.boxes if template else ()
     return Subject(meme_id, decode_image(data, max_pixels=max_pixels), places, meme.boxes)

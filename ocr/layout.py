@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from memeloom.catalog.records import OcrBox, TemplateBox
+from memeloom.catalog.records import OcrBox, TemplateBox, reading_order
 from memeloom.ocr.engines.contract import Word
 
 T = TypeVar("T")
@@ -42,8 +42,7 @@ def find_lines(words: Iterable[Word], aspect: float) -> list[Line]:
 
 def find_boxes(lines: Sequence[Line]) -> list[OcrBox]:
     """Return the text boxes of `lines` in reading order: rows from the top, each from the left."""
-    boxes = [_box(group) for group in _group(list(lines), _same_box)]
-    return _reading_order(boxes)
+    return reading_order(_box(group) for group in _group(list(lines), _same_box))
 
 
 def fill_boxes(words: Iterable[Word], aspect: float, places: Sequence[TemplateBox]) -> list[OcrBox]:
@@ -131,17 +130,6 @@ def _box(lines: Sequence[Line]) -> OcrBox:
         height=max(line.bottom for line in lines) - top,
         confidence=sum(word.confidence for word in words) / len(words),
     )
-
-
-def _reading_order(boxes: Iterable[OcrBox]) -> list[OcrBox]:
-    rows: list[list[OcrBox]] = []
-    for box in sorted(boxes, key=lambda box: box.y):
-        first = rows[-1][0] if rows else None
-        if first and first.y + first.height - box.y > 0.5 * min(first.height, box.height):
-            rows[-1].append(box)
-        else:
-            rows.append([box])
-    return [box for row in rows for box in sorted(row, key=lambda box: box.x)]
 
 
 def _distance(point: tuple[float, float], place: TemplateBox) -> tuple[float, float]:

@@ -31,7 +31,7 @@ def read_picture(
     settings: schema.Ocr,
     places: Sequence[TemplateBox] = (),
     words: WordModel | None = None,
-) -> Ocr:
+) -> ReadDetails:
     """Read the caption of `picture`, a BGR array of shape (height, width, 3).
 
     places: text boxes of the template, if known, one for each box of the caption; otherwise neighbouring lines are
@@ -41,17 +41,6 @@ def read_picture(
     Raises:
         ReadFailed: the engine failed or exceeded its deadline.
     """
-    return read_details(picture, engine, settings, places, words).ocr
-
-
-def read_details(
-    picture: NDArray[np.uint8],
-    engine: Engine,
-    settings: schema.Ocr,
-    places: Sequence[TemplateBox] = (),
-    words: WordModel | None = None,
-) -> ReadDetails:
-    """As `read_picture`, with the intermediate results."""
     height, width = picture.shape[:2]
     found = tuple(engine.read(picture))
     reading, drop = apply_steps(cleaning_steps(settings, words), Reading(found))

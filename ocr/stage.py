@@ -4,6 +4,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -53,8 +54,7 @@ def read_memes(
     """
     start = time.monotonic()
     registry.check_engine(config.ocr)
-    documents = open_documents(config.store)
-    try:
+    with closing(open_documents(config.store)) as documents:
         job = OcrJob(documents)
         run: LeasedRun[Picture, Ocr] = LeasedRun(STAGE, job, documents, config.ocr, progress)
         try:
@@ -67,19 +67,14 @@ def read_memes(
         except MemeloomError as error:
             error.summary = _summary(run.tally, time.monotonic() - start)
             raise
-    finally:
-        documents.close()
     outputs = {"report": str(report)} if report.exists() else {}
     return replace(_summary(run.tally, time.monotonic() - start, held), outputs=outputs)
 
 
 def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
     """Yield id and reason of each meme that failed for good, in order of id. Raises StoreError."""
-    documents = open_documents(config.store)
-    try:
+    with closing(open_documents(config.store)) as documents:
         yield from documents.failed(STAGE)
-    finally:
-        documents.close()
 
 
 def word_model(documents: DocumentStore, language: str) -> WordModel | None:
@@ -125,7 +120,7 @@ def _read_all(config: Config, documents: DocumentStore, run: LeasedRun[Picture, 
     if not run.has_work:
         return 0  # saves building the word model
     words = word_model(documents, config.ocr.language)
-    opened = partial(open_reader, config, open_engine, words.to_bytes() if words else None)
+    opened = partial(open_reader, config, open_engine, words)
     return run.work_off(lambda pictures: _read(config, opened, pictures))
 
 

@@ -2,9 +2,6 @@
 
 import math
 import re
-import struct
-import sys
-import zlib
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -14,8 +11,6 @@ from itertools import pairwise
 from memeloom.catalog.english import COMMON_WORDS
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-_MAGIC = b"memeloom words 1\n"
-_HEADER = struct.Struct("<QQII")
 # Width of a row number in the keys of pairs; 2^20 is more than the model ever holds.
 _ROW_BITS = 20
 _MAX_WORDS, _MAX_PAIRS = 200_000, 200_000
@@ -82,31 +77,6 @@ class WordModel:
             array("I", (count for _, count in keyed)),
         )
 
-    @classmethod
-    def from_bytes(cls, content: bytes) -> "WordModel":
-        """Read what `to_bytes` wrote. Raises ValueError for anything else."""
-        if not content.startswith(_MAGIC):
-            raise ValueError("not a word model")
-        try:
-            plain = zlib.decompress(content[len(_MAGIC) :])
-            total, once, words, pairs = _HEADER.unpack_from(plain)
-            counts, end = _read_array("I", words, plain, _HEADER.size)
-            keys, end = _read_array("Q", pairs, plain, end)
-            pair_counts, end = _read_array("I", pairs, plain, end)
-        except (zlib.error, struct.error) as error:
-            raise ValueError(f"not a word model: {error}") from None
-        names = plain[end:].decode().split("\n") if words else []
-        if len(names) != words:
-            raise ValueError("not a word model: truncated")
-        return cls(total, once, names, counts, keys, pair_counts)
-
-    def to_bytes(self) -> bytes:
-        """Return the compressed model; the same captions in the same order give the same bytes."""
-        names = "\n".join(self._rows).encode()
-        arrays = b"".join(_little_endian(numbers) for numbers in (self._counts, self._pairs, self._pair_counts))
-        header = _HEADER.pack(self._total, self._once, len(self._rows), len(self._pairs))
-        return _MAGIC + zlib.compress(header + arrays + names, 6)
-
     def __len__(self) -> int:
         """Return the number of words."""
         return len(self._rows)
@@ -169,21 +139,3 @@ def _keyed(pairs: Iterable[tuple[str, int]], rows: dict[str, int]) -> Iterator[t
         left, right = pair.split(" ")
         if left in rows and right in rows:
             yield rows[left] << _ROW_BITS | rows[right], count
-
-
-def _little_endian(numbers: "array[int]") -> bytes:
-    if sys.byteorder == "big":
-        numbers = numbers[:]
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
-def _read_array(code: str, length: int, content: bytes, start: int) -> "tuple[array[int], int]":
-    numbers = array(code)
-    end = start + length * numbers.itemsize
-    if end > len(content):
-        raise ValueError("not a word model: truncated")
-    numbers.frombytes(content[start:end])
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers, end

@@ -32,8 +32,8 @@ class Picture:
 Reader: TypeAlias = Callable[[Picture], Ocr | NotDone]
 
 
-def open_reader(config: Config, open_engine: OpenEngine, words: bytes | None) -> Reader:
-    """Load the engine and the word model (`WordModel.to_bytes`); return the function that reads one picture.
+def open_reader(config: Config, open_engine: OpenEngine, words: WordModel | None) -> Reader:
+    """Load the engine; return the function that reads one picture. words: to restore lost spaces.
 
     Raises:
         EngineMissing: the engine cannot work on this machine.
@@ -41,7 +41,6 @@ def open_reader(config: Config, open_engine: OpenEngine, words: bytes | None) ->
         StoreError: the blob store cannot be opened.
     """
     blobs, engine = open_blobs(config.store), open_engine(config.ocr)
-    model = None if words is None else WordModel.from_bytes(words)
     if (held := resident_mb()) > config.ocr.worker_memory_mb:
         raise ConfigError(
             f"ocr.worker_memory_mb: {config.ocr.worker_memory_mb} is too little; "
@@ -51,7 +50,7 @@ def open_reader(config: Config, open_engine: OpenEngine, words: bytes | None) ->
     def read(picture: Picture) -> Ocr | NotDone:
         try:
             pixels = decode_image(blobs.get(picture.key), max_pixels=config.crawl.max_image_pixels)
-            return read_picture(pixels, engine, config.ocr, picture.places, model)
+            return read_picture(pixels, engine, config.ocr, picture.places, words).ocr
         except ReadFailed as error:
             return NotDone(error.reason)
         except Exception as error:  # noqa: BLE001 one bad picture must not end the stage

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.catalog.images import Pixels
-from memeloom.catalog.records import TemplateBox, TextStyle
+from memeloom.catalog.records import TemplateBox, TextStyle, reading_order
 from memeloom.templates.align import warp_onto
 from memeloom.templates.ink import Ink
 from memeloom.templates.mask import letter_height
@@ -52,7 +52,7 @@ def learn_boxes(placed: Sequence[PlacedMember], clean: Pixels) -> tuple[Template
     texts = [text for number, each in enumerate(placed) for text in _texts(number, each, clean)]
     fewest = max(_MIN_MEMES, _MIN_SHARE * len(placed))
     groups = [group for group in _groups(texts) if len({text.member for text in group}) >= fewest]
-    return tuple(_reading_order([_box(group) for group in groups]))
+    return tuple(reading_order(sorted((_box(group) for group in groups), key=lambda box: box.x)))
 
 
 def _texts(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
@@ -168,14 +168,3 @@ def _most_common(colours: Sequence[NDArray[np.float32]]) -> str | None:
         mean = np.zeros(3)
     blue, green, red = (round(float(value)) for value in np.clip(mean, 0, 255))
     return f"#{red:02x}{green:02x}{blue:02x}"
-
-
-def _reading_order(boxes: Sequence[TemplateBox]) -> list[TemplateBox]:
-    rows: list[list[TemplateBox]] = []
-    for box in sorted(boxes, key=lambda box: (box.y, box.x)):
-        first = rows[-1][0] if rows else None
-        if first and first.y + first.height - box.y > 0.5 * min(first.height, box.height):
-            rows[-1].append(box)
-        else:
-            rows.append([box])
-    return [box for row in rows for box in sorted(row, key=lambda box: box.x)]

@@ -1,7 +1,6 @@
 """Decisions of a person about templates: name, merge, reject. All operations are idempotent."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
@@ -31,7 +30,7 @@ class Listed:
 
 def list_templates(config: Config, state: State | None = None) -> list[Listed]:
     """List the templates of the catalog, or those in `state`, by falling number of members. Raises StoreError."""
-    with _catalog(config) as documents:
+    with closing(open_documents(config.store)) as documents:
         members = documents.counts().templates
         listed = (Listed(template, members.get(template.id, 0)) for template in documents.templates())
         wanted = [each for each in listed if state in (None, each.state)]
@@ -45,7 +44,7 @@ def template_with_id(config: Config, template_id: str) -> Listed:
         ConfigError: there is none with that id.
         StoreError: the catalog refused or failed.
     """
-    with _catalog(config) as documents:
+    with closing(open_documents(config.store)) as documents:
         template = _known(documents, template_id)
         return Listed(template, documents.counts().templates.get(template_id, 0))
 
@@ -60,7 +59,7 @@ def name_template(config: Config, template_id: str, name: str) -> Template:
     name = " ".join(name.split())
     if not name:
         raise ConfigError(f"{template_id}: give it a name that is not empty")
-    with _catalog(config) as documents:
+    with closing(open_documents(config.store)) as documents:
         _refuse_merged(_known(documents, template_id))
         named = _revised(documents, template_id, {"name": name, "state": "known"})
         point_members(documents, template_id, named)
@@ -74,7 +73,7 @@ def reject_template(config: Config, template_id: str) -> Template:
         ConfigError: there is no such template, or it was merged.
         StoreError: the catalog refused or failed.
     """
-    with _catalog(config) as documents:
+    with closing(open_documents(config.store)) as documents:
         _refuse_merged(_known(documents, template_id))
         return _revised(documents, template_id, {"state": "rejected"})
 
@@ -86,7 +85,7 @@ def merge_template(config: Config, template_id: str, into_id: str) -> Template:
         ConfigError: one does not exist, both are the same, the target is rejected, or this was merged elsewhere.
         StoreError: the catalog refused or failed.
     """
-    with _catalog(config) as documents:
+    with closing(open_documents(config.store)) as documents:
         template, into = _known(documents, template_id), _target(documents, into_id)
         if into.state == "rejected":
             raise ConfigError(f"{into.id} is rejected: name it first (memeloom templates name {into.id} NAME)")
@@ -99,15 +98,6 @@ def merge_template(config: Config, template_id: str, into_id: str) -> Template:
         else:
             merge(documents, template_id, into)
         return into
-
-
-@contextmanager
-def _catalog(config: Config) -> Iterator[DocumentStore]:
-    documents = open_documents(config.store)
-    try:
-        yield documents
-    finally:
-        documents.close()
 
 
 def _known(documents: DocumentStore, template_id: str) -> Template:

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import TypeAlias
@@ -17,7 +18,8 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
-from memeloom.templates.wordless import Blank, remove_words
+from memeloom.templates.recover import Reference
+from memeloom.templates.wordless import remove_words
 from memeloom.templates.worker import run_workers, store_wordless
 
 STAGE = "inpaint"
@@ -86,8 +88,7 @@ def inpaint_memes(
         StoreError: a store refused or failed; unacknowledged memes return to the queue.
     """
     start = time.monotonic()
-    documents = open_documents(config.store)
-    try:
+    with closing(open_documents(config.store)) as documents:
         run: LeasedRun[InpaintTask, Made | str] = LeasedRun(
             STAGE, InpaintJob(documents, again=again), documents, config.templates, progress
         )
@@ -95,13 +96,11 @@ def inpaint_memes(
             if retry_failed:
                 documents.retry(STAGE)
             for where in (Where(image=True, read=True), Where(image=True, template_known=True)):
-                documents.enqueue(STAGE, where if again else _without(where), again=True)
+                documents.enqueue(STAGE, where if again else replace(where, clean=False), again=True)
             held = run.work_off(lambda work: run_workers(config, partial(open_inpainter, config), work))
         except MemeloomError as error:
             error.summary = _summary(run.tally, time.monotonic() - start)
             raise
-    finally:
-        documents.close()
     return _summary(run.tally, time.monotonic() - start, held)
 
 
@@ -113,8 +112,8 @@ def open_inpainter(config: Config) -> Inpainter:
     blobs, most = open_blobs(config.store), config.crawl.max_image_pixels
 
     @lru_cache(maxsize=_CACHED_BLANKS)
-    def blank_of(key: str) -> Blank:
-        return Blank.of(decode_image(blobs.get(key), max_pixels=most))
+    def blank_of(key: str) -> Reference:
+        return Reference.of(decode_image(blobs.get(key), max_pixels=most))
 
     def inpaint(work: InpaintTask) -> Made | str | NotDone:
         try:
@@ -131,7 +130,7 @@ def open_inpainter(config: Config) -> Inpainter:
     return inpaint
 
 
-def _or_none(blank_of: Callable[[str], Blank], image: Image | None) -> Blank | None:
+def _or_none(blank_of: Callable[[str], Reference], image: Image | None) -> Reference | None:
     if image is None:
         return None
     try:
@@ -140,10 +139,6 @@ def _or_none(blank_of: Callable[[str], Blank], image: Image | None) -> Blank | N
         if isinstance(picture_failure(error), NotDone):
             return None
         raise
-
-
-def _without(where: Where) -> Where:
-    return Where(image=where.image, read=where.read, template_known=where.template_known, clean=False)
 
 
 def _outcome(made: Made | str) -> str:

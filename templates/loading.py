@@ -10,7 +10,6 @@ from memeloom.configs.schema import Config
 from memeloom.templates.clustering import GroupMember
 from memeloom.templates.recogniser import FOUND, Recogniser
 from memeloom.templates.records import SketchRecord, marker_picture
-from memeloom.templates.template_index import picture_of
 from memeloom.templates.worker import Picture, sketch_all
 from memeloom.templates.writes import PendingWrites, finish_merge
 
@@ -99,7 +98,7 @@ class CatalogLoader:
     def _load_own(self, template: Template, stored: StoredSketch, record: SketchRecord | None) -> None:
         if (plain := marker_picture(stored)) is not None:
             self.compared[template.id] = plain
-        elif record and record.is_of(picture_of(template)):
+        elif record and record.is_of(template.picture):
             self.compared[template.id] = record.picture
             self._recogniser.index.put(template.id, "", record)
 

@@ -45,16 +45,17 @@ class Member:
 
 @dataclass(frozen=True)
 class Reference:
-    """A picture that members are aligned to. grey: (height, width)."""
+    """A BGR picture that members are aligned to. grey: (height, width)."""
 
+    picture: Pixels
     grey: Pixels
     sketch: Sketch
 
     @classmethod
     def of(cls, picture: Pixels) -> Self:
-        """Use a BGR picture as reference."""
+        """Use `picture` as reference."""
         grey = grey_of(picture)
-        return cls(grey, sketch(grey))
+        return cls(picture, grey, sketch(grey))
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,17 @@ def recover(members: Sequence[Member]) -> Recovered | None:
 
     At most fifty members are used: those with the smallest keys.
     """
-    chosen = [_bounded(member) for member in sorted(members, key=lambda member: member.key)[:MAX_MEMBERS]]
+    by_key = sorted(members, key=lambda member: member.key)[:MAX_MEMBERS]
+    chosen = [replace(member, picture=bounded(member.picture, _MAX_PIXELS)) for member in by_key]
     if not chosen:
         return None
-    sketches = [sketch(grey_of(member.picture)) for member in chosen]
-    placed = _place_on_best(chosen, sketches)
+    placed = _place_on_best(chosen)
     if len(placed) < MIN_MEMBERS:
         return None
     placed = _framed(placed)
     size = _size(placed)
     first = merge([layer_of(each, size) for each in placed])
-    placed = _place_on_common(chosen, sketches, placed, inpaint(first.pixels, _unknown(first)))
+    placed = _place_on_common(chosen, placed, inpaint(first.pixels, _unknown(first)))
     if len(placed) < MIN_MEMBERS:
         return None
     second = merge([_judged(layer_of(each, size), first) for each in placed])
@@ -113,18 +114,13 @@ def recover(members: Sequence[Member]) -> Recovered | None:
     )
 
 
-def place_member(member: Member, member_sketch: Sketch, reference: Reference) -> PlacedMember | None:
-    """Align `member` to `reference`; None if it does not fit."""
-    return _place(member, member_sketch, reference, SIDES, _AGREE_WITH_COMMON)
-
-
-def _place(
-    member: Member, member_sketch: Sketch, reference: Reference, sides: Sequence[int], min_agreement: float
+def place_member(
+    member: Member, reference: Reference, sides: Sequence[int] = SIDES, min_agreement: float = _AGREE_WITH_COMMON
 ) -> PlacedMember | None:
-    """As `place_member`. sides: as for `refine`."""
+    """Align `member` to `reference`; None if it does not fit. sides: as for `refine`."""
     grey = grey_of(member.picture)
     best: tuple[float, bool, Affine] | None = None
-    for mirrored, affine in _starts(member_sketch, reference.sketch):
+    for mirrored, affine in _starts(sketch(grey), reference.sketch):
         found = refine(np.ascontiguousarray(grey[:, ::-1]) if mirrored else grey, reference.grey, affine, sides=sides)
         if found and found.agreement >= min_agreement:
             fit = found.agreement * _covered(found.affine)
@@ -157,11 +153,12 @@ def _covered(affine: Affine) -> float:
     return shares[0] * shares[1]
 
 
-def _place_on_best(members: Sequence[Member], sketches: Sequence[Sketch]) -> list[PlacedMember]:
+def _place_on_best(members: Sequence[Member]) -> list[PlacedMember]:
+    sketches = [sketch(grey_of(member.picture)) for member in members]
     by_size = sorted(range(len(members)), key=lambda n: (-members[n].picture.size, members[n].key))
     best = max(by_size[:_MAX_CANDIDATES], key=lambda n: sum(_fit(each, sketches[n]) for each in sketches))
     reference = Reference.of(members[best].picture)
-    placed = (_place(*each, reference, SIDES[:-1], _AGREE_WITH_MEMBER) for each in zip(members, sketches, strict=True))
+    placed = (place_member(member, reference, SIDES[:-1], _AGREE_WITH_MEMBER) for member in members)
     return [each for each in placed if each]
 
 
@@ -174,16 +171,14 @@ def _fit(picture: Sketch, template: Sketch) -> float:
     )
 
 
-def _place_on_common(
-    members: Sequence[Member], sketches: Sequence[Sketch], before: Sequence[PlacedMember], common: Pixels
-) -> list[PlacedMember]:
+def _place_on_common(members: Sequence[Member], before: Sequence[PlacedMember], common: Pixels) -> list[PlacedMember]:
     reference = Reference.of(common)
     known = {each.member.key: each for each in before}
     placed = []
-    for member, member_sketch in zip(members, sketches, strict=True):
+    for member in members:
         there = known.get(member.key)
         if there is None:
-            again = place_member(member, member_sketch, reference)
+            again = place_member(member, reference)
         else:
             found = refine(grey_of(there.picture), reference.grey, there.affine, sides=SIDES[1:])
             again = replace(there, affine=found.affine) if found and found.agreement >= _AGREE_WITH_COMMON else None
@@ -234,15 +229,14 @@ def _unknown(merged: Merged) -> Pixels:
     return np.asarray(255 * (merged.support == 0), np.uint8)
 
 
-def _bounded(member: Member) -> Member:
-    height, width = member.picture.shape[:2]
-    factor = (_MAX_PIXELS / (height * width)) ** 0.5
+def bounded(picture: Pixels, most: int) -> Pixels:
+    """Return the picture, scaled down if it has more than `most` pixels."""
+    height, width = picture.shape[:2]
+    factor = (most / (height * width)) ** 0.5
     if factor >= 1:
-        return member
+        return picture
     size = max(1, round(width * factor)), max(1, round(height * factor))
-    return Member(
-        member.key, np.asarray(cv2.resize(member.picture, size, interpolation=cv2.INTER_AREA), np.uint8), member.boxes
-    )
+    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def grey_of(picture: Pixels) -> Pixels:

@@ -19,21 +19,9 @@ from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Config
-from memeloom.engine.pool import try_partitions
-from memeloom.engine.supervisor import Guard, Lost
 from memeloom.templates.boxes import learn_boxes
-from memeloom.templates.recover import (
-    MAX_MEMBERS,
-    MIN_MEMBERS,
-    Member,
-    PlacedMember,
-    Reference,
-    grey_of,
-    place_member,
-    recover,
-)
-from memeloom.templates.sketch import sketch
-from memeloom.templates.worker import store_picture
+from memeloom.templates.recover import MAX_MEMBERS, MIN_MEMBERS, Member, Reference, place_member, recover
+from memeloom.templates.worker import run_workers, store_picture
 
 STAGE = "pictures of templates"
 _GROWTH = 2  # in multiples of the members it was recovered from
@@ -73,16 +61,15 @@ def recover_templates(config: Config, documents: DocumentStore, progress: Progre
         ``failed/REASON`` (templates).
     """
     tally: Counter[str] = Counter()
-    lacking = [template for template in ResolvedTemplates(documents.templates()).usable() if _lacks(template)]
+    usable = ResolvedTemplates(documents.templates()).usable()
+    lacking = [template for template in usable if template.image is None or not template.boxes]
     if not lacking:
         return tally
     progress.start(STAGE, len(lacking), "templates")
-    seconds = config.store.timeout_seconds + _DEADLINE * config.templates.image_seconds
-    guard = Guard(seconds, config.templates.worker_memory_mb)
     least = max(MIN_MEMBERS, config.templates.min_members)
     work = _work(documents, lacking, least, progress)
-    for piece, result in try_partitions(partial(open_recoverer, config), work, config.engine, guard):
-        if isinstance(result, NotDone | Lost):
+    for piece, result in run_workers(config, partial(open_recoverer, config), work, deadlines=_DEADLINE):
+        if isinstance(result, NotDone):
             tally[f"failed/{result.reason}"] += 1
         else:
             tally += _write(documents, piece.template, result)
@@ -102,8 +89,10 @@ def open_recoverer(config: Config) -> Recoverer:
                 return _recovered(blobs, members)
             blank = decode_image(blobs.get(task.blank.key), max_pixels=most)
             reference = Reference.of(blank)
-            placed = [on for each in members if (on := place_member(each, sketch(grey_of(each.picture)), reference))]
-            return _enough(placed, RecoverResult(None, learn_boxes(placed, blank), len(members) - len(placed)))
+            placed = [on for each in members if (on := place_member(each, reference))]
+            if len(placed) < MIN_MEMBERS:
+                return NotDone("memes do not fit the picture", again=False)
+            return RecoverResult(None, learn_boxes(placed, blank), len(members) - len(placed))
         except Exception as error:  # noqa: BLE001 one template must not end the stage
             return picture_failure(error)
 
@@ -117,10 +106,6 @@ def _recovered(blobs: BlobStore, members: list[Member]) -> RecoverResult | NotDo
     keys = tuple(sorted(each.member.key for each in found.placed))
     made = Made(image=store_picture(blobs, found.picture, "jpeg"), method="median", made_from=keys)
     return RecoverResult(made, learn_boxes(found.placed, found.picture), found.left_out)
-
-
-def _enough(placed: list[PlacedMember], result: RecoverResult) -> RecoverResult | NotDone:
-    return result if len(placed) >= MIN_MEMBERS else NotDone("memes do not fit the picture", again=False)
 
 
 def _members(blobs: BlobStore, task: RecoverTask, most: int) -> Iterator[Member]:
@@ -159,10 +144,6 @@ def _chosen(memes: Iterator[Meme]) -> list[tuple[Image, tuple[OcrBox, ...]]]:
         if len(chosen) == MAX_MEMBERS:
             break
     return chosen
-
-
-def _lacks(template: Template) -> bool:
-    return template.image is None or not template.boxes
 
 
 def _write(documents: DocumentStore, template_id: str, learned: RecoverResult) -> Counter[str]:

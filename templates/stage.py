@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 
@@ -46,8 +47,7 @@ def match_memes(
         StoreError: a store refused or failed; unacknowledged memes return to the queue.
     """
     start = time.monotonic()
-    documents = open_documents(config.store)
-    try:
+    with closing(open_documents(config.store)) as documents:
         run = _Run(config, documents, progress)
         try:
             with reporting(config, run.outcomes) as report:
@@ -58,19 +58,14 @@ def match_memes(
         except MemeloomError as error:
             error.summary = run.summary(time.monotonic() - start)
             raise
-    finally:
-        documents.close()
     outputs = {"report": str(report)} if report.exists() else {}
     return replace(run.summary(time.monotonic() - start, held), outputs=outputs)
 
 
 def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
     """Yield id and reason of each meme that failed for good, in order of id. Raises StoreError."""
-    documents = open_documents(config.store)
-    try:
+    with closing(open_documents(config.store)) as documents:
         yield from documents.failed(STAGE)
-    finally:
-        documents.close()
 
 
 class TemplatesJob:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memeloom.catalog.records import Image, Template
+from memeloom.catalog.records import Template
 from memeloom.templates.index import SketchIndex
 from memeloom.templates.placing import Placing, is_full_match
 from memeloom.templates.records import SketchRecord
@@ -96,8 +96,3 @@ class TemplateIndex:
             index.remove(_SEPARATOR.join((template_id, meme_id)))
         if not self._sketches[template_id]:
             del self._sketches[template_id]
-
-
-def picture_of(template: Template) -> Image | None:
-    """Return the picture without words: the site's, else the one recovered from memes."""
-    return template.image or (template.clean.image if template.clean else None)

@@ -12,7 +12,7 @@ from memeloom.configs.schema import Config
 from memeloom.templates.loading import CatalogLoader
 from memeloom.templates.recogniser import Recogniser
 from memeloom.templates.records import compared_marker
-from memeloom.templates.template_index import TemplateIndex, picture_of
+from memeloom.templates.template_index import TemplateIndex
 from memeloom.templates.worker import Picture
 from memeloom.templates.writes import PendingWrites, merge
 
@@ -54,17 +54,17 @@ class TemplateUpdates:
     def _has_changed(self, template: Template) -> bool:
         if template.merged_into:
             return False
-        image = picture_of(template)
+        image = template.picture
         if image is None and not self._index.sketches(template.id):
             return False  # it cannot be recognised
         return self._loader.compared.get(template.id) != (image.key if image else "")
 
     def _is_readable(self, template: Template) -> bool:
-        image = picture_of(template)
+        image = template.picture
         return image is None or image.key not in self._unreadable
 
     def _sketch_pictures(self, fresh: Iterable[Template]) -> None:
-        wanted = [(template.id, picture_of(template)) for template in fresh]
+        wanted = [(template.id, template.picture) for template in fresh]
         pictures = [Picture("", image, name) for name, image in wanted if image and image.key not in self._unreadable]
         self._unreadable.update(picture.image.key for picture in pictures)
         for picture, record in self._loader.sketched(pictures):
@@ -107,7 +107,7 @@ class TemplateUpdates:
         template = self._index.templates[template_id]
         if template.merged_into:
             return None
-        image, own = picture_of(template), self._index.sketches(template_id).get("")
+        image, own = template.picture, self._index.sketches(template_id).get("")
         self._loader.compared[template_id] = picture = image.key if image else ""
         return own.stored(template_id, "") if own else compared_marker(template_id, picture)
 

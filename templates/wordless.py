@@ -14,8 +14,7 @@ from memeloom.templates.align import warp_onto
 from memeloom.templates.inpaint import fill_plain_background, inpaint
 from memeloom.templates.mask import find_words, letter_height
 from memeloom.templates.placing import Affine
-from memeloom.templates.recover import Member, PlacedMember, Reference, grey_of, place_member
-from memeloom.templates.sketch import sketch
+from memeloom.templates.recover import Member, PlacedMember, Reference, bounded, place_member
 
 _MAX_PIXELS = 4_000_000  # larger pictures are scaled down first
 _WORD_DIFFERENCE = 36  # of 255, from the template
@@ -23,19 +22,6 @@ _HALO = 7  # pixels around words
 _SPECK = 3  # pixels: smaller differences are compression at hard edges
 _NEAR = 0.6  # letter heights around the text boxes where other letters may be
 _SCALES, _SHIFTS = (0.7, 1.4), 40.0  # range of contrast and brightness relative to the template
-
-
-@dataclass(frozen=True)
-class Blank:
-    """A template's clean picture, BGR, ready to align memes to."""
-
-    picture: Pixels
-    reference: Reference
-
-    @classmethod
-    def of(cls, picture: Pixels) -> "Blank":
-        """Prepare `picture`."""
-        return cls(picture, Reference.of(picture))
 
 
 @dataclass(frozen=True)
@@ -47,16 +33,16 @@ class Wordless:
     method: Literal["inpaint", "template"]
 
 
-def remove_words(picture: Pixels, boxes: Sequence[OcrBox], blank: Blank | None = None) -> Wordless | None:
+def remove_words(picture: Pixels, boxes: Sequence[OcrBox], blank: Reference | None = None) -> Wordless | None:
     """Remove the words of `boxes` from a (height, width, 3) picture; None if no words are found.
 
     blank: the meme's template. Where a meme aligns to it, words are the differences from it near `boxes` (anywhere
         without boxes), filled from the template; other parts are inpainted.
     """
-    picture = _bounded(picture)
+    picture = bounded(picture, _MAX_PIXELS)
     boxes = [box for box in boxes if box.text.strip()]
     member = Member("", picture, tuple(boxes))
-    placed = blank and place_member(member, sketch(grey_of(picture)), blank.reference)
+    placed = blank and place_member(member, blank)
     if blank and placed:
         return _by_template(picture, boxes, blank, placed)
     return _filled(picture, find_words(picture, boxes).mask, boxes)
@@ -66,7 +52,7 @@ def _filled(picture: Pixels, mask: Pixels, boxes: Sequence[OcrBox]) -> Wordless 
     return Wordless(inpaint(*fill_plain_background(picture, mask, boxes)), mask, "inpaint") if mask.any() else None
 
 
-def _by_template(picture: Pixels, boxes: Sequence[OcrBox], blank: Blank, placed: PlacedMember) -> Wordless | None:
+def _by_template(picture: Pixels, boxes: Sequence[OcrBox], blank: Reference, placed: PlacedMember) -> Wordless | None:
     height, width = picture.shape[:2]
     under, there = warp_onto(blank.picture, _inverse(placed.affine), (width, height))
     words = placed.words.mask
@@ -116,12 +102,3 @@ def _lit_like(under: Pixels, picture: Pixels, there: Pixels, words: Pixels) -> P
 def _inverse(affine: Affine) -> Affine:
     (sx, _, dx), (_, sy, dy) = affine
     return np.array([[1 / sx, 0, -dx / sx], [0, 1 / sy, -dy / sy]])
-
-
-def _bounded(picture: Pixels) -> Pixels:
-    height, width = picture.shape[:2]
-    factor = (_MAX_PIXELS / (height * width)) ** 0.5
-    if factor >= 1:
-        return picture
-    size = max(1, round(width * factor)), max(1, round(height * factor))
-    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)

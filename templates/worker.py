@@ -53,12 +53,15 @@ def sketch_all(config: Config, pictures: Iterator[Picture]) -> Generator[tuple[P
 
 
 def run_workers(
-    config: Config, opened: Callable[[], Callable[[P], R]], work: Iterator[P]
+    config: Config, opened: Callable[[], Callable[[P], R]], work: Iterator[P], *, deadlines: int = 1
 ) -> Generator[tuple[P, R | NotDone], None, None]:
-    """Yield each item of `work` with its result; `opened` is called once per worker and returns what does the work."""
+    """Yield each item of `work` with its result; `opened` is called once per worker and returns what does the work.
+
+    deadlines: time for one item, in multiples of `templates.image_seconds`.
+    """
     settings = config.templates
     # Fetching and processing have a deadline each: a worker that exceeds both together hangs.
-    guard = Guard(config.store.timeout_seconds + settings.image_seconds, settings.worker_memory_mb)
+    guard = Guard(config.store.timeout_seconds + deadlines * settings.image_seconds, settings.worker_memory_mb)
     for piece, result in try_partitions(opened, work, config.engine, guard):
         yield piece, NotDone(result.reason) if isinstance(result, Lost) else result
 

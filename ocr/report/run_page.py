@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -170,16 +170,10 @@ def _cards(config: Config, record: RunRecord) -> dict[str, Card]:
     ids = [*record.worst(), *(meme_id for sample in samples for meme_id in sample)]
     if not ids:
         return {}
-    documents = open_documents(config.store)
-    try:
+    with closing(open_documents(config.store)) as documents:
         memes = list(documents.scan(Where(ids=tuple(ids))))
-    finally:
-        documents.close()
-    blobs = open_blobs(config.store)
-    try:
+    with closing(open_blobs(config.store)) as blobs:
         return {meme.id: card(meme, _picture(meme, blobs, config.crawl.max_image_pixels)) for meme in memes}
-    finally:
-        blobs.close()
 
 
 def _picture(meme: Meme, blobs: BlobStore, max_pixels: int) -> NDArray[np.uint8] | None:

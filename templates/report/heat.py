@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
 from memeloom.templates.placing import Affine, place
+from memeloom.templates.recover import grey_of
 from memeloom.templates.sketch import Sketch, sketch
 
 Counts = NDArray[np.float32]
@@ -25,9 +26,9 @@ def count_texts(template: Pixels, memes: Iterable[tuple[Pixels, Sequence[OcrBox]
     height, width = template.shape[:2]
     scale = _CELLS / max(height, width)
     counts = np.zeros((max(1, round(height * scale)), max(1, round(width * scale))), np.float32)
-    shown, placed = _sketch(template), 0
+    shown, placed = sketch(grey_of(template)), 0
     for picture, boxes in memes:
-        where = _placed(_sketch(picture), shown)
+        where = _placed(sketch(grey_of(picture)), shown)
         if where is not None and boxes:
             placed += 1
             counts += _covered(boxes, where, counts.shape)
@@ -72,7 +73,3 @@ def _covered(boxes: Sequence[OcrBox], where: Affine, shape: tuple[int, ...]) -> 
 
 def _cells(start: float, end: float, most: int) -> slice:
     return slice(min(max(int(start), 0), most), min(max(int(np.ceil(end)), 0), most))
-
-
-def _sketch(picture: Pixels) -> Sketch:
-    return sketch(cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY).astype(np.uint8, copy=False))

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from heapq import nsmallest
 from itertools import islice
@@ -55,11 +55,7 @@ def write_page(config: Config, path: Path, ids: Sequence[str] | None = None, *, 
         StoreError: a store refused or failed.
         MemeloomError: a template is not in the catalog, or the page cannot be written.
     """
-    with ExitStack() as stack:
-        documents = open_documents(config.store)
-        stack.callback(documents.close)
-        blobs = open_blobs(config.store)
-        stack.callback(blobs.close)
+    with closing(open_documents(config.store)) as documents, closing(open_blobs(config.store)) as blobs:
         gatherer = Gatherer(documents, blobs, config.crawl.max_image_pixels)
         memes = documents.counts().templates
         if ids is None:

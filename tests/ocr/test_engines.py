@@ -39,7 +39,7 @@ def bgr(picture: Pillow.Image) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]
 
 
 def test_outlined_captions_are_read(engine: Engine, settings: Ocr, draw_meme: DrawMeme) -> None:
-    ocr = read_picture(bgr(draw_meme(TOP, BOTTOM)), engine, settings)
+    ocr = read_picture(bgr(draw_meme(TOP, BOTTOM)), engine, settings).ocr
     assert ocr.text.casefold() == f"{TOP}\n{BOTTOM}".casefold()
     assert ocr.dropped is None
     assert ocr.engine == engine.name
@@ -49,7 +49,7 @@ def test_outlined_captions_are_read(engine: Engine, settings: Ocr, draw_meme: Dr
 def test_dark_text_on_white_is_read(engine: Engine, settings: Ocr) -> None:
     picture = np.full((300, 700, 3), 255, np.uint8)
     cv2.putText(picture, "nobody expects this", (20, 160), cv2.FONT_HERSHEY_SIMPLEX, 1.9, (20, 20, 20), 4)
-    assert read_picture(picture, engine, settings).text.casefold() == "nobody expects this"
+    assert read_picture(picture, engine, settings).ocr.text.casefold() == "nobody expects this"
 
 
 def test_words_have_the_boxes_where_they_were_drawn(engine: Engine, draw_meme: DrawMeme) -> None:
@@ -65,18 +65,18 @@ def test_a_caption_has_the_boxes_of_its_template(engine: Engine, settings: Ocr, 
     right = TemplateBox(x=0.52, y=0.05, width=0.45, height=0.2)
     left = TemplateBox(x=0.02, y=0.05, width=0.45, height=0.2)
     low = TemplateBox(x=0.02, y=0.75, width=0.96, height=0.2)
-    ocr = read_picture(bgr(draw_meme("RIGHT", "LEFT", boxes=(right, left))), engine, settings, (right, left, low))
+    ocr = read_picture(bgr(draw_meme("RIGHT", "LEFT", boxes=(right, left))), engine, settings, (right, left, low)).ocr
     assert [box.text for box in ocr.boxes] == ["RIGHT", "LEFT", ""]
 
 
 def test_a_picture_without_text_has_no_text(engine: Engine, settings: Ocr, draw_meme: DrawMeme) -> None:
-    ocr = read_picture(bgr(draw_meme()), engine, settings)
+    ocr = read_picture(bgr(draw_meme()), engine, settings).ocr
     assert ocr.dropped in {"no text", "low confidence"}
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 900), (900, 1), (8000, 20), (3, 3)])
 def test_odd_shapes_are_read_as_nothing(engine: Engine, settings: Ocr, shape: tuple[int, int]) -> None:
-    assert read_picture(np.full((*shape, 3), 127, np.uint8), engine, settings).dropped == "no text"
+    assert read_picture(np.full((*shape, 3), 127, np.uint8), engine, settings).ocr.dropped == "no text"
 
 
 def test_a_reading_stops_at_its_deadline(settings: Ocr, draw_meme: DrawMeme, engine: Engine) -> None:
@@ -115,18 +115,18 @@ def rapid(settings: Ocr) -> Engine:
 @pytest.mark.parametrize("degrees", [-15, -6, 8, 20])
 def test_a_tilted_caption_is_read(degrees: float, settings: Ocr, draw_meme: DrawMeme) -> None:
     tilted = draw_meme(TOP, BOTTOM).rotate(degrees, Pillow.Resampling.BICUBIC, expand=True, fillcolor=(90, 90, 90))
-    words = read_picture(bgr(tilted), rapid(settings), settings).text.upper().split()
+    words = read_picture(bgr(tilted), rapid(settings), settings).ocr.text.upper().split()
     assert sorted(words) == sorted(f"{TOP} {BOTTOM}".split())
 
 
 def test_all_panels_of_a_tall_meme_are_read(settings: Ocr, draw_meme: DrawMeme) -> None:
     texts = [f"PANEL NUMBER {number}" for number in ("ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX")]
     panels = [bgr(draw_meme(text, seed=seed)) for seed, text in enumerate(texts)]
-    ocr = read_picture(np.vstack(panels), rapid(settings), settings)
+    ocr = read_picture(np.vstack(panels), rapid(settings), settings).ocr
     assert [box.text for box in ocr.boxes] == texts
 
 
 @pytest.mark.parametrize("side", [120, 200])
 def test_a_small_picture_is_read(side: int, settings: Ocr, draw_meme: DrawMeme) -> None:
     small = draw_meme("SMALL TEXT").resize((side, round(side * 5 / 6)), Pillow.Resampling.LANCZOS)
-    assert read_picture(bgr(small), rapid(settings), settings).text.upper() == "SMALL TEXT"
+    assert read_picture(bgr(small), rapid(settings), settings).ocr.text.upper() == "SMALL TEXT"

@@ -1,6 +1,6 @@
-"""The word model: counts, bounds, bytes."""
+"""The word model: counts, bounds, pickling."""
 
-import pytest
+import pickle
 
 from memeloom.ocr.words import WordModel, caption_words
 
@@ -38,19 +38,11 @@ def test_many_new_words_lower_the_surprisal_of_unknown_ones() -> None:
     assert varied.unseen_surprisal < settled.unseen_surprisal
 
 
-def test_bytes_are_deterministic_and_read_back() -> None:
-    content = WordModel.of(CAPTIONS * 3).to_bytes()
-    assert content == WordModel.of(CAPTIONS * 3).to_bytes()
-    again, model = WordModel.from_bytes(content), WordModel.of(CAPTIONS * 3)
-    assert again.to_bytes() == content
+def test_a_pickled_model_is_the_same() -> None:
+    model = WordModel.of(CAPTIONS * 3)
+    again = pickle.loads(pickle.dumps(model))
     assert again.unseen_surprisal == model.unseen_surprisal
     assert surprisal(again, "zorblax", after="ask") == surprisal(model, "zorblax", after="ask")
-
-
-@pytest.mark.parametrize("spoil", [lambda content: b"", lambda content: content[:-9], lambda content: b"x" + content])
-def test_other_bytes_are_refused(spoil) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match="not a word model"):
-        WordModel.from_bytes(spoil(WordModel.of(CAPTIONS).to_bytes()))
 
 
 def test_the_model_is_bounded_and_holds_the_frequent_words() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
-from memeloom.templates import recover_stage, worker
+from memeloom.templates import worker
 from tests.in_process import work_in_process
 from tests.templates.meme_catalog import MemeCatalog
 
@@ -14,7 +14,7 @@ from tests.templates.meme_catalog import MemeCatalog
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stages work in this process."""
-    work_in_process(monkeypatch, worker, recover_stage)
+    work_in_process(monkeypatch, worker)
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import importlib, os, signal, sys
 import pytest
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Config
-from memeloom.templates import recover_stage, worker
+from memeloom.templates import worker
 from tests.in_process import work_in_process
 
-class Mortal:
+class Killed:
     def __init__(self, documents, writes):
         self.documents, self.left = documents, writes
     def __getattr__(self, name):
@@ -31,9 +31,9 @@ class Mortal:
 
 if __name__ == "__main__":
     config, module, function, writes = sys.argv[1:]
-    work_in_process(pytest.MonkeyPatch(), worker, recover_stage)
+    work_in_process(pytest.MonkeyPatch(), worker)
     stage = importlib.import_module(module)
-    stage.open_documents = lambda store: Mortal(open_documents(store), int(writes))
+    stage.open_documents = lambda store: Killed(open_documents(store), int(writes))
     getattr(stage, function)(Config.model_validate_json(config))
 """
 
