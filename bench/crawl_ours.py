@@ -1,6 +1,7 @@
 """The spiders of `bench.crawl_plain` on memeloom's durable frontier."""
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from scrapy import Request
@@ -56,6 +57,6 @@ class DurablePictures(MemeSpider):
                     title=f"Picture {key}",
                     boxes=("when the list is long", "and every picture lands"),
                     score=int(key),
-                    fetched_at=self.now(),
+                    fetched_at=datetime.now(UTC),
                 )
             )

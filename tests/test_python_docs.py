@@ -85,6 +85,6 @@ def test_importing_memeloom_loads_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", memeloom.__all__)
-def test_every_name_is_there(name: str) -> None:
+def test_every_public_name_is_documented(name: str) -> None:
     assert name in dir(memeloom)
     assert getattr(memeloom, name).__doc__

@@ -186,7 +186,7 @@ class Browser:
         self._listen(tab)
         finished = tab.status >= 400 or scroll.to_the_end()
         self._listen(tab)
-        return tab.page(finished=finished)
+        return Page(tab.driver.current_url, tab.status, tab.headers, tab.driver.page_source, finished)
 
     def _listen(self, tab: "_Tab") -> None:
         """Process the tab's network events. Raises if it no longer shows a page of a site."""
@@ -227,9 +227,6 @@ class _Tab:
             self.url, self.status, self.headers = answer["url"], answer["status"], answer["headers"]
         elif method == "Network.loadingFailed" and facts["requestId"] == self._request and not facts.get("canceled"):
             self.status, self.headers = 0, {}
-
-    def page(self, *, finished: bool) -> Page:
-        return Page(self.driver.current_url, self.status, self.headers, self.driver.page_source, finished)
 
 
 def _line(error: BaseException) -> str:

@@ -28,11 +28,7 @@ _HOP_HEADERS = {"connection", "proxy-connection", "proxy-authorization", "keep-a
 
 
 class _Closed(Exception):
-    """The host is refused or unreachable; the header `MARK` tells the browser `why`."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    """The host is refused or unreachable; the message is the value of the header `MARK`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +98,8 @@ class Gate:
         try:
             await (self._tunnel if head.method == "CONNECT" else self._pass)(head, reader, writer)
         except _Closed as closed:
-            status = "403 Forbidden" if closed.why == REFUSED else "502 Bad Gateway"
-            answer = f"HTTP/1.1 {status}\r\n{MARK}: {closed.why}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            status = "403 Forbidden" if str(closed) == REFUSED else "502 Bad Gateway"
+            answer = f"HTTP/1.1 {status}\r\n{MARK}: {closed}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
             writer.write(answer.encode())
             await writer.drain()
 

@@ -104,10 +104,7 @@ class Scroll:
         if seen.more is not None:
             self._driver.execute_script(_PRESS, seen.more)
         # The button may appear only at the end of the page.
-        return self._wait(lambda: self._count() > seen.results or (seen.more is None and self._has_more()))
-
-    def _has_more(self) -> bool:
-        return self._look().more is not None
+        return self._wait(lambda: self._count() > seen.results or (seen.more is None and self._look().more is not None))
 
     def _press_away(self, button: WebElement, screen: int) -> None:
         """Press a button of the n-th consent screen and wait until it disappears. Raises LayoutChanged."""

@@ -27,11 +27,7 @@ _ZSTD_INPUT = 2048
 
 
 class Damage(Exception):
-    """The file is truncated or damaged; `reason` is a short fixed phrase that is counted."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """The file is truncated or damaged; the message is a short fixed phrase that is counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def _read_lines(head: bytes, chunks: Iterator[bytes]) -> Iterator[DumpEntry | Pr
                 rest = b""
             chunk = next(chunks, None)
     except Damage as damage:
-        yield Problem(damage.reason, "line", number + 1)
+        yield Problem(str(damage), "line", number + 1)
         return
     if rest and not rest.isspace():
         yield _parse_line(rest, number + 1, last=True)
@@ -118,7 +118,8 @@ def _parse_line(row: bytes, number: int, *, last: bool = False) -> DumpEntry | P
         cut = last and _is_cut(error)
         return Problem("cut off" if cut else "not JSON", "line", number, "" if cut else error.msg)
     except (ValueError, RecursionError) as error:
-        return Problem(*_reason(error, "line", number))
+        reason, detail = _reason(error)
+        return Problem(reason, "line", number, detail)
     if _SURROGATE.search(text) and not _is_unicode(value):
         return Problem("not Unicode", "line", number, "half of a surrogate pair")
     return DumpEntry(value, "line", number, len(row))
@@ -189,8 +190,7 @@ class _Window:
                 if not self._fill():
                     return self._broken("cut off" if _is_cut(error) else "not JSON")
             except (ValueError, RecursionError) as error:
-                reason, _, _, detail = _reason(error, "byte", 0)
-                return self._broken(reason, detail)
+                return self._broken(*_reason(error))
             else:
                 # A number at the end of the window may continue.
                 if end < len(self._text) or not self._fill():
@@ -239,7 +239,7 @@ class _Window:
         try:
             chunk = next(self._chunks, None)
         except Damage as damage:
-            self._damage, chunk = damage.reason, None
+            self._damage, chunk = str(damage), None
         self._ended = chunk is None
         self._position()
         more = self._decoder.decode(chunk or b"", final=self._ended)
@@ -271,10 +271,11 @@ def _is_unicode(value: object) -> bool:
     return True
 
 
-def _reason(error: ValueError | RecursionError, unit: str, number: int) -> Problem:
+def _reason(error: ValueError | RecursionError) -> tuple[str, str]:
+    """Return the reason and the details of a problem."""
     if isinstance(error, RecursionError):
-        return Problem("nested too deeply", unit, number)
-    return Problem("not JSON", unit, number, "a number without end" if "digits" in str(error) else str(error))
+        return "nested too deeply", ""
+    return "not JSON", "a number without end" if "digits" in str(error) else str(error)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -199,10 +199,7 @@ class _Import:
             counts={
                 "files": self.files,
                 "captions": self.captions,
-                "inserted": self.stored.inserted,
-                "updated": self.stored.updated,
-                "unchanged": self.stored.unchanged,
-                "removed": self.stored.removed,
+                **asdict(self.stored),
                 "templates": self.templates,
                 "skipped": skipped.total(),
             },

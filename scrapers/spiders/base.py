@@ -5,8 +5,7 @@ page needs: it goes into `cb_kwargs` as plain values, and callbacks are public m
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import UTC, datetime
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -21,21 +20,12 @@ from memeloom.scrapers.items import MemeItem, Picture, TemplateItem
 from memeloom.scrapers.reasons import is_transient, reason_of
 from memeloom.scrapers.session import CrawlSession
 
+if TYPE_CHECKING:  # it imports this module
+    from memeloom.scrapers.scheduler import DurableScheduler
+
 # Pictures before pages: memes become durable sooner, and the frontier stays short.
 PICTURE_PRIORITY = 20
 PAGE_PRIORITY = 10
-
-
-class SpiderScheduler(Protocol):
-    """The part of the scheduler that a spider uses."""
-
-    def dead_letter(self, request: Request, reason: str) -> None:
-        """Move `request`, which is being processed, to the dead-letter list."""
-        ...
-
-    async def marked(self, name: str) -> str | None:
-        """Return the mark called `name`."""
-        ...
 
 
 class MemeSpider(Spider):
@@ -50,7 +40,7 @@ class MemeSpider(Spider):
     essential: ClassVar[str]
     config: Config
     session: CrawlSession
-    scheduler: SpiderScheduler
+    scheduler: "DurableScheduler"
 
     @classmethod
     def from_crawler(
@@ -148,14 +138,6 @@ class MemeSpider(Spider):
         if not name or not crawl.keep_author_hash or crawl.author_salt is None:
             return None
         return author_hash(name, crawl.author_salt.get_secret_value())
-
-    def now(self) -> datetime:
-        """Return the current time in UTC."""
-        return datetime.now(UTC)
-
-    async def marked(self, name: str) -> str | None:
-        """Return the value of the `Mark` called `name`, from this crawl or an earlier one."""
-        return await self.scheduler.marked(name)
 
     def _with_picture(
         self, picture: Picture, what: str, record: dict[str, Any], fallback_url: str | None = None

@@ -4,6 +4,8 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 
 from scrapy import Request
 from scrapy.http import TextResponse
@@ -65,7 +67,7 @@ class ImagesSpider(MemeSpider):
             page_url=image.page_url,
             image_url=image.image_url,
             title=image.title,
-            fetched_at=self.now(),
+            fetched_at=datetime.now(UTC),
         )
         return MemeItem(meme, fallback_url=image.thumbnail_url)
 
@@ -76,16 +78,12 @@ def template_names(store: Store, limit: int) -> list[str]:
     Templates discovered among memes are skipped until they are named, because their generated names are useless
     queries.
     """
-    documents = open_documents(store)
-    try:
+    with closing(open_documents(store)) as documents:
         resolved = ResolvedTemplates(documents.templates())
-        used: Counter[str] = Counter()
-        for template_id, memes in documents.counts().templates.items():
-            if template := resolved.get(template_id):
-                used[template.id] += memes
-    finally:
-        documents.close()
-    templates = sorted(
-        (template for template in resolved.usable() if template.state == "known"), key=lambda each: -used[each.id]
-    )
-    return [template.name for template in templates[:limit]]
+        counts = documents.counts().templates
+    used: Counter[str] = Counter()
+    for template_id, memes in counts.items():
+        if template := resolved.get(template_id):
+            used[template.id] += memes
+    known = (template for template in resolved.usable() if template.state == "known")
+    return [template.name for template in sorted(known, key=lambda each: -used[each.id])[:limit]]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -132,7 +133,8 @@ class ImgflipSpider(MemeSpider):
         keys = [meme.key for meme in listing.memes]
         newest = newest or keys
         mark = f"newest of {listed.path}"
-        last = set(json.loads(await self.marked(mark) or "[]")) if self.config.crawl.imgflip.incremental else set()
+        stored = await self.scheduler.marked(mark) if self.config.crawl.imgflip.incremental else None
+        last = set(json.loads(stored or "[]"))
         more = listing.next_url and not set(keys) <= set(before) and last.isdisjoint(keys)
         if more and page < self.config.crawl.imgflip.pages_per_template:
             known = {record.id: known[record.id]} if record.id in known else {}
@@ -201,7 +203,7 @@ class ImgflipSpider(MemeSpider):
                 views=meme.views,
                 over_18=meme.over_18,
                 author=self.author(meme.author),
-                fetched_at=self.now(),
+                fetched_at=datetime.now(UTC),
             )
         )
 

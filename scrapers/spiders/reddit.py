@@ -1,6 +1,7 @@
 """The Reddit spider: pictures of subreddits, through the API as an application."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from scrapy import Request
@@ -53,11 +54,11 @@ class RedditSpider(MemeSpider):
         page = reddit.parse_listing(response.body, response.url)
         self.skip(dict(page.skipped))
         for image in page.images:
-            yield MemeItem(image.meme(self.author(image.author), self.now()))
+            yield MemeItem(image.meme(self.author(image.author), datetime.now(UTC)))
         gathered += page.posts
         newest = max((name for name in (newest, page.newest) if name), key=age_rank, default=None)
         mark = f"newest of r/{subreddit}"
-        last = await self.marked(mark) if sort == "new" and settings.incremental else None
+        last = await self.scheduler.marked(mark) if sort == "new" and settings.incremental else None
         met = last is not None and any(age_rank(name) <= age_rank(last) for name in page.names)
         if page.after and page.posts and gathered < settings.posts_per_subreddit and not met:
             yield self.listing(subreddit, sort, page.after, gathered, newest)
