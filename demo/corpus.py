@@ -106,27 +106,21 @@ class Corpus(Protocol):
     @property
     def blanks(self) -> Sequence[Blank]:
         """Return all templates, most popular first."""
-        ...
 
     def picture(self, blank: Blank) -> Image.Image:
         """Return the template's clean picture, RGB."""
-        ...
 
     def count(self, blank: Blank) -> int:
         """Return the number of its memes on Imgflip."""
-        ...
 
     def post(self, blank: Blank, place: int) -> Post:
         """Return the meme at `place`; 0 is the newest."""
-        ...
 
     def find(self, key: str) -> Post | None:
         """Return the meme with that key."""
-        ...
 
     def extra_caption(self, number: int) -> tuple[Blank, tuple[str, ...]]:
         """Return a template and a caption for sites other than Imgflip."""
-        ...
 
 
 def open_corpus(data: Path | None, memes: int | None, seed: int, *, numbered: bool = False) -> Corpus:

@@ -51,16 +51,13 @@ class FolderCorpus:
         self._counts = self._share_out(folder, memes)
 
     def picture(self, blank: Blank) -> Image.Image:
-        """Return the template's clean picture."""
         with Image.open(self._files[blank.id]) as picture:
             return picture.convert("RGB")
 
     def count(self, blank: Blank) -> int:
-        """Return the number of its memes on Imgflip."""
         return self._counts[blank.id]
 
     def post(self, blank: Blank, place: int) -> Post:
-        """Return the meme at `place`; 0 is the newest."""
         row = self._row(blank, place)
         key = base36(self._keys[blank.id][place])
         rng = Random(key)
@@ -71,7 +68,6 @@ class FolderCorpus:
         )  # fmt: skip
 
     def find(self, key: str) -> Post | None:
-        """Return the meme with that key."""
         number = int(key, 36)
         for blank in self.blanks:
             keys = self._keys[blank.id]

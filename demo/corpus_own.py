@@ -52,23 +52,18 @@ class OwnCorpus:
         self._by_key = {post.key: post for posts in self._posts.values() for post in posts}
 
     def picture(self, blank: Blank) -> Image.Image:
-        """Return the drawn scene."""
         return SCENES[self._scenes[blank.id]]()
 
     def count(self, blank: Blank) -> int:
-        """Return the number of its memes on Imgflip."""
         return len(self._posts[blank.id])
 
     def post(self, blank: Blank, place: int) -> Post:
-        """Return the meme at `place`; 0 is the newest."""
         return self._posts[blank.id][place]
 
     def find(self, key: str) -> Post | None:
-        """Return the meme with that key."""
         return self._by_key.get(key)
 
     def extra_caption(self, number: int) -> tuple[Blank, Texts]:
-        """Return a caption that is not on Imgflip."""
         return self._extra_captions[number % len(self._extra_captions)]
 
     def _make_posts(self, place: int, captions: Sequence[Texts], writer: "_CaptionWriter") -> list[Post]:

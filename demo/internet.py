@@ -6,6 +6,7 @@ import shlex
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, fields
 from functools import cached_property
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -16,7 +17,7 @@ from memeloom.demo.context import Host
 from memeloom.demo.corpus import Corpus
 from memeloom.demo.faults import Rule, make_rules
 from memeloom.demo.live_corpus import LiveCorpus, read_corpus
-from memeloom.demo.options import Engine, Options
+from memeloom.demo.options import Options
 from memeloom.demo.reddit_site import CLIENT_ID, CLIENT_SECRET
 from memeloom.demo.server import serve
 from memeloom.demo.truth import ServedMeme, Truth
@@ -26,7 +27,8 @@ _STOP_SECONDS = 10
 _CALL_SECONDS = 10
 
 
-class Internet:
+@dataclass(kw_only=True, eq=False)
+class Internet(Options):
     """Runs the sites in a separate process on free ports of 127.0.0.1, as a context manager.
 
     Equal arguments give equal pages and equal bytes. The process ends with the `with` block, and with its parent.
@@ -37,45 +39,16 @@ class Internet:
             for meme in internet.served(): ...
 
     Attributes:
+        faults: at the start: ``{name: share of the addresses that fail once}``, or rules.
         addresses: ``127.0.0.1:port`` of each host.
         settings: ``--set`` overrides that point memeloom at these sites.
     """
 
-    def __init__(
-        self,
-        *,
-        data: Path | None = None,
-        memes: int | None = None,
-        seed: int = 1,
-        faults: Mapping[str, float] | Sequence[Rule] = (),
-        posts: int = 120,
-        pictures: int = 150,
-        subreddits: Sequence[str] = ("memes", "dankmemes"),
-        variety: bool = False,
-        quick: bool = False,
-        consent: Sequence[Engine] = ("google",),
-    ) -> None:
-        """Nothing runs before `start` or `with`.
+    faults: Mapping[str, float] | Sequence[Rule] = ()
 
-        Args:
-            data: folder of real captions and templates to serve; None: the demo's own.
-            memes: number on Imgflip; None: 400 for each template of the demo's own, or all of the folder's.
-            seed: of captions, and of the addresses that fail.
-            faults: ``{name: share of the addresses that fail once}``, or rules.
-            posts: number in each subreddit.
-            pictures: number of results of the image searches; both find the same.
-            subreddits: their names, in lower case.
-            variety: also serve GIFs, memes of several pictures, memes not safe for work, hard captions, large
-                galleries, and search results whose picture is gone.
-            quick: draw each template once and give its memes different bytes by a comment in the file, to serve
-                thousands of memes at once; captions then end in a number, so their number is unlimited.
-            consent: the searches that ask for consent to cookies first.
-        """
-        self._options = Options(
-            data=data, memes=memes, seed=seed, posts=posts, pictures=pictures, subreddits=tuple(subreddits),
-            variety=variety, quick=quick, consent=tuple(consent),
-        )  # fmt: skip
-        self._rules = make_rules(faults)
+    def __post_init__(self) -> None:
+        self._options = Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+        self._rules = make_rules(self.faults)
         self._process: BaseProcess | None = None
         self._late: Mapping[str, Mapping[str, int]] = {"imgflip": {}, "reddit": {}}
         self.addresses: Mapping[Host, str] = {}

@@ -33,7 +33,6 @@ class LiveCorpus:
 
     @property
     def blanks(self) -> Sequence[Blank]:
-        """Return all templates, most popular first."""
         return self._corpus.blanks
 
     @property
@@ -54,22 +53,18 @@ class LiveCorpus:
         return {number: late[number] - before[number] for number in late if late[number] > before[number]}
 
     def picture(self, blank: Blank) -> Image.Image:
-        """Return the template's clean picture, RGB."""
         return self._corpus.picture(blank)
 
     def count(self, blank: Blank) -> int:
-        """Return the number of memes on the template now."""
         return self._corpus.count(blank) + self._late[blank.id]
 
     def post(self, blank: Blank, place: int) -> Post:
-        """Return the meme at `place`; 0 is the newest."""
         late = self._late[blank.id]
         if place < late:
             return self._with_variety(self._late_post(blank, late - 1 - place))
         return self._with_variety(self._corpus.post(blank, place - late))
 
     def find(self, key: str) -> Post | None:
-        """Return the meme with that key."""
         turn, which = divmod(int(key, 36) - _FIRST_LATE, len(self.blanks))
         if turn < 0:
             post = self._corpus.find(key)
@@ -78,7 +73,6 @@ class LiveCorpus:
         return self._with_variety(self._late_post(blank, turn)) if turn < self._late[blank.id] else None
 
     def extra_caption(self, number: int) -> tuple[Blank, tuple[str, ...]]:
-        """Return a template and a caption for sites other than Imgflip."""
         return self._corpus.extra_caption(number)
 
     def _late_post(self, blank: Blank, turn: int) -> Post:

@@ -16,7 +16,7 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.formats.tfrecord import RecordWriter
 from memeloom.dataset.manifest import DatasetTemplate, File, Lineage, Manifest, Shard, file_sha256
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split, encode_record
-from memeloom.dataset.vocabulary import VOCABULARY, WORDS, Vocabulary, write_words
+from memeloom.dataset.vocabulary import Vocabulary, write_words
 
 # Template id, boxes. A number, and a slug as imports know it.
 Captions: TypeAlias = Mapping[Split, Iterable[tuple[str, tuple[str, ...]]]]
@@ -51,14 +51,9 @@ def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", 
                     known = NAMES.get(template, template)
                     record = DatasetRecord(f"toy:{split}{number}_{at}", template, known, "toy", split, text, boxes)
                     writer.append(encode_record(record))
-            size = (folder / name).stat().st_size
-            shards.append(
-                Shard(name=name, bytes=size, sha256=file_sha256(folder / name), split=split, records=len(part))
-            )
+            shards.append(Shard(**_listed(folder / name), split=split, records=len(part)))
     texts = ["".join(f"{box}|" for box in boxes) for records in rows.values() for _, boxes in records]
     vocabulary = Vocabulary.of(Counter("".join(texts)))
-    path = vocabulary.write(folder)
-    words = write_words(folder, [])
     everything = [row for records in rows.values() for row in records]
     counted = Counter(template for template, _ in everything)
     manifest = Manifest(
@@ -74,9 +69,9 @@ def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", 
         compression="gzip" if compression == "gzip" else "none",
         images="none",
         features=(),
-        vocabulary=File(name=VOCABULARY, bytes=path.stat().st_size, sha256=file_sha256(path)),
+        vocabulary=File(**_listed(vocabulary.write(folder))),
         characters=len(vocabulary.characters),
-        word_list=File(name=WORDS, bytes=words.stat().st_size, sha256=file_sha256(words)),
+        word_list=File(**_listed(write_words(folder, []))),
         words=0,
         shards=tuple(shards),
         templates=tuple(
@@ -96,6 +91,11 @@ def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", 
     )
     manifest.write(folder)
     return manifest
+
+
+def _listed(path: Path) -> dict[str, Any]:
+    """How a manifest lists a file."""
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": file_sha256(path)}
 
 
 # Sizes with which each kind learns in seconds.

@@ -61,25 +61,25 @@ def compared(tmp_path_factory: pytest.TempPathFactory, write_dataset: WriteDatas
     """A folder in which two models were evaluated: `fair` knows how frequent each character is, `flat` does not."""
     folder = tmp_path_factory.mktemp("compared")
     manifest = write_dataset(folder / "dataset", {"train": TRAIN, "validation": TEST[:2], "test": TEST})
-    keep_model(folder / "flat", blind_model(manifest, dict.fromkeys(shares(TEXTS), 1.0)), dataset="0123456789ab")
-    told = {"train_seconds": 3720, "device": "a card", "backend": "jax", "commit": "abc1234"}
-    keep_model(folder / "fair", blind_model(manifest, shares(TEXTS)), dataset=manifest.digest, **told)
+    save_model(folder / "flat", context_free_model(manifest, dict.fromkeys(shares(TEXTS), 1.0)), dataset="0123456789ab")
+    recorded = {"train_seconds": 3720, "device": "a card", "backend": "jax", "commit": "abc1234"}
+    save_model(folder / "fair", context_free_model(manifest, shares(TEXTS)), dataset=manifest.digest, **recorded)
     evaluated(folder, ["flat"], written=0, leaderboard=folder / "board.md")
     evaluated(folder, ["flat", "fair"], written=20, leaderboard=folder / "board.md")
     return folder
 
 
-def blind_model(manifest: Manifest, weights: Mapping[str, float], separator: str = "|") -> ConvnetCaptioner:
-    """A model that gives each character this share of its belief, whatever stands before it."""
+def context_free_model(manifest: Manifest, weights: Mapping[str, float], separator: str = "|") -> ConvnetCaptioner:
+    """A model that predicts each character with this probability, whatever the context."""
     alphabet = Alphabet.of(sorted(weights))
     network = build_convnet(len(alphabet), filters=2, embedding=2, sequence_length=40, dropout=0, seed=1)
     kernel, _ = network.layers[-1].get_weights()
-    beliefs = np.array([math.log(max(weights.get(each, 0.0), 1e-9)) for each in alphabet.characters])
-    network.layers[-1].set_weights([np.zeros_like(kernel), beliefs.astype(np.float32)])
+    log_shares = np.array([math.log(max(weights.get(each, 0.0), 1e-9)) for each in alphabet.characters])
+    network.layers[-1].set_weights([np.zeros_like(kernel), log_shares.astype(np.float32)])
     return ConvnetCaptioner(network, alphabet, manifest.templates, separator)
 
 
-def keep_model(folder: Path, model: Captioner, **metrics: Any) -> None:
+def save_model(folder: Path, model: Captioner, **metrics: Any) -> None:
     write_model(folder, model, metrics, load_config(None, (), {}))
 
 
@@ -110,36 +110,36 @@ def page_of(folder: Path) -> Page:
     return Page((folder / "report" / "report.html").read_text())
 
 
-class Meanwhile(Silent):
-    """Something else happens when a phase begins."""
+class CallAt(Silent):
+    """Calls a function when a phase begins."""
 
-    def __init__(self, phase: str, happens: Callable[[], object]) -> None:
-        self._phase, self._happens = phase, happens
+    def __init__(self, phase: str, call: Callable[[], object]) -> None:
+        self._phase, self._call = phase, call
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
         if stage == self._phase:
-            self._happens()
+            self._call()
 
 
-def findings_of(name: str, found: Likelihood) -> Results:
-    """What an evaluation of one model says that wrote nothing."""
+def results_of(name: str, found: Likelihood) -> Results:
+    """The results of one model that wrote nothing."""
     trained = TrainingRecord(seconds=60, device="CPU", backend="jax", dataset=None, commit=None)
     model = ModelResult(name, name, "causal", "character", 1000, trained, found, {})
     return Results("dataset", "0123456789ab", "test", 8, 100, 2, 1, "unknown", None, (model,))
 
 
 def test_the_metrics_of_a_context_free_model_equal_the_entropy_of_its_distribution(compared: Path) -> None:
-    belief = shares(TEXTS)
+    expected_shares = shares(TEXTS)
     model = found_in(compared)["models"][0]
     assert (model["name"], model["kind"], model["unit"]) == ("fair", "convnet", "character")
     found = model["likelihood"]
     said = "".join(TEXTS)
-    bits = -sum(math.log2(belief[character]) for character in said) / len(said)
+    bits = -sum(math.log2(expected_shares[character]) for character in said) / len(said)
     assert found["bits_per_character"]["value"] == pytest.approx(bits, rel=1e-5)
     assert found["perplexity_per_character"] == pytest.approx(2**bits, rel=1e-5)
     assert found["loss_per_token"] == pytest.approx(bits * math.log(2), rel=1e-5)
     assert found["perplexity_per_token"] == pytest.approx(2**bits, rel=1e-5)
-    assert found["accuracy"]["value"] == pytest.approx(max(belief.values()))
+    assert found["accuracy"]["value"] == pytest.approx(max(expected_shares.values()))
     assert (found["captions"], found["characters"], found["tokens"]) == (8, len(said), len(said))
     for name in ("bits_per_character", "accuracy"):
         assert found[name]["low"] < found[name]["value"] < found[name]["high"]
@@ -147,10 +147,10 @@ def test_the_metrics_of_a_context_free_model_equal_the_entropy_of_its_distributi
 
 
 def test_templates_are_ranked_by_bits_per_character(compared: Path) -> None:
-    belief = shares(TEXTS)
+    expected_shares = shares(TEXTS)
     found = found_in(compared)["models"][0]["likelihood"]
     bits = {
-        name: -sum(math.log2(belief[each]) for each in said) / len(said)
+        name: -sum(math.log2(expected_shares[each]) for each in said) / len(said)
         for name, said in (("1", "".join(TEXTS[:4])), ("2", "".join(TEXTS[4:])))
     }
     (best,), (worst,) = found["best"], found["worst"]
@@ -203,17 +203,17 @@ def test_an_infinite_perplexity_is_null_in_json(tmp_path: Path, data: Manifest) 
     found = summarize(scores, scores, held, seed=1)
     assert found.perplexity_per_token == found.perplexity_per_character == math.inf
     assert found.bits_per_character.value > 1000
-    told = json.loads(json.dumps(findings_of("hopeless", found).as_json(), allow_nan=False))
-    assert told["models"][0]["likelihood"]["perplexity_per_token"] is None
-    assert told["models"][0]["likelihood"]["perplexity_per_character"] is None
+    recorded = json.loads(json.dumps(results_of("poor", found).as_json(), allow_nan=False))
+    assert recorded["models"][0]["likelihood"]["perplexity_per_token"] is None
+    assert recorded["models"][0]["likelihood"]["perplexity_per_character"] is None
 
 
 def test_unknown_characters_cost_more_bits_than_known_ones(tmp_path: Path, data: Manifest) -> None:
     rich = shares(TEXTS)
     poor = {character: share for character, share in rich.items() if character != "k"}
     whole = sum(poor.values())
-    keep_model(tmp_path / "rich", blind_model(data, rich))
-    keep_model(tmp_path / "poor", blind_model(data, poor))
+    save_model(tmp_path / "rich", context_free_model(data, rich))
+    save_model(tmp_path / "poor", context_free_model(data, poor))
     models = evaluated(tmp_path, ["poor", "rich"], written=0)["models"]
     assert [model["name"] for model in models] == ["rich", "poor"]
     found = models[1]["likelihood"]
@@ -237,7 +237,7 @@ def test_captions_get_the_separator_of_the_model_which_is_unknown_inside_boxes(
     tmp_path: Path, data: Manifest, separator: str
 ) -> None:
     characters = {*shares(TEXTS), separator} - {"|"}
-    model = blind_model(data, dict.fromkeys(characters, 1.0), separator)
+    model = context_free_model(data, dict.fromkeys(characters, 1.0), separator)
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
     seen, unknown = ModelView(model, held).captions(np.arange(len(TEXTS)))
     assert list(seen.texts(model.alphabet)) == [text.replace(separator, "").replace("|", separator) for text in TEXTS]
@@ -247,7 +247,7 @@ def test_captions_get_the_separator_of_the_model_which_is_unknown_inside_boxes(
 def test_templates_unknown_to_the_model_follow_its_own(
     tmp_path: Path, data: Manifest, write_dataset: WriteDataset
 ) -> None:
-    model = blind_model(data, shares(TEXTS))
+    model = context_free_model(data, shares(TEXTS))
     write_dataset(
         tmp_path / "other", {"train": TRAIN, "test": [("new", ("a", "b")), ("2", ("c", "d")), ("new", ("", "e"))]}
     )
@@ -286,12 +286,12 @@ def test_real_captions_are_measured_like_written_ones(compared: Path) -> None:
         # The same on each of two templates.
         ({"|": 1e-9, "a": 1.0}, {"empty": 0, "cut": 1, "repeated": 1 - 2 / 6, "characters": 102}),
     ],
-    ids=["mute", "endless"],
+    ids=["empty", "cut"],
 )
 def test_empty_cut_and_repeated_captions_are_counted(
     tmp_path: Path, data: Manifest, weights: Mapping[str, float], expected: Mapping[str, float]
 ) -> None:
-    model = blind_model(data, weights)
+    model = context_free_model(data, weights)
     held = read_held_out(tmp_path / "dataset", "test", None, 1)
     real = real_captions(held, 6, seed=1)
     caption_set = sampled_captions(model, real, 0.5, 100, 1)
@@ -302,18 +302,18 @@ def test_empty_cut_and_repeated_captions_are_counted(
 
 
 def test_an_evaluation_can_be_repeated_exactly(compared: Path) -> None:
-    def told() -> str:
+    def recorded() -> str:
         found = found_in(compared)
-        found.pop("commit")  # whoever works on the code may commit meanwhile
+        found.pop("commit")  # the code may be committed meanwhile
         for model in found["models"]:
             assert model["likelihood"].pop("seconds") > 0
             for written in model["sweep"]:
                 assert written.pop("captions_per_second") > 0
         return json.dumps(found)
 
-    before, rows = told(), (compared / "board.md").read_text()
+    before, rows = recorded(), (compared / "board.md").read_text()
     evaluated(compared, ["flat", "fair"], written=20, leaderboard=compared / "board.md")
-    assert told() == before
+    assert recorded() == before
     assert (compared / "board.md").read_text() == rows
 
 
@@ -322,7 +322,7 @@ def test_one_report_compares_kinds_of_models(tmp_path: Path, data: Manifest, toy
     for kind in kinds:
         config = toy(tmp_path, model=kind)
         model = open_kind(kind).prepare(config.train, open_dataset(tmp_path / "dataset"), Silent()).captioner
-        keep_model(tmp_path / f"my-{kind}", model)
+        save_model(tmp_path / f"my-{kind}", model)
     models = evaluated(tmp_path, [f"my-{kind}" for kind in kinds])["models"]
     assert {(model["name"], model["kind"]) for model in models} == {(f"my-{kind}", kind) for kind in kinds}
     for model in models:
@@ -334,25 +334,27 @@ def test_one_report_compares_kinds_of_models(tmp_path: Path, data: Manifest, toy
 
 
 def test_a_model_that_is_trained_meanwhile_is_reported_as_it_was_loaded(tmp_path: Path, data: Manifest) -> None:
-    told = {"device": "a card", "backend": "jax", "commit": "abc1234", "dataset": data.digest}
-    keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)), train_seconds=60, **told)
-    goes_on = Meanwhile(
+    recorded = {"device": "a card", "backend": "jax", "commit": "abc1234", "dataset": data.digest}
+    save_model(tmp_path / "model", context_free_model(data, shares(TEXTS)), train_seconds=60, **recorded)
+    replacing = CallAt(
         "score model",
-        lambda: keep_model(tmp_path / "model", blind_model(data, dict.fromkeys(shares(TEXTS), 1.0)), train_seconds=120),
+        lambda: save_model(
+            tmp_path / "model", context_free_model(data, dict.fromkeys(shares(TEXTS), 1.0)), train_seconds=120
+        ),
     )
-    evaluate_models(settings(tmp_path, ["model"], written=0), goes_on)
+    evaluate_models(settings(tmp_path, ["model"], written=0), replacing)
     (model,) = found_in(tmp_path)["models"]
-    assert model["trained"] == {"seconds": 60, **told}
+    assert model["trained"] == {"seconds": 60, **recorded}
 
 
 def test_a_model_that_is_replaced_while_it_is_read_is_refused(
     tmp_path: Path, data: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)), train_seconds=60)
+    save_model(tmp_path / "model", context_free_model(data, shares(TEXTS)), train_seconds=60)
 
     def slowly(folder: Path, progress: Progress) -> Any:
         model = load_model(folder, progress)
-        keep_model(folder, model, train_seconds=120)
+        save_model(folder, model, train_seconds=120)
         return model
 
     monkeypatch.setattr("memeloom.train.evaluation.stage.load_model", slowly)
@@ -368,7 +370,7 @@ def test_a_model_that_is_replaced_while_it_is_read_is_refused(
 def test_a_dataset_that_is_replaced_meanwhile_is_refused(
     tmp_path: Path, data: Manifest, write_dataset: WriteDataset, train: Rows
 ) -> None:
-    keep_model(tmp_path / "model", blind_model(data, shares(TEXTS)))
+    save_model(tmp_path / "model", context_free_model(data, shares(TEXTS)))
 
     def build() -> None:
         write_dataset(tmp_path / "building", {"train": train, "test": TEST})
@@ -376,7 +378,7 @@ def test_a_dataset_that_is_replaced_meanwhile_is_refused(
         (tmp_path / "building").rename(tmp_path / "dataset")
 
     with pytest.raises(MemeloomError, match=r"dataset: another dataset was written there while it was read"):
-        evaluate_models(settings(tmp_path, ["model"]), Meanwhile("compare with training", build))
+        evaluate_models(settings(tmp_path, ["model"]), CallAt("compare with training", build))
 
 
 def test_both_reports_show_the_numbers_and_the_page_three_charts(compared: Path) -> None:
@@ -398,7 +400,7 @@ def test_the_reports_escape_markup_in_captions_and_names(tmp_path: Path, write_d
     evil = "<script>alert(1)</script>|x"
     rows: Rows = [(evil, ("<img src=x>", "&amp; a*b*")), (evil, ("one", "two"))]
     manifest = write_dataset(tmp_path / "dataset", {"train": rows, "test": rows})
-    keep_model(tmp_path / "<b>model|", blind_model(manifest, shares(["<img src=x>|&amp; a*b*|one|two|"])))
+    save_model(tmp_path / "<b>model|", context_free_model(manifest, shares(["<img src=x>|&amp; a*b*|one|two|"])))
     evaluated(tmp_path, ["<b>model|"], leaderboard=tmp_path / "board.md")
     check_self_contained((tmp_path / "report" / "report.html").read_text())
     page = page_of(tmp_path)
@@ -454,7 +456,7 @@ def test_the_leaderboard_replaces_rows_and_keeps_the_text_around_it(compared: Pa
     ("text", "said"),
     [
         ("# Something else\n", r"board\.md: no leaderboard"),
-        ("{page}| a | row | of | strangers |\n", r"board\.md: line \d+ is no row of the leaderboard"),
+        ("{page}| a | row | of | another table |\n", r"board\.md: line \d+ is no row of the leaderboard"),
     ],
 )
 def test_a_file_that_is_not_a_leaderboard_is_refused_before_any_work(
@@ -463,13 +465,13 @@ def test_a_file_that_is_not_a_leaderboard_is_refused_before_any_work(
     path = tmp_path / "board.md"
     text = text.replace("{page}", (compared / "board.md").read_text())
     path.write_text(text)
-    # Were it looked at later, the missing model would be what is told.
+    # Were it read later, the error would name the missing model.
     config = settings(compared, ["nowhere"], leaderboard=path)
     with pytest.raises(MemeloomError, match=said):
         evaluate_models(config, Silent())
     held = read_held_out(compared / "dataset", "test", None, 1)
     with pytest.raises(MemeloomError, match=said):
-        add_to_leaderboard(path, findings_of("late", summarize(coins(8), coins(8), held, seed=1)))
+        add_to_leaderboard(path, results_of("late", summarize(coins(8), coins(8), held, seed=1)))
     assert path.read_text() == text
 
 
@@ -482,7 +484,7 @@ def test_concurrent_evaluations_lose_no_row(compared: Path, tmp_path: Path, monk
     found = summarize(coins(8), coins(8), read_held_out(compared / "dataset", "test", None, 1), seed=1)
     names = [f"model-{n}" for n in range(4)]
     with ThreadPoolExecutor(len(names)) as evaluations:
-        list(evaluations.map(lambda name: add_to_leaderboard(tmp_path / "board.md", findings_of(name, found)), names))
+        list(evaluations.map(lambda name: add_to_leaderboard(tmp_path / "board.md", results_of(name, found)), names))
     assert sorted(row[0] for row in board(tmp_path)) == names
 
 
@@ -516,7 +518,7 @@ def test_the_command_takes_folders_with_special_characters_and_prints_the_path_o
     compared: Path, tmp_path: Path
 ) -> None:
     folder, page = tmp_path / "😀 ${me}", tmp_path / "${you}.md"
-    keep_model(folder, blind_model(read_manifest(compared / "dataset"), shares(TEXTS)))
+    save_model(folder, context_free_model(read_manifest(compared / "dataset"), shares(TEXTS)))
     options = ["--dataset", str(compared / "dataset"), "--output", str(tmp_path / "report"), "--captions", "4"]
     options += ["--written", "0", "--leaderboard", str(page)]
     result = CliRunner().invoke(cli, ["--set", f"runs={tmp_path / 'runs'}", "evaluate", str(folder), *options])

@@ -32,8 +32,8 @@ def test_self_bleu_equals_a_value_computed_by_hand() -> None:
 
 
 def test_self_bleu_clips_counts_by_a_single_reference() -> None:
-    # Of "a a a" two words and one pair stand in "a a b", no triple anywhere. Of "a a b" two words and one pair stand
-    # in "a a a". Of "c a d" but a word.
+    # Of "a a a" two words and one pair occur in "a a b", no triple anywhere. Of "a a b" two words and one pair occur
+    # in "a a a". Of "c a d" only one word.
     first, second, third = (2 / 3 * 1 / 2 * 0.1), (2 / 3 * 1 / 2 * 0.1), (1 / 3 * 0.1 / 2 * 0.1)
     expected = sum(product ** (1 / 3) for product in (first, second, third)) / 3
     assert self_bleu(said("a a a", "a a b", "c a d")) == pytest.approx(expected)

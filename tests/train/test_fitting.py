@@ -70,7 +70,7 @@ def test_the_feed_prepares_batches_ahead() -> None:
 
     with Feed(make, 0, 9) as feed:
         feed.take()
-        # Nobody asked for the third yet.
+        # The third was not taken yet.
         assert made.wait(60)
 
 

@@ -15,15 +15,12 @@ class Steps(Protocol):
 
     def train(self, batch: PaddedBatch) -> tuple[Any, Any]:
         """Train on `batch`; return the loss before the update and the accuracy."""
-        ...
 
     def validate(self, batch: PaddedBatch) -> tuple[Any, Any]:
         """Return loss and accuracy of the validation model. Call `sync` before."""
-        ...
 
     def sync(self) -> None:
         """Write the state of the steps back to the variables of models and optimizer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
