@@ -184,7 +184,7 @@ class Memes(Protocol):
     def image_keys(self) -> Iterator[str]:
         """Yield the blob keys that memes and templates refer to, sorted and unique: pictures, wordless pictures, masks.
 
-        Sources of computed pictures (`Made.made_from`) are not references.
+        Sources of computed pictures (`DerivedImage.made_from`) are not references.
         """
 
 

@@ -64,11 +64,11 @@ class Job(Protocol[W, R_contra]):
     def write(self, done: Sequence[tuple[W, R_contra]]) -> Mapping[str, str]:
         """Store results durably; return the outcome of each meme by id, for the tally."""
 
-    def set_aside(self, meme_id: str, reason: str) -> None:
+    def give_up(self, meme_id: str, reason: str) -> None:
         """Called for a meme whose last attempt failed."""
 
 
-class Terms(Protocol):
+class StageSettings(Protocol):
     """Settings of a stage that leases its work."""
 
     @property
@@ -94,11 +94,13 @@ class LeasedRun(Generic[W, R]):
     ``retried`` (failed, will be tried again) and ``lost`` (the lease expired).
     """
 
-    def __init__(self, stage: str, job: Job[W, R], documents: DocumentStore, terms: Terms, progress: Progress) -> None:
+    def __init__(
+        self, stage: str, job: Job[W, R], documents: DocumentStore, settings: StageSettings, progress: Progress
+    ) -> None:
         self._stage = stage
         self._job = job
         self._documents = documents
-        self._terms = terms
+        self._settings = settings
         self._progress = progress
         self._unwritten: dict[str, tuple[W, R] | None] = {}
         self.tally: Counter[str] = Counter()
@@ -135,7 +137,7 @@ class LeasedRun(Generic[W, R]):
     def _round(self, workers: Workers[W, R]) -> bool:
         """Process what is pending now. Returns False if nothing was."""
         before = self.tally.total()
-        with HeldLeases(self._documents, self._stage, self._terms.lease_seconds) as held:
+        with HeldLeases(self._documents, self._stage, self._settings.lease_seconds) as held:
             try:
                 with closing(workers(self._leased(held))) as results:
                     for work, result in results:
@@ -143,7 +145,7 @@ class LeasedRun(Generic[W, R]):
                             self._fail(held, work.meme_id, result)
                         else:
                             self._unwritten[work.meme_id] = work, result
-                        self._write_if(held, self._terms.batch)
+                        self._write_if(held, self._settings.batch)
             except StoreError:
                 # Do not wait for a failed store a second time: results are dropped and their leases released.
                 self._unwritten = {}
@@ -154,7 +156,7 @@ class LeasedRun(Generic[W, R]):
         return self.tally.total() > before
 
     def _leased(self, held: HeldLeases) -> Iterator[W]:
-        while ids := held.take(self._terms.batch, self._terms.attempts):
+        while ids := held.take(self._settings.batch, self._settings.attempts):
             memes = {meme.id: meme for meme in self._documents.scan(Where(ids=tuple(ids)))}
             for meme_id in ids:
                 # It may have been purged, or done by a worker that crashed before it acknowledged.
@@ -163,16 +165,16 @@ class LeasedRun(Generic[W, R]):
                     self._unwritten[meme_id] = None
                 else:
                     yield work
-            self._write_if(held, self._terms.batch)
+            self._write_if(held, self._settings.batch)
 
     def _fail(self, held: HeldLeases, meme_id: str, failure: NotDone) -> None:
         try:
-            done = held.fail(meme_id, failure.reason, self._terms.attempts if failure.again else 1)
+            done = held.fail(meme_id, failure.reason, self._settings.attempts if failure.again else 1)
         except LeaseLost:
             return  # `held` counts it
         self._count(Counter([f"failed/{failure.reason}" if done else "retried"]))
         if done:
-            self._job.set_aside(meme_id, failure.reason)
+            self._job.give_up(meme_id, failure.reason)
 
     def _write_if(self, held: HeldLeases, n: int) -> None:
         if len(self._unwritten) < n:

@@ -48,7 +48,7 @@ class Image(Record):
     frame_of: Container | None = None
 
 
-class Made(Record):
+class DerivedImage(Record):
     """A picture computed from others.
 
     Attributes:
@@ -138,7 +138,7 @@ class Meme(Record):
     over_18: bool | None = None
     author: Text | None = None
     ocr: Ocr | None = None
-    clean: Made | None = None
+    clean: DerivedImage | None = None
     fetched_at: AwareDatetime | None = None
     schema_version: Literal[1] = SCHEMA_VERSION
 
@@ -225,7 +225,7 @@ class Template(Record):
     boxes: tuple[TemplateBox, ...] = ()
     image_url: Text | None = None
     image: Image | None = None
-    clean: Made | None = None
+    clean: DerivedImage | None = None
     state: Literal["known", "found", "rejected"] = "known"
     merged_into: Text | None = None
     first_seen: AwareDatetime | None = None

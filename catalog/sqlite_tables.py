@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from memeloom.catalog.documents import Where, batched
 from memeloom.catalog.errors import StoreCorrupt
-from memeloom.catalog.records import Made, Meme, Template
+from memeloom.catalog.records import DerivedImage, Meme, Template
 
 Parameters: TypeAlias = tuple[Any, ...]
 R = TypeVar("R", Meme, Template)
@@ -68,7 +68,9 @@ def read(kind: type[R], record: str) -> R:
         raise StoreCorrupt(f"a stored {name} cannot be read: {record[:80]}… ({problems} problems)") from error
 
 
-def keep_made(connection: sqlite3.Connection, owner: tuple[int, str], before: Made | None, now: Made | None) -> None:
+def keep_made(
+    connection: sqlite3.Connection, owner: tuple[int, str], before: DerivedImage | None, now: DerivedImage | None
+) -> None:
     """Replace the blobs that the record of `owner` refers to beside its picture."""
     if now == before:
         return

@@ -110,7 +110,7 @@ class OcrJob:
         self.record.add(Outcome(picture.meme_id, outcomes[picture.meme_id], ocr.confidence) for picture, ocr in done)
         return outcomes
 
-    def set_aside(self, meme_id: str, reason: str) -> None:
+    def give_up(self, meme_id: str, reason: str) -> None:
         """Record a meme that failed for good, for the report."""
         self.record.add([Outcome(meme_id, f"failed/{reason}")])
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.images import decode_image
 from memeloom.catalog.leased import LeasedRun, NotDone, grouped, picture_failure, reasons
-from memeloom.catalog.records import Image, Made, Meme, OcrBox
+from memeloom.catalog.records import Image, DerivedImage, Meme, OcrBox
 from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
@@ -39,7 +39,7 @@ class InpaintTask:
     blank: Image | None
 
 
-Inpainter: TypeAlias = Callable[[InpaintTask], Made | str | NotDone]
+Inpainter: TypeAlias = Callable[[InpaintTask], DerivedImage | str | NotDone]
 
 
 class InpaintJob:
@@ -59,17 +59,17 @@ class InpaintJob:
         blank = template.picture if template else None
         return InpaintTask(meme.id, meme.source, meme.image, boxes, blank) if boxes or blank else None
 
-    def write(self, done: Sequence[tuple[InpaintTask, Made | str]]) -> Mapping[str, str]:
+    def write(self, done: Sequence[tuple[InpaintTask, DerivedImage | str]]) -> Mapping[str, str]:
         """Write the new pictures, and nothing else: other stages may have changed the memes meanwhile."""
         now = datetime.now(UTC)
         self._documents.upsert(
             Meme(id=work.meme_id, source=work.source, clean=made, fetched_at=now)
             for work, made in done
-            if isinstance(made, Made)
+            if isinstance(made, DerivedImage)
         )
         return {work.meme_id: _outcome(made) for work, made in done}
 
-    def set_aside(self, meme_id: str, reason: str) -> None:
+    def give_up(self, meme_id: str, reason: str) -> None:
         """Do nothing: the tally counts it."""
 
 
@@ -89,7 +89,7 @@ def inpaint_memes(
     """
     start = time.monotonic()
     with closing(open_documents(config.store)) as documents:
-        run: LeasedRun[InpaintTask, Made | str] = LeasedRun(
+        run: LeasedRun[InpaintTask, DerivedImage | str] = LeasedRun(
             STAGE, InpaintJob(documents, again=again), documents, config.templates, progress
         )
         try:
@@ -115,7 +115,7 @@ def open_inpainter(config: Config) -> Inpainter:
     def blank_of(key: str) -> Reference:
         return Reference.of(decode_image(blobs.get(key), max_pixels=most))
 
-    def inpaint(work: InpaintTask) -> Made | str | NotDone:
+    def inpaint(work: InpaintTask) -> DerivedImage | str | NotDone:
         try:
             picture = decode_image(blobs.get(work.image.key), max_pixels=most)
             blank = _or_none(blank_of, work.blank)
@@ -141,7 +141,7 @@ def _or_none(blank_of: Callable[[str], Reference], image: Image | None) -> Refer
         raise
 
 
-def _outcome(made: Made | str) -> str:
+def _outcome(made: DerivedImage | str) -> str:
     if isinstance(made, str):
         return f"skipped/{made}"
     return "from template" if made.method == "template" else "inpainted"

@@ -14,7 +14,7 @@ from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.images import decode_image
 from memeloom.catalog.leased import NotDone, picture_failure
-from memeloom.catalog.records import Image, Made, Meme, OcrBox, Template, TemplateBox, hamming
+from memeloom.catalog.records import DerivedImage, Image, Meme, OcrBox, Template, TemplateBox, hamming
 from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.progress import SILENT, Progress
@@ -43,7 +43,7 @@ class RecoverTask:
 class RecoverResult:
     """What was recovered. made: the picture, if there was none. left_out: number of memes that do not fit."""
 
-    made: Made | None
+    made: DerivedImage | None
     boxes: tuple[TemplateBox, ...]
     left_out: int
 
@@ -104,7 +104,7 @@ def _recovered(blobs: BlobStore, members: list[Member]) -> RecoverResult | NotDo
     if found is None:
         return NotDone("memes do not fit together", again=False)
     keys = tuple(sorted(each.member.key for each in found.placed))
-    made = Made(image=store_picture(blobs, found.picture, "jpeg"), method="median", made_from=keys)
+    made = DerivedImage(image=store_picture(blobs, found.picture, "jpeg"), method="median", made_from=keys)
     return RecoverResult(made, learn_boxes(found.placed, found.picture), found.left_out)
 
 

@@ -89,7 +89,7 @@ class TemplatesJob:
         writes.write(self._documents)
         return outcomes
 
-    def set_aside(self, meme_id: str, reason: str) -> None:
+    def give_up(self, meme_id: str, reason: str) -> None:
         """Do nothing: the tally counts it."""
 
 

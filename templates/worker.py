@@ -11,7 +11,7 @@ import numpy as np
 from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.images import Pixels, inspect_image
 from memeloom.catalog.leased import NotDone, picture_failure
-from memeloom.catalog.records import Image, Made
+from memeloom.catalog.records import DerivedImage, Image
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Config
@@ -100,14 +100,14 @@ def store_picture(blobs: BlobStore, picture: Pixels, like: str) -> Image:
 
 def store_wordless(
     blobs: BlobStore, picture: Pixels, mask: Pixels, method: Literal["inpaint", "template"], sources: tuple[Image, ...]
-) -> Made:
+) -> DerivedImage:
     """Store a meme without its words, and the mask. Raises StoreError.
 
     sources: the meme's own picture, and its template's if that was used.
     """
     image = store_picture(blobs, picture, sources[0].format)
     keys = tuple(source.key for source in sources)
-    return Made(image=image, method=method, made_from=keys, mask=blobs.put(_png(mask)))
+    return DerivedImage(image=image, method=method, made_from=keys, mask=blobs.put(_png(mask)))
 
 
 def _png(pixels: Pixels) -> bytes:

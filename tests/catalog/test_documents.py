@@ -21,7 +21,7 @@ from memeloom.catalog.documents import (
     Where,
 )
 from memeloom.catalog.errors import LeaseLost
-from memeloom.catalog.records import Image, Made, Meme, Ocr, Template, TemplateBox, TemplateRef
+from memeloom.catalog.records import DerivedImage, Image, Meme, Ocr, Template, TemplateBox, TemplateRef
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Store
@@ -53,8 +53,8 @@ def picture(key: str) -> Image:
     return PICTURE.model_copy(update={"key": key * 64})
 
 
-def made(key: str, *made_from: str, mask: str | None = None) -> Made:
-    return Made(
+def made(key: str, *made_from: str, mask: str | None = None) -> DerivedImage:
+    return DerivedImage(
         image=picture(key), method="inpaint", made_from=tuple(k * 64 for k in made_from), mask=mask and mask * 64
     )
 

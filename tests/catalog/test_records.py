@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from memeloom.catalog.records import (
+    DerivedImage,
     Image,
-    Made,
     Meme,
     Ocr,
     OcrBox,
@@ -65,7 +65,7 @@ class TestMerged:
 
 
 PICTURE = Image(key="a" * 64, width=1, height=1, format="png", bytes=9, phash64="0" * 16, phash256="0" * 64)
-CLEAN = Made(image=PICTURE, method="median", made_from=("b" * 64,))
+CLEAN = DerivedImage(image=PICTURE, method="median", made_from=("b" * 64,))
 STATED = TemplateBox(x=0.1, y=0.1, width=0.5, height=0.2)
 LEARNED = STATED.model_copy(update={"style": TextStyle(size=0.1, colour="#ffffff", capitals=True)})
 MOVED = LEARNED.model_copy(update={"y": 0.7})

@@ -15,7 +15,7 @@ from memeloom.catalog.blobs import BlobStore, blob_key
 from memeloom.catalog.documents import ALL, DocumentStore, StoredSketch, Where
 from memeloom.catalog.errors import StoreUnavailable
 from memeloom.catalog.mongo_database import MongoDatabase
-from memeloom.catalog.records import Image, Made, Meme, Template, TemplateRef
+from memeloom.catalog.records import DerivedImage, Image, Meme, Template, TemplateRef
 from memeloom.catalog.removal import Choice, Plan, finish, pages_showing, remove, sweep
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Store
@@ -43,8 +43,8 @@ def image(data: bytes, phash256: str = "0" * 64) -> Image:
     )  # fmt: skip
 
 
-def made(data: bytes, *made_from: bytes, mask: bytes | None = None, median: bool = False) -> Made:
-    return Made(
+def made(data: bytes, *made_from: bytes, mask: bytes | None = None, median: bool = False) -> DerivedImage:
+    return DerivedImage(
         image=image(data), method="median" if median else "inpaint", made_from=tuple(map(blob_key, made_from)),
         mask=blob_key(mask) if mask else None,
     )  # fmt: skip

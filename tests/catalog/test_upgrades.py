@@ -15,7 +15,7 @@ import pytest
 
 from memeloom.catalog.documents import ALL, DocumentStore, StageCounts, StoredSketch, Upserted, Where
 from memeloom.catalog.errors import StoreFull
-from memeloom.catalog.records import Image, Made, Meme, Template
+from memeloom.catalog.records import DerivedImage, Image, Meme, Template
 from memeloom.catalog.sqlite_file import CATALOG
 from memeloom.catalog.sqlite_tables import SCHEMA, UPGRADES, VERSION
 from memeloom.catalog.stores import open_documents
@@ -75,7 +75,7 @@ def has_all_and_more(documents: DocumentStore) -> None:
     assert documents.enqueue("ocr", ALL) == 0
     assert documents.upsert([Meme(id="imgflip:gone", source="imgflip")]) == Upserted(removed=1)
     assert list(documents.image_keys()) == [IMAGE.key]
-    clean = Made(image=IMAGE.model_copy(update={"key": "b" * 64}), method="inpaint", made_from=(IMAGE.key,))
+    clean = DerivedImage(image=IMAGE.model_copy(update={"key": "b" * 64}), method="inpaint", made_from=(IMAGE.key,))
     assert documents.upsert([meme.model_copy(update={"clean": clean})]) == Upserted(updated=1)
     documents.put_sketches([StoredSketch("", "imgflip:1", b"x"), StoredSketch("9", "", b"y")])
     assert documents.purge(Where(ids=("imgflip:1",))) == 1

@@ -21,7 +21,7 @@ import pytest
 
 from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.images import inspect_image
-from memeloom.catalog.records import Image, Made, Meme, Template, TemplateRef, author_hash
+from memeloom.catalog.records import DerivedImage, Image, Meme, Template, TemplateRef, author_hash
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Store
@@ -96,14 +96,16 @@ def documents(store: Store) -> DocumentStore:
     for number in range(6):
         blobs.put(drawn(number))
     made = [blobs.put(data) for data in (b"clean 0", b"mask 0")]
-    clean = Made(
+    clean = DerivedImage(
         image=seen(drawn(0)).model_copy(update={"key": made[0]}), method="inpaint",
         made_from=(seen(drawn(0)).key,), mask=made[1],
     )  # fmt: skip
     facts: dict[int, dict[str, object]] = {number: {"image": seen(drawn(number))} for number in range(6)}
     facts[0]["clean"] = clean
     documents.upsert(meme(number, **facts.get(number, {})) for number in range(60))
-    median = Made(image=seen(drawn(9)), method="median", made_from=tuple(sorted(seen(drawn(n)).key for n in range(3))))
+    median = DerivedImage(
+        image=seen(drawn(9)), method="median", made_from=tuple(sorted(seen(drawn(n)).key for n in range(3)))
+    )
     blobs.put(drawn(9))
     documents.upsert_templates(
         [Template(id="found:1", slug="f", name="F", source="found", state="found", clean=median)]
@@ -309,7 +311,7 @@ def test_repeating_a_killed_purge_completes_it(store: Store, run: Run, tmp_path:
         picture = seen(drawn(1))
         pictures = {n: picture.model_copy(update={"key": blobs.put(f"picture {n}".encode())}) for n in numbers}
         documents.upsert(meme(n, image=pictures[n]) for n in numbers)
-        made = Made(image=seen(drawn(2)), method="median", made_from=(pictures[0].key, pictures[2999].key))
+        made = DerivedImage(image=seen(drawn(2)), method="median", made_from=(pictures[0].key, pictures[2999].key))
         blobs.put(drawn(2))
         documents.upsert_templates([Template(id="found:1", slug="f", name="F", source="found", clean=made)])
         documents.upsert([meme(9_999).model_copy(update={"id": "reddit:1", "source": "reddit"})])

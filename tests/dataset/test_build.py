@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memeloom.catalog.records import Image, Made, Meme, Template, TemplateBox
+from memeloom.catalog.records import DerivedImage, Image, Meme, Template, TemplateBox
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.progress import Progress
@@ -255,7 +255,7 @@ def test_pictures_of_templates_are_those_of_the_site_or_else_made_from_memes(
 ) -> None:
     settings = config(images="template")
     site, made = picture(settings, b"of the site"), picture(settings, b"a median of memes")
-    median = Made(image=made, method="median", made_from=("e" * 64, "f" * 64))
+    median = DerivedImage(image=made, method="median", made_from=("e" * 64, "f" * 64))
     add_templates(
         settings,
         Template(id="t1", slug="t1", name="T1", image=site, clean=median, source="imgflip"),
@@ -276,7 +276,9 @@ def test_pictures_of_templates_are_those_of_the_site_or_else_made_from_memes(
 def test_inpainted_pictures_are_those_without_words(build: Build, config: MakeConfig, meme: MakeMeme) -> None:
     settings = config(images="inpainted")
     original, wordless = picture(settings, b"with words"), picture(settings, b"without words")
-    clean = Made(image=wordless, method="inpaint", made_from=(original.key,), mask=picture(settings, b"mask").key)
+    clean = DerivedImage(
+        image=wordless, method="inpaint", made_from=(original.key,), mask=picture(settings, b"mask").key
+    )
     built = build([
         meme("1", "filled in from around it", image=original, clean=clean),
         meme("2", "the words are still in there", image=original),

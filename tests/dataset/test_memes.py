@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from memeloom.catalog.errors import StoreCorrupt
-from memeloom.catalog.records import Image, Made, Meme, Ocr, OcrBox, Template, TemplateBox
+from memeloom.catalog.records import DerivedImage, Image, Meme, Ocr, OcrBox, Template, TemplateBox
 from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.dataset.flow.memes import UNKNOWN_TIME, Facts, Pictures, naming_of, read_facts
 from memeloom.dataset.steps.caption import Caption
@@ -28,7 +28,11 @@ TEMPLATES = [
     Template(id="t4", slug="four", name="Four", source="imgflip", boxes=(TemplateBox(x=0, y=0, width=1, height=1),)),
     Template(id="t5", slug="five", name="Five", source="found", merged_into="t3"),
     Template(
-        id="t6", slug="six", name="Six", source="found", clean=Made(image=image(6), method="median", made_from=())
+        id="t6",
+        slug="six",
+        name="Six",
+        source="found",
+        clean=DerivedImage(image=image(6), method="median", made_from=()),
     ),
 ]
 
@@ -49,7 +53,7 @@ def drawn(meme: MakeMeme, rng: random.Random) -> Meme:
         over_18=rng.choice([None, True, False]),
         posted_at=rng.choice([None, datetime(2020, 2, 3, 4, 5, 6, rng.randrange(10**6), tzinfo=zone)]),
         ocr=rng.choice([None, ocr]),
-        clean=rng.choice([None, Made(image=image(7), method="inpaint", made_from=(made_from,))]),
+        clean=rng.choice([None, DerivedImage(image=image(7), method="inpaint", made_from=(made_from,))]),
     )  # fmt: skip
     return made if rng.random() > 0.1 else made.model_copy(update={"template": None})
 

@@ -14,7 +14,7 @@ from PIL import Image as Pillow
 from PIL import ImageOps
 
 from memeloom.catalog.documents import StoredSketch
-from memeloom.catalog.records import Image, Made, Ocr, OcrBox, Template, TemplateBox, TextStyle
+from memeloom.catalog.records import DerivedImage, Image, Ocr, OcrBox, Template, TemplateBox, TextStyle
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.demo.scenes import SCENES
@@ -96,7 +96,7 @@ def test_found_templates_have_a_card_and_all_kinds_are_counted(
 def test_the_recovered_picture_is_shown_else_the_meme_that_is_most_like_it(
     catalog: MemeCatalog, written: Callable[..., Page]
 ) -> None:
-    made = Made(image=catalog.image(SCENES["owl_lecture"]()), method="median", made_from=("a" * 64, "b" * 64))
+    made = DerivedImage(image=catalog.image(SCENES["owl_lecture"]()), method="median", made_from=("a" * 64, "b" * 64))
     found(catalog, "clean", clean=made)
     bare = found(catalog, "bare")
     put(catalog, "near", SCENES["night_cat"](), bare)
@@ -166,7 +166,7 @@ def test_an_empty_catalog_has_a_page_and_an_unknown_template_is_one_clear_error(
 
 def test_the_page_of_one_template_shows_details(catalog: MemeCatalog, written: Callable[..., Page]) -> None:
     scene = SCENES["detective_duck"]()
-    clean = Made(image=catalog.image(scene), method="median", made_from=("a" * 64,))
+    clean = DerivedImage(image=catalog.image(scene), method="median", made_from=("a" * 64,))
     site: Image = catalog.image(scene.resize((260, 200)))
     template = found(catalog, "duck", "known", boxes=BOXES, image=site, clean=clean)
     for number, source in enumerate(("reddit", "reddit", "imgflip")):
