@@ -11,7 +11,7 @@ from typing import TypeAlias
 from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.images import decode_image
 from memeloom.catalog.leased import LeasedRun, NotDone, grouped, picture_failure, reasons
-from memeloom.catalog.records import Image, DerivedImage, Meme, OcrBox
+from memeloom.catalog.records import DerivedImage, Image, Meme, OcrBox
 from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
