@@ -14,7 +14,7 @@ from memeloom.cli.terminal import (
     facts_table,
     new_table,
 )  # fmt: skip
-from memeloom.dataset.card_text import copies_line, fates, found_on_lists, masked, sources_of, split_line
+from memeloom.dataset.card_text import copies_line, list_matches, masked, outcomes, sources_of, split_line
 from memeloom.report.format import escape_controls, number
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def show_dataset(inspection: Inspection) -> None:
         _show_drops(inspection)
     elif manifest.dropped:
         out.print(count_table("dropped", ("reason", "count"), manifest.dropped))
-    for reason, entries in found_on_lists(manifest, _MOST_ENTRIES).items():
+    for reason, entries in list_matches(manifest, _MOST_ENTRIES).items():
         click.echo(escape_controls(f"{reason}: {', '.join(f'{entry} {count:,}' for entry, count in entries)}"))
     templates = {f"{template.name} ({template.id})": template.captions for template in manifest.templates}
     if templates:
@@ -61,7 +61,7 @@ def show_dataset(inspection: Inspection) -> None:
 def _show_drops(inspection: Inspection) -> None:
     counts = ("count", *sources_of(inspection.manifest))
     table = new_table("dropped", "reason", *counts, numbers=counts)
-    for reason, count, by_source in fates(inspection.manifest)[1:]:
+    for reason, count, by_source in outcomes(inspection.manifest)[1:]:
         add_row(table, reason, *map(number, (count, *by_source)))
     console().print(table)
 

@@ -279,7 +279,7 @@ class _Build:
     def _warning(self) -> dict[str, str]:
         if tensorflow_reads(self._settings.format, self._settings.compression):
             return {}
-        if not FORMATS[self._settings.format].counted:
+        if not FORMATS[self._settings.format].has_records:
             return {"mind": "records were counted, not written: there is nothing to train on"}
         packed = f" packed with {self._settings.compression}" if self._settings.format == "tfrecord" else ""
         return {"mind": f"TensorFlow itself cannot read {self._settings.format}{packed}; `memeloom train` can"}

@@ -12,11 +12,11 @@ from memeloom.dataset.card_text import (
     LICENCE,
     about,
     copies_line,
-    fates,
-    found_on_lists,
     how_split,
     language_line,
+    list_matches,
     near_pairs,
+    outcomes,
     profanity_line,
     share,
     sources_of,
@@ -55,7 +55,7 @@ def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
             ("split", "captions", "share"),
             ((split, count, share(count, manifest.records)) for split, count in manifest.splits.items()),
         ),
-        "## Kept and dropped\n\n" + _fates(manifest),
+        "## Kept and dropped\n\n" + _outcomes(manifest),
         f"## Language and profanity\n\n{escaped(language_line(manifest))}\n{escaped(profanity_line(manifest))}"
         + _found(manifest),
         f"## Copies\n\n{escaped(what_is_a_copy(settings))} {copies_line(manifest)}" + _copies(manifest, copies),
@@ -87,16 +87,16 @@ def _front_matter(manifest: Manifest) -> str:
     return f"---\n{yaml.safe_dump(facts, sort_keys=False)}---"
 
 
-def _fates(manifest: Manifest) -> str:
+def _outcomes(manifest: Manifest) -> str:
     sources = sources_of(manifest)
     rows = (
-        (name, count, *by_source, share(count, manifest.lineage.memes)) for name, count, by_source in fates(manifest)
+        (name, count, *by_source, share(count, manifest.lineage.memes)) for name, count, by_source in outcomes(manifest)
     )
     return table(("reason", "memes", *map(foreign, sources), "share"), rows)
 
 
 def _found(manifest: Manifest) -> str:
-    entries = found_on_lists(manifest, _TOP_ENTRIES)
+    entries = list_matches(manifest, _TOP_ENTRIES)
     if not entries:
         return ""
     rows = (

@@ -13,11 +13,11 @@ from memeloom.dataset.card_text import (
     PICTURES,
     about,
     copies_line,
-    fates,
-    found_on_lists,
     how_split,
     language_line,
+    list_matches,
     near_pairs,
+    outcomes,
     profanity_counts,
     profanity_line,
     share,
@@ -54,10 +54,10 @@ def render_page(manifest: Manifest, tally: Tally, copies: Copies, pictures: Sequ
         manifest=manifest,
         about=about(manifest),
         tiles=_tiles(manifest),
-        fates_head=("outcome", "memes", "share", *map(one_line, sources)),
-        fates=[
+        outcomes_head=("outcome", "memes", "share", *map(one_line, sources)),
+        outcomes=[
             (one_line(name), count, [share(count, memes), *by_source], "good" if name == "kept" else "bad")
-            for name, count, by_source in fates(manifest)
+            for name, count, by_source in outcomes(manifest)
         ],
         samples=tally.samples,
         unsafe=unsafe_pictures(manifest),
@@ -76,7 +76,7 @@ def render_page(manifest: Manifest, tally: Tally, copies: Copies, pictures: Sequ
         language=language_line(manifest),
         profanity=profanity_line(manifest),
         tiers=[(one_line(name), n, (), "bad") for name, n in profanity_counts(manifest)],
-        found=found_on_lists(manifest, _TOP_ENTRIES),
+        found=list_matches(manifest, _TOP_ENTRIES),
         copy_rule=what_is_a_copy(settings),
         copies=copies_line(manifest),
         groups=[(each.name, each.number, (), "") for each in cluster_bins(manifest.clusters)],

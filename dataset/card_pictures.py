@@ -36,7 +36,7 @@ def sample_pictures(folder: Path, manifest: Manifest) -> list[Thumbnail]:
     Raises:
         DamagedRecords: a shard in `folder` cannot be read.
     """
-    if manifest.images == "none" or not FORMATS[manifest.format].counted or unsafe_pictures(manifest):
+    if manifest.images == "none" or not FORMATS[manifest.format].has_records or unsafe_pictures(manifest):
         return []
     return list(itertools.islice(_different(folder, manifest), MOST))
 

@@ -40,7 +40,7 @@ def masked(entry: str) -> str:
     return f"{entry[:1]}{inside}{entry[-1:]}" if len(entry) > 2 else f"{entry[:1]}*"
 
 
-def found_on_lists(manifest: Manifest, most: int) -> dict[str, list[tuple[str, int]]]:
+def list_matches(manifest: Manifest, most: int) -> dict[str, list[tuple[str, int]]]:
     """Return the `most` most frequent entries of each word list, masked, with their counts, by reason."""
     return {
         reason: [(one_line(masked(entry), 40), count) for entry, count in list(ranked(entries).items())[:most]]
@@ -75,7 +75,7 @@ def how_split(settings: Mapping[str, Any]) -> str:
         case "time":
             unique = " Equal captions are never in two splits." if DUPLICATES in settings["steps"] else ""
             return (
-                f"By the time of the post, in UTC: {_eras(split['validation_from'], split['test_from'])}. "
+                f"By the time of the post, in UTC: {_periods(split['validation_from'], split['test_from'])}. "
                 f"Memes without a time are left out.{unique} {growth}"
             )
         case _:
@@ -85,21 +85,21 @@ def how_split(settings: Mapping[str, Any]) -> str:
             )
 
 
-def _eras(validation: str | None, test: str | None) -> str:
+def _periods(validation: str | None, test: str | None) -> str:
     first = validation or test
-    eras = [f"training before {first}"]
+    periods = [f"training before {first}"]
     if validation:
-        eras.append(f"validation from {validation} {f'until {test}' if test else 'on'}")
+        periods.append(f"validation from {validation} {f'until {test}' if test else 'on'}")
     if test:
-        eras.append(f"test from {test} on")
-    return ", ".join(eras)
+        periods.append(f"test from {test} on")
+    return ", ".join(periods)
 
 
 def split_line(settings: Mapping[str, Any]) -> str:
     """Describe how captions are split, in a few words."""
     split = settings["split"]
     if split["by"] == "time":
-        return f"by time: {_eras(split['validation_from'], split['test_from'])}"
+        return f"by time: {_periods(split['validation_from'], split['test_from'])}"
     return f"by {split['by']}: {100 * split['validation']:g} % validation, {100 * split['test']:g} % test"
 
 
@@ -152,7 +152,7 @@ def sources_of(manifest: Manifest) -> list[str]:
     return names if len(names) <= _MOST_SOURCES + 1 else [*names[:_MOST_SOURCES], OTHERS]
 
 
-def fates(manifest: Manifest) -> list[tuple[str, int, list[int]]]:
+def outcomes(manifest: Manifest) -> list[tuple[str, int, list[int]]]:
     """Return (``kept`` or the reason of a drop, number of memes, numbers by source) for every outcome."""
     columns = sources_of(manifest)
     every = list(manifest.lineage.sources)

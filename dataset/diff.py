@@ -94,7 +94,7 @@ def diff_datasets(before: Path, after: Path, *, examples: int = 5, progress: Pro
     for manifest in manifests:
         check_readable(manifest.format)
     records = None
-    if all(FORMATS[manifest.format].counted for manifest in manifests):
+    if all(FORMATS[manifest.format].has_records for manifest in manifests):
         records = _compare_records((before, old), (after, new), examples, progress or Silent())
     return Difference(
         made=_differing(_made(old), _made(new)),

@@ -145,8 +145,8 @@ class Drops:
         self.rows += head.rows
         self.pictures = self.pictures or head.pictures
 
-    def add_hashed(self, dropped: Mapping[str, Mapping[str, int]]) -> None:
-        """Add drops by reason and hash of the source, after all blocks."""
+    def add_hashed(self, dropped: Mapping[str, Mapping[Any, int]]) -> None:
+        """Add drops by reason and hash of the source (a number, or its digits), after all blocks."""
         for reason, sources in dropped.items():
             for source, count in sources.items():
                 self._add(reason, self._sources[int(source)], count)
@@ -156,9 +156,7 @@ class Drops:
 
         written: number of records by source. missing: number of captions without pictures by reason and source.
         """
-        self.add_hashed({
-            reason: {str(source): n for source, n in sources.items()} for reason, sources in caps.dropped.items()
-        })  # fmt: skip
+        self.add_hashed(caps.dropped)
         without_picture: Counter[str] = Counter()
         for (reason, source), count in missing.items():
             self._add(reason, source, count)

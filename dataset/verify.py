@@ -40,14 +40,14 @@ def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
     progress.start("verify", manifest.records, "records")
     counts = _Counts()
     with closing(OverlapFinder(manifest.records)) as overlaps:
-        if FORMATS[manifest.format].counted:
+        if FORMATS[manifest.format].has_records:
             for shard in manifest.shards:
                 _check_records(folder, manifest, shard, counts, overlaps, progress)
-                if not FORMATS[manifest.format].trusting:
+                if not FORMATS[manifest.format].needs_hash_check:
                     check_file(folder, shard)
         check_file(folder, manifest.vocabulary)
         check_file(folder, manifest.word_list)
-        if FORMATS[manifest.format].counted:
+        if FORMATS[manifest.format].has_records:
             counts.check(folder, manifest)
             if overlap := overlaps.first():
                 raise NotADataset(f"{folder}: {_describe(folder, manifest, overlap)}; build the dataset again")
@@ -62,14 +62,14 @@ def records_of(folder: Path, manifest: Manifest, shard: Shard, check: Check | No
         DamagedRecords: locates the first record that is unreadable or fails `check`.
         NotADataset: the file does not match the manifest, and its reader could crash on it.
     """
-    if FORMATS[manifest.format].trusting:
+    if FORMATS[manifest.format].needs_hash_check:
         check_file(folder, shard)
     return FORMATS[manifest.format].read(folder / shard.name, check)
 
 
 def all_records(folder: Path, manifest: Manifest, split: Split | None = None) -> Iterator[DatasetRecord]:
     """Yield the records of all shards, or those of `split`; none of a `dummy`. Raises as `records_of`."""
-    if FORMATS[manifest.format].counted:
+    if FORMATS[manifest.format].has_records:
         for shard in manifest.shards:
             if split in (None, shard.split):
                 yield from records_of(folder, manifest, shard)

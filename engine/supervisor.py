@@ -100,7 +100,7 @@ class Supervisor(Generic[P]):
             while self._fill():
                 for worker in self._pool.wait([*self._starting, *self._busy], self._seconds_to_deadline()):
                     if worker in self._starting:
-                        self._greet(worker)
+                        self._handle_ready(worker)
                     else:
                         yield self._collect(worker)
                 yield from self._kill_late_workers()
@@ -119,7 +119,7 @@ class Supervisor(Generic[P]):
             self._starting[worker] = time.monotonic()
         return bool(self._waiting or self._busy)
 
-    def _greet(self, worker: Worker) -> None:
+    def _handle_ready(self, worker: Worker) -> None:
         del self._starting[worker]
         try:
             worker.receive().result()
@@ -142,7 +142,7 @@ class Supervisor(Generic[P]):
         try:
             outcome = worker.receive()
         except WorkerDied as death:
-            return self._lose(worker, task, "worker died", f"a worker {death}")
+            return self._report_lost(worker, task, "worker died", f"a worker {death}")
         self._first_losses = None
         if outcome.too_large:
             self._stop(worker)
@@ -161,9 +161,9 @@ class Supervisor(Generic[P]):
         # The consumer of our results may have paused for long: a worker with a message waiting is not late.
         for worker in set(late).difference(self._pool.wait(late, 0) if late else ()):
             task, _ = self._busy.pop(worker)
-            yield self._lose(worker, task, "timeout", f"a worker took more than {self._guard.seconds:g} s")
+            yield self._report_lost(worker, task, "timeout", f"a worker took more than {self._guard.seconds:g} s")
 
-    def _lose(
+    def _report_lost(
         self, worker: Worker, task: _Task[P], reason: Literal["timeout", "worker died"], how: str
     ) -> tuple[P, Lost]:
         self._kill(worker)

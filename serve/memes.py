@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
@@ -105,9 +106,8 @@ def draw_sheet(items: Sequence[tuple[PIL.Image.Image, str]], columns: int, title
 
 def _template_pictures(config: Config, wanted: set[str]) -> tuple[dict[str, PIL.Image.Image], dict[str, Template]]:
     """Return pictures and records of the templates in `wanted` that the catalog holds."""
-    documents, blobs = open_documents(config.store), open_blobs(config.store)
     pictures = {}
-    try:
+    with closing(open_documents(config.store)) as documents, closing(open_blobs(config.store)) as blobs:
         resolved = ResolvedTemplates(documents.templates())
         # A template may have been merged into another since the model was trained.
         found = {template_id: resolved.get(template_id) for template_id in wanted}
@@ -120,9 +120,6 @@ def _template_pictures(config: Config, wanted: set[str]) -> tuple[dict[str, PIL.
             except StoreError:  # a plain card suffices
                 continue
             pictures[template_id] = PIL.Image.open(BytesIO(data)).convert("RGB")
-    finally:
-        blobs.close()
-        documents.close()
     return pictures, templates
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from html.parser import HTMLParser
 
+HOSTILE = """<script>alert("1")</script>' onload='x' & <img src=x onerror=y>"""
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _KNOWN = """
     html head meta title style body header main section article h1 h2 h3 p br div span small code pre mark b i bdi a img

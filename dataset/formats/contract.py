@@ -64,12 +64,12 @@ class Format(NamedTuple):
     """A file format.
 
     suffixes: of file names, by compression.
-    counted: True if files contain records to read and count.
-    trusting: True if altered bytes may crash the reader's process, so the sha256 must be checked first.
+    has_records: True if files contain records to read and count.
+    needs_hash_check: True if altered bytes may crash the reader's process, so the sha256 must be checked first.
     """
 
     suffixes: Mapping[Compression, str]
     create: Create
     read: Read
-    counted: bool = True
-    trusting: bool = False
+    has_records: bool = True
+    needs_hash_check: bool = False

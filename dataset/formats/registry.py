@@ -51,10 +51,10 @@ FORMATS: Final[Mapping[FormatName, Format]] = MappingProxyType(
         ),
         # Pages are compressed, not the file. pyarrow 26 aborts the process on some damaged footers.
         "parquet": Format(
-            dict.fromkeys(("none", "gzip", "zstd"), ".parquet"), ParquetFile, read_parquet, trusting=True
+            dict.fromkeys(("none", "gzip", "zstd"), ".parquet"), ParquetFile, read_parquet, needs_hash_check=True
         ),
         "webdataset": Format({"none": ".tar", "gzip": ".tar.gz"}, WebDatasetFile, read_webdataset),
-        "dummy": Format(dict.fromkeys(("none", "gzip", "zstd"), ".dummy"), DummyFile, read_dummy, counted=False),
+        "dummy": Format(dict.fromkeys(("none", "gzip", "zstd"), ".dummy"), DummyFile, read_dummy, has_records=False),
     }
 )
 

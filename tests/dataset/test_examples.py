@@ -16,7 +16,10 @@ def example(**features: tuple[bytes | int, ...]) -> bytes:
     for name, values in features.items():
         feature = message.features.feature[name]
         for value in values:
-            (feature.bytes_list if isinstance(value, bytes) else feature.int64_list).value.append(value)
+            if isinstance(value, bytes):
+                feature.bytes_list.value.append(value)
+            else:
+                feature.MergeFromString(b"\x1a\x02\x08" + bytes([value]))  # an Int64List
     data: bytes = message.SerializeToString()
     return data
 

@@ -26,7 +26,7 @@ from tests.dataset.builds import Build, MakeConfig, MakeMemes
 
 Place = Callable[[FormatName, Compression], Path]
 ALL: list[tuple[FormatName, Compression]] = [
-    (name, compression) for name, made in FORMATS.items() if made.counted for compression in made.suffixes
+    (name, compression) for name, made in FORMATS.items() if made.has_records for compression in made.suffixes
 ]
 PICTURES = [b"\xff\xd8\xff jpeg", b"\x89PNG\r\n\x1a\n png", b"GIF89a gif", b"RIFF1234WEBPVP8 webp", b"who knows", b""]
 
@@ -128,7 +128,7 @@ def test_a_missing_file_is_a_plain_error_and_an_existing_one_is_not_overwritten(
     place: Place, name: FormatName, compression: Compression
 ) -> None:
     path = place(name, compression)
-    if FORMATS[name].counted:
+    if FORMATS[name].has_records:
         with pytest.raises(MemeloomError, match="No such file"):
             list(FORMATS[name].read(path))
     path.write_bytes(b"mine")
@@ -231,7 +231,7 @@ def test_a_build_in_each_format_is_verified_and_repeats(
     assert built.summary.counts["kept"] == sum(shard.records for shard in manifest.shards) == 300
     assert all(shard.name.endswith(FORMATS[name].suffixes[compression]) for shard in manifest.shards)
     assert f"(compression: {compression})" in (built.folder / "README.md").read_text()
-    assert len(built.by_id) == (300 if FORMATS[name].counted else 0)
+    assert len(built.by_id) == (300 if FORMATS[name].has_records else 0)
     assert build(settings=built.config).files == built.files
 
 

@@ -1,7 +1,5 @@
 """The Ray engine on a private cluster: the same results and the same errors as local processes."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -23,12 +21,14 @@ from tests.engine.partition_functions import (
 from tests.services.process import free_port
 from tests.services.ray_cluster import ray_cluster
 
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
-# Ray leaves resources open and uses deprecated calls.
-quiet = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",
-)  # fmt: skip
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray"),
+    # Ray leaves resources open and uses deprecated calls.
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+    ),
+]  # fmt: skip
 
 
 def on(address: str) -> Engine:
@@ -41,8 +41,6 @@ def cluster() -> Iterator[Engine]:
         yield on(address)
 
 
-@needs_ray
-@quiet
 def test_the_results_are_those_of_local_processes(cluster: Engine) -> None:
     local = cluster.model_copy(update={"kind": "local"})
     assert sorted(run_partitions(square, range(50), cluster)) == sorted(run_partitions(square, range(50), local))
@@ -50,8 +48,6 @@ def test_the_results_are_those_of_local_processes(cluster: Engine) -> None:
         assert (environment, threads) == ("1", 1)
 
 
-@needs_ray
-@quiet
 def test_errors_are_those_of_local_processes(cluster: Engine) -> None:
     with pytest.raises(KeyError, match="three") as caught:
         list(run_partitions(fail_at_three, range(10), cluster))
@@ -60,8 +56,6 @@ def test_errors_are_those_of_local_processes(cluster: Engine) -> None:
         list(run_partitions(die_at_three, range(10), cluster))
 
 
-@needs_ray
-@quiet
 def test_crashing_and_hanging_partitions_are_reported_once(cluster: Engine) -> None:
     fates = {1: "die", 4: "hang"}
     partitions = [(fates.get(n, "square"), n) for n in range(8)]
@@ -75,25 +69,8 @@ def test_crashing_and_hanging_partitions_are_reported_once(cluster: Engine) -> N
     assert all(result == n * n for (_, n), result in results if n not in fates)
 
 
-@needs_ray
-@quiet
 def test_a_cluster_that_is_not_there_is_one_clear_error() -> None:
     with pytest.raises(MemeloomError, match=r"no Ray cluster at '127\.0\.0\.1:\d+' \(engine\.ray_address\)"):
         list(run_partitions(square, [1], on(f"127.0.0.1:{free_port()}")))
     with pytest.raises(MemeloomError, match=r"no Ray cluster at 'nonsense'"):
         list(run_partitions(square, [1], on("nonsense")))
-
-
-def test_without_the_package_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MemeloomError, match=r'pip install "memeloom\[ray\]"'):
-        list(run_partitions(square, [1], on("auto")))
-
-
-def test_ray_is_imported_only_when_needed() -> None:
-    code = (
-        "import sys\nfrom memeloom.configs.schema import Engine\nfrom memeloom.engine.pool import run_partitions\n"
-        "assert list(run_partitions(abs, [-1], Engine(kind='local', workers=1, ray_address='auto'))) == [1]\n"
-        "assert not {'ray', 'numpy', 'cv2', 'memeloom.engine.ray_pool'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -11,9 +11,8 @@ import pytest
 
 from memeloom.report import pages
 from memeloom.report.pages import is_web, render
-from tests.html_page import Page, check_self_contained
+from tests.html_page import HOSTILE, Page, check_self_contained
 
-HOSTILE = """<script>alert("1")</script>' onload='x' & <img src=x onerror=y>"""
 MACROS = """{% extends "base.html" %}
 {% block header %}{{ kit.ending(text) }}{% endblock %}
 {% block main %}

@@ -6,9 +6,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from memeloom.report.plot import Plot, Series, figure, picture, round_ticks, time_ticks
-from tests.html_page import Page
+from tests.html_page import HOSTILE, Page
 
-HOSTILE = """<script>alert("1")</script>' onload='x' & <img src=x onerror=y>"""
 LINE = Series("memes", [(0, 1.0), (1, 4.0), (2, None), (3, 2.0)])
 
 

@@ -67,16 +67,6 @@ def test_text_is_centred_in_a_box_amid_the_picture() -> None:
     assert abs((top + bottom) - (room[1] + room[3])) <= 6
 
 
-def test_short_text_gets_larger_letters_than_long_text() -> None:
-    picture = blank()
-    few = touched(picture, draw_caption(picture, [BOX], ["HI"])) or (0, 0, 0, 0)
-    many = draw_caption(picture, [BOX], ["HI " * 60])
-    first_line = ImageChops.difference(picture, many).crop((0, 0, 500, many.height))
-    rows = [any(first_line.crop((0, y, 500, y + 1)).getbbox() or ()) for y in range(400)]
-    line_height = rows[rows.index(True) :].index(False)
-    assert few[3] - few[1] > 2 * line_height
-
-
 @pytest.mark.parametrize(("word", "width", "lines"), [("CONGRATULATIONS", 0.2, "one"), ("A" * 120, 0.1, "several")])
 def test_only_a_word_too_long_for_any_size_is_broken(word: str, width: float, lines: str) -> None:
     picture = blank()
