@@ -183,14 +183,14 @@ class Browser:
 
     def _show(self, tab: "_Tab", url: str, scroll: Scroll) -> Page:
         tab.driver.get(url)
-        self._listen(tab)
+        self._process_events(tab)
         finished = tab.status >= 400 or scroll.to_the_end()
-        self._listen(tab)
+        self._process_events(tab)
         return Page(tab.driver.current_url, tab.status, tab.headers, tab.driver.page_source, finished)
 
-    def _listen(self, tab: "_Tab") -> None:
+    def _process_events(self, tab: "_Tab") -> None:
         """Process the tab's network events. Raises if it no longer shows a page of a site."""
-        tab.listen()
+        tab.read_events()
         said = tab.headers.get(MARK)
         if said is not None or tab.status == 0:
             raise self._not_shown(tab.url, refused=said == REFUSED)
@@ -213,12 +213,12 @@ class _Tab:
         self._handle = handle
         self._request = ""
 
-    def listen(self) -> None:
+    def read_events(self) -> None:
         for entry in self.driver.execute("getLog", {"type": "performance"})["value"]:
             event: dict[str, Any] = json.loads(entry["message"])["message"]
-            self._hear(event["method"], event["params"])
+            self._process(event["method"], event["params"])
 
-    def _hear(self, method: str, facts: dict[str, Any]) -> None:
+    def _process(self, method: str, facts: dict[str, Any]) -> None:
         mine = facts.get("frameId") == self._handle and facts.get("type") == "Document"
         if method == "Network.requestWillBeSent" and mine:
             self._request = facts["requestId"]

@@ -131,13 +131,13 @@ class Gate:
             if self.upstream is not None:
                 path = head.target
                 extra = [f"Proxy-Authorization: {self.upstream.credentials}"] if self.upstream.credentials else []
-            back.write(head.again(f"{head.method} {path} HTTP/1.1", extra))
+            back.write(head.rewritten(f"{head.method} {path} HTTP/1.1", extra))
             if length := int(head.headers.get("content-length", "0")):
                 back.write(await reader.readexactly(length))
             await back.drain()
             # Rewrite the response head, so that the browser does not reuse the connection for another host.
             answer = _Head.read(await there.readuntil(b"\r\n\r\n"))
-            writer.write(answer.again(answer.first))
+            writer.write(answer.rewritten(answer.first))
             await _exchange(reader, None, there, writer)
         finally:
             back.close()
@@ -197,7 +197,7 @@ class _Head:
         pairs = (line.partition(":") for line in self.lines)
         return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
-    def again(self, first: str, extra: Iterable[str] = ()) -> bytes:
+    def rewritten(self, first: str, extra: Iterable[str] = ()) -> bytes:
         """Return the head to forward, with a new first line and without hop-by-hop headers."""
         kept = [line for line in self.lines if line.partition(":")[0].strip().lower() not in _HOP_HEADERS]
         return "\r\n".join([first, *kept, *extra, "Connection: close", "", ""]).encode("latin-1")

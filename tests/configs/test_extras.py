@@ -6,6 +6,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from memeloom.configs.extras import MissingExtra, extras, require
 
@@ -36,7 +37,6 @@ def test_a_missing_package_is_named_with_its_extra(
 @pytest.mark.parametrize("extra", sorted(extras()))
 def test_an_extra_of_pyproject_installs_its_modules(extra: str) -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-
     installed = _distributions(extra, project["optional-dependencies"])
     known = packages_distributions()
     for module in extras()[extra]:
@@ -47,11 +47,7 @@ def test_an_extra_of_pyproject_installs_its_modules(extra: str) -> None:
 def _distributions(extra: str, optional: dict[str, list[str]]) -> set[str]:
     """The distributions of an extra, other extras of memeloom followed."""
     found = set()
-    for requirement in optional[extra]:
-        name = requirement.partition(";")[0].split("[")[0].split(">")[0].strip().lower()
-        if name == "memeloom":
-            for other in requirement.partition("[")[2].partition("]")[0].split(","):
-                found |= _distributions(other, optional)
-        else:
-            found.add(name)
+    for requirement in map(Requirement, optional[extra]):
+        others = requirement.extras if requirement.name == "memeloom" else ()
+        found |= {requirement.name.lower()}.union(*(_distributions(other, optional) for other in others))
     return found

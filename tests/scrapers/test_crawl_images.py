@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -24,6 +25,8 @@ from memeloom.scrapers.spiders.images import template_names
 from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.services.website import Answer, Asked, Website
 
+Searching: TypeAlias = Callable[..., Config]
+
 PAGE = {"Content-Type": "text/html; charset=utf-8"}
 
 
@@ -33,12 +36,16 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with short_folder() as path:
         monkeypatch.setattr(tempfile, "tempdir", str(path))
         yield path
-        wait_until(lambda: not browsers_in(path) and not list(path.glob("memeloom-*")), 15)
+        wait_until(lambda: not browsers_in(path) and not list(path.glob("memeloom-*")))
 
 
 @pytest.fixture
-def searching(website: Website, crawl_config: Callable[..., Config]) -> Callable[..., Config]:
-    """Settings that search on the website; keyword arguments lie over `crawl.images`, `more` over `crawl`."""
+def searching(website: Website, crawl_config: Searching, picture: Callable[[int], bytes]) -> Searching:
+    """Settings that search on the website, which has the picture /1.jpg.
+
+    Keyword arguments lie over `crawl.images`, `more` over `crawl`.
+    """
+    website.image("/1.jpg", picture(1))
 
     def build(more: dict[str, object] | None = None, **images: object) -> Config:
         website.pages.setdefault("/robots.txt", (200, {}, b""))
@@ -84,11 +91,8 @@ def test_searches_behind_consent_screens_are_scrolled_to_their_end(
         assert str(meme.title).startswith("Funny memes & more")
 
 
-def test_names_of_catalog_templates_are_queries(
-    website: Website, searching: Callable[..., Config], picture: Callable[[int], bytes]
-) -> None:
+def test_names_of_catalog_templates_are_queries(website: Website, searching: Searching) -> None:
     config = searching(engines=("bing",), template_queries=True, templates=2, queries=("cats", "First meme"))
-    website.image("/1.jpg", picture(1))
     for name in ("cats", "First meme", "Second meme"):
         website.html(bing_url(name), results(f"{website.url}/1.jpg"))
     with closing(open_documents(config.store)) as documents:
@@ -118,22 +122,19 @@ def test_templates_to_search_for_have_given_names_and_most_memes_first(store_con
 
 
 def test_a_picture_found_by_two_queries_is_one_meme(
-    website: Website, searching: Callable[..., Config], picture: Callable[[int], bytes]
+    website: Website, searching: Searching, picture: Callable[[int], bytes]
 ) -> None:
     config = searching(queries=("cats", "dogs"), results_per_query=2)
     pages = {"cats": ("/1.jpg", "/2.jpg"), "dogs": ("/2.jpg", "/3.jpg")}
     for query, paths in pages.items():
         website.html(bing_url(query), results(*(website.url + path for path in paths)))
-    for number in range(1, 4):
+    for number in (2, 3):
         website.image(f"/{number}.jpg", picture(number))
     crawl(config)
     assert sorted(meme.image_url or "" for meme in memes_of(config)) == [f"{website.url}/{n}.jpg" for n in (1, 2, 3)]
 
 
-def test_retry_after_of_a_search_is_obeyed(
-    website: Website, searching: Callable[..., Config], picture: Callable[[int], bytes]
-) -> None:
-    website.image("/1.jpg", picture(1))
+def test_retry_after_of_a_search_is_obeyed(website: Website, searching: Searching) -> None:
 
     def busy_once(_asked: Asked) -> Answer:
         if len(website.times(bing_url("cats"))) == 1:
@@ -148,10 +149,7 @@ def test_retry_after_of_a_search_is_obeyed(
     assert len(memes_of(config)) == 1
 
 
-def test_a_search_is_retried_after_a_browser_crash(
-    website: Website, searching: Callable[..., Config], picture: Callable[[int], bytes], folder: Path
-) -> None:
-    website.image("/1.jpg", picture(1))
+def test_a_search_is_retried_after_a_browser_crash(website: Website, searching: Searching, folder: Path) -> None:
 
     def strike_once(_asked: Asked) -> Answer:
         if len(website.times(bing_url("cats"))) == 1:
@@ -175,7 +173,7 @@ def test_a_search_is_retried_after_a_browser_crash(
     ],
 )
 def test_a_changed_layout_ends_the_crawl(
-    website: Website, searching: Callable[..., Config], monkeypatch: pytest.MonkeyPatch,
+    website: Website, searching: Searching, monkeypatch: pytest.MonkeyPatch,
     engine: str, page: str, error: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("memeloom.scrapers.browsers.scroll._PATIENCE_SECONDS", 1.0)
@@ -185,23 +183,21 @@ def test_a_changed_layout_ends_the_crawl(
         crawl(searching(engines=(engine,)))
 
 
-def test_browsers_obey_robots_txt(website: Website, searching: Callable[..., Config]) -> None:
+def test_browsers_obey_robots_txt(website: Website, searching: Searching) -> None:
     website.pages["/robots.txt"] = (200, {}, b"User-agent: *\nDisallow: /images/search")
     with pytest.raises(CrawlFailed, match=r"not one meme found.*forbidden by robots\.txt"):
         crawl(searching())
     assert [asked.path for asked in website.asked] == ["/robots.txt"]
 
 
-def test_a_search_redirected_to_a_private_address_is_refused(
-    website: Website, searching: Callable[..., Config]
-) -> None:
+def test_a_search_redirected_to_a_private_address_is_refused(website: Website, searching: Searching) -> None:
     website.pages[bing_url("cats")] = (302, {"Location": "http://169.254.169.254/latest/meta-data/"}, b"")
     with pytest.raises(CrawlFailed, match=r"not one meme found.*address refused"):
         crawl(searching())
     assert len(website.times(bing_url("cats"))) == 1
 
 
-def test_an_endless_page_does_not_delay_the_end_of_a_crawl(website: Website, searching: Callable[..., Config]) -> None:
+def test_an_endless_page_does_not_delay_the_end_of_a_crawl(website: Website, searching: Searching) -> None:
     website.html(
         bing_url("cats"),
         f"""<body style="height: 3000px"><script>setInterval(() => document.body.insertAdjacentHTML(
@@ -214,18 +210,13 @@ def test_an_endless_page_does_not_delay_the_end_of_a_crawl(website: Website, sea
 
 
 @pytest.mark.parametrize("name", ["browser", "driver"])
-def test_a_missing_program_is_an_error_before_any_request(
-    website: Website, searching: Callable[..., Config], name: str
-) -> None:
+def test_a_missing_program_is_an_error_before_any_request(website: Website, searching: Searching, name: str) -> None:
     with pytest.raises(BrowserFailed, match=rf"crawl\.images\.{name}: no such program: '/no/such/program'"):
         crawl(searching(**{name: "/no/such/program"}))
     assert website.asked == []
 
 
-def test_several_browsers_show_pages_at_the_same_time(
-    website: Website, searching: Callable[..., Config], picture: Callable[[int], bytes]
-) -> None:
-    website.image("/1.jpg", picture(1))
+def test_several_browsers_show_pages_at_the_same_time(website: Website, searching: Searching) -> None:
     both = threading.Barrier(2, timeout=60)
 
     def met(_asked: Asked) -> Answer:
