@@ -13,18 +13,13 @@ them their rows are left out.
 """
 
 import argparse
-import os
 import tempfile
 from pathlib import Path
-
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
 from bench.crawl_landing import pictures
 from bench.crawl_measure import PEERS, Redis
 from bench.crawl_parts import memory, pages, sharing
-from bench.crawl_rows import COLUMNS, Row
+from bench.rows import Row, print_parts
 from tests.services.binaries import ServerError
 
 _PARTS = ("pages", "pictures", "memory", "sharing")
@@ -38,28 +33,18 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
     parser.add_argument("--scale", type=float, default=1.0, help="0.1 is a tenth of all: quick, and proves nothing")
     options = parser.parse_args()
-    console = Console(width=132)
-    console.print(f"load before: {_load()} on {len(os.sched_getaffinity(0))} processors")
     if not PEERS.exists():
-        console.print(f"no {PEERS.parent.parent.name}: scrapy-redis and img2dataset are left out")
-    redis = _redis(console)
-    rows: list[Row] = []
+        print(f"no {PEERS.parent.parent.name}: scrapy-redis and img2dataset are left out")
+    redis = _redis()
     try:
         with tempfile.TemporaryDirectory() as name:
-            for part in options.only:
-                console.print(f"{part} … (load {_load()})")
-                found = _measure(part, options, Path(name), redis)
-                for row in found:
-                    # Printed as they come: an interrupted run leaves results.
-                    console.print("  ", row.name, row.shown, row.spread, row.against)
-                rows += found
+            rows = print_parts(
+                "The crawl beside its peers", options.only, lambda part: _measure(part, options, Path(name), redis)
+            )
     finally:
         if redis is not None:
             redis.stop()
-    _show(rows, console)
-    console.print(f"load after: {_load()}")
-    missed = [row.name for row in rows if row.met is False]
-    if missed:
+    if missed := [f"{row.part}: {row.who}" for row in rows if row.met is False]:
         raise SystemExit(f"goals missed: {', '.join(missed)}")
 
 
@@ -76,30 +61,12 @@ def _measure(part: str, options: argparse.Namespace, folder: Path, redis: Redis 
     return []
 
 
-def _redis(console: Console) -> Redis | None:
+def _redis() -> Redis | None:
     try:
         return Redis()
     except ServerError as error:
-        console.print(f"no Redis, so all that needs it is left out: {error}")
+        print(f"no Redis, so all that needs it is left out: {error}")
         return None
-
-
-def _show(rows: list[Row], console: Console) -> None:
-    table = Table(title="The crawl beside its peers", box=SIMPLE)
-    for name in COLUMNS:
-        table.add_column(name, justify="right" if name else "left", no_wrap=name != "goal")
-    for before, row in zip([None, *rows], rows, strict=False):
-        if before is not None and before.part != row.part:
-            table.add_section()
-        table.add_row(*row.cells)
-    console.print(table)
-    for row in rows:
-        if row.note:
-            console.print(f"{row.name}: {row.note}")
-
-
-def _load() -> str:
-    return ", ".join(f"{load:.1f}" for load in os.getloadavg()[:2])
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from pathlib import Path
 from bench.crawl_measure import PEERS, Measured, Series, crawl, site
 from bench.crawl_parts import clean, expect
 from bench.crawl_pictures import picture_folder
-from bench.crawl_rows import Row
 from bench.crawl_site import LISTED
+from bench.rows import Row
 from memeloom.catalog.documents import Where
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
@@ -64,18 +64,16 @@ def _row(name: str, series: dict[str, Series], what: str) -> Row:
     shares = {peer: measured.rate / series[peer].rate for peer in (_WEBDATASET, _RAW) if peer in series}
     goals = {_WEBDATASET: _OF_WEBDATASET, _RAW: _OF_RAW}
     met = all(share >= goals[peer] for peer, share in shares.items()) and max(measured.memory_mb) <= _MOST_MB
-    against = ", ".join(f"{share:.2f}" for share in shares.values())
-    return Row(
-        f"pictures: {name}",
-        f"{measured.rate:.0f}",
-        f"{min(measured.rates):.0f}-{max(measured.rates):.0f}",
-        f"{against} x webd., raw" if shares else "",
-        memory_mb=max(measured.memory_mb),
-        start=min(measured.start_cpu_seconds),
-        goal=f">= {_OF_WEBDATASET:g}, {_OF_RAW:g} x, <= {_MOST_MB} MB" if name == _OURS else "",
-        met=met if name == _OURS else None,
-        note=what if name == _OURS else "",
-    )
+    figures = {
+        "pictures a CPU second": f"{measured.rate:.0f} ({min(measured.rates):.0f}-{max(measured.rates):.0f})",
+        **{f"against {peer}": f"{share:.2f}" for peer, share in shares.items()},
+        "MB": f"{max(measured.memory_mb):.0f}",
+        "CPU seconds of the start": f"{min(measured.start_cpu_seconds):.1f}",
+    }
+    if name != _OURS:
+        return Row("pictures", name, figures)
+    goal = f">= {_OF_WEBDATASET:g} x webdataset, {_OF_RAW:g} x raw, <= {_MOST_MB} MB"
+    return Row("pictures", name, {**figures, "of": what}, goal, met)
 
 
 def _crawlers() -> dict[str, _Crawler]:

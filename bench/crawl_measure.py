@@ -115,7 +115,7 @@ def site(pages: int, pictures: Path | None = None) -> Iterator[str]:
 
 
 class Redis(RedisServer):
-    """A redis-server with the durability that a crawl needs, on a core of its own."""
+    """A redis-server with the durability that a crawl needs, on the processor for servers."""
 
     def __init__(self) -> None:
         self._database = 0

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from bench.crawl_measure import PEERS, Redis, Series, crawl, site
-from bench.crawl_rows import Row
 from bench.crawl_site import UNITS
+from bench.rows import Row
 
 _OF_PLAIN = 0.9
 _GROWTH = 1.05
@@ -45,16 +45,15 @@ def _crawl_pages(series: Series, kind: str, start_url: str, count: int, folder: 
 
 def _page_row(name: str, measured: Series, plain: float) -> Row:
     ours = name.startswith("our")
-    return Row(
-        f"pages: {name}",
-        f"{measured.rate:.0f}",
-        f"{min(measured.rates):.0f}-{max(measured.rates):.0f}",
-        f"{measured.rate / plain:.2f} x plain",
-        memory_mb=statistics.median(measured.memory_mb),
-        redis=statistics.median(measured.redis_cpu_seconds) if measured.redis_cpu_seconds else None,
-        goal=f">= {_OF_PLAIN} x plain" if ours else "",
-        met=measured.rate >= _OF_PLAIN * plain if ours else None,
-    )
+    figures = {
+        "pages a CPU second": f"{measured.rate:.0f} ({min(measured.rates):.0f}-{max(measured.rates):.0f})",
+        "against plain": f"{measured.rate / plain:.2f}",
+        "MB": f"{statistics.median(measured.memory_mb):.0f}",
+    }
+    if measured.redis_cpu_seconds:
+        figures["CPU seconds of Redis"] = f"{statistics.median(measured.redis_cpu_seconds):.1f}"
+    goal = f">= {_OF_PLAIN} x plain" if ours else ""
+    return Row("pages", name, figures, goal, measured.rate >= _OF_PLAIN * plain if ours else None)
 
 
 def memory(folder: Path, redis: Redis | None, count: int) -> list[Row]:
@@ -70,17 +69,14 @@ def memory(folder: Path, redis: Redis | None, count: int) -> list[Row]:
             expect(name, int(run.answer["items"]), count)
             samples = run.answer["samples_mb"]
             growth = samples[-1] / samples[1]
-            rows.append(
-                Row(
-                    f"memory: {name}",
-                    f"{count / run.answer['cpu_seconds']:.0f}",
-                    against=f"x {growth:.2f} since 20 %",
-                    memory_mb=run.answer["rss_mb"],
-                    goal=f"<= x {_GROWTH}" if kind != "plain" else "",
-                    met=growth <= _GROWTH if kind != "plain" else None,
-                    note=f"MB after each tenth of {count:,}: {' '.join(f'{sample:.0f}' for sample in samples)}",
-                )
-            )
+            figures = {
+                "pages a CPU second": f"{count / run.answer['cpu_seconds']:.0f}",
+                "growth since 20 %": f"{growth:.2f}",
+                "MB": f"{run.answer['rss_mb']:.0f}",
+                f"MB after each tenth of {count:,}": " ".join(f"{sample:.0f}" for sample in samples),
+            }
+            goal = f"growth <= {_GROWTH}" if kind != "plain" else ""
+            rows.append(Row("memory", name, figures, goal, growth <= _GROWTH if goal else None))
     return rows
 
 
@@ -96,12 +92,13 @@ def sharing(folder: Path, redis: Redis, count: int) -> list[Row]:
             seconds.append(time.monotonic() - began)
             expect("sharing", sum(shares), count)
     share = seconds[1] / seconds[0]
-    shown = f"{seconds[0]:.1f} s -> {seconds[1]:.1f} s"
-    note = f"the two had {shares[0]} and {shares[1]} of {count} pages; {_SLOW_CONCURRENCY} requests at once each"
-    return [
-        Row("sharing: two processes, one Redis", shown, against=f"{share:.2f} x one", note=note,
-            goal=f"<= {_SHARED} x one", met=share <= _SHARED)
-    ]  # fmt: skip
+    figures = {
+        "seconds": f"{seconds[0]:.1f} -> {seconds[1]:.1f}",
+        "against one": f"{share:.2f}",
+        "pages of each": f"{shares[0]} and {shares[1]}",
+        "concurrent requests of each": str(_SLOW_CONCURRENCY),
+    }
+    return [Row("sharing", "two processes, one Redis", figures, f"<= {_SHARED} x one", share <= _SHARED)]
 
 
 def clean(folder: Path) -> Path:

@@ -6,8 +6,7 @@ Prints its port and serves until standard input closes:
 - `/small/N`: the same links and one meme;
 - `/slow/N`: the same as `/small/N`, after 0.1 s;
 - `/list/N`: the addresses of pictures 100 N … 100 N + 99;
-- `/picture/N.jpg`: a JPEG of the folder PICTURES with a unique comment in its header, so that no two are equal;
-- `/requests`: number of responses sent.
+- `/picture/N.jpg`: a JPEG of the folder PICTURES with a unique comment in its header, so that no two are equal.
 
 Everything is in memory and precomputed, so that no crawler waits for the site.
 """
@@ -53,11 +52,9 @@ class Site:
     def __init__(self, pages: int, pictures: list[bytes]) -> None:
         self._pages = pages
         self._pictures = pictures
-        self.sent = 0
 
     def answer(self, path: str) -> bytes:
         """Return headers and body."""
-        self.sent += 1
         kind, _, rest = path.strip("/").partition("/")
         number = int(rest.partition(".")[0]) if rest[:1].isdecimal() else 0
         match kind:
@@ -70,8 +67,6 @@ class Site:
                 return _found("text/plain", "\n".join(addresses).encode())
             case "picture":
                 return _found("image/jpeg", self._picture(number))
-            case "requests":
-                return _found("text/plain", str(self.sent - 1).encode())
         return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
     def _picture(self, number: int) -> bytes:

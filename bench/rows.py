@@ -31,15 +31,17 @@ class Row:
         return self.part, self.who, shown, self.goal + verdict
 
 
-def print_parts(title: str, parts: Sequence[str], measure: Callable[[str], Iterable[Row]]) -> None:
-    """Measure each part, print each row as it is known, then one table."""
+def print_parts(title: str, parts: Sequence[str], measure: Callable[[str], Iterable[Row]]) -> list[Row]:
+    """Measure each part, print each row as it is known, then one table; return the rows."""
     console = Console(width=150)
-    table = Table(title=title, box=SIMPLE)
+    table, rows = Table(title=title, box=SIMPLE), []
     for column in ("part", "who", "measured", "goal"):
         table.add_column(column)
     for part in parts:
         console.print(f"{part} … (load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} processors)")
         for row in measure(part):
             table.add_row(*row.cells)
+            rows.append(row)
             console.print("  ", row.part, row.who, dict(row.figures))
     console.print(table)
+    return rows

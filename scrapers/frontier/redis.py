@@ -208,7 +208,7 @@ class RedisLink:
                 "protocol": 2,
                 "retry": Retry(NoBackoff(), 0),
             }
-            self.client = Redis(connection_pool=ConnectionPool(**options))
+            self.client = Redis(connection_pool=ConnectionPool(**options), single_connection_client=True)
             self.client.connection_pool.make_connection()  # checks the options
         except (ValueError, TypeError, exceptions.RedisError):
             # The message of the exception may contain the password.
@@ -244,7 +244,7 @@ class RedisLink:
 
     def close(self) -> None:
         """Disconnect; the next call reconnects."""
-        self.client.close()
+        self.client.connection_pool.disconnect()
 
     def _as_ours(self, error: exceptions.RedisError, patience: float) -> StoreError:
         whole = str(error)
