@@ -77,13 +77,12 @@ class Bing:
         """Return the routes of www.bing.com."""
         return [
             web.get("/robots.txt", robots()),
-            web.get("/images/search", self.search),
-            web.get("/images/async", self.more),
-            web.get("/th", self.thumbnail),
+            web.get("/images/search", self._search),
+            web.get("/images/async", self._more),
+            web.get("/th", self._thumbnail),
         ]
 
-    async def search(self, request: web.Request) -> web.Response:
-        """Return the result page of a query."""
+    async def _search(self, request: web.Request) -> web.Response:
         query = request.query.get("q", "")
         results = [] if "empty_page" in request else self._pictures.ranked(query)
         first = whole_number(request, "first", 1) or 1
@@ -95,7 +94,7 @@ class Bing:
         )  # fmt: skip
         return html_response(page)
 
-    async def more(self, request: web.Request) -> web.Response:
+    async def _more(self, request: web.Request) -> web.Response:
         """Return results from place `first` on, as the page's script requests them; empty after the last."""
         results = self._pictures.ranked(request.query.get("q", ""))
         first = whole_number(request, "first", 0)
@@ -104,8 +103,7 @@ class Bing:
         size = min(_RESULTS_A_PAGE, whole_number(request, "count", _RESULTS_A_PAGE))
         return html_response(self._list(results[first : first + size]))
 
-    async def thumbnail(self, request: web.Request) -> web.Response:
-        """Return the thumbnail of a picture."""
+    async def _thumbnail(self, request: web.Request) -> web.Response:
         return await self._pictures.thumbnail(request.query.get("id", "").removeprefix(_THUMBNAIL))
 
     def _list(self, results: Sequence[ImageResult]) -> str:

@@ -107,13 +107,13 @@ class Google:
         """Return the routes of www.google.com and consent.google.com."""
         return [
             web.get("/robots.txt", robots()),
-            web.get("/search", self.search),
-            web.get("/ml", self.ask),
-            web.post("/save", self.save),
-            web.get("/images", self.thumbnail),
+            web.get("/search", self._search),
+            web.get("/ml", self._ask),
+            web.post("/save", self._save),
+            web.get("/images", self._thumbnail),
         ]
 
-    async def search(self, request: web.Request) -> web.Response:
+    async def _search(self, request: web.Request) -> web.Response:
         """Return the result page of a query, or the script with further results; empty after the last."""
         if "google" in self._context.options.consent and _CONSENT_COOKIE not in request.cookies:
             raise web.HTTPFound(f"/ml?continue={quote(request.path_qs, safe='')}&gl=DE&hl=en&pc=irp")
@@ -133,22 +133,20 @@ class Google:
         )  # fmt: skip
         return html_response(page)
 
-    async def ask(self, request: web.Request) -> web.Response:
+    async def _ask(self, request: web.Request) -> web.Response:
         """Return the consent page; either answer redirects to `continue`."""
         target = escape(_own_path(request.query.get("continue", "/")))
         answers = (("Reject all", "true"), ("Accept all", "false"))
         forms = "".join(_FORM.format(target=target, label=label, reject=reject) for label, reject in answers)
         return html_response(_CONSENT.format(forms=forms))
 
-    async def save(self, request: web.Request) -> web.Response:
-        """Store the answer in a cookie and redirect."""
+    async def _save(self, request: web.Request) -> web.Response:
         form = await request.post()
         response = web.Response(status=303, headers={"Location": _own_path(str(form.get("continue", "/")))})
         response.set_cookie(_CONSENT_COOKIE, "CAESHAgBEhIaAB", max_age=_CONSENT_AGE)
         return response
 
-    async def thumbnail(self, request: web.Request) -> web.Response:
-        """Return the thumbnail of a picture."""
+    async def _thumbnail(self, request: web.Request) -> web.Response:
         return await self._pictures.thumbnail(request.query.get("q", "").removeprefix("tbn:"))
 
     async def _script(self, results: Sequence[ImageResult], first: int) -> str:

@@ -31,36 +31,36 @@ class Imgflip:
         """Return the routes of imgflip.com."""
         return [
             web.get("/robots.txt", robots("/orig/", "/browse/")),
-            web.get("/", self.templates),
-            web.get("/memetemplates", self.templates),
-            web.get("/memesearch", self.search),
-            web.get("/memetemplate/{id}", self.template),
-            web.get("/memetemplate/{id}/{slug}", self.template),
-            web.get("/meme/{slug}", self.listing),
-            web.get("/meme/{id}/{slug}", self.listing),
-            web.get("/i/{key}", self.meme),
+            web.get("/", self._templates),
+            web.get("/memetemplates", self._templates),
+            web.get("/memesearch", self._search),
+            web.get("/memetemplate/{id}", self._template),
+            web.get("/memetemplate/{id}/{slug}", self._template),
+            web.get("/meme/{slug}", self._listing),
+            web.get("/meme/{id}/{slug}", self._listing),
+            web.get("/i/{key}", self._meme),
         ]
 
     def api(self) -> list[web.AbstractRouteDef]:
         """Return the routes of api.imgflip.com."""
-        return [web.get("/robots.txt", robots()), web.get("/get_memes", self.get_memes)]
+        return [web.get("/robots.txt", robots()), web.get("/get_memes", self._get_memes)]
 
     def images(self) -> list[web.AbstractRouteDef]:
         """Return the routes of i.imgflip.com."""
         return [
             web.get("/robots.txt", robots()),
-            web.get("/{file}", self.picture),
-            web.get("/4/{file}", self.thumbnail),
+            web.get("/{file}", self._picture),
+            web.get("/4/{file}", self._thumbnail),
         ]
 
-    async def templates(self, request: web.Request) -> web.Response:
+    async def _templates(self, request: web.Request) -> web.Response:
         """Return the template list; `sort=top-new` reverses it."""
         blanks = list(self._context.corpus.blanks)
         if request.query.get("sort") == "top-new":
             blanks.reverse()
         return self._template_list(request, "Meme Templates", blanks, _TEMPLATES_A_PAGE)
 
-    async def search(self, request: web.Request) -> web.Response:
+    async def _search(self, request: web.Request) -> web.Response:
         """Return templates whose names contain the words of `q`; pages past 250 are a server error."""
         if whole_number(request, "page", 1) > _LAST_SEARCH_PAGE:
             return web.Response(status=500, text="Internal Server Error")
@@ -72,8 +72,7 @@ class Imgflip:
         ]
         return self._template_list(request, "Meme Search", found, _FOUND_A_PAGE)
 
-    async def template(self, request: web.Request) -> web.Response:
-        """Return a template's own page."""
+    async def _template(self, request: web.Request) -> web.Response:
         blank = self._by_id.get(request.match_info["id"])
         if blank is None:
             raise web.HTTPNotFound
@@ -81,7 +80,7 @@ class Imgflip:
         size, data = await self._context.draw(lambda: (renderer.size(blank), renderer.blank(blank)))
         return html_response(template_page(blank, self._images, size, len(data)))
 
-    async def listing(self, request: web.Request) -> web.Response:
+    async def _listing(self, request: web.Request) -> web.Response:
         """Return a template's memes, 15 per page, newest first with `sort=latest`."""
         blank = self._by_slug.get(request.match_info["slug"])
         if blank is None or request.match_info.get("id", blank.id) != blank.id:
@@ -101,12 +100,10 @@ class Imgflip:
         posts = [corpus.post(blank, place) for place in places]
         return html_response(listing_page(blank, posts, self._images, _href(request, page + 1) if more else None))
 
-    async def meme(self, request: web.Request) -> web.Response:
-        """Return a meme's own page."""
+    async def _meme(self, request: web.Request) -> web.Response:
         return html_response(meme_page(self._find(request.match_info["key"]), self._images))
 
-    async def get_memes(self, _: web.Request) -> web.Response:
-        """Return the most popular templates."""
+    async def _get_memes(self, _: web.Request) -> web.Response:
         memes = []
         for blank in self._context.corpus.blanks[:_API_TEMPLATES]:
             width, height = await self._context.draw(self._context.renderer.size, blank)
@@ -117,7 +114,7 @@ class Imgflip:
             })  # fmt: skip
         return web.json_response({"success": True, "data": {"memes": memes}})
 
-    async def picture(self, request: web.Request) -> web.Response:
+    async def _picture(self, request: web.Request) -> web.Response:
         """Return a meme's picture, or a template's clean one. A GIF is also served as video and as still picture."""
         key, suffix = _file(request)
         blank = self._by_id.get(str(int(key, 36)))
@@ -132,8 +129,7 @@ class Imgflip:
             await self._context.draw(self._context.renderer.meme, post.blank, boxes, suffix), suffix
         )
 
-    async def thumbnail(self, request: web.Request) -> web.Response:
-        """Return a template's clean picture, 250 pixels wide."""
+    async def _thumbnail(self, request: web.Request) -> web.Response:
         blank = self._by_id.get(str(int(_file(request)[0], 36)))
         if blank is None:
             raise web.HTTPNotFound

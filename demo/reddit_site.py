@@ -35,16 +35,16 @@ class Reddit:
         return [
             web.get("/robots.txt", robots()),
             web.post("/api/v1/access_token", self.token),
-            web.get("/r/{rest:.*}", self.refuse),
+            web.get("/r/{rest:.*}", self._refuse),
         ]
 
     def api(self) -> list[web.AbstractRouteDef]:
         """Return the routes of oauth.reddit.com."""
-        return [web.get("/robots.txt", robots()), web.get("/r/{subreddit}/{sort:new|hot|top|rising}", self.listing)]
+        return [web.get("/robots.txt", robots()), web.get("/r/{subreddit}/{sort:new|hot|top|rising}", self._listing)]
 
     def images(self) -> list[web.AbstractRouteDef]:
         """Return the routes of i.redd.it and preview.redd.it."""
-        return [web.get("/robots.txt", robots()), web.get("/{name}.{suffix:jpg|gif}", self.picture)]
+        return [web.get("/robots.txt", robots()), web.get("/{name}.{suffix:jpg|gif}", self._picture)]
 
     @property
     def late(self) -> Mapping[str, int]:
@@ -72,11 +72,10 @@ class Reddit:
         answer = {"access_token": token, "token_type": "bearer", "expires_in": 3600, "scope": "*"}
         return web.json_response(answer)
 
-    async def refuse(self, _: web.Request) -> web.Response:
-        """Refuse listings without a token."""
+    async def _refuse(self, _: web.Request) -> web.Response:
         return _error(403, "Blocked")
 
-    async def listing(self, request: web.Request) -> web.Response:
+    async def _listing(self, request: web.Request) -> web.Response:
         """Return a page of a subreddit's posts, at most 1,000 in all."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or token not in self._tokens:
@@ -105,8 +104,7 @@ class Reddit:
         raw = request.query.get("raw_json") == "1"
         return web.json_response({"kind": "Listing", "data": answer if raw else _escaped(answer)}, headers=budget)
 
-    async def picture(self, request: web.Request) -> web.Response:
-        """Return a post's picture."""
+    async def _picture(self, request: web.Request) -> web.Response:
         suffix = request.match_info["suffix"]
         drawn = self._pictures.get(request.match_info["name"])
         if drawn is None or drawn.suffix != suffix:
