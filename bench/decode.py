@@ -20,13 +20,12 @@ from rich.table import Table
 from bench.rows import Row
 from bench.train import NETWORK
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Train
 from memeloom.dataset.manifest import DatasetTemplate, Manifest
 from memeloom.train.backend import BACKEND, keras
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import Captioner, Prompt, open_kind
-from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
+from memeloom.train.contract import Captioner, KindName, Prompt, open_kind
 from memeloom.train.corpus import Captions, Dataset
 from memeloom.train.decoding.beam import BeamSettings, search_captions
 from memeloom.train.decoding.sampling import by_sampling, by_threshold, write_captions
@@ -66,16 +65,8 @@ def main() -> None:
 
 
 def _convnet(settings: Train, seconds: float) -> Iterator[Row]:
-    own = settings.convnet
-    network = build_convnet(
-        len(_LETTERS),
-        filters=own.filters,
-        embedding=own.embedding,
-        sequence_length=own.sequence_length,
-        dropout=0,
-        seed=1,
-    )
-    model = ConvnetCaptioner(network, Alphabet.of(_LETTERS), (), "|")
+    own, model = settings.convnet, _untrained("convnet", settings)
+    network = model.networks["convnet"]
     what = f"convnet, {own.filters} filters"
     inputs = np.zeros((1, own.sequence_length), np.int32)
     slow = _timed(lambda: network.predict(inputs, verbose=0), seconds)
@@ -88,12 +79,7 @@ def _convnet(settings: Train, seconds: float) -> Iterator[Row]:
 
 
 def _causal(settings: Train, seconds: float) -> Iterator[Row]:
-    alphabet = Alphabet.of(_LETTERS)
-    templates = tuple(_template(str(number), boxes=2) for number in range(_TEMPLATES))
-    captions = _invented(alphabet)
-    said: dict[str, Any] = {"templates": templates, "separator": "|"}
-    dataset = Dataset(Path(), Manifest.model_construct(**said), alphabet, captions, captions)
-    model = open_kind("causal").prepare(settings, dataset, Silent()).captioner
+    model = _untrained("causal", settings)
     what = f"causal, {settings.causal.layers} x {settings.causal.units}"
     alone = _timed(_writer(model, 1, by_sampling()), seconds)
     yield Row(what, "sampling, one caption", _spread(alone), "p50 ≤ 60 ms", _p50(alone) <= 60)
@@ -109,9 +95,8 @@ def _pictures(settings: Train, seconds: float) -> Row:
     rng = np.random.default_rng(1)
     spelled = ("".join(rng.choice(list("etaoinshrdlu"), rng.integers(1, 8))) for _ in range(2 * own.max_words))
     words = Words.of(((word, 1) for word in dict.fromkeys(spelled)), own.max_words, "|")
-    decoder = build_decoder(
-        len(words), size=_PICTURE, embedding=own.embedding, units=own.units, dropout=0, seed=1
-    ).network
+    shape = own.model_dump(include={"embedding", "units", "dropout"})
+    decoder = build_decoder(len(words), size=_PICTURE, **shape, seed=1).network
     pixels = keras.Input((75, 75, 3), dtype="uint8")
     # Replaces InceptionV3: the template vectors are in the model's folder, and no picture is encoded.
     encoder = Encoder(keras.Model(pixels, keras.layers.Dense(_PICTURE)(keras.layers.GlobalAveragePooling2D()(pixels))))
@@ -180,17 +165,21 @@ def _template(name: str, boxes: int) -> DatasetTemplate:
     )
 
 
-def _invented(alphabet: Alphabet) -> Captions:
-    """Return a few captions of random letters to create a task from."""
-    rng, count = np.random.default_rng(1), 500
+def _untrained(kind: KindName, settings: Train) -> Captioner:
+    """Return a new model of a dataset of a few captions of random letters."""
+    rng, count, alphabet = np.random.default_rng(1), 500, Alphabet.of(_LETTERS)
+    templates = tuple(_template(str(number), boxes=2) for number in range(_TEMPLATES))
     starts = np.arange(count + 1, dtype=np.int64) * _LONG
-    return Captions(
+    captions = Captions(
         characters=rng.integers(1, len(alphabet) + 1, starts[-1]).astype(np.uint16),
         boxes=np.zeros(starts[-1], np.uint8),
         starts=starts,
         templates=rng.integers(0, _TEMPLATES, count).astype(np.int32),
-        prefixes=alphabet.prefixes([str(number) for number in range(_TEMPLATES)], 1),
+        prefixes=alphabet.prefixes([template.id for template in templates], 1),
     )
+    known: dict[str, Any] = {"templates": templates, "separator": "|"}
+    dataset = Dataset(Path(), Manifest.model_construct(**known), alphabet, captions, captions)
+    return open_kind(kind).prepare(settings, dataset, SILENT).captioner
 
 
 if __name__ == "__main__":

@@ -81,7 +81,6 @@ def main() -> None:
     parser.add_argument("--dataset", type=Path, default=Path(".gpu/dataset"), help="a dataset of captions")
     parser.add_argument("--seconds", type=float, help="for each of the two models (210; small: 25)")
     parser.add_argument("--minutes", type=float, default=8, help="for everything (8)")
-    parser.add_argument("--batch", type=int, help="prefixes a step of the conv net (2,048; small: 64)")
     parser.add_argument("--small", action="store_true", help="32 filters and short epochs, for a CPU")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting: train.causal.units=512"
@@ -128,7 +127,7 @@ def _settings(options: argparse.Namespace) -> dict[str, list[str]]:
     return {
         "convnet": [
             f"train.convnet.filters={_SMALL_FILTERS if options.small else _FILTERS}",
-            f"train.convnet.batch={options.batch or (64 if options.small else 2048)}",
+            f"train.convnet.batch={64 if options.small else 2048}",
             f"train.steps_per_epoch={convnet_epoch}",
             *precision,
         ],
@@ -163,8 +162,8 @@ def _figures(runs: Mapping[str, Run], card: str, own: Convnet) -> Iterator[tuple
         yield f"{model}, share of time without a batch", f"{_waiting(run):.1%}"
         yield f"{model}, best validation accuracy", f"{run.best:.4f} after {len(run.rows)} epochs"
     if convnet := runs.get("convnet"):
-        flops = training_flops(build_convnet(70, filters=own.filters, embedding=own.embedding,
-                                             sequence_length=own.sequence_length, dropout=0, seed=1))  # fmt: skip
+        shape = own.model_dump(include={"filters", "embedding", "sequence_length", "dropout"})
+        flops = training_flops(build_convnet(70, **shape, seed=1))
         peak = next((figure for name, figure in _PEAKS.items() if name in card), None)
         share = (
             f"{convnet.rate * flops / peak:.1%} of {peak / 1e12:,.0f} TFLOP/s" if peak else "its peak is not known here"

@@ -101,14 +101,14 @@ def test_a_caption_longer_than_the_window_is_learned_in_pieces(tokens: Tokens) -
     pieces = cut_pieces(tokens, [head], captions_of(ALPHABET, [long]), 0, 1, window=32)
     assert (np.diff(pieces.starts) <= 32).all()
     assert len(pieces.captions) > 2
-    assert tokens.text(pieces.said[pieces.said >= 0].tolist()) == long
-    assert all(pieces.read[start : start + len(head)].tolist() == head for start in pieces.starts[:-1])
+    assert tokens.text(pieces.labels[pieces.labels >= 0].tolist()) == long
+    assert all(pieces.inputs[start : start + len(head)].tolist() == head for start in pieces.starts[:-1])
 
 
 def test_some_captions_are_learned_without_the_template_name(tokens: Tokens) -> None:
     heads = [tokens.head("Doge", 16), tokens.head(None, 16)]
     pieces = cut_pieces(tokens, heads, captions_of(ALPHABET, ["wow|"] * 9), 0, 9, window=48, nameless=4)
-    nameless = [pieces.read[at + 1] != heads[0][1] for at in pieces.starts[:-1]]
+    nameless = [pieces.inputs[at + 1] != heads[0][1] for at in pieces.starts[:-1]]
     assert np.flatnonzero(nameless).tolist() == [0, 4, 8]
 
 

@@ -131,16 +131,8 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
         seed=settings.seed,
         name="table",
     )
-    core = Core(
-        characters,
-        units=own.units,
-        layers=own.layers,
-        hidden=own.hidden,
-        dropout=own.dropout,
-        blank=own.blank,
-        seed=settings.seed,
-        name="core",
-    )
+    shape = own.model_dump(include={"units", "layers", "hidden", "dropout", "blank"})
+    core = Core(characters, **shape, seed=settings.seed, name="core")
     templates = dataset.manifest.templates
     template_pictures, learned, checked, sight, size = None, None, None, None, 0
     if own.pictures:

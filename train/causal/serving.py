@@ -63,22 +63,24 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         state = tf.zeros((tf.shape(lengths)[0], *self._state_shape))
         last = tf.zeros((own.ORDERS, tf.shape(lengths)[0]), tf.int64)
         # The fields of `ContextState` without the template.
-        said = (last, none, none, none, none, none, none)
+        context = (last, none, none, none, none, none, none)
         template = tf.gather(self._numbers_of_templates, template)
 
-        def read(at: Any, said: Any, state: Any) -> Any:
+        def read(at: Any, context: Any, state: Any) -> Any:
             character = characters[:, at]
-            _, after = self._step([self._contexts(said, template), state, *seen], training=False)
+            _, after = self._step([self._contexts(context, template), state, *seen], training=False)
             there = at < lengths
-            said = tuple(tf.where(there, new, old) for new, old in zip(self._read(said, character), said, strict=True))
-            return at + 1, said, tf.where(there[:, None, None], after, state)
+            context = tuple(
+                tf.where(there, new, old) for new, old in zip(self._read(context, character), context, strict=True)
+            )
+            return at + 1, context, tf.where(there[:, None, None], after, state)
 
         most = tf.shape(characters, tf.int64)[1]
-        shapes = tf.TensorShape([]), (last.shape, *(none.shape for _ in said[1:])), state.shape
-        _, said, state = tf.while_loop(
-            lambda at, *_: at < most, read, (tf.constant(0, tf.int64), said, state), shape_invariants=shapes
+        shapes = tf.TensorShape([]), (last.shape, *(none.shape for _ in context[1:])), state.shape
+        _, context, state = tf.while_loop(
+            lambda at, *_: at < most, read, (tf.constant(0, tf.int64), context, state), shape_invariants=shapes
         )
-        return tf.exp(self._step([self._contexts(said, template), state, *seen], training=False)[0])
+        return tf.exp(self._step([self._contexts(context, template), state, *seen], training=False)[0])
 
     def _known(self, text: Any) -> tuple[Any, Any]:
         """The numbers of the characters, (rows, longest), without those that the model does not know; and how many."""
@@ -87,9 +89,9 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
         numbers = tf.ragged.boolean_mask(numbers, numbers > 0)
         return tf.cast(numbers.to_tensor(), tf.int64), numbers.row_lengths()
 
-    def _read(self, said: Any, character: Any) -> Any:
+    def _read(self, context: Any, character: Any) -> Any:
         """As `ContextState.read`."""
-        last, word, before, before_that, box, place, number = said
+        last, word, before, before_that, box, place, number = context
         ends, closes = tf.gather(self._ends, character), character == self._separator
         drawn, none = tf.gather(self._random, character), tf.zeros_like(word)
         return (
@@ -102,9 +104,9 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
             number + tf.cast(closes, tf.int64),
         )
 
-    def _contexts(self, said: Any, template: Any) -> Any:
+    def _contexts(self, context: Any, template: Any) -> Any:
         """As `context_rows`."""
-        last, word, before, before_that, box, place, number = said
+        last, word, before, before_that, box, place, number = context
         chain = [tf.zeros_like(word)]
         for back in range(own.ORDERS):
             chain.append(_mixed(chain[-1], last[back]))

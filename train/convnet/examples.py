@@ -39,8 +39,9 @@ def compose(prefixes: NDArray[np.uint16], tails: NDArray[np.uint16], lengths: ND
     (n, sequence_length - PREFIX_WIDTH). lengths: characters of the tails without padding, (n,).
     A text too long loses its beginning, never its prefix.
     """
-    both = np.concatenate([prefixes, tails], axis=1).astype(np.int32)
-    place = np.arange(both.shape[1])
-    in_prefix = place - (tails.shape[1] - lengths[:, np.newaxis])
-    source = np.where(in_prefix < PREFIX_WIDTH, np.maximum(in_prefix, 0), place)
-    return np.where(in_prefix >= 0, np.take_along_axis(both, source, axis=1), np.int32(0))
+    room = tails.shape[1]
+    inputs = np.zeros((len(tails), PREFIX_WIDTH + room), np.int32)
+    before = room - lengths[:, np.newaxis]
+    np.copyto(inputs[:, PREFIX_WIDTH:], tails, where=np.arange(room) >= before)
+    np.put_along_axis(inputs, before + np.arange(PREFIX_WIDTH), prefixes, axis=1)
+    return inputs

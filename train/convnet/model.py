@@ -119,14 +119,8 @@ class ConvnetState:
 def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG001
     """As `Kind`; see `convnet.examples`."""
     own = settings.convnet
-    network = build_convnet(
-        len(dataset.alphabet),
-        filters=own.filters,
-        embedding=own.embedding,
-        sequence_length=own.sequence_length,
-        dropout=own.dropout,
-        seed=settings.seed,
-    )
+    shape = own.model_dump(include={"filters", "embedding", "sequence_length", "dropout"})
+    network = build_convnet(len(dataset.alphabet), **shape, seed=settings.seed)
     captioner = ConvnetCaptioner(network, dataset.alphabet, dataset.manifest.templates, dataset.manifest.separator)
 
     batches = -(-dataset.validation.examples // own.batch)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from memeloom.train.corpus import Captions, shuffled
 from memeloom.train.gpt2.tokens import Tokens
 
-_NOT_SAID = -1
+_NO_LABEL = -1
 _ENCODED_AT_ONCE = 4096
 
 
@@ -23,13 +23,13 @@ _ENCODED_AT_ONCE = 4096
 class Pieces:
     """Concatenated prompts and captions; captions longer than the window are cut into several pieces.
 
-    read: input tokens, int32 (places,). said: labels, int32 (places,); -1 where there is no loss.
+    inputs: tokens, int32 (places,). labels: int32 (places,); -1 where there is no loss.
     starts: offset of each piece, and the end of the last, int64 (pieces + 1,).
     captions: the caption of each piece, relative to the first, int64 (pieces,).
     """
 
-    read: NDArray[np.int32]
-    said: NDArray[np.int32]
+    inputs: NDArray[np.int32]
+    labels: NDArray[np.int32]
     starts: NDArray[np.int64]
     captions: NDArray[np.int64]
 
@@ -49,7 +49,7 @@ def cut_pieces(
     heads: prompt tokens of each template; the last are for unknown templates.
     nameless: one in this many captions gets the last, to train without a name.
     """
-    read, said, starts, owners = array("i"), array("i"), array("q", [0]), array("q")
+    inputs, labels, starts, owners = array("i"), array("i"), array("q", [0]), array("q")
     for begin in range(first, last, _ENCODED_AT_ONCE):
         end = min(begin + _ENCODED_AT_ONCE, last)
         bounds = (captions.starts[begin : end + 1] - captions.starts[begin]).tolist()
@@ -59,13 +59,13 @@ def cut_pieces(
             row = min(int(captions.templates[caption]), len(heads) - 1)
             head = heads[-1 if nameless and caption % nameless == 0 else row]
             for at, new, until in windows(len(stream), window - len(head)):
-                read.extend((*head, *stream[at:until]))
-                said.extend([_NOT_SAID] * (len(head) + new - at))
-                said.extend(answers[new:until])
-                starts.append(len(read))
+                inputs.extend((*head, *stream[at:until]))
+                labels.extend([_NO_LABEL] * (len(head) + new - at))
+                labels.extend(answers[new:until])
+                starts.append(len(inputs))
                 owners.append(caption - first)
     return Pieces(
-        np.array(read, np.int32), np.array(said, np.int32), np.array(starts, np.int64), np.array(owners, np.int64)
+        np.array(inputs, np.int32), np.array(labels, np.int32), np.array(starts, np.int64), np.array(owners, np.int64)
     )
 
 
@@ -138,10 +138,10 @@ class Rows:
             for piece in self._order[self._firsts[row] : self._firsts[row + 1]].tolist():
                 begin, end = int(pieces.starts[piece]), int(pieces.starts[piece + 1])
                 place = slice(at, at + end - begin)
-                said = pieces.said[begin:end]
-                inputs[number, 0, place] = pieces.read[begin:end]
+                of_piece = pieces.labels[begin:end]
+                inputs[number, 0, place] = pieces.inputs[begin:end]
                 inputs[number, 1, place] = at
-                labels[number, place] = np.maximum(said, 0)
-                owners[number, place] = np.where(said == _NOT_SAID, -1, pieces.captions[piece])
+                labels[number, place] = np.maximum(of_piece, 0)
+                owners[number, place] = np.where(of_piece == _NO_LABEL, -1, pieces.captions[piece])
                 at += end - begin
         return inputs, labels, owners

@@ -94,13 +94,13 @@ class Tokens:
         markers = self.marker(np.arange(max(map(len, split), default=0))).tolist()
         streams = []
         for boxes in split:
-            read: list[int] = []
-            said: list[int] = []
+            inputs: list[int] = []
+            labels: list[int] = []
             for marker in markers[: len(boxes)]:
                 text = next(encoded)
-                read += [marker, *text]
-                said += [*text, self.close]
-            streams.append((read, said))
+                inputs += [marker, *text]
+                labels += [*text, self.close]
+            streams.append((inputs, labels))
         return streams
 
     def begun(self, start: str) -> tuple[list[int], int]:

@@ -83,7 +83,7 @@ class _VectorBuilder:
 
     def __init__(self, folder: Path, manifest: Manifest, encoder: Encoder, cache: VectorCache) -> None:
         self.rows: dict[str, int] = {}
-        self._folder, self._manifest, self._encoder, self._shelf = folder, manifest, encoder, cache
+        self._folder, self._manifest, self._encoder, self._cache = folder, manifest, encoder, cache
         self._templates = {template.id: row for row, template in enumerate(manifest.templates)}
         self._queued: dict[str, DatasetRecord] = {}
 
@@ -95,7 +95,7 @@ class _VectorBuilder:
                 raise MemeloomError(f"{self._folder}: {record.id} has no picture; build the dataset again")
             templates.append(self._templates[record.template])
             pictures.append(self.rows.setdefault(record.image_key, len(self.rows)))
-            if record.image_key not in self._shelf and record.image_key not in self._queued:
+            if record.image_key not in self._cache and record.image_key not in self._queued:
                 self._queued[record.image_key] = record
                 if len(self._queued) == _TOGETHER:
                     self.encode_queued(progress)
@@ -108,7 +108,7 @@ class _VectorBuilder:
             return
         with ThreadPoolExecutor(_DECODERS) as decoders:
             pixels = list(decoders.map(self._decoded, self._queued.values()))
-        self._shelf.add(list(self._queued), self._encoder.vectors(pixels))
+        self._cache.add(list(self._queued), self._encoder.vectors(pixels))
         progress.advance(0, encoded=len(pixels))
         self._queued.clear()
 

@@ -53,11 +53,11 @@ class Texts:
         """
         starts = self.starts[captions]
         lengths = np.minimum(self.starts[captions + 1] - starts, longest)
-        there = np.arange(longest) < lengths[:, None]
+        weights = np.arange(longest) < lengths[:, None]
         places = starts[:, None] + np.arange(longest)
-        following = np.where(there, self.numbers[np.minimum(places, len(self.numbers) - 1)], END).astype(np.int32)
+        labels = np.where(weights, self.numbers[np.minimum(places, len(self.numbers) - 1)], END).astype(np.int32)
         begun = np.full((len(captions), 1), start, np.int32)
-        return np.concatenate([begun, following[:, :-1]], axis=1), following, there.astype(np.float32)
+        return np.concatenate([begun, labels[:, :-1]], axis=1), labels, weights.astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class Rows:
         noise: standard deviation of the Gaussian noise on each vector, relative to the vector's own standard deviation.
         """
         places = np.arange(step * self.size, (step + 1) * self.size, dtype=np.int64)
-        (vectors, read), following, there = self._of(shuffled(places, len(self.texts), self.seed))
+        (vectors, inputs), labels, weights = self._of(shuffled(places, len(self.texts), self.seed))
         if noise:
             rng = np.random.default_rng([self.seed, step])
             spread = noise * vectors.std(axis=1, keepdims=True)
             vectors += spread * rng.standard_normal(vectors.shape, np.float32)
-        return (vectors, read), following, there
+        return (vectors, inputs), labels, weights
 
     def one_pass(self, step: int) -> _Batch:
         """Return the batch of `step` of a single pass without noise; the last batch is smaller."""
@@ -96,5 +96,5 @@ class Rows:
         return self._of(shuffled(places, len(self.texts), self.seed))
 
     def _of(self, captions: NDArray[np.int64]) -> _Batch:
-        read, following, there = self.texts.rows(captions, self.longest, self.start)
-        return (self.vectors[self.pictures[captions]].astype(np.float32), read), following, there
+        inputs, labels, weights = self.texts.rows(captions, self.longest, self.start)
+        return (self.vectors[self.pictures[captions]].astype(np.float32), inputs), labels, weights

@@ -101,15 +101,15 @@ class ShowAndTellCaptioner:
         likelihood -= [self._uncoded_nats(text) for text in texts]
         return CaptionScores(likelihood, encoded.lengths, right, captions.lengths_of(slice(first, last)))
 
-    def _score_batch(self, vectors: Any, read: Any, following: Any, there: Any) -> tuple[Any, Any]:
+    def _score_batch(self, vectors: Any, inputs: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
         """Return each row's log-likelihood and number of correct argmax predictions; both (rows,)."""
         ops = keras.ops
         state = ops.zeros((vectors.shape[0], self.decoder.output_shape[1][-1]))
-        logits = ops.cast(self.decoder([vectors, read, state], training=False)[0], "float32")
-        logs = ops.take_along_axis(ops.log_softmax(logits), following[..., None], axis=-1)[..., 0]
-        first = ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), following)
-        said = ops.logical_and(first, ops.not_equal(following, UNKNOWN))
-        return ops.sum(logs * there, axis=1), ops.sum(ops.cast(said, "float32") * there, axis=1)
+        logits = ops.cast(self.decoder([vectors, inputs, state], training=False)[0], "float32")
+        logs = ops.take_along_axis(ops.log_softmax(logits), labels[..., None], axis=-1)[..., 0]
+        best = ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), labels)
+        hits = ops.logical_and(best, ops.not_equal(labels, UNKNOWN))
+        return ops.sum(logs * weights, axis=1), ops.sum(ops.cast(hits, "float32") * weights, axis=1)
 
     def _uncoded_nats(self, text: str) -> float:
         """Return the cost of unknown words and unusual spaces, in nats."""
@@ -123,14 +123,8 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
     encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
     pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
     words = _words(own, dataset)
-    decoder = build_decoder(
-        len(words),
-        size=encoder.size,
-        embedding=own.embedding,
-        units=own.units,
-        dropout=own.dropout,
-        seed=settings.seed,
-    )
+    shape = own.model_dump(include={"embedding", "units", "dropout"})
+    decoder = build_decoder(len(words), size=encoder.size, **shape, seed=settings.seed)
     fit_statistics(decoder.network, pictures.vectors)
     templates = dataset.manifest.templates
     template_pictures, odd = (
