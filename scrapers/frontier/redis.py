@@ -208,7 +208,7 @@ class RedisLink:
                 "protocol": 2,
                 "retry": Retry(NoBackoff(), 0),
             }
-            self.client = Redis(connection_pool=ConnectionPool(**options), single_connection_client=True)
+            self.client = Redis(connection_pool=ConnectionPool(**options))
             self.client.connection_pool.make_connection()  # checks the options
         except (ValueError, TypeError, exceptions.RedisError):
             # The message of the exception may contain the password.
