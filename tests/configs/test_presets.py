@@ -8,7 +8,7 @@ from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import PRESETS, load_config
 
 
-def test_the_seeds_datasets_are_presets() -> None:
+def test_presets_have_the_sizes_of_the_original_datasets() -> None:
     imgflip = load_config(Path("imgflip-48x20000"), environment={}).dataset
     assert (imgflip.templates, imgflip.captions_per_template, imgflip.min_captions_per_template) == (48, 20_000, 20_000)
     assert "language" not in imgflip.steps
@@ -20,10 +20,6 @@ def test_the_seeds_datasets_are_presets() -> None:
 @pytest.mark.parametrize("path", sorted(PRESETS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_preset_is_a_valid_configuration_by_name_and_by_path(path: Path) -> None:
     assert load_config(path, environment={}) == load_config(Path(path.stem), environment={})
-
-
-def test_what_is_set_beside_a_preset_wins() -> None:
-    assert load_config(Path("memefly"), ["dataset.templates=3"], environment={}).dataset.templates == 3
 
 
 def test_a_file_of_that_name_comes_before_the_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
