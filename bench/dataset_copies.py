@@ -179,40 +179,24 @@ def _picture_rows(data: Path) -> Iterator[Row]:
     memes, twins = _posts(data)
     # Skip memes whose OCR errors make the filters drop them.
     alone = _left(memes), _left(twins)
-    both = [
-        n
-        for n, (one, other) in enumerate(zip(memes, twins, strict=True))
-        if one.id in alone[0] and other.id in alone[1]
-    ]
-    memes, twins = [memes[n] for n in both], [twins[n] for n in both]
+    pairs = [(one, twin) for one, twin in zip(memes, twins, strict=True) if one.id in alone[0] and twin.id in alone[1]]
+    memes, twins = [one for one, _ in pairs], [twin for _, twin in pairs]
     left = _left([*memes, *twins])
-    found = sum(not {one.id, other.id} <= left for one, other in zip(memes, twins, strict=True))
-    gone = sum(not {one.id, other.id} & left for one, other in zip(memes, twins, strict=True))
+    found = sum(not {one.id, twin.id} <= left for one, twin in pairs)
+    gone = sum(not {one.id, twin.id} & left for one, twin in pairs)
     yield Row("copies of pictures", "ours", {
         "found": f"{found / len(memes):.3f} of {len(memes):,}",
         "taken for another meme's": f"{gone / len(memes):.4f}",
     })  # fmt: skip
-    for who, most, of in (
-        ("pHash-64 within 10", 10, _short),
-        ("pHash-256 within 8", 8, _long),
-        ("pHash-256 within 12", 12, _long),
-    ):
-        keys = [of(meme) for meme in memes]
-        near = sum(hamming(key, of(twin)) <= most for key, twin in zip(keys, twins, strict=True))
+    for bits, most in ((64, 10), (256, 8), (256, 12)):
+        keys, others = ([getattr(meme.image, f"phash{bits}") for meme in posts] for posts in (memes, twins))
+        near = sum(hamming(key, other) <= most for key, other in zip(keys, others, strict=True))
         wrong = sum(any(hamming(key, other) <= most for m, other in enumerate(keys) if m != n)
                     for n, key in enumerate(keys))  # fmt: skip
-        yield Row("copies of pictures", who, {
+        yield Row("copies of pictures", f"pHash-{bits} within {most}", {
             "found": f"{near / len(memes):.3f} of {len(memes):,}",
             "taken for another meme's": f"{wrong / len(memes):.4f}",
         })  # fmt: skip
-
-
-def _short(meme: Meme) -> str:
-    return meme.image.phash64 if meme.image else ""
-
-
-def _long(meme: Meme) -> str:
-    return meme.image.phash256 if meme.image else ""
 
 
 def _posts(data: Path) -> tuple[list[Meme], list[Meme]]:

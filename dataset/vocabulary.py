@@ -11,7 +11,6 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -114,8 +113,7 @@ class WordCounter:
 
     def write(self, path: Path) -> None:
         """Write a line with each word and its count, sorted by word."""
-        with _open_runs(self._runs) as runs:
-            _write_run(path, _merge([sorted(self._counts.items()), *runs]))
+        _write_run(path, _merge([sorted(self._counts.items()), *map(_read_run, self._runs)]))
         if self._runs:
             shutil.rmtree(self._folder)
 
@@ -133,11 +131,10 @@ def most_common(paths: Sequence[Path], min_count: int, max_words: int, folder: P
     while len(paths) > _MERGED_AT_ONCE:
         folder.mkdir(exist_ok=True)
         batch, paths = paths[:_MERGED_AT_ONCE], paths[_MERGED_AT_ONCE:]
-        with _open_runs(batch) as runs:
-            paths.append(_write_run(folder / f"{merged:05}.txt", _merge(runs)))
+        paths.append(_write_run(folder / f"{merged:05}.txt", _merge(map(_read_run, batch))))
         merged += 1
-    with _open_runs(paths) as runs:
-        common = heapq.nsmallest(max_words, ((-count, word) for word, count in _merge(runs) if count >= min_count))
+    counts = _merge(map(_read_run, paths))
+    common = heapq.nsmallest(max_words, ((-count, word) for word, count in counts if count >= min_count))
     if merged:
         shutil.rmtree(folder)
     return [(word, -count) for count, word in common]
@@ -149,20 +146,14 @@ def _write_run(path: Path, counts: Iterable[tuple[str, int]]) -> Path:
     return path
 
 
-@contextmanager
-def _open_runs(paths: Iterable[Path]) -> Iterator[list[Iterator[tuple[str, int]]]]:
-    with ExitStack() as files:
-        yield [_read_run(path, files) for path in paths]
-
-
 def _merge(runs: Iterable[Iterable[tuple[str, int]]]) -> Iterator[tuple[str, int]]:
     """Merge runs sorted by word, adding up the counts of a word."""
     for word, same in itertools.groupby(heapq.merge(*runs, key=itemgetter(0)), key=itemgetter(0)):
         yield word, sum(count for _, count in same)
 
 
-def _read_run(path: Path, files: ExitStack) -> Iterator[tuple[str, int]]:
-    run = files.enter_context(path.open(encoding="utf-8", newline="\n"))
-    for line in run:
-        word, _, count = line.rpartition(" ")
-        yield word, int(count)
+def _read_run(path: Path) -> Iterator[tuple[str, int]]:
+    with path.open(encoding="utf-8", newline="\n") as run:
+        for line in run:
+            word, _, count = line.rpartition(" ")
+            yield word, int(count)

@@ -1,7 +1,7 @@
 """Apply the steps to a piece of the catalog, and write a block, in a worker."""
 
 from collections import Counter, defaultdict
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,20 +119,14 @@ def _rows(kept: list[tuple[Place, Facts]]) -> tuple[Array, bytes]:
     rows["order"], rows["low"] = orders[:, 0], orders[:, 1]
     rows["posted"] = [facts.posted for _, facts in kept]
     rows["split"] = [_NUMBERS[place.split or "train"] for place, _ in kept]
-    hashes = _Hashes()
-    rows["template"] = [hashes[facts.caption.template] for _, facts in kept]
-    rows["source"] = [hashes[facts.caption.source] for _, facts in kept]
+    hashed_name = cache(name_hash)
+    rows["template"] = [hashed_name(facts.caption.template) for _, facts in kept]
+    rows["source"] = [hashed_name(facts.caption.source) for _, facts in kept]
     rows["boxes"] = [len(facts.caption.boxes) for _, facts in kept]
     rows["check"] = [name_hash(line) for line in lines]
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     rows["length"], rows["start"] = lengths, np.cumsum(lengths) - lengths
     return rows, b"".join(lines)
-
-
-class _Hashes(dict[str, int]):
-    def __missing__(self, name: str) -> int:
-        self[name] = found = name_hash(name)
-        return found
 
 
 def read_line(line: bytes) -> Caption:

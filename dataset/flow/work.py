@@ -185,12 +185,13 @@ def read_plan(root: Path, whole: str) -> Plan:
         raise MemeloomError(
             f"a worker cannot see {root}; on a cluster, dataset.output must lie on a disk that all machines share"
         )
-    naming = {name: named and _named(*named) for name, named in content["naming"].items()}
+    naming = {name: values and _named(values) for name, values in content["naming"].items()}
     return Plan(Dataset.model_validate(content["settings"]), naming, content["digest"], whole)
 
 
-def _named(template: str, slug: str, name: str, box_count: int | None, picture: list[Any] | None) -> Named:
-    return Named(template, slug, name, box_count, Picture(*picture) if picture else None)
+def _named(values: list[Any]) -> Named:
+    named = Named(*values)
+    return named._replace(picture=named.picture and Picture(*named.picture))
 
 
 @cache

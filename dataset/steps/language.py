@@ -75,7 +75,7 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
         # Four of five captions are clearly English without a detector.
         if _balance({*text.split()}) >= plain:
             return Keep(caption)
-        evidence = english_evidence(text)
+        evidence = _balance({*_WORD.findall(text)})
         if evidence >= plain:
             return Keep(caption)
         english, others = shares(text)
@@ -87,12 +87,8 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
     return step
 
 
-def english_evidence(text: str) -> float:
-    """Return the log-likelihood ratio (natural) of the distinct words of a lower-case `text` in favour of English."""
-    return _balance({*_WORD.findall(text)})
-
-
 def _balance(words: set[str]) -> float:
+    """Return the log-likelihood ratio (natural) of `words`, in lower case, in favour of English."""
     common = len(words & _ENGLISH)
     return _COMMON * common - _OTHER * (len(words) - common - len(words & _SHARED))
 

@@ -30,13 +30,13 @@ DUPLICATES = "duplicates"
 
 
 def _boxes(settings: Dataset) -> Step:
-    if settings.empty_boxes and settings.box_count == "any":
-        return require_text
     steps = [require_text]
     if not settings.empty_boxes:
         steps.append(forbid_empty_boxes)
     if settings.box_count == "template":
         steps.append(require_box_count)
+    if len(steps) == 1:
+        return require_text
 
     def step(caption: Caption) -> Outcome:
         caption, drop = apply_steps(steps, caption)
