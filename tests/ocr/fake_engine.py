@@ -1,4 +1,4 @@
-"""An engine that costs nothing and reads no text: what it is to do stands in the colour of the picture.
+"""An engine that costs nothing and reads no text: the colour of the picture says what it does.
 
 Each picture that it begins is a line in the file that `$FAKE_ENGINE` names: process id and picture.
 """
@@ -17,8 +17,8 @@ from PIL import Image as Pillow
 from memeloom.configs.schema import Ocr
 from memeloom.ocr.engines.contract import ReadFailed, Word
 
-READ, DIE, DIE_ONCE, HANG, WAIT, BREAK, FAIL, GROW = range(8)
-_hoard: list[bytes] = []
+READ, CRASH, CRASH_ONCE, HANG, WAIT, BREAK, FAIL, GROW = range(8)
+_held: list[bytes] = []
 
 
 class FakeEngine:
@@ -27,12 +27,12 @@ class FakeEngine:
     name = "fake"
 
     def read(self, picture: NDArray[np.uint8]) -> list[Word]:
-        fate, *number = (int(value) for value in picture[0, 0])
+        action, *number = (int(value) for value in picture[0, 0])
         file = log()
         tried = file.read_text().count(f" {number}\n") if file.exists() else 0
         with file.open("a") as lines:
             lines.write(f"{os.getpid()} {number}\n")
-        match fate:
+        match action:
             case 1:
                 os.kill(os.getpid(), signal.SIGSEGV)
             case 2 if not tried:
@@ -45,9 +45,9 @@ class FakeEngine:
             case 5:
                 raise ValueError("a bug")
             case 6:
-                raise ReadFailed("engine failed", "as it was told")
+                raise ReadFailed("engine failed", "on request")
             case 7:
-                _hoard.append(b"x" * (400 << 20))
+                _held.append(b"x" * (400 << 20))
         texts = ("WHEN", "YOU", "READ", "THIS")
         return [Word(text, 0.1 + 0.2 * place, 0.1, 0.18, 0.1, 99.0, 0) for place, text in enumerate(texts)]
 
@@ -66,13 +66,13 @@ def begun() -> list[tuple[int, str]]:
     return [(int(pid), picture) for pid, _, picture in (line.partition(" ") for line in lines)]
 
 
-def go() -> None:
-    """Let those go on that wait."""
+def release() -> None:
+    """Let the engines that wait go on."""
     log().with_suffix(".go").touch()
 
 
-def told(fate: int, number: int) -> bytes:
+def picture_for(action: int, number: int) -> bytes:
     """A picture for this engine."""
     stream = io.BytesIO()
-    Pillow.new("RGB", (40, 30), (number % 256, number // 256, fate)).save(stream, "PNG")
+    Pillow.new("RGB", (40, 30), (number % 256, number // 256, action)).save(stream, "PNG")
     return stream.getvalue()

@@ -1,14 +1,40 @@
-"""Memes for the tests of OCR: records with a picture, and words placed by hand."""
+"""Memes for the tests of OCR: drawn pictures, records with a picture, and words placed by hand."""
 
+import io
 from contextlib import closing
 from datetime import UTC, datetime
 
-from memeloom.catalog.records import Image, Meme
+import cv2
+import numpy as np
+from PIL import Image as Pillow
+
+from memeloom.catalog.images import Pixels
+from memeloom.catalog.records import Image, Meme, TemplateBox
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Config
 from memeloom.ocr.engines.contract import Word
+from memeloom.serve.drawing import draw_caption
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def draw_meme(*texts: str, boxes: tuple[TemplateBox, ...] = (), seed: int = 1) -> Pillow.Image:
+    """A picture of 600 x 500: white outlined letters on a soft photo."""
+    random = np.random.default_rng(seed)
+    photo = cv2.resize(random.integers(30, 200, (6, 7, 3), np.uint8), (600, 500), interpolation=cv2.INTER_CUBIC)
+    return draw_caption(Pillow.fromarray(photo), boxes, texts)
+
+
+def encoded(picture: Pillow.Image, form: str = "JPEG", **options: object) -> bytes:
+    """The picture as a file. options: of Pillow's `save`."""
+    stream = io.BytesIO()
+    picture.save(stream, form, **options)
+    return stream.getvalue()
+
+
+def bgr(picture: Pillow.Image) -> Pixels:
+    """The pixels as engines take them."""
+    return np.ascontiguousarray(np.asarray(picture.convert("RGB"))[:, :, ::-1])
 
 
 def put(config: Config, name: str, data: bytes, **facts: object) -> str:

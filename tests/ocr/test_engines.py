@@ -1,7 +1,6 @@
 """Both real engines: reading drawn memes, deadlines, missing programs and packages."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -16,8 +15,8 @@ from memeloom.configs.schema import Ocr
 from memeloom.ocr.engines.contract import Engine, EngineMissing, ReadFailed
 from memeloom.ocr.engines.registry import check_engine, open_engine
 from memeloom.ocr.read import read_picture
+from tests.ocr.memes import bgr, draw_meme
 
-DrawMeme = Callable[..., Pillow.Image]
 TOP, BOTTOM = "WHEN THE BUILD IS GREEN", "BUT NOBODY RAN THE TESTS"
 
 pytestmark = pytest.mark.filterwarnings(
@@ -34,11 +33,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return open_engine(load_config(environment={}).ocr.model_copy(update={"engine": request.param}))
 
 
-def bgr(picture: Pillow.Image) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-    return np.ascontiguousarray(np.asarray(picture.convert("RGB"))[:, :, ::-1])
-
-
-def test_outlined_captions_are_read(engine: Engine, settings: Ocr, draw_meme: DrawMeme) -> None:
+def test_outlined_captions_are_read(engine: Engine, settings: Ocr) -> None:
     ocr = read_picture(bgr(draw_meme(TOP, BOTTOM)), engine, settings).ocr
     assert ocr.text.casefold() == f"{TOP}\n{BOTTOM}".casefold()
     assert ocr.dropped is None
@@ -52,7 +47,7 @@ def test_dark_text_on_white_is_read(engine: Engine, settings: Ocr) -> None:
     assert read_picture(picture, engine, settings).ocr.text.casefold() == "nobody expects this"
 
 
-def test_words_have_the_boxes_where_they_were_drawn(engine: Engine, draw_meme: DrawMeme) -> None:
+def test_words_have_the_boxes_where_they_were_drawn(engine: Engine) -> None:
     below = TemplateBox(x=0.5, y=0.7, width=0.48, height=0.25)
     words = engine.read(bgr(draw_meme("LOWER RIGHT", boxes=(below,))))
     assert [word.text for word in words] == ["LOWER", "RIGHT"]
@@ -61,7 +56,7 @@ def test_words_have_the_boxes_where_they_were_drawn(engine: Engine, draw_meme: D
         assert 0.65 <= word.y <= word.y + word.height <= 1.0
 
 
-def test_a_caption_has_the_boxes_of_its_template(engine: Engine, settings: Ocr, draw_meme: DrawMeme) -> None:
+def test_a_caption_has_the_boxes_of_its_template(engine: Engine, settings: Ocr) -> None:
     right = TemplateBox(x=0.52, y=0.05, width=0.45, height=0.2)
     left = TemplateBox(x=0.02, y=0.05, width=0.45, height=0.2)
     low = TemplateBox(x=0.02, y=0.75, width=0.96, height=0.2)
@@ -69,7 +64,7 @@ def test_a_caption_has_the_boxes_of_its_template(engine: Engine, settings: Ocr, 
     assert [box.text for box in ocr.boxes] == ["RIGHT", "LEFT", ""]
 
 
-def test_a_picture_without_text_has_no_text(engine: Engine, settings: Ocr, draw_meme: DrawMeme) -> None:
+def test_a_picture_without_text_has_no_text(engine: Engine, settings: Ocr) -> None:
     ocr = read_picture(bgr(draw_meme()), engine, settings).ocr
     assert ocr.dropped in {"no text", "low confidence"}
 
@@ -79,7 +74,7 @@ def test_odd_shapes_are_read_as_nothing(engine: Engine, settings: Ocr, shape: tu
     assert read_picture(np.full((*shape, 3), 127, np.uint8), engine, settings).ocr.dropped == "no text"
 
 
-def test_a_reading_stops_at_its_deadline(settings: Ocr, draw_meme: DrawMeme, engine: Engine) -> None:
+def test_a_reading_stops_at_its_deadline(settings: Ocr, engine: Engine) -> None:
     hurried = open_engine(settings.model_copy(update={"engine": engine.name, "image_seconds": 1e-4}))
     with pytest.raises(ReadFailed) as failure:
         hurried.read(bgr(draw_meme(TOP, BOTTOM)))
@@ -113,13 +108,13 @@ def rapid(settings: Ocr) -> Engine:
 
 
 @pytest.mark.parametrize("degrees", [-15, -6, 8, 20])
-def test_a_tilted_caption_is_read(degrees: float, settings: Ocr, draw_meme: DrawMeme) -> None:
+def test_a_tilted_caption_is_read(degrees: float, settings: Ocr) -> None:
     tilted = draw_meme(TOP, BOTTOM).rotate(degrees, Pillow.Resampling.BICUBIC, expand=True, fillcolor=(90, 90, 90))
     words = read_picture(bgr(tilted), rapid(settings), settings).ocr.text.upper().split()
     assert sorted(words) == sorted(f"{TOP} {BOTTOM}".split())
 
 
-def test_all_panels_of_a_tall_meme_are_read(settings: Ocr, draw_meme: DrawMeme) -> None:
+def test_all_panels_of_a_tall_meme_are_read(settings: Ocr) -> None:
     texts = [f"PANEL NUMBER {number}" for number in ("ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX")]
     panels = [bgr(draw_meme(text, seed=seed)) for seed, text in enumerate(texts)]
     ocr = read_picture(np.vstack(panels), rapid(settings), settings).ocr
@@ -127,6 +122,6 @@ def test_all_panels_of_a_tall_meme_are_read(settings: Ocr, draw_meme: DrawMeme) 
 
 
 @pytest.mark.parametrize("side", [120, 200])
-def test_a_small_picture_is_read(side: int, settings: Ocr, draw_meme: DrawMeme) -> None:
+def test_a_small_picture_is_read(side: int, settings: Ocr) -> None:
     small = draw_meme("SMALL TEXT").resize((side, round(side * 5 / 6)), Pillow.Resampling.LANCZOS)
     assert read_picture(bgr(small), rapid(settings), settings).ocr.text.upper() == "SMALL TEXT"

@@ -52,34 +52,24 @@ def test_times_in_captions_are_kept(text: str, y: float, height: float) -> None:
     assert left_of(drop_screen, "screen", text_line(text, 2, y=y, height=height)) == text.split()
 
 
-def test_a_few_small_words_are_removed() -> None:
-    sign = text_line("FREE PARKING", 2, y=0.6, height=0.03), text_line("BEHIND", 3, y=0.64, height=0.03)
-    assert left_of(drop_small_print, "small print", *sign) == []
+PARAGRAPH = ("as they told us all last year", 0.1, 0.6, 0.03)
 
 
-def test_a_small_paragraph_is_kept() -> None:
-    paragraph = text_line("as they told us all", 2, y=0.6, height=0.03), text_line("last year", 3, y=0.64, height=0.03)
-    assert left_of(drop_small_print, "small print", *paragraph) == ["as", "they", "told", "us", "all", "last", "year"]
-
-
-def test_small_words_far_from_a_paragraph_are_removed() -> None:
-    paragraph = text_line("as they told us all last year", 2, y=0.6, height=0.03)
-    assert "SIGN" not in left_of(drop_small_print, "small print", paragraph, text_line("SIGN", 3, y=0.8, height=0.03))
-    assert "SIGN" not in left_of(
-        drop_small_print, "small print", paragraph, text_line("SIGN", 3, x=0.9, y=0.64, height=0.03)
-    )
-
-
-def test_medium_words_are_removed_only_at_the_edge() -> None:
-    assert left_of(drop_small_print, "small print", text_line("Somebody", 2, y=0.94, height=0.05)) == []
-    assert left_of(drop_small_print, "small print", text_line("Somebody", 2, y=0.6, height=0.05)) == ["Somebody"]
-
-
-def test_a_slightly_smaller_second_box_is_kept() -> None:
-    assert left_of(drop_small_print, "small print", text_line("BOTTOM TEXT", 2, y=0.9, height=0.06)) == [
-        "BOTTOM",
-        "TEXT",
-    ]
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ([("FREE PARKING", 0.1, 0.6, 0.03), ("BEHIND", 0.1, 0.64, 0.03)], ""),  # a few small words
+        ([("as they told us all", 0.1, 0.6, 0.03), ("last year", 0.1, 0.64, 0.03)], PARAGRAPH[0]),
+        ([PARAGRAPH, ("SIGN", 0.1, 0.8, 0.03)], PARAGRAPH[0]),  # far from the paragraph
+        ([PARAGRAPH, ("SIGN", 0.9, 0.64, 0.03)], PARAGRAPH[0]),
+        ([("Somebody", 0.1, 0.94, 0.05)], ""),  # medium words go only at the edge
+        ([("Somebody", 0.1, 0.6, 0.05)], "Somebody"),
+        ([("BOTTOM TEXT", 0.1, 0.9, 0.06)], "BOTTOM TEXT"),  # a slightly smaller second box
+    ],
+)
+def test_few_small_words_are_removed(lines: list[tuple[str, float, float, float]], left: str) -> None:
+    words = (text_line(text, 2 + n, x=x, y=y, height=height) for n, (text, x, y, height) in enumerate(lines))
+    assert left_of(drop_small_print, "small print", *words) == left.split()
 
 
 def test_a_small_caption_alone_is_kept() -> None:

@@ -1,10 +1,8 @@
 """The OCR stage end to end on SQLite and a folder, with the real Tesseract."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PIL import Image as Pillow
 
 from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.records import Template, TemplateBox, TemplateRef
@@ -13,12 +11,9 @@ from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from memeloom.ocr.engines.contract import Word
 from memeloom.ocr.stage import read_memes
-from tests.ocr.memes import put
+from tests.ocr.memes import draw_meme, encoded, put
 
 pytestmark = pytest.mark.usefixtures("in_process")
-
-DrawMeme = Callable[..., Pillow.Image]
-Encoded = Callable[..., bytes]
 
 
 @pytest.fixture
@@ -33,7 +28,7 @@ def documents(config: Config) -> DocumentStore:
 
 
 def test_captions_are_kept_others_dropped_with_a_reason_and_a_second_run_changes_nothing(
-    config: Config, documents: DocumentStore, draw_meme: DrawMeme, encoded: Encoded
+    config: Config, documents: DocumentStore
 ) -> None:
     put(config, "two", encoded(draw_meme("TOP OF THE MEME", "BOTTOM OF IT")), title="kept")
     put(config, "bare", encoded(draw_meme()))
@@ -52,9 +47,7 @@ def test_captions_are_kept_others_dropped_with_a_reason_and_a_second_run_changes
     assert list(documents.scan()) == [bare, known, page, two]
 
 
-def test_a_meme_on_a_known_template_gets_its_boxes(
-    config: Config, documents: DocumentStore, draw_meme: DrawMeme, encoded: Encoded
-) -> None:
+def test_a_meme_on_a_known_template_gets_its_boxes(config: Config, documents: DocumentStore) -> None:
     bottom = TemplateBox(x=0.0, y=0.7, width=1.0, height=0.3)
     top = TemplateBox(x=0.0, y=0.0, width=1.0, height=0.3)
     side = TemplateBox(x=0.0, y=0.4, width=0.2, height=0.2)
@@ -68,9 +61,7 @@ def test_a_meme_on_a_known_template_gets_its_boxes(
     assert captions == [("UP HERE", "DOWN THERE"), ("DOWN THERE", "UP HERE", "")]
 
 
-def test_missing_and_corrupt_blobs_fail_with_a_reason(
-    config: Config, documents: DocumentStore, draw_meme: DrawMeme, encoded: Encoded
-) -> None:
+def test_missing_and_corrupt_blobs_fail_with_a_reason(config: Config, documents: DocumentStore) -> None:
     good = encoded(draw_meme("STILL HERE"))
     put(config, "good", good)
     missing, corrupt = put(config, "missing", good + b" "), put(config, "corrupt", good + b"  ")
@@ -95,9 +86,7 @@ class Gluer:
         return [Word("QUAXTHEBLORP", 0.1, 0.1, 0.8, 0.1, 99.0, 0)]
 
 
-def test_lost_spaces_are_restored_with_the_catalogs_words(
-    config: Config, documents: DocumentStore, draw_meme: DrawMeme, encoded: Encoded
-) -> None:
+def test_lost_spaces_are_restored_with_the_catalogs_words(config: Config, documents: DocumentStore) -> None:
     picture = encoded(draw_meme())
     for number in range(30):
         put(config, f"known{number}", picture, boxes=(f"blorp quax {number}", "quax the blorp"))

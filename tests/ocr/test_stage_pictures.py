@@ -3,7 +3,6 @@
 import io
 import struct
 import zlib
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,12 +15,10 @@ from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from memeloom.ocr.stage import failed_memes, read_memes
 from memeloom.serve.lettering import FONT
-from tests.ocr.memes import put
+from tests.ocr.memes import draw_meme, encoded, put
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
-DrawMeme = Callable[..., Pillow.Image]
-Encoded = Callable[..., bytes]
 TEXT = "THIS IS STILL A MEME"
 
 
@@ -48,7 +45,7 @@ def read_all(config: Config, pictures: dict[str, bytes]) -> tuple[dict[str, Ocr]
     return readings, reasons
 
 
-def test_good_pictures_of_every_kind_are_read(config: Config, draw_meme: DrawMeme, encoded: Encoded) -> None:
+def test_good_pictures_of_every_kind_are_read(config: Config) -> None:
     meme = draw_meme(TEXT)
     turned = Pillow.Exif()
     turned[0x0112] = 6
@@ -75,9 +72,7 @@ def test_good_pictures_of_every_kind_are_read(config: Config, draw_meme: DrawMem
     assert upright.width > upright.height
 
 
-def test_bad_pictures_fail_with_a_reason_and_empty_ones_are_dropped(
-    config: Config, draw_meme: DrawMeme, encoded: Encoded
-) -> None:
+def test_bad_pictures_fail_with_a_reason_and_empty_ones_are_dropped(config: Config) -> None:
     jpeg, png = encoded(draw_meme(TEXT)), encoded(draw_meme(TEXT), "PNG")
     failing = {
         "cut jpeg": (jpeg[: len(jpeg) // 2], "truncated"),

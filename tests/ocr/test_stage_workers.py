@@ -21,7 +21,20 @@ from memeloom.configs.load import load_config
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Store
 from memeloom.ocr.stage import failed_memes, read_memes
-from tests.ocr.fake_engine import BREAK, DIE, DIE_ONCE, FAIL, GROW, HANG, READ, WAIT, begun, go, open_fake, told
+from tests.ocr.fake_engine import (
+    BREAK,
+    CRASH,
+    CRASH_ONCE,
+    FAIL,
+    GROW,
+    HANG,
+    READ,
+    WAIT,
+    begun,
+    open_fake,
+    picture_for,
+    release,
+)
 from tests.ocr.memes import put
 from tests.services.mongod import Mongod
 from tests.services.ray_cluster import ray_cluster
@@ -48,10 +61,10 @@ def changed(config: Config, store: dict[str, object] | None = None, workers: int
     )
 
 
-def fill(config: Config, *fates: int) -> DocumentStore:
-    """A catalog with a meme for each of `fates`: test:000, test:001 …"""
-    for number, fate in enumerate(fates):
-        put(config, f"{number:03}", told(fate, number))
+def fill(config: Config, *actions: int) -> DocumentStore:
+    """A catalog with a meme for each of `actions`: test:000, test:001 …"""
+    for number, action in enumerate(actions):
+        put(config, f"{number:03}", picture_for(action, number))
     return open_documents(config.store)
 
 
@@ -81,7 +94,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
 @pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.soak)])
 def test_bad_pictures_fail_with_a_reason_and_the_others_are_read_once(config: Config, engine: str) -> None:
     config = changed(config, {"timeout_seconds": 1.5}, image_seconds=1.5)
-    documents = fill(config, READ, DIE, HANG, DIE_ONCE, BREAK, FAIL, *[READ] * 6)
+    documents = fill(config, READ, CRASH, HANG, CRASH_ONCE, BREAK, FAIL, *[READ] * 6)
     if engine == "local":
         summary = read(config)
     else:
@@ -132,7 +145,7 @@ def test_leases_are_extended_while_workers_are_busy(config: Config) -> None:
         wait_for(lambda: len(begun()) == 2)
         time.sleep(1.5)  # longer than a lease
         assert open_documents(config.store).lease("ocr", 4, 60, 2) == []
-        go()
+        release()
         assert running.result(60).counts == {"memes": 4, "kept": 4, "dropped": 0, "failed": 0}
 
 
@@ -161,7 +174,7 @@ def test_kill_9_of_a_run_loses_nothing_and_repeats_nothing(config: Config, tmp_p
     run.communicate(timeout=10)
     survived = {meme.id: meme for meme in documents.scan(Where(read=True))}
     assert 4 <= len(survived) < 14
-    go()
+    release()
     wait_for(lambda: read(brief).stage == "ocr" and work(documents).done == 14)
     assert documents.count(Where(read=True)) == 14
     assert {name: documents.get(name) for name in survived} == survived
@@ -186,7 +199,7 @@ def test_a_lost_server_is_one_error_and_the_next_run_continues(config: Config, m
         running = thread.submit(read, changed(remote, workers=1))
         wait_for(lambda: times_begun()["[0, 6]"])
         mongo_server.kill()
-        go()
+        release()
         with pytest.raises(StoreUnavailable, match=r"^MongoDB at .*; is the server running") as error:
             running.result(60)
     assert "\n" not in str(error.value)

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -20,15 +19,11 @@ from memeloom.ocr.engines.contract import EngineMissing, ReadFailed, Word
 from memeloom.ocr.engines.registry import check_engine, open_engine
 from memeloom.ocr.engines.tesseract import Tesseract
 from memeloom.ocr.engines.tesseract_page import PageReader
+from tests.ocr.memes import bgr, draw_meme, encoded
 
-DrawMeme = Callable[..., Pillow.Image]
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 TOP, BOTTOM = "WHEN THE BUILD IS GREEN", "BUT NOBODY RAN THE TESTS"
 HINDI = "दुनिया गोल है"
-
-
-def bgr(picture: Pillow.Image) -> Pixels:
-    return np.ascontiguousarray(np.asarray(picture.convert("RGB"))[:, :, ::-1])
 
 
 def page(text: str) -> Pixels:
@@ -69,7 +64,7 @@ def test_reading_ends_at_the_deadline(reader: PageReader) -> None:
     assert texts(reader(page("and then the next"), 6, time.monotonic() + 60)) == ["and", "then", "the", "next"]
 
 
-def test_in_process_nothing_is_started(draw_meme: DrawMeme, settings: Ocr, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_process_nothing_is_started(settings: Ocr, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tesserocr", reason="tesserocr is not installed")
     engine = open_engine(settings.model_copy(update={"engine": "tesseract"}))
     monkeypatch.setenv("PATH", "")
@@ -135,6 +130,5 @@ def test_inks_of_every_kind_are_read() -> None:
     ):
         picture = Pillow.new("RGB", (700, 200), ground)
         ImageDraw.Draw(picture).text((40, 60), "nobody expects this", ink, ImageFont.load_default(60))
-        stream = io.BytesIO()
-        picture.save(stream, "JPEG", quality=60)
+        stream = io.BytesIO(encoded(picture, quality=60))
         assert texts(engine.read(bgr(Pillow.open(stream)))) == ["nobody", "expects", "this"], (ink, ground)

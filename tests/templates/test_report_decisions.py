@@ -25,14 +25,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     options = ChromeOptions()
     options.binary_location = chromium
     profile = tmp_path_factory.mktemp("profile")
-    for flag in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        f"--user-data-dir={profile}",
-    ):
-        options.add_argument(flag)
+    for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", f"user-data-dir={profile}"):
+        options.add_argument(f"--{flag}")
     chrome = Chrome(options, ChromeService(driver))
     chrome.set_page_load_timeout(60)
     yield chrome
@@ -137,7 +131,7 @@ def test_a_card_has_one_decision_and_the_last_one_counts(browser: Chrome, tmp_pa
     assert commands(browser) == "memeloom templates name found:b Other", "nothing is merged into itself"
 
 
-def test_the_script_is_the_only_thing_that_runs(browser: Chrome, tmp_path: Path) -> None:
+def test_injected_scripts_do_not_run_and_injected_pictures_do_not_load(browser: Chrome, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     Pillow.new("RGB", (9, 9)).save(tmp_path / "x.png")
     sneaked = '<img src="x.png"><script>document.title = "run"</script></main>'
@@ -149,7 +143,7 @@ def test_the_script_is_the_only_thing_that_runs(browser: Chrome, tmp_path: Path)
     assert browser.find_element(By.TAG_NAME, "img").get_property("naturalWidth") == 0, "nothing is loaded"
 
 
-def test_without_the_script_nothing_dead_is_shown() -> None:
+def test_without_the_script_the_controls_are_hidden() -> None:
     page = Page(draw_closely([card("a")], {}))
     (fieldset,) = page.of("fieldset")
     assert {"hidden", "disabled"} <= set(fieldset)
