@@ -45,7 +45,7 @@ def test_bytes_come_back_as_they_were_put(blobs: BlobStore, data: bytes) -> None
 
 
 @pytest.mark.parametrize("key", ["", "abc", "A" * 64, "../" * 21 + "a", "/etc/passwd", "a" * 63 + "\n", "a" * 65])
-def test_only_keys_are_asked_for(blobs: BlobStore, key: str) -> None:
+def test_other_names_than_keys_are_refused(blobs: BlobStore, key: str) -> None:
     for ask in (blobs.get, blobs.has, blobs.delete):
         with pytest.raises(BlobMissing, match="not a blob key"):
             ask(key)
@@ -64,7 +64,7 @@ def test_a_deleted_blob_is_gone_and_may_come_back(blobs: BlobStore) -> None:
     assert blobs.get(key) == b"x"
 
 
-def test_a_blob_is_young_when_it_was_written(blobs: BlobStore) -> None:
+def test_the_age_of_a_blob_counts_from_its_write(blobs: BlobStore) -> None:
     key = blobs.put(b"new")
     age = blobs.age(key)
     assert age is not None
@@ -83,7 +83,7 @@ def test_keys_are_listed_in_order_and_in_pages(blobs: BlobStore) -> None:
     assert peak < 2_000_000
 
 
-def test_many_writers_of_the_same_bytes_agree(blobs: BlobStore) -> None:
+def test_concurrent_writers_of_the_same_bytes_store_one_blob(blobs: BlobStore) -> None:
     data = os.urandom(200_000)
     with ThreadPoolExecutor(8) as threads:
         assert set(threads.map(blobs.put, [data] * 24)) == {blob_key(data)}
@@ -91,7 +91,7 @@ def test_many_writers_of_the_same_bytes_agree(blobs: BlobStore) -> None:
     assert list(blobs.keys()) == [blob_key(data)]
 
 
-def test_it_travels_to_another_process(blobs: BlobStore) -> None:
+def test_the_store_can_be_pickled(blobs: BlobStore) -> None:
     key = blobs.put(b"x")
     copy: BlobStore = pickle.loads(pickle.dumps(blobs))
     assert copy.get(key) == b"x"
@@ -111,7 +111,7 @@ def test_a_blob_half_written_is_never_visible(store: Store) -> None:
 
 
 class TestFolder:
-    def test_what_a_crash_left_behind_is_not_a_blob(self, store_config: Store) -> None:
+    def test_leftovers_of_a_crash_are_not_listed(self, store_config: Store) -> None:
         blobs = open_blobs(store_config)
         key = blobs.put(b"whole")
         (path,) = Path(store_config.blobs).rglob(key)
@@ -156,7 +156,7 @@ class TestFolder:
         blobs.put(b"x")
         assert (tmp_path / "elsewhere").is_dir()
 
-    def test_a_file_in_the_way_is_one_clear_error(self, store_config: Store, tmp_path: Path) -> None:
+    def test_a_file_in_place_of_the_folder_is_an_error(self, store_config: Store, tmp_path: Path) -> None:
         (tmp_path / "blobs").write_text("a file")
         with pytest.raises(StoreError, match="blobs: cannot write blobs"):
             open_blobs(store_config).put(b"x")
@@ -179,12 +179,12 @@ class TestS3:
             plain_store(s3_store).put(name, b"x")
         assert list(blobs.keys()) == [key]
 
-    def test_a_bucket_without_a_prefix_will_do(self, s3_store: Store) -> None:
+    def test_a_bucket_needs_no_prefix(self, s3_store: Store) -> None:
         blobs = open_blobs(s3_store.model_copy(update={"blobs": s3_store.blobs.removesuffix("/blobs")}))
         key = blobs.put(b"x")
         assert (list(blobs.keys()), blobs.get(key)) == ([key], b"x")
 
-    def test_a_forked_child_is_told_so(self, s3_store: Store) -> None:
+    def test_a_forked_child_gets_an_error(self, s3_store: Store) -> None:
         blobs = open_blobs(s3_store)
         child = os.fork()
         if child == 0:
@@ -195,7 +195,7 @@ class TestS3:
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
-    def test_the_aws_credentials_file_is_asked(
+    def test_keys_are_read_from_the_aws_credentials_file(
         self, s3_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert s3_store.s3.access_key

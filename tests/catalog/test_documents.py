@@ -73,12 +73,12 @@ def queued(documents: DocumentStore, n: int, stage: str = "ocr") -> None:
 
 
 class TestUpsert:
-    def test_a_meme_comes_back_as_it_was_stored(self, documents: DocumentStore) -> None:
+    def test_a_stored_meme_can_be_read(self, documents: DocumentStore) -> None:
         assert documents.upsert([full_meme()]) == Upserted(inserted=1)
         assert documents.get("imgflip:abc") == full_meme()
         assert documents.get("imgflip:ab") is None
 
-    def test_doing_it_twice_changes_nothing(self, documents: DocumentStore) -> None:
+    def test_upserting_twice_changes_nothing(self, documents: DocumentStore) -> None:
         batch = [full_meme(), meme(1, boxes=("a",))]
         assert documents.upsert(batch) == Upserted(inserted=2)
         later = [m.model_copy(update={"fetched_at": WHEN + timedelta(days=1)}) for m in batch]
@@ -401,7 +401,7 @@ class TestLeases:
         assert documents.counts().stages["ocr"] == StageCounts(failed=1, reasons={"timeout": 1})
         assert documents.lease("ocr", 1, 60, 3) == []
 
-    def test_work_that_crashes_its_workers_is_abandoned(self, documents: DocumentStore) -> None:
+    def test_work_whose_leases_all_expired_is_abandoned(self, documents: DocumentStore) -> None:
         queued(documents, 1)
         for attempt in (1, 2, 3):
             (lease,) = documents.lease("ocr", 1, -1, 3)

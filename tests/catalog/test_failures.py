@@ -88,7 +88,7 @@ class TestSqliteFile:
         with pytest.raises(StoreError, match="cannot create its folder"):
             open_documents(store_config.model_copy(update={"documents": f"sqlite:///{tmp_path}/file/catalog.db"}))
 
-    def test_a_writer_that_keeps_the_lock_is_waited_for_until_the_deadline(self, store_config: Store) -> None:
+    def test_a_call_waits_for_another_writer_until_the_deadline(self, store_config: Store) -> None:
         documents = open_documents(impatient(store_config, 0.2))
         documents.upsert([_meme(1)])
         other = sqlite3.connect(store_config.documents.removeprefix("sqlite:///"), isolation_level=None)
@@ -187,9 +187,8 @@ class TestReadOnly:
             assert sorted((tmp_path / "own").iterdir()) == before
 
     def test_an_older_catalog_is_not_upgraded(self, catalog: Store, tmp_path: Path) -> None:
-        connection = sqlite3.connect(tmp_path / "own" / "catalog.db")
-        connection.execute("PRAGMA user_version = 2")
-        connection.close()
+        with closing(sqlite3.connect(tmp_path / "own" / "catalog.db")) as connection:
+            connection.execute("PRAGMA user_version = 2")
         with pytest.raises(StoreError, match="a catalog of version 2; a command that writes to it upgrades it"):
             open_documents(catalog, read_only=True)
 
@@ -238,33 +237,39 @@ class TestFullDisk:
         assert list(blobs.keys()) == sorted(keys)
 
     def test_a_mongodb_whose_disk_is_full_says_so(self, mongo_server: Mongod, store_config: Store) -> None:
-        documents = open_documents(store_config.model_copy(update={"documents": mongo_server.url("test")}))
-        documents.upsert([_meme(1)])
-        with pymongo.MongoClient[dict[str, object]](mongo_server.url("admin")) as client:
-            fault = {"failCommands": ["insert", "update"], "errorCode": 14031, "appName": "memeloom"}
-            client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=fault)
-            with pytest.raises(StoreFull, match="the server's disk is full") as error:
-                documents.upsert([_meme(2)])
-            one_line(error.value)
-            client.admin.command("configureFailPoint", "failCommand", mode="off")
-        assert [m.id for m in documents.scan()] == ["test:1"]
-        documents.close()
+        store = store_config.model_copy(update={"documents": mongo_server.url("test")})
+        with closing(open_documents(store)) as documents:
+            documents.upsert([_meme(1)])
+            with _failing(mongo_server, failCommands=["insert", "update"], errorCode=14031):
+                with pytest.raises(StoreFull, match="the server's disk is full") as error:
+                    documents.upsert([_meme(2)])
+                one_line(error.value)
+            assert [m.id for m in documents.scan()] == ["test:1"]
 
 
 def test_a_ban_that_mongodb_did_not_confirm_is_an_error(mongo_server: Mongod, store_config: Store) -> None:
     """The purge must not go on to delete memes whose ban a failover could lose."""
-    documents = open_documents(store_config.model_copy(update={"documents": mongo_server.url("test")}))
-    documents.upsert([_meme(1)])
-    with pymongo.MongoClient[dict[str, object]](mongo_server.url("admin")) as client:
-        unconfirmed = {"code": 64, "errmsg": "waiting for replication timed out"}
-        fault = {"failCommands": ["insert"], "writeConcernError": unconfirmed, "appName": "memeloom"}
-        client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=fault)
-        with pytest.raises(StoreUnavailable, match="a write was not confirmed by enough servers; run again"):
+    store = store_config.model_copy(update={"documents": mongo_server.url("test")})
+    unconfirmed = {"code": 64, "errmsg": "waiting for replication timed out"}
+    with closing(open_documents(store)) as documents:
+        documents.upsert([_meme(1)])
+        with (
+            _failing(mongo_server, failCommands=["insert"], writeConcernError=unconfirmed),
+            pytest.raises(StoreUnavailable, match="a write was not confirmed by enough servers; run again"),
+        ):
             documents.purge(ALL)
+        assert documents.count() == 1
+        assert documents.purge(ALL) == 1
+
+
+@contextmanager
+def _failing(server: Mongod, **fault: object) -> Iterator[None]:
+    """Let commands of memeloom fail inside the block."""
+    with pymongo.MongoClient[dict[str, object]](server.url("admin")) as client:
+        data = {"appName": "memeloom", **fault}
+        client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=data)
+        yield
         client.admin.command("configureFailPoint", "failCommand", mode="off")
-    assert documents.count() == 1
-    assert documents.purge(ALL) == 1
-    documents.close()
 
 
 class TestWrongCredentials:
@@ -275,14 +280,10 @@ class TestWrongCredentials:
             open_documents(store_config.model_copy(update={"documents": url}))
         assert "wrong-secret" not in one_line(error.value)
         assert f"127.0.0.1:{locked.port}" in str(error.value)
-
-    def test_mongodb_with_the_right_ones_works(self, locked: Mongod, store_config: Store) -> None:
-        url = locked.url("memes", "root", "hunter2")
-        documents = open_documents(store_config.model_copy(update={"documents": url}))
-        assert documents.upsert([_meme(1)]).inserted == 1
-        documents.enqueue("ocr", ALL)
-        assert len(documents.lease("ocr", 1, 60, 3)) == 1
-        documents.close()
+        right = store_config.model_copy(update={"documents": locked.url("memes", "root", "hunter2")})
+        with closing(open_documents(right)) as documents:
+            documents.upsert([_meme(1)])
+            assert documents.count() == 1
 
     @pytest.mark.parametrize("changes", [{"access_key": "NOBODY"}, {"secret_key": "wrong-secret"}])
     def test_s3_denies_access(self, s3_store: Store, changes: dict[str, str]) -> None:

@@ -102,7 +102,7 @@ def test_a_still_keeps_its_own_bytes(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", MOVING)
-def test_what_is_cut_off_is_refused(form: Moving, moving: dict[Moving, bytes]) -> None:
+def test_truncated_files_are_refused(form: Moving, moving: dict[Moving, bytes]) -> None:
     data = moving[form]
     assert is_whole(form, data)
     assert not any(is_whole(form, data[:end]) for end in range(12, len(data), 7))
@@ -145,13 +145,13 @@ def test_garbage_behind_a_video_s_header_is_refused(moving: dict[Moving, bytes])
         received(bytes(data))
 
 
-def test_a_video_that_takes_too_long_is_given_up(moving: dict[Moving, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_video_is_refused(moving: dict[Moving, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "_SECONDS", 0.001)
     with pytest.raises(BadImage, match=r"^too slow"):
         received(moving["mp4"])
 
 
-def test_the_reader_of_videos_gets_none_of_our_secrets(
+def test_the_video_process_gets_no_secrets_in_its_environment(
     moving: dict[Moving, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMELOOM_STORE__S3__SECRET_KEY", "open sesame")
@@ -163,7 +163,7 @@ def test_the_reader_of_videos_gets_none_of_our_secrets(
     assert b"open sesame" not in shown
 
 
-def test_a_playlist_is_no_video(tmp_path: Path) -> None:
+def test_playlists_are_refused(tmp_path: Path) -> None:
     """FFmpeg would open the files that it names; we do not show it one."""
     secret = tmp_path / "secret.mp4"
     secret.write_bytes(b"x")
@@ -172,7 +172,7 @@ def test_a_playlist_is_no_video(tmp_path: Path) -> None:
             received(text.encode())
 
 
-def test_the_reader_of_videos_takes_nothing_but_mp4_and_webm(moving: dict[Moving, bytes], tmp_path: Path) -> None:
+def test_the_video_process_opens_only_mp4_and_webm(moving: dict[Moving, bytes], tmp_path: Path) -> None:
     path = tmp_path / "video.avi"
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, (160, 120))
     writer.write(drawn(0))
@@ -192,7 +192,7 @@ class TestDeclared:
             ("Image/JPG; charset=binary", False), ("image/png", True), ("text/html", True), ("video/mp4", True),
         ],
     )  # fmt: skip
-    def test_another_type_than_the_real_one_is_taken_and_told(self, declared: str | None, wrong: bool) -> None:
+    def test_a_wrong_content_type_is_reported(self, declared: str | None, wrong: bool) -> None:
         stream = io.BytesIO()
         Pillow.fromarray(drawn(0)).save(stream, "JPEG")
         kept = received(stream.getvalue(), declared)
@@ -202,7 +202,7 @@ class TestDeclared:
         "page",
         [b"\n <!DOCTYPE html><p>gone", b"\xef\xbb\xbf<HTML>", b'<?xml version="1.0"?><Error/>', b'{"error": 1}'],
     )
-    def test_a_page_that_is_called_a_jpeg_is_no_image(self, page: bytes) -> None:
+    def test_a_page_declared_as_jpeg_is_refused(self, page: bytes) -> None:
         with pytest.raises(BadImage, match=r"^not an image: a page, declared as image/jpeg"):
             received(page, "image/jpeg")
 

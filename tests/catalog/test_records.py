@@ -30,7 +30,7 @@ def meme(**facts: Any) -> Meme:
 
 
 class TestMerged:
-    def test_new_facts_are_laid_over_known_ones(self) -> None:
+    def test_newer_facts_replace_known_ones(self) -> None:
         newer = meme(score=2, boxes=("a",), fetched_at=LATER)
         merged = meme(score=1, title="kept").merged(newer)
         assert merged == meme(score=2, title="kept", boxes=("a",), fetched_at=LATER)
@@ -38,7 +38,7 @@ class TestMerged:
         assert merged.merged(meme(score=2, fetched_at=LATER + timedelta(days=1))) is merged
         assert meme(score=1, fetched_at=None).merged(meme(score=2, fetched_at=None)).score == 2
 
-    def test_a_fact_that_is_lacking_erases_nothing(self) -> None:
+    def test_a_missing_fact_erases_nothing(self) -> None:
         known = meme(score=1, boxes=("a",), title="t", over_18=False, ocr=Ocr(text="", confidence=0, engine="e"))
         assert known.merged(meme(fetched_at=LATER)) is known
 
@@ -47,12 +47,12 @@ class TestMerged:
         assert getattr(meme(score=5, over_18=True, title="t").merged(meme(**{fact: value})), fact) == value
 
     @pytest.mark.parametrize("before", [WHEN, None])
-    def test_facts_fetched_before_or_nobody_knows_when_only_fill_gaps(self, before: datetime | None) -> None:
+    def test_facts_fetched_earlier_or_at_an_unknown_time_only_fill_gaps(self, before: datetime | None) -> None:
         crawled = meme(boxes=("one; two", "three"), score=5, fetched_at=LATER)
         dumped = meme(boxes=("one", "two; three"), score=1, title="t", fetched_at=before)
         assert crawled.merged(dumped) == crawled.model_copy(update={"title": "t"})
 
-    def test_two_sightings_make_the_same_record_in_either_order(self) -> None:
+    def test_merging_in_either_order_gives_the_same_record(self) -> None:
         first, second = meme(score=1, title="t"), meme(score=2, boxes=("a",), fetched_at=LATER)
         assert first.merged(second) == second.merged(first)
 
@@ -76,7 +76,7 @@ def template(**facts: Any) -> Template:
 
 
 class TestCaption:
-    def test_what_the_page_states_comes_first(self) -> None:
+    def test_the_caption_of_the_page_comes_before_ocr(self) -> None:
         read = Ocr(text="READ", boxes=(BOX,), confidence=99, engine="e")
         assert meme(boxes=("stated", ""), ocr=read).caption == ("stated", "")
         assert meme(ocr=read).caption == ("READ",)
@@ -131,15 +131,15 @@ class TestTemplateMerged:
             ("known", "rejected", "rejected"), ("rejected", "known", "rejected"), ("rejected", "found", "rejected"),
         ],
     )  # fmt: skip
-    def test_rejected_outweighs_known_and_known_found(self, known: str, newer: str, state: str) -> None:
+    def test_rejected_wins_over_known_and_known_over_found(self, known: str, newer: str, state: str) -> None:
         assert template(state=known).merged(template(state=newer)).state == state
 
-    def test_what_is_found_again_does_not_forget_its_name_but_fills_gaps(self) -> None:
+    def test_a_found_template_only_fills_gaps_of_a_known_one(self) -> None:
         named = template(name="Named by a person", source="found", boxes=(LEARNED,))
         again = template(name="Unnamed", slug="u", source="found", state="found", boxes=(MOVED,), clean=CLEAN)
         assert named.merged(again) == named.model_copy(update={"clean": CLEAN})
 
-    def test_the_first_sight_is_the_earlier(self) -> None:
+    def test_the_earlier_first_seen_wins(self) -> None:
         early, late = template(first_seen=WHEN), template(first_seen=WHEN + timedelta(days=1))
         assert early.merged(late) is early
         assert late.merged(early) == early
@@ -156,7 +156,7 @@ class TestTemplateMerged:
         assert styled.merged(stated) is styled
         assert stated.merged(styled) == styled
 
-    def test_boxes_learned_anew_replace_those_learned_before(self) -> None:
+    def test_newly_learned_boxes_replace_older_ones(self) -> None:
         assert template(boxes=(LEARNED,)).merged(template(boxes=(MOVED, LEARNED))).boxes == (MOVED, LEARNED)
 
 
@@ -174,7 +174,7 @@ def test_a_record_without_the_newer_facts_can_be_read() -> None:
     assert (read.state, read.merged_into, read.clean, read.first_seen, read.usable) == ("known", None, None, None, True)
 
 
-def test_an_author_is_known_by_name_and_salt_only() -> None:
+def test_an_author_hash_depends_on_name_and_salt() -> None:
     assert author_hash("ann", "salt") == author_hash("ann", "salt")
     assert len({author_hash("ann", "salt"), author_hash("ann", "pepper"), author_hash("bob", "salt"),
                 author_hash("t", "sal"), author_hash("", "salt")}) == 5  # fmt: skip

@@ -25,7 +25,7 @@ def now(resolved: ResolvedTemplates, template_id: str | None) -> str | None:
     return ref.id if ref else None
 
 
-def test_a_template_that_nobody_touched_stands_for_itself_under_the_catalogs_name() -> None:
+def test_an_unmerged_template_resolves_to_itself_with_the_name_in_the_catalog() -> None:
     resolved = ResolvedTemplates([template("1"), template("2", state="found")])
     applied = resolved.resolve(meme_on("1"))
     assert applied.template == TemplateRef(id="1", slug="slug-1", name="Name 1", known="match", distance=12)
@@ -42,7 +42,7 @@ def test_a_meme_without_a_template_or_on_one_that_the_catalog_lacks_stays_as_it_
     assert "1" in resolved
 
 
-def test_a_merged_template_is_the_one_at_the_end_of_the_chain() -> None:
+def test_a_merged_template_resolves_to_the_last_of_the_chain() -> None:
     resolved = ResolvedTemplates([template("a", "b"), template("b", "c"), template("c"), template("d", "c")])
     assert {now(resolved, each) for each in "abcd"} == {"c"}
     assert [each.id for each in resolved.usable()] == ["c"]
@@ -51,7 +51,7 @@ def test_a_merged_template_is_the_one_at_the_end_of_the_chain() -> None:
     assert now(resolved, "d") == "d", "merged into one that is gone"
 
 
-def test_a_rejected_template_is_none_and_so_is_what_was_merged_into_it() -> None:
+def test_rejected_templates_and_those_merged_into_them_resolve_to_none() -> None:
     resolved = ResolvedTemplates([template("a", "b"), template("b", state="rejected"), template("c")])
     assert (now(resolved, "a"), now(resolved, "b"), now(resolved, "c")) == (None, None, "c")
     assert (resolved.get("a"), resolved.get("b")) == (None, None)
@@ -69,7 +69,7 @@ def test_a_rejected_template_is_none_and_so_is_what_was_merged_into_it() -> None
     ],
     ids=["itself", "lowest id", "known before found", "lowest known id"],
 )
-def test_of_a_circle_one_stands_for_all_whoever_asks(records: list[Template], stands: str) -> None:
+def test_all_templates_of_a_cycle_resolve_to_one(records: list[Template], stands: str) -> None:
     outside = template("z", records[-1].id)
     resolved = ResolvedTemplates([*records, outside])
     assert {now(resolved, each.id) for each in (*records, outside)} == {stands}
