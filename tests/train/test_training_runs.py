@@ -12,7 +12,6 @@ import pytest
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
-from memeloom.dataset.manifest import NotADataset
 from memeloom.train.fit import Interrupted, locked, train_model
 from memeloom.train.fitting.checkpoint import CHECKPOINT
 from memeloom.train.model_folder import load_model
@@ -178,8 +177,3 @@ def test_a_second_training_in_the_folder_is_refused_while_the_first_runs(runs: T
     config = runs(tmp_path)
     with locked(Path(config.train.output)), pytest.raises(MemeloomError, match="another training writes"):
         train_model(config)
-
-
-def test_a_missing_dataset_is_refused(runs: Toy, tmp_path: Path) -> None:
-    with pytest.raises(NotADataset, match="build one with `memeloom build-dataset`"):
-        train_model(runs(tmp_path, dataset=str(tmp_path / "nothing")))
