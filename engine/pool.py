@@ -6,15 +6,15 @@ timeout is a result.
 
 import os
 import pickle
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Engine
-from memeloom.engine.supervisor import Guard, Lost, Pool, Supervisor, Worker
-from memeloom.engine.worker import Outcome, Runner
+from memeloom.engine.supervisor import Guard, Lost, Pool, Supervisor
+from memeloom.engine.worker import Runner
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -68,16 +68,16 @@ def try_partitions(
 class Workers:
     """Workers that stay for several rounds of work; see `open_workers`."""
 
-    def __init__(self, pool: Pool | None) -> None:
-        self._pool = pool
+    def __init__(self, supervisor: Supervisor | None) -> None:
+        self._supervisor = supervisor
 
     def run(self, function: Callable[[P], R], partitions: Iterable[P]) -> Iterator[R]:
         """Run one round, as `run_partitions` does. A round must have ended before the next begins."""
-        if self._pool is None:
+        if self._supervisor is None:
             yield from map(function, partitions)
             return
         calls = ((function, partition) for partition in partitions)
-        with closing(Supervisor(self._pool, calls, None).run()) as done:
+        with closing(self._supervisor.run(calls)) as done:
             for _, outcome in done:
                 if isinstance(outcome, Lost):
                     raise TypeError("without a guard no partition is lost")
@@ -90,64 +90,9 @@ def open_workers(engine: Engine) -> Iterator[Workers]:
     if _is_this_process(engine):
         yield Workers(None)
         return
-    with _open_pool(pickle.dumps(partial(_identity, _call)), engine, None) as pool:
-        reusable = _ReusablePool(pool)
-        try:
-            yield Workers(reusable)
-        finally:
-            reusable.end()
-
-
-class _ReusablePool:
-    """A `Pool` whose stopped workers stay idle for the next supervisor; `end` stops them."""
-
-    def __init__(self, pool: Pool) -> None:
-        self.size = pool.size
-        self._pool = pool
-        self._idle: list[_ReusableWorker] = []
-
-    def start(self) -> Worker:
-        return self._idle.pop() if self._idle else _ReusableWorker(self._pool.start(), self._idle)
-
-    def wait(self, workers: Collection[Worker], seconds: float | None) -> list[Worker]:
-        """Wait as the wrapped pool does; a worker that was idle is ready at once."""
-        ours = [worker for worker in workers if isinstance(worker, _ReusableWorker)]
-        if ready := [worker for worker in ours if worker.is_idle]:
-            return list(ready)
-        inner = {worker.inner: worker for worker in ours}
-        return [inner[worker] for worker in self._pool.wait(list(inner), seconds)]
-
-    def close(self) -> None:
-        """Keep the workers for the next supervisor."""
-
-    def end(self) -> None:
-        for worker in self._idle:
-            worker.inner.stop()
-        self._idle.clear()
-        self._pool.close()
-
-
-class _ReusableWorker:
-    def __init__(self, inner: Worker, idle: "list[_ReusableWorker]") -> None:
-        self.inner = inner
-        self.is_idle = False
-        self._idle = idle
-
-    def send(self, partition: object) -> None:
-        self.inner.send(partition)
-
-    def receive(self) -> Outcome[Any]:
-        if self.is_idle:
-            self.is_idle = False
-            return Outcome()  # ready
-        return self.inner.receive()
-
-    def stop(self) -> None:
-        self.is_idle = True
-        self._idle.append(self)
-
-    def kill(self) -> None:
-        self.inner.kill()
+    packed = pickle.dumps(partial(_identity, _call))
+    with _open_pool(packed, engine, None) as pool, closing(Supervisor(pool, None, keep_idle=True)) as supervisor:
+        yield Workers(supervisor)
 
 
 def available_cores() -> int:
@@ -164,7 +109,11 @@ def _supervised(
 ) -> Iterator[tuple[P, Any]]:
     # Pickled here, so that a worker can limit the threads of its libraries before it loads them.
     packed = pickle.dumps(opened)
-    with _open_pool(packed, engine, guard) as pool, closing(Supervisor(pool, partitions, guard).run()) as done:
+    with (
+        _open_pool(packed, engine, guard) as pool,
+        closing(Supervisor(pool, guard)) as supervisor,
+        closing(supervisor.run(partitions)) as done,
+    ):
         for partition, outcome in done:
             yield partition, outcome if isinstance(outcome, Lost) else outcome.result()
 

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.engine.worker import Outcome
@@ -72,30 +72,36 @@ class Pool(Protocol):
         """Wait until all workers have ended."""
 
 
-_Task: TypeAlias = tuple[int, P]
+_Task: TypeAlias = tuple[int, Any]
 
 
-class Supervisor(Generic[P]):
-    """Runs `partitions` on the workers of `pool`. guard: a worker's limits; without them, a crash ends the run."""
+class Supervisor:
+    """Runs partitions on the workers of `pool`; `close` it.
 
-    def __init__(self, pool: Pool, partitions: Iterable[P], guard: Guard | None) -> None:
+    guard: a worker's limits; without them, a crash ends the run. keep_idle: keep idle workers for the next run.
+    """
+
+    def __init__(self, pool: Pool, guard: Guard | None, *, keep_idle: bool = False) -> None:
         self._pool = pool
-        self._tasks: Iterator[_Task[P]] = enumerate(partitions, start=1)
         self._guard = guard
-        self._waiting: deque[_Task[P]] = deque()
-        self._workers: set[Worker] = set()
+        self._keep_idle = keep_idle
+        self._tasks: Iterator[_Task] = iter(())
+        self._waiting: deque[_Task] = deque()
+        self._workers: set[Worker] = set()  # all but the idle ones
+        self._idle: list[Worker] = []
         self._starting: dict[Worker, float] = {}
-        self._busy: dict[Worker, tuple[_Task[P], float]] = {}
+        self._busy: dict[Worker, tuple[_Task, float]] = {}
         self._failed_starts = 0
         self._first_losses: int | None = 0
 
-    def run(self) -> Generator[tuple[P, Outcome[Any] | Lost], None, None]:
-        """Yield each partition with its outcome, in order of completion.
+    def run(self, partitions: Iterable[P]) -> Generator[tuple[P, Outcome[Any] | Lost], None, None]:
+        """Yield each partition with its outcome, in order of completion. A run must have ended before the next.
 
         Raises:
             MemeloomError: workers do not start, or (without a guard) one crashed.
             Exception: whatever opening a worker raised.
         """
+        self._tasks = enumerate(partitions, start=1)
         try:
             while self._fill():
                 for worker in self._pool.wait([*self._starting, *self._busy], self._seconds_to_deadline()):
@@ -107,12 +113,23 @@ class Supervisor(Generic[P]):
         finally:
             for worker in list(self._workers):
                 self._kill(worker)
-            self._pool.close()
+            for state in (self._waiting, self._starting, self._busy):
+                state.clear()
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._idle:
+            worker.stop()
+        self._pool.close()
 
     def _fill(self) -> bool:
-        """Start a worker for each free place and partition. Returns False when all are done."""
+        """Find or start a worker for each free place and partition. Returns False when all are done."""
         while len(self._waiting) + len(self._busy) < self._pool.size and (task := next(self._tasks, None)):
             self._waiting.append(task)
+        while self._waiting and self._idle:
+            worker = self._idle.pop()
+            self._workers.add(worker)
+            self._assign(worker)
         while len(self._starting) < len(self._waiting):
             worker = self._pool.start()
             self._workers.add(worker)
@@ -132,12 +149,16 @@ class Supervisor(Generic[P]):
     def _assign(self, worker: Worker) -> None:
         task = self._waiting.popleft() if self._waiting else next(self._tasks, None)
         if task is None:
-            self._stop(worker)
+            if self._keep_idle:
+                self._workers.discard(worker)
+                self._idle.append(worker)
+            else:
+                self._stop(worker)
             return
         worker.send(task[1])
         self._busy[worker] = task, time.monotonic()
 
-    def _collect(self, worker: Worker) -> tuple[P, Outcome[Any] | Lost]:
+    def _collect(self, worker: Worker) -> tuple[Any, Outcome[Any] | Lost]:
         task, _ = self._busy.pop(worker)
         try:
             outcome = worker.receive()
@@ -150,7 +171,7 @@ class Supervisor(Generic[P]):
             self._assign(worker)
         return task[1], outcome
 
-    def _kill_late_workers(self) -> Iterator[tuple[P, Lost]]:
+    def _kill_late_workers(self) -> Iterator[tuple[Any, Lost]]:
         now = time.monotonic()
         for worker in [worker for worker, since in self._starting.items() if now - since >= _START_SECONDS]:
             del self._starting[worker]
@@ -164,8 +185,8 @@ class Supervisor(Generic[P]):
             yield self._report_lost(worker, task, "timeout", f"a worker took more than {self._guard.seconds:g} s")
 
     def _report_lost(
-        self, worker: Worker, task: _Task[P], reason: Literal["timeout", "worker died"], how: str
-    ) -> tuple[P, Lost]:
+        self, worker: Worker, task: _Task, reason: Literal["timeout", "worker died"], how: str
+    ) -> tuple[Any, Lost]:
         self._kill(worker)
         number, partition = task
         line = f"{how} at partition {number} ({reprlib.repr(partition)})"
