@@ -155,10 +155,10 @@ def _judge(model: Captioner, captions: Captions, count: int) -> tuple[float, flo
 
 def _row(mark: Mark) -> Sequence[str]:
     goals = [(limit, goal) for limit, goal in _GOALS.items() if mark.kind == "causal" and mark.seconds <= limit * 1.05]
-    said = "; ".join(f"≥ {goal} by {limit:.0f} s" for limit, goal in goals if mark.accuracy >= goal)
+    reached = "; ".join(f"≥ {goal} by {limit:.0f} s" for limit, goal in goals if mark.accuracy >= goal)
     return (
         mark.kind, f"{mark.seconds:.0f}", f"{mark.steps:,}", f"{mark.units:,}", f"{mark.units / mark.seconds:,.0f}",
-        f"{mark.accuracy:.4f}", f"{mark.bits:.3f}", f"{mark.waiting:.1%}", said,
+        f"{mark.accuracy:.4f}", f"{mark.bits:.3f}", f"{mark.waiting:.1%}", reached,
     )  # fmt: skip
 
 

@@ -91,11 +91,11 @@ class Gpt2Captioner:
             for at in range(0, len(rows), at_once):
                 inputs, labels, owners = rows.owned(np.arange(at, at + at_once))
                 likely, chosen = (np.asarray(found) for found in self._compiled_score(inputs, labels))
-                said = owners >= 0
-                owner = owners[said] + begin - first
-                np.add.at(likelihood, owner, likely[said].astype(np.float64))
+                labelled = owners >= 0
+                owner = owners[labelled] + begin - first
+                np.add.at(likelihood, owner, likely[labelled].astype(np.float64))
                 np.add.at(tokens, owner, 1)
-                np.add.at(right, owner, chosen[said].astype(np.int64))
+                np.add.at(right, owner, chosen[labelled].astype(np.int64))
         return CaptionScores(likelihood, tokens, right, captions.lengths_of(slice(first, last)))
 
     def head(self, name: str | None) -> list[int]:
