@@ -112,12 +112,12 @@ class DurableScheduler(BaseScheduler):
             # Acknowledge nothing from here on, so that its page is crawled again once the spider is fixed.
             self._fail(error)
             return False
-        self._stir()
+        self._exchange_if_needed()
         return True
 
     def next_request(self) -> Request | None:
         """Return a leased request whose host has a free slot, or None."""
-        self._stir()
+        self._exchange_if_needed()
         now = self._now()
         for place, (lease, request) in enumerate(self._ready):
             host = host_of(request)
@@ -142,7 +142,7 @@ class DurableScheduler(BaseScheduler):
         """Delay all requests to `host` by `seconds`, in every process."""
         self._rests[host] = max(self._rests.get(host, 0.0), self._now() + seconds)
         self._changes.rests[host] = max(self._changes.rests.get(host, 0.0), seconds)
-        self._stir()
+        self._exchange_if_needed()
 
     def dead_letter(self, request: Request, reason: str) -> None:
         """Move `request` to the dead-letter list instead of acknowledging it."""
@@ -151,7 +151,7 @@ class DurableScheduler(BaseScheduler):
     def mark(self, name: str, value: str) -> None:
         """Store a value for later crawls, atomically with the changes of the current page."""
         self._changes.marks[name] = value
-        self._stir()
+        self._exchange_if_needed()
 
     async def marked(self, name: str) -> str | None:
         """Return the value stored by `mark`. Raises StoreError."""
@@ -164,7 +164,7 @@ class DurableScheduler(BaseScheduler):
         if session.retry_failed:
             session.counts["requests tried again"] += await in_thread(self._thread, self._frontier.retry_dead)
         session.inherited[self._spider.name] = inherited
-        self._beat()
+        self._heartbeat()
 
     async def _close(self) -> None:
         # An exchange after the last would make this process an owner again.
@@ -183,10 +183,10 @@ class DurableScheduler(BaseScheduler):
         finally:
             self._thread.shutdown(wait=False)
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         """Renew the leases, and ask for requests that other processes released."""
         seconds = self._config.crawl.lease_seconds / _HEARTBEATS_PER_LEASE
-        self._heart = asyncio.get_running_loop().call_later(seconds, self._beat)
+        self._heart = asyncio.get_running_loop().call_later(seconds, self._heartbeat)
         self._start_exchange()
 
     def _follow(self, slot: Any) -> None:
@@ -215,7 +215,7 @@ class DurableScheduler(BaseScheduler):
                 self._changes.failed.append((lease.id, reason))
             case _, reason:
                 self._changes.dead.append((lease.id, reason))
-        self._stir()
+        self._exchange_if_needed()
 
     def _failed(self, failure: Failure, response: Response | Failure | None) -> None:
         """Record a failed callback or item; store failures do not count against the request."""
@@ -224,7 +224,7 @@ class DurableScheduler(BaseScheduler):
         if isinstance(failure.value, StoreError):
             self._outcomes[request] = ("released", "")
         else:
-            self._outcomes[request] = ("failed", _line(failure))
+            self._outcomes[request] = ("failed", _reason(failure))
 
     def _item_dropped(self, exception: Exception, response: Response | Failure | None) -> None:
         request = getattr(response, "request", None)
@@ -262,7 +262,7 @@ class DurableScheduler(BaseScheduler):
     def _takes_one(self, host: str, now: float) -> bool:
         return self._active[host] < self._per_host and self._rests.get(host, 0.0) <= now
 
-    def _stir(self) -> None:
+    def _exchange_if_needed(self) -> None:
         """Start an exchange if leases are needed or many changes wait; otherwise schedule one for the changes."""
         if self._exchanging is not None or self._broken or self._closed:
             return
@@ -296,7 +296,7 @@ class DurableScheduler(BaseScheduler):
         finally:
             self._exchanging = None
         if not self._broken and not self._closed:
-            self._stir()
+            self._exchange_if_needed()
             self._wake_later()
         self._slot.nextcall.schedule()
 
@@ -373,6 +373,6 @@ def scheduler_of(crawler: Crawler) -> DurableScheduler:
     return scheduler
 
 
-def _line(failure: Failure) -> str:
+def _reason(failure: Failure) -> str:
     error = failure.value
     return str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"

@@ -1,7 +1,6 @@
-"""What the frontier's tests run beside themselves: crawling processes that may be killed.
+"""Processes that use a frontier and may be killed, and a proxy that cuts connections.
 
-`python -m tests.scrapers.frontier_workers JOB URL [ARGUMENTS]` says on its standard output, one JSON value a line,
-what it was granted.
+`python -m tests.scrapers.frontier_workers JOB URL [ARGUMENTS]` prints what it leased, one JSON value per line.
 """
 
 import contextlib
@@ -39,8 +38,8 @@ def running(job: str, url: str, *arguments: object, inside: tuple[str, ...] = ()
             worker.stdout.close()
 
 
-def said(worker: subprocess.Popen[str]) -> Any:
-    """The next thing that a worker says."""
+def read_line(worker: subprocess.Popen[str]) -> Any:
+    """The next line of a worker's output."""
     assert worker.stdout is not None
     return json.loads(worker.stdout.readline())
 
@@ -60,12 +59,12 @@ def page(number: int, **facts: Any) -> QueuedRequest:
 
 
 def page_number(body: str) -> int:
-    """Which request a body is."""
+    """The number of a request."""
     return int(json.loads(body)["url"].rpartition("/")[2])
 
 
 class Proxy:
-    """Stands between a client and a server, and cuts the line when it is told to."""
+    """A proxy between a client and a server that cuts as many connections as it is told to."""
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -77,7 +76,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Stop accepting connections."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
@@ -103,18 +102,18 @@ class Proxy:
             target.shutdown(socket.SHUT_RDWR)
 
 
-def _say(value: object) -> None:
+def _print(value: object) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 
 
 def _hold(url: str, want: str, machine: str) -> None:
-    """RequestLease requests and never finish them; `machine` is where we claim to be, "" is here."""
+    """Lease requests and never finish them; `machine` is the claimed machine, "" this one."""
     if machine:
         owner._machine = lambda: machine
     frontier = open_test_frontier(url, lease_seconds=1.0)
     frontier.open()
-    _say([lease.id for lease in frontier.exchange(Changes(), int(want)).leases])
+    _print([lease.id for lease in frontier.exchange(Changes(), int(want)).leases])
     time.sleep(600)
 
 
@@ -130,7 +129,7 @@ def _crawl(url: str, pages: str) -> None:
             break
         for lease in granted.leases:
             number = page_number(lease.body)
-            _say(number)
+            _print(number)
             links = (child for child in (2 * number + 1, 2 * number + 2, 0) if child < int(pages))
             changes.added.extend(page(child, priority=child % 3) for child in links)
             changes.done.append(lease.id)
@@ -140,7 +139,7 @@ def _crawl(url: str, pages: str) -> None:
 
 
 def _fill(url: str, mount: str, size: str) -> None:
-    """Fill a small disk, then say what went wrong, what had been acknowledged and what is there."""
+    """Fill a small disk, then print the error, and the numbers of acknowledged and of stored requests."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount], check=True)
     frontier = open_test_frontier(url)
     frontier.open()
@@ -150,8 +149,8 @@ def _fill(url: str, mount: str, size: str) -> None:
             entries = [page(number) for number in range(start, start + 100)]
             acknowledged = frontier.exchange(Changes(added=entries), 0).unfinished
     except StoreError as error:
-        _say([type(error).__name__, str(error)])
-    _say([acknowledged, frontier.tallies().pending, open_test_frontier(url).tallies().pending])
+        _print([type(error).__name__, str(error)])
+    _print([acknowledged, frontier.tallies().pending, open_test_frontier(url).tallies().pending])
 
 
 _JOBS: dict[str, Callable[..., None]] = {"hold": _hold, "crawl": _crawl, "fill": _fill}

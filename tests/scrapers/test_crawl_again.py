@@ -1,4 +1,4 @@
-"""Crawls after a crawl: what is new is found, what was set aside is tried again, what was left is gone on with."""
+"""Crawls after a crawl: new memes are found, dead letters are retried, unfinished crawls are resumed."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +8,6 @@ import pytest
 from memeloom.catalog.records import Meme
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
 from memeloom.configs.schema import Config, Store
 from memeloom.demo.faults import Rule
 from memeloom.demo.internet import Internet
@@ -16,21 +15,14 @@ from memeloom.scrapers.crawl import crawl, failed_requests
 
 
 @pytest.fixture(scope="module")
-def shared_internet() -> Iterator[Internet]:
+def internet() -> Iterator[Internet]:
     with Internet(memes=600, posts=250, pictures=1, subreddits=("memes",), quick=True) as running:
         yield running
 
 
 @pytest.fixture
-def internet(shared_internet: Internet) -> Iterator[Internet]:
-    """The miniature internet of this module; what a test publishes stays, its faults end with the test."""
-    yield shared_internet
-    shared_internet.set_faults({})
-
-
-@pytest.fixture
-def settings(internet: Internet, tmp_path: Path, store_config: Store) -> Callable[..., Config]:
-    """Settings against the miniature internet, without waiting; arguments are further overrides."""
+def settings(internet: Internet, tmp_path: Path, store_config: Store) -> Iterator[Callable[..., Config]]:
+    """Settings of a fast crawl; arguments are further overrides. The faults end with the test; new memes stay."""
 
     def build(*overrides: str) -> Config:
         quick = ("crawl.concurrency_per_host=8", "crawl.max_minutes=2", "crawl.imgflip.templates=3")
@@ -39,7 +31,8 @@ def settings(internet: Internet, tmp_path: Path, store_config: Store) -> Callabl
         )
         return config.model_copy(update={"store": store_config})
 
-    return build
+    yield build
+    internet.set_faults({})
 
 
 def stored(config: Config) -> dict[str, Meme]:
@@ -47,15 +40,15 @@ def stored(config: Config) -> dict[str, Meme]:
 
 
 @pytest.mark.parametrize("source", ["imgflip", "reddit"])
-def test_a_further_crawl_finds_what_is_new_and_stops_where_the_last_one_began(
+def test_a_second_crawl_finds_new_memes_and_stops_at_known_ones(
     internet: Internet, settings: Callable[..., Config], source: str
 ) -> None:
     config = settings(f"crawl.sources=[{source}]")
-    first = crawl(config, Silent())
+    first = crawl(config)
     before = stored(config)
     known = {meme.id for meme in internet.served()}
     internet.publish(memes=24, posts=30)
-    second = crawl(config, Silent())
+    second = crawl(config)
     after = stored(config)
     templates = {meme.template.id for meme in before.values() if meme.template}
     late = {meme.id for meme in internet.served() if meme.source == source} - known
@@ -66,62 +59,62 @@ def test_a_further_crawl_finds_what_is_new_and_stops_where_the_last_one_began(
     assert second.counts["pages"] < first.counts["pages"] / 2
 
 
-def test_without_incremental_everything_is_looked_at_again(settings: Callable[..., Config]) -> None:
+def test_without_incremental_all_pages_are_crawled_again(settings: Callable[..., Config]) -> None:
     config = settings("crawl.sources=[reddit]", "crawl.reddit.incremental=false")
-    first = crawl(config, Silent())
-    second = crawl(config, Silent())
+    first = crawl(config)
+    second = crawl(config)
     assert second.counts["pages"] == first.counts["pages"]
     assert (second.counts["new"], second.counts["unchanged"]) == (0, first.counts["memes"])
 
 
-def test_what_was_set_aside_is_listed_with_its_reason_and_tried_again_when_asked_for(
+def test_dead_letters_are_listed_with_their_reason_and_retried_on_request(
     internet: Internet, settings: Callable[..., Config]
 ) -> None:
     config = settings("crawl.sources=[imgflip]", "crawl.retries=1", "crawl.breaker_failures=1000")
     internet.set_faults([Rule("server_error", share=0.1, times=None, path=r"\.jpg")])
-    summary = crawl(config, Silent())
+    summary = crawl(config)
     dead = list(failed_requests(config))
     assert summary.counts["requests set aside"] == len(dead) > 10
     assert {(source, request.reason) for source, request in dead} == {("imgflip", "HTTP 503")}
     without = {meme.id for meme in stored(config).values() if meme.image is None}
     assert without, "a meme with a caption is kept without its picture"
     internet.set_faults({})
-    again = crawl(config, Silent(), retry_failed=True)
+    again = crawl(config, retry_failed=True)
     assert again.counts["requests tried again"] == len(dead)
     assert again.counts["pages"] == 0
     assert all(meme.image is not None for meme in stored(config).values())
     assert list(failed_requests(config)) == []
 
 
-def test_a_host_that_keeps_failing_rests_and_is_given_up_and_its_requests_wait_for_another_day(
+def test_a_failing_host_is_given_up_after_its_backoffs_and_its_requests_become_dead_letters(
     internet: Internet, settings: Callable[..., Config]
 ) -> None:
     breaker = ("crawl.breaker_failures=3", "crawl.breaker_seconds=0.2", "crawl.breaker_rests=2", "crawl.retries=10")
     config = settings("crawl.sources=[imgflip]", *breaker)
     internet.set_faults([Rule("reset", times=None, path=r"\.jpg")])
-    summary = crawl(config, Silent())
+    summary = crawl(config)
     assert summary.counts["rests of failing hosts"] == 2
     assert summary.reasons["image: host given up"] > 100
     assert len(list(failed_requests(config))) == summary.counts["requests set aside"] > 100
-    assert internet.log()["faults"]["reset"] < 60, "a dead host is not hammered"
+    assert internet.log()["faults"]["reset"] < 60, "a failing host gets few requests"
     internet.set_faults({})
-    crawl(config, Silent(), retry_failed=True)
+    crawl(config, retry_failed=True)
     assert all(meme.image is not None for meme in stored(config).values())
 
 
-def test_a_crawl_that_reached_its_limit_is_gone_on_with_and_a_fresh_one_begins_anew(
+def test_a_limited_crawl_is_resumed_and_a_fresh_one_starts_over(
     internet: Internet, settings: Callable[..., Config]
 ) -> None:
     limited = settings("crawl.sources=[imgflip]", "crawl.max_memes=70")
     for round_ in (1, 2):
-        assert crawl(limited, Silent()).counts["new"] == 70
+        assert crawl(limited).counts["new"] == 70
         assert len(stored(limited)) == 70 * round_
     rest = settings("crawl.sources=[imgflip]")
-    crawl(rest, Silent())
+    crawl(rest)
     found = stored(rest)
     templates = {meme.template.id for meme in found.values() if meme.template}
     assert len(templates) == 3
     served = [meme for meme in internet.served() if meme.source == "imgflip"]
     assert found.keys() == {meme.id for meme in served if meme.template_id in templates}
-    fresh = crawl(rest, Silent(), fresh=True)
+    fresh = crawl(rest, fresh=True)
     assert (fresh.counts["new"], fresh.counts["unchanged"]) == (0, len(found))

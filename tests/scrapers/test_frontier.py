@@ -28,7 +28,7 @@ from memeloom.scrapers.frontier.contract import (
     Tallies,
 )
 from memeloom.scrapers.frontier.owner import Owner
-from tests.scrapers.frontier_workers import open_test_frontier, page, page_number, running, said
+from tests.scrapers.frontier_workers import open_test_frontier, page, page_number, read_line, running
 from tests.services.redis import RedisServer
 
 FOREVER = 10_000.0
@@ -317,7 +317,7 @@ class TestExpiredLeases:
         add(frontier, *(page(number) for number in range(10)))
         frontier.close()
         with running("hold", url, 4, "") as worker:
-            held = said(worker)
+            held = read_line(worker)
             assert len(held) == 4
             neighbour = another(lease_seconds=FOREVER)
             assert numbers(lease(neighbour, 10)) == [4, 5, 6, 7, 8, 9]
@@ -332,7 +332,7 @@ class TestExpiredLeases:
         frontier = another(lease_seconds=1.0)
         add(frontier, *(page(number) for number in range(3)))
         with running("hold", url, 2, "elsewhere") as worker:
-            held = said(worker)
+            held = read_line(worker)
             since = time.monotonic()
             worker.kill()
             worker.wait()

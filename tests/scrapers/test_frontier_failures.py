@@ -17,7 +17,7 @@ from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Store
 from memeloom.scrapers.frontier.contract import Changes, Frontier, Granted, QueuedRequest, Tallies
-from tests.scrapers.frontier_workers import Proxy, open_test_frontier, page, page_number, running, said
+from tests.scrapers.frontier_workers import Proxy, open_test_frontier, page, page_number, read_line, running
 from tests.services.process import free_port
 from tests.services.redis import RedisServer
 from tests.services.website import Website
@@ -102,8 +102,8 @@ class TestSqliteFile:
         disk = tmp_path / "disk"
         disk.mkdir()
         with running("fill", sqlite_url(disk), disk, "4m", inside=NAMESPACE) as worker:
-            error, text = said(worker)
-            acknowledged, pending, found = said(worker)
+            error, text = read_line(worker)
+            acknowledged, pending, found = read_line(worker)
         assert (error, text) == ("StoreFull", f"{disk}/frontier.db: the disk is full; make room and run again")
         assert acknowledged > 1000
         assert acknowledged == pending == found

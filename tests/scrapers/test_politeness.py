@@ -1,4 +1,4 @@
-"""The small rules of a polite crawler: how long to wait, whom not to visit, when a record is safe."""
+"""Small parts of a crawl: Retry-After, public addresses, group commit, limits and pauses."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -38,16 +38,16 @@ def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> 
     ["127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
      "255.255.255.255", "::1", "fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "2002:7f00:1::", "ff02::1"],
 )  # fmt: skip
-def test_addresses_that_are_not_on_the_public_internet(address: str) -> None:
+def test_private_addresses(address: str) -> None:
     assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34"])
-def test_addresses_on_the_public_internet(address: str) -> None:
+def test_public_addresses(address: str) -> None:
     assert is_public(address)
 
 
-def test_a_batch_acknowledges_only_what_is_written() -> None:
+def test_a_batch_acknowledges_only_written_records() -> None:
     written: list[list[int]] = []
 
     async def write(records: list[int]) -> None:
@@ -66,7 +66,7 @@ def test_a_batch_acknowledges_only_what_is_written() -> None:
     assert written == [[14, 15, 16, 17], [18, 19]]
 
 
-def test_records_gather_while_a_write_is_under_way_and_a_flush_waits_for_all() -> None:
+def test_records_are_batched_during_a_write_and_flush_waits_for_all() -> None:
     written: list[list[int]] = []
 
     async def run() -> None:

@@ -1,10 +1,10 @@
-"""Requests on their way through the frontier: what goes in comes out, secrets and strangers' words do not."""
+"""Requests as JSON in the frontier: they are restored unchanged; secrets and foreign callbacks are refused."""
 
 import json
 from typing import Any
 
 import pytest
-from scrapy import FormRequest, Request, Spider
+from scrapy import Request, Spider
 
 from memeloom.scrapers.frontier.forms import BadRequest, to_body, to_request, url_of
 
@@ -26,7 +26,7 @@ def spider() -> Reader:
     return Reader()
 
 
-def test_a_request_comes_back_as_it_was(spider: Reader) -> None:
+def test_a_request_is_restored_unchanged(spider: Reader) -> None:
     state: dict[str, Any] = {"page": 2, "names": ["a", "ü"], "known": {"1": None}}
     request = Request(
         "https://example.com/a?b=1#c", spider.read, method="PUT", body=b"\x00\xff", headers={"X-Wish": "yes"},
@@ -39,13 +39,7 @@ def test_a_request_comes_back_as_it_was(spider: Reader) -> None:
     assert again.headers == request.headers
 
 
-def test_a_form_comes_back_with_its_body(spider: Reader) -> None:
-    request = FormRequest("https://example.com/", spider.read, formdata={"a": "1"})
-    again = to_request(to_body(request, spider), spider)
-    assert (again.method, again.body, again.headers) == ("POST", b"a=1", request.headers)
-
-
-def test_what_middlewares_put_on_a_request_stays_out_of_the_file(spider: Reader) -> None:
+def test_values_of_middlewares_are_not_stored(spider: Reader) -> None:
     secrets = {"Authorization": "Bearer s3cret", "Cookie": "id=s3cret", "Proxy-Authorization": "Basic s3cret"}
     meta = {"proxy": "http://me:s3cret@proxy", "download_latency": 0.5, "wait": 3.0}
     body = to_body(Request("https://example.com/", spider.read, headers=secrets, meta=meta), spider)
@@ -64,7 +58,7 @@ def test_what_middlewares_put_on_a_request_stays_out_of_the_file(spider: Reader)
     ],
     ids=["no method", "another spider's", "private", "a set", "an object"],
 )
-def test_what_would_not_come_back_is_refused_when_it_is_stored(spider: Reader, what: Any) -> None:
+def test_requests_that_cannot_be_restored_are_not_stored(spider: Reader, what: Any) -> None:
     with pytest.raises(BadRequest):
         to_body(Request("https://example.com/", **what(spider)), spider)
 
@@ -79,7 +73,7 @@ def test_what_would_not_come_back_is_refused_when_it_is_stored(spider: Reader, w
         '{"url": "https://example.com/", "callback": "read", "body": 5}',
     ],
 )  # fmt: skip
-def test_strange_bodies_are_refused(spider: Reader, body: str) -> None:
+def test_malformed_bodies_are_refused(spider: Reader, body: str) -> None:
     with pytest.raises(BadRequest):
         to_request(body, spider)
     assert isinstance(url_of(body), str)
