@@ -85,22 +85,22 @@ class RecordWriter(HashedFile):
         self._size = 0
 
 
-def read_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
+def read_records(path: Path) -> Iterator[bytes]:
     """Yield the payloads of a TFRecord file, checking both crcs of each, in bounded memory.
 
-    A record longer than `max_bytes` counts as damage and is not read.
+    A record longer than `MAX_RECORD_BYTES` counts as damage and is not read.
 
     Raises:
         DamagedRecords: the file is truncated, altered or not a TFRecord file; has the record's offset and number.
         MemeloomError: the file cannot be read.
     """
-    for payloads in read_many_records(path, max_bytes=max_bytes):
+    for payloads in read_many_records(path):
         yield from payloads
 
 
-def read_many_records(path: Path, *, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[list[bytes]]:
+def read_many_records(path: Path) -> Iterator[list[bytes]]:
     """Yield what `read_records` yields, in lists of payloads."""
-    source, lengths = Unpacked(path), _Lengths(max_bytes)
+    source, lengths = Unpacked(path), _Lengths()
     # `buffer[at:]` is read but not yet yielded; `before` bytes of the stream precede the buffer.
     buffer, at, before, number, wanted, fault = b"", 0, 0, 1, _HEADER.size, ""
     while not fault:
@@ -163,9 +163,6 @@ def _count_intact(buffer: bytes, payloads: list[bytes], ends: list[int]) -> int:
 
 
 class _Lengths(dict[bytes, int]):
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-
     def __missing__(self, header: bytes) -> int:
         """Raise BrokenStream for an invalid header or a length above the limit."""
         if len(header) < _HEADER.size:
@@ -173,8 +170,8 @@ class _Lengths(dict[bytes, int]):
         length, crc = _HEADER.unpack(header)
         if crc != masked_crc(header[: _LENGTH.size]):
             raise BrokenStream("wrong crc of a record's length")
-        if length > self._max_bytes:
-            raise BrokenStream(f"record of {length:,} bytes (limit {self._max_bytes:,})")
+        if length > MAX_RECORD_BYTES:
+            raise BrokenStream(f"record of {length:,} bytes (limit {MAX_RECORD_BYTES:,})")
         if len(self) < _KNOWN_LENGTHS:
             self[header] = length
         return int(length)

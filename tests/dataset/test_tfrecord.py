@@ -67,13 +67,6 @@ def test_records_before_the_damage_are_read_first(tmp_path: Path) -> None:
         next(records)
 
 
-def test_a_length_that_lies_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.tfrecord"
-    path.write_bytes(frame(b"x" * 2000))
-    with pytest.raises(DamagedRecords, match=r"record of 2,000 bytes \(limit 1,000\)"):
-        list(read_records(path, max_bytes=1000))
-
-
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_damage_of_a_compressed_file_is_located_in_the_unpacked_stream(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -98,7 +91,7 @@ def test_a_packed_bomb_is_refused_after_its_first_record(tmp_path: Path, name: s
     tracemalloc.start()
     records = read_records(path)
     assert next(records) == b"first"
-    with pytest.raises(DamagedRecords, match=r"record of 1,099,511,627,776 bytes"):
+    with pytest.raises(DamagedRecords, match=r"record of 1,099,511,627,776 bytes \(limit 67,108,864\)"):
         next(records)
     assert tracemalloc.get_traced_memory()[1] < 2**27
     tracemalloc.stop()

@@ -1,6 +1,5 @@
 """`try_partitions`: partitions that crash, stall or bloat their workers are results, and all others are done."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -30,10 +29,6 @@ SHORT = Guard(seconds=2, memory_mb=10_000)
 
 def tried(function: Callable[[Any], Any], partitions: list[Any], workers: int, guard: Guard) -> dict[Any, Any]:
     return dict(try_partitions(partial(ready, function), partitions, local(workers), guard))
-
-
-def test_a_single_worker_is_another_process() -> None:
-    assert os.getpid() not in tried(process_id, [1, 2], 1, LONG).values()
 
 
 @pytest.mark.parametrize("workers", [1, 2])

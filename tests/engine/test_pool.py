@@ -158,12 +158,3 @@ def test_ray_without_its_package_names_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MemeloomError, match=r'pip install "memeloom\[ray\]"'):
         list(run_partitions(square, [1], Engine(kind="ray", workers=2, ray_address="auto")))
-
-
-def test_ray_is_imported_only_when_needed() -> None:
-    code = (
-        "import sys\nfrom memeloom.configs.schema import Engine\nfrom memeloom.engine.pool import run_partitions\n"
-        "assert list(run_partitions(abs, [-1], Engine(kind='local', workers=1, ray_address='auto'))) == [1]\n"
-        "assert not {'ray', 'numpy', 'cv2', 'memeloom.engine.ray_pool'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
