@@ -18,11 +18,7 @@ def open_engine(settings: Ocr) -> Engine:
 
 
 def check_engine(settings: Ocr) -> None:
-    """Prepare the engine and check, without loading it, that it works here.
-
-    Raises:
-        EngineMissing: it cannot work; the text says what to install.
-    """
+    """Prepare the engine and check, without loading it, that it works here. Raises EngineMissing."""
     _module(settings).check(settings.language)
 
 

@@ -39,10 +39,7 @@ class PageReader(Protocol):
         """Return the words of `page`, their boxes in fractions of it, their lines counted from 0.
 
         page: grey, shape (height, width). mode: Tesseract's page segmentation mode.
-        deadline: in `time.monotonic()`.
-
-        Raises:
-            ReadFailed: ``timeout``, ``engine failed``.
+        deadline: in `time.monotonic()`. Raises ReadFailed (``timeout``, ``engine failed``).
         """
         ...
 
