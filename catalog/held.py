@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Collection
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from memeloom.catalog.documents import DocumentStore, Lease
@@ -32,9 +31,7 @@ class HeldLeases:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Release what is left. If the store is gone too, the leases expire."""
         self._over.set()
         self._thread.join()
