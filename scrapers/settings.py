@@ -27,11 +27,7 @@ class QuietFormatter(LogFormatter):
     def crawled(self, *_: Any, **__: Any) -> Any:
         """Log nothing."""
 
-    def scraped(self, *_: Any, **__: Any) -> Any:
-        """Log nothing."""
-
-    def dropped(self, *_: Any, **__: Any) -> Any:
-        """Log nothing."""
+    scraped = dropped = crawled
 
 
 def user_agent(crawl: Crawl) -> str:
