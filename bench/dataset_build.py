@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.rows import Row
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress
 from memeloom.report.plot import Plot, Series, picture
 from memeloom.scrapers.dumps.transfer import import_dumps
 
@@ -74,7 +74,7 @@ def real_catalog(data: Path, folder: Path) -> Path:
     """Create a catalog of the real captions."""
     catalog = folder / "catalog.db"
     config = load_config(overrides=[f"store.documents=sqlite:///{catalog}"], environment={})
-    import_dumps(config, [data / CAPTIONS], Silent())
+    import_dumps(config, [data / CAPTIONS], Progress())
     return catalog
 
 

@@ -28,7 +28,7 @@ from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Image, Meme, TemplateRef, hamming
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress
 from memeloom.dataset.build import build_dataset
 from memeloom.dataset.flow.similarity import normalise, similarity
 from memeloom.dataset.formats.tfrecord import read_records
@@ -170,7 +170,7 @@ def _left(memes: Sequence[Meme]) -> set[str]:
         config = load_config(overrides=[*places, f"dataset.output={folder}/dataset"], environment={})
         with closing(open_documents(config.store)) as documents:
             documents.upsert(memes)
-        build_dataset(config, Silent())
+        build_dataset(config, Progress())
         shards = sorted(Path(config.dataset.output).glob("*.tfrecord.gz"))
         return {decode_record(record).id for shard in shards for record in read_records(shard)}
 

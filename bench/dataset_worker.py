@@ -8,7 +8,7 @@ import resource
 import sys
 
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress
 from memeloom.dataset.build import build_dataset
 
 
@@ -16,7 +16,7 @@ def main() -> None:
     """Build and print the figures."""
     catalog, output, *settings = sys.argv[1:]
     places = [f"store.documents=sqlite:///{catalog}", f"dataset.output={output}"]
-    summary = build_dataset(load_config(overrides=[*places, *settings], environment={}), Silent())
+    summary = build_dataset(load_config(overrides=[*places, *settings], environment={}), Progress())
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     cpu = sum(each.ru_utime + each.ru_stime for each in used)
     told = {"counts": summary.counts, "reasons": summary.reasons, "seconds": summary.seconds, "cpu_seconds": cpu}

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Convnet
 from memeloom.train.backend import ACCELERATED, BACKEND, keras
 from memeloom.train.convnet.model import build_convnet
@@ -59,7 +59,7 @@ class Run(NamedTuple):
         return None
 
 
-class _Deadline(Silent):
+class _Deadline(Progress):
     """Interrupts a training a number of seconds after its first step, or at `latest` if that is sooner."""
 
     def __init__(self, seconds: float, latest: float) -> None:

@@ -42,6 +42,7 @@ def print_parts(title: str, parts: Sequence[str], measure: Callable[[str], Itera
         for row in measure(part):
             table.add_row(*row.cells)
             rows.append(row)
-            console.print("  ", row.part, row.who, dict(row.figures))
+            figures = "; ".join(f"{name} {figure}" for name, figure in row.figures.items())
+            console.print(f"   {row.part}, {row.who}: {figures}", markup=False, highlight=False)
     console.print(table)
     return rows

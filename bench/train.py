@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Train
 from memeloom.dataset.texts import texts_of
 from memeloom.report.format import percent, short_percent
@@ -105,7 +105,7 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
     kind, course = open_kind(settings.model), hyperparameters(settings)
     steps = _steps_in(settings, dataset, budget)
     settings = settings.model_copy(update={"steps": steps})
-    task = kind.prepare(settings, dataset, Silent())
+    task = kind.prepare(settings, dataset, Progress())
     optimizer = task.make_optimizer(learning_rate(course, steps))
     optimizer.build(task.training_model.trainable_variables)
     made = devices.steps(task, optimizer, course.clip_norm)
@@ -133,7 +133,7 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
 def _steps_in(settings: Train, dataset: Dataset, budget: float) -> int:
     """Estimate how many steps fit into `budget` seconds by running a few and discarding them."""
     kind, devices = open_kind(settings.model), open_devices("one", settings.seed)
-    task = kind.prepare(settings, dataset, Silent())
+    task = kind.prepare(settings, dataset, Progress())
     optimizer = task.make_optimizer(0.0)
     optimizer.build(task.training_model.trainable_variables)
     made = devices.steps(task, optimizer, None)

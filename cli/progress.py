@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memeloom.cli.terminal import amount
-from memeloom.configs.progress import HostNow, Now, Progress
+from memeloom.configs.progress import HostSnapshot, Progress, Snapshot
 from memeloom.report.format import escape_controls, number
 
 LINE_SECONDS = 10.0
@@ -66,7 +66,7 @@ class _Done(MofNCompleteColumn):
 class Screen(RichProgress):
     """Bars; below them the measurements, and the state of a crawl."""
 
-    now: Now | None = None
+    now: Snapshot | None = None
     measurements: Mapping[str, float] | None = None
 
     def get_renderables(self) -> Iterable[RenderableType]:
@@ -109,7 +109,7 @@ class Bars(Progress):
         """Draw `values` below the bars, beside those with other names."""
         self._screen.measurements = {**(self._screen.measurements or {}), **values}
 
-    def show(self, now: Now) -> None:
+    def show(self, now: Snapshot) -> None:
         """Draw `now` below the bars."""
         self._screen.now = now
 
@@ -131,7 +131,7 @@ class JsonLines(Progress):
         self._done = 0
         self._counts: Counter[str] = Counter()
         self._measurements: dict[str, float] = {}
-        self._now: Now | None = None
+        self._now: Snapshot | None = None
         self._started = self._written = 0.0
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
@@ -152,7 +152,7 @@ class JsonLines(Progress):
         """Add `values` to further lines."""
         self._measurements.update(values)
 
-    def show(self, now: Now) -> None:
+    def show(self, now: Snapshot) -> None:
         """Add `now` to further lines; write one if the last is old, as nothing may advance."""
         self._now = now
         self._write_if_due()
@@ -191,7 +191,7 @@ class JsonLines(Progress):
         sys.stderr.flush()
 
 
-def host_table(now: Now) -> RenderableType:
+def host_table(now: Snapshot) -> RenderableType:
     """Draw rates in one line, the queue in another, and up to `HOST_ROWS` hosts, failing ones first."""
     per_second = (
         amount(name, round(rate, 1)) + ("" if name == "bytes" else f" {name}") for name, rate in now.rates.items()
@@ -215,7 +215,7 @@ def host_table(now: Now) -> RenderableType:
     return Group(*lines, table, *([Text(f"  and {rest}", style="dim")] if rest else []))
 
 
-def _host_row(host: HostNow) -> tuple[Text, ...]:
+def _host_row(host: HostSnapshot) -> tuple[Text, ...]:
     state = f"{host.state} {host.rests_seconds:.0f} s" if host.rests_seconds else host.state
     latency = "–" if host.latency_seconds is None else f"{host.latency_seconds * 1000:,.0f} ms"
     failures = f"{number(host.failures)} failed" if host.failures else ""
@@ -228,7 +228,7 @@ def _host_row(host: HostNow) -> tuple[Text, ...]:
     )
 
 
-def _host_fields(now: Now) -> dict[str, Any]:
+def _host_fields(now: Snapshot) -> dict[str, Any]:
     return {
         "rates": dict(now.rates),
         "queue": dict(now.queue),

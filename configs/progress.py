@@ -6,7 +6,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class HostNow:
+class HostSnapshot:
     """State of a host, in a word or two, and its figures; `latency_seconds` is None before its first response."""
 
     name: str
@@ -19,7 +19,7 @@ class HostNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class Snapshot:
     """A snapshot of a stage that talks to hosts.
 
     Attributes:
@@ -31,7 +31,7 @@ class Now:
 
     rates: Mapping[str, float] = field(default_factory=dict)
     queue: Mapping[str, int] = field(default_factory=dict)
-    hosts: tuple[HostNow, ...] = ()
+    hosts: tuple[HostSnapshot, ...] = ()
     states: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -47,12 +47,11 @@ class Progress:
     def measure(self, **values: float) -> None:
         """Replace the measurements with these names (``loss=2.31, accuracy=0.41``); others stay."""
 
-    def show(self, now: Now) -> None:
+    def show(self, now: Snapshot) -> None:
         """Show `now` in place of the last snapshot."""
 
     def finish(self) -> None:
         """End the stage that was started last."""
 
 
-Silent = Progress
 SILENT: Final = Progress()  # the default of every stage function

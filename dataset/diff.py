@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from memeloom.configs.progress import Progress, Silent
+from memeloom.configs.progress import Progress
 from memeloom.dataset.formats.registry import FORMATS, check_readable
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.schema import DatasetRecord
@@ -95,7 +95,7 @@ def diff_datasets(before: Path, after: Path, *, examples: int = 5, progress: Pro
         check_readable(manifest.format)
     records = None
     if all(FORMATS[manifest.format].has_records for manifest in manifests):
-        records = _compare_records((before, old), (after, new), examples, progress or Silent())
+        records = _compare_records((before, old), (after, new), examples, progress or Progress())
     return Difference(
         made=_differing(_made(old), _made(new)),
         counts=_differing(_counts(old), _counts(new)),

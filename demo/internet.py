@@ -35,7 +35,7 @@ class Internet(Options):
 
         with Internet(memes=240, faults={"server_error": 0.1}) as internet:
             config = load_config(overrides=internet.settings)
-            crawl(config, Silent())
+            crawl(config, Progress())
             for meme in internet.served(): ...
 
     Attributes:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from memeloom.configs.progress import HostNow
+from memeloom.configs.progress import HostSnapshot
 from memeloom.report.format import clock, duration, moment, number, size
 from memeloom.report.pages import render
 from memeloom.scrapers.report.plots import Intervals, is_error, plots
@@ -70,7 +70,7 @@ def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
 
 
-def _host(host: HostNow) -> tuple[str | int, ...]:
+def _host(host: HostSnapshot) -> tuple[str | int, ...]:
     latency = "–" if host.latency_seconds is None else duration(host.latency_seconds)
     return host.name, host.state, host.answers, host.failures, size(host.received_bytes), latency
 

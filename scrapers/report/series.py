@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import HostNow
+from memeloom.configs.progress import HostSnapshot
 from memeloom.scrapers.report.status import CrawlStatus
 
 POINTS = 500  # samples that a history keeps
@@ -162,7 +162,7 @@ def _thinned(samples: Iterable[Sample]) -> list[Sample]:
 
 def _sample(line: Mapping[str, Any]) -> Sample:
     hosts = tuple(
-        HostNow(name, facts["state"], facts["latency_s"], facts["answers"], facts["failures"], facts["bytes"])
+        HostSnapshot(name, facts["state"], facts["latency_s"], facts["answers"], facts["failures"], facts["bytes"])
         for name, facts in line["hosts"].items()
     )
     status = CrawlStatus(line["queue"], hosts, line["host_states"], line["received_bytes"], line["rss_bytes"])

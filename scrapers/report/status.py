@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from heapq import nlargest
 
-from memeloom.configs.progress import HostNow
+from memeloom.configs.progress import HostSnapshot
 from memeloom.scrapers.hosts import Host, Hosts
 from memeloom.scrapers.session import CrawlSession
 
@@ -25,7 +25,7 @@ class CrawlStatus:
     """queue: unfinished requests by source. hosts: the worst, then the busiest. states: number of hosts by state."""
 
     queue: dict[str, int] = field(default_factory=dict)
-    hosts: tuple[HostNow, ...] = ()
+    hosts: tuple[HostSnapshot, ...] = ()
     states: dict[str, int] = field(default_factory=dict)
     received_bytes: int = 0
     rss_bytes: int = 0
@@ -37,7 +37,7 @@ class StatusReader:
     def __init__(self, session: CrawlSession) -> None:
         self._session = session
         self._read_at = -_MANY_HOSTS_EVERY_SECONDS
-        self._hosts: tuple[HostNow, ...] = ()
+        self._hosts: tuple[HostSnapshot, ...] = ()
         self._states: dict[str, int] = {}
         self._received = 0
 
@@ -61,11 +61,11 @@ class StatusReader:
             _BUSIEST, hosts.known, key=lambda name: (hosts.known[name].answers + hosts.known[name].failures, name)
         )
         chosen += [name for name in busiest if name not in chosen]
-        self._hosts = tuple(_host_now(name, hosts.known[name], now) for name in chosen)
+        self._hosts = tuple(_host_snapshot(name, hosts.known[name], now) for name in chosen)
 
 
-def _host_now(name: str, host: Host, now: float) -> HostNow:
-    return HostNow(
+def _host_snapshot(name: str, host: Host, now: float) -> HostSnapshot:
+    return HostSnapshot(
         name=name,
         state=host.state(now),
         latency_seconds=round(host.latency_seconds, 4) if host.answers else None,

@@ -10,7 +10,7 @@ from typing import Self
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import write_text
-from memeloom.configs.progress import Now, Progress
+from memeloom.configs.progress import Progress, Snapshot
 from memeloom.configs.schema import Crawl
 from memeloom.scrapers.report.page import draw
 from memeloom.scrapers.report.series import Rates, Sample, SeriesFile, read_history
@@ -48,7 +48,7 @@ class View:
         rates = self._rates.of(sample)
         self._file.add(sample, rates)
         self._advance(report)
-        self._progress.show(Now(rates, report.status.queue, report.status.hosts, report.status.states))
+        self._progress.show(Snapshot(rates, report.status.queue, report.status.hosts, report.status.states))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

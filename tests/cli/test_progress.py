@@ -12,18 +12,19 @@ from rich.progress import TextColumn
 
 from memeloom.cli.progress import HOST_ROWS, Bars, JsonLines, Screen, host_table, open_progress
 from memeloom.cli.summary import show_summary
-from memeloom.configs.progress import HostNow, Now
+from memeloom.configs.progress import HostSnapshot, Snapshot
 from memeloom.configs.runs import Summary
 
 HOSTS = (
-    HostNow("[red].example", "given up", None, 0, 60),
-    HostNow("tired.example", "resting", 0.25, 100, 12, 0, 24.5),
-    *(HostNow(f"i{number}.example", "ok", 0.012, 1000) for number in range(10)),
+    HostSnapshot("[red].example", "given up", None, 0, 60),
+    HostSnapshot("tired.example", "resting", 0.25, 100, 12, 0, 24.5),
+    *(HostSnapshot(f"i{number}.example", "ok", 0.012, 1000) for number in range(10)),
 )
-NOW = Now({"memes": 88.25, "bytes": 5_300_000.0}, {"imgflip": 12345}, HOSTS, {"ok": 80, "given up": 3, "resting": 1})
+RATES = {"memes": 88.25, "bytes": 5_300_000.0}
+NOW = Snapshot(RATES, {"imgflip": 12345}, HOSTS, {"ok": 80, "given up": 3, "resting": 1})
 
 
-def drawn(now: Now, width: int = 100) -> str:
+def drawn(now: Snapshot, width: int = 100) -> str:
     screen = Console(width=width, file=io.StringIO(), record=True)
     screen.print(host_table(now))
     return screen.export_text()
@@ -40,8 +41,8 @@ def test_a_terminal_shows_rates_queue_and_a_few_hosts() -> None:
 
 
 def test_a_narrow_terminal_shortens_names_not_numbers() -> None:
-    host = HostNow("a-very-long-name." * 9, "ok", 1.5, 1000)
-    lines = drawn(Now(hosts=(host,), states={"ok": 1}), width=50).splitlines()
+    host = HostSnapshot("a-very-long-name." * 9, "ok", 1.5, 1000)
+    lines = drawn(Snapshot(hosts=(host,), states={"ok": 1}), width=50).splitlines()
     assert len(lines) == 2
     assert all(len(line) <= 50 for line in lines)
     assert "1,500 ms" in lines[1]

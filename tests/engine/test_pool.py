@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Engine
 from memeloom.engine.pool import run_partitions
 from tests.engine.partition_functions import (
@@ -36,7 +36,7 @@ from tests.engine.partition_functions import (
 
 @pytest.mark.parametrize("workers", [1, 2, 3, None])
 def test_each_partition_is_done_once(workers: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    progress, advanced = Silent(), list[int]()
+    progress, advanced = Progress(), list[int]()
     monkeypatch.setattr(progress, "advance", advanced.append)
     results = sorted(run_partitions(square, range(50), local(workers), progress))
     assert results == [n * n for n in range(50)]

@@ -12,7 +12,7 @@ import pytest
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import HostNow, Now, Silent
+from memeloom.configs.progress import HostSnapshot, Progress, Snapshot
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
@@ -43,13 +43,13 @@ def labels(page: Page) -> list[str]:
     return [str(attributes["aria-label"]) for attributes in page.of("svg")]
 
 
-class RecordingProgress(Silent):
+class RecordingProgress(Progress):
     """Keeps all that it is told to show."""
 
     def __init__(self) -> None:
-        self.shown: list[Now] = []
+        self.shown: list[Snapshot] = []
 
-    def show(self, now: Now) -> None:
+    def show(self, now: Snapshot) -> None:
         self.shown.append(now)
 
 
@@ -74,7 +74,7 @@ def samples(n: int, per_step: int = 10) -> Iterator[dict[str, Any]]:
 
 def small_history(**facts: Any) -> CrawlHistory:
     """Two samples; what the later one holds can be said."""
-    host = HostNow("site.example", "ok", 0.25, 10, 1, 5000)
+    host = HostSnapshot("site.example", "ok", 0.25, 10, 1, 5000)
     status = facts.pop("status", CrawlStatus({"imgflip": 3}, (host,), {"ok": 1}, 5000, 10**8))
     counts = facts.pop("counts", {"memes": 20, "pages": 2})
     last = Sample(60.0, counts, facts.pop("reasons", {}), status)
@@ -133,7 +133,7 @@ def test_the_page_of_a_killed_crawl_can_be_written_later(tmp_path: Path) -> None
 
 
 def test_values_are_escaped_in_the_page() -> None:
-    host = HostNow(HOSTILE, HOSTILE, 0.1, 5, 5, 5)
+    host = HostSnapshot(HOSTILE, HOSTILE, 0.1, 5, 5, 5)
     html = draw(
         small_history(
             head={"started_at": HOSTILE, "sources": [HOSTILE]},

@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress
 
 
-class Counts(Silent):
+class Counts(Progress):
     """Adds up units and counts."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from memeloom.cli.main import cli
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.outputs import write_text
-from memeloom.configs.progress import Progress, Silent
+from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.train.characters import Alphabet
@@ -97,7 +97,7 @@ def settings(folder: Path, models: Sequence[str], **changes: Any) -> Config:
 
 
 def evaluated(folder: Path, models: Sequence[str], **changes: Any) -> dict[str, Any]:
-    evaluate_models(settings(folder, models, **changes), Silent())
+    evaluate_models(settings(folder, models, **changes), Progress())
     return found_in(folder)
 
 
@@ -110,7 +110,7 @@ def page_of(folder: Path) -> Page:
     return Page((folder / "report" / "report.html").read_text())
 
 
-class CallAt(Silent):
+class CallAt(Progress):
     """Calls a function when a phase begins."""
 
     def __init__(self, phase: str, call: Callable[[], object]) -> None:
@@ -321,7 +321,7 @@ def test_one_report_compares_kinds_of_models(tmp_path: Path, data: Manifest, toy
     kinds: tuple[KindName, ...] = ("convnet", "causal")
     for kind in kinds:
         config = toy(tmp_path, model=kind)
-        model = open_kind(kind).prepare(config.train, open_dataset(tmp_path / "dataset"), Silent()).captioner
+        model = open_kind(kind).prepare(config.train, open_dataset(tmp_path / "dataset"), Progress()).captioner
         save_model(tmp_path / f"my-{kind}", model)
     models = evaluated(tmp_path, [f"my-{kind}" for kind in kinds])["models"]
     assert {(model["name"], model["kind"]) for model in models} == {(f"my-{kind}", kind) for kind in kinds}
@@ -433,7 +433,7 @@ def test_rows_can_be_added_to_the_leaderboard_in_the_documentation(compared: Pat
     path = tmp_path / "board.md"
     path.write_text((ROOT / "docs" / "leaderboard.md").read_text())
     before = {tuple(row) for row in board(tmp_path)}
-    evaluate_models(settings(compared, ["fair"], written=0, output=tmp_path / "report", leaderboard=path), Silent())
+    evaluate_models(settings(compared, ["fair"], written=0, output=tmp_path / "report", leaderboard=path), Progress())
     after = {tuple(row) for row in board(tmp_path)}
     assert before < after
     assert len(after) == len(before) + 1
@@ -446,7 +446,7 @@ def test_the_leaderboard_replaces_rows_and_keeps_the_text_around_it(compared: Pa
     row = before[1]
     path.write_text(path.read_text().replace(" | ".join(row), " | ".join([*row[:3], "0.5", *row[4:]])))
     config = settings(compared, ["flat"], written=0, captions=8, output=tmp_path / "report", leaderboard=path)
-    evaluate_models(config, Silent())
+    evaluate_models(config, Progress())
     assert board(tmp_path) == before
     assert path.read_text().startswith("before\n# Leaderboard")
     assert path.read_text().endswith("\nbehind\n")
@@ -468,7 +468,7 @@ def test_a_file_that_is_not_a_leaderboard_is_refused_before_any_work(
     # Were it read later, the error would name the missing model.
     config = settings(compared, ["nowhere"], leaderboard=path)
     with pytest.raises(MemeloomError, match=said):
-        evaluate_models(config, Silent())
+        evaluate_models(config, Progress())
     held = read_held_out(compared / "dataset", "test", None, 1)
     with pytest.raises(MemeloomError, match=said):
         add_to_leaderboard(path, results_of("late", summarize(coins(8), coins(8), held, seed=1)))
@@ -496,7 +496,7 @@ def test_a_locked_leaderboard_is_reported_after_a_timeout(
     with (tmp_path / ".board.md.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(MemeloomError, match=r"board\.md: another evaluation has been writing it"):
-            evaluate_models(config, Silent())
+            evaluate_models(config, Progress())
 
 
 def test_missing_models_and_captions_are_one_line_errors(

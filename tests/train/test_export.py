@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import file_sha256
 from memeloom.train.causal.model import CausalCaptioner
@@ -185,7 +185,7 @@ def test_a_model_that_changes_meanwhile_is_not_exported(
 ) -> None:
     model = Path(shutil.copytree(folder, tmp_path / "model"))
 
-    class Training(Silent):
+    class Training(Progress):
         """Changes the model when its network has been written."""
 
         def advance(self, n: int = 1, **counts: int) -> None:

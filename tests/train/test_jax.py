@@ -32,13 +32,13 @@ sys.meta_path.insert(0, Blocked())
 
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress
 from memeloom.train.evaluation.stage import evaluate_models
 from memeloom.train.export import export_model
 from memeloom.train.fit import Interrupted, train_model
 from memeloom.train.generate import generate_captions
 
-class CtrlC(Silent):
+class CtrlC(Progress):
     left = 3
     def advance(self, n=1, **counts):
         self.left -= 1

@@ -35,10 +35,10 @@ KILLED_TRAINING = """
 import os, signal, sys
 from pathlib import Path
 from memeloom.configs.load import load_config
-from memeloom.configs.progress import Silent
+from memeloom.configs.progress import Progress
 from memeloom.train.fit import train_model
 
-class Killer(Silent):
+class Killer(Progress):
     left = int(sys.argv[2])
     def advance(self, n=1, **counts):
         self.left -= 1
