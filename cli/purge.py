@@ -165,7 +165,7 @@ def _as_json(context: CommandContext, result: PurgeResult) -> dict[str, Any]:
     datasets = []
     for holding in result.datasets:
         counts = {name: value for name, value in asdict(holding).items() if name != "settings"}
-        rebuild = _rebuild(context, holding) if holding.concerned else None
+        rebuild = _rebuild(context, holding) if holding.affected else None
         datasets.append(
             {**counts, "folder": str(holding.folder), "rebuild": rebuild, "work": result.work.get(holding.folder)}
         )
@@ -209,7 +209,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _show_dataset(holding: Holding, rebuild: str, planned: bool) -> None:
-    if not holding.concerned:
+    if not holding.affected:
         if holding.records:
             click.echo(f"dataset {holding.folder}: contains none of them in {holding.records:,} records")
         return

@@ -41,7 +41,7 @@ class Holding:
     fault: str | None = None
 
     @property
-    def concerned(self) -> bool:
+    def affected(self) -> bool:
         """True if the dataset must be rebuilt."""
         return bool(self.memes or self.pictures or self.templates or self.fault)
 

@@ -20,13 +20,13 @@ def test_records_of_removed_memes_are_counted(build: Build, english: MakeMemes, 
     removed = set(list(built.by_id)[:3])
     found = find_removed(built.folder, removed.intersection, nothing, SILENT)
     assert (found.records, found.memes, found.fault) == (200, 3, None)
-    assert found.concerned
-    assert not find_removed(built.folder, nothing, nothing, SILENT).concerned
+    assert found.affected
+    assert not find_removed(built.folder, nothing, nothing, SILENT).affected
 
 
 def test_a_dummy_dataset_holds_no_records(build: Build, english: MakeMemes) -> None:
     found = find_removed(build(english(200), format="dummy").folder, set, nothing, SILENT)
-    assert (found.memes, found.concerned) == (0, False)
+    assert (found.memes, found.affected) == (0, False)
 
 
 def test_damage_is_reported_and_records_before_it_are_counted(build: Build, english: MakeMemes) -> None:
@@ -41,7 +41,7 @@ def test_damage_is_reported_and_records_before_it_are_counted(build: Build, engl
     (folder / "manifest.json").write_text("{}")
     again = find_removed(folder, set, nothing, SILENT)
     assert again == Holding(folder, fault=again.fault)
-    assert again.concerned
+    assert again.affected
 
 
 def test_an_error_of_the_catalog_is_raised(build: Build, english: MakeMemes) -> None:
