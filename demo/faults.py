@@ -69,7 +69,7 @@ class Rule:
     times: number of requests of each address that fail; None: all.
     path: regular expression searched in host and path, as in ``imgflip/meme/.*page=2``.
     settings: of the fault; its docstring lists them. after: number of requests of each address that succeed first.
-    every: start over after so many requests of each address; None: never.
+    every: start over after this number of requests for each address; None: never.
     per: count by ``host`` or bearer ``token`` instead of ``address`` in all of the above; None: the fault's default.
     """
 

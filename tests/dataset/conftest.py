@@ -80,7 +80,7 @@ def meme() -> Callable[..., Meme]:
 
 @pytest.fixture(scope="session")
 def english(meme: Callable[..., Meme]) -> Callable[..., list[Meme]]:
-    """Make so many memes with different captions that all steps keep, on a handful of templates."""
+    """Make memes with different captions that all steps keep, on a handful of templates."""
 
     def make(number: int, *, seed: int = 1, templates: int = 5) -> list[Meme]:
         rng = random.Random(seed)

@@ -12,7 +12,7 @@ from pathlib import Path
 from memeloom.catalog.records import Meme
 from memeloom.configs.schema import Config
 
-# Builds datasets of the catalogs of so many captions, one after the other, with small blocks and ranges,
+# Builds datasets of the catalogs with these numbers of captions, one after the other, with small blocks and ranges,
 # and writes the peak memory of the process after each.
 SCRIPT = """
 import sys

@@ -38,7 +38,7 @@ def signed(texts: Sequence[str], group: int = 1) -> tuple[Words, Words]:
 
 
 def near(rng: random.Random, count: int, changes: int) -> list[tuple[str, str]]:
-    """Pairs of captions of which the second has so many other words."""
+    """Pairs of captions of which the second has this number of other words."""
     pairs = []
     for _ in range(count):
         words = [f"{rng.randrange(10 ** rng.randrange(2, 6)):x}" for _ in range(14)]

@@ -106,7 +106,7 @@ def on_nothing() -> bytes:
 
 
 def bomb(side: int) -> bytes:
-    """A sound PNG of so many pixels a side, all black: a hundred kilobytes that would be a gigabyte in memory."""
+    """A valid PNG of a given number of pixels a side, black: a hundred kilobytes that would be a gigabyte in memory."""
     deflate = zlib.compressobj(9)
     row = bytes(1 + side // 8)
     packed = b"".join(deflate.compress(row * 1000) for _ in range(side // 1000)) + deflate.flush()

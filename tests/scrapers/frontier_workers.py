@@ -64,7 +64,7 @@ def page_number(body: str) -> int:
 
 
 class Proxy:
-    """A proxy between a client and a server that cuts as many connections as it is told to."""
+    """A proxy between a client and a server that cuts a given number of connections."""
 
     def __init__(self, port: int) -> None:
         self._to = port

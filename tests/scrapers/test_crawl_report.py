@@ -44,7 +44,7 @@ def labels(page: Page) -> list[str]:
 
 
 class RecordingProgress(Progress):
-    """Keeps all that it is told to show."""
+    """Records the snapshots it receives."""
 
     def __init__(self) -> None:
         self.shown: list[Snapshot] = []

@@ -52,7 +52,7 @@ def result(worker: subprocess.Popen[str], seconds: float = 120) -> list[Any]:
 
 
 def killed(worker: subprocess.Popen[str], after_lines: int, then_seconds: float) -> list[Any]:
-    """Kill -9 a worker some time after it printed so many lines; return the values it printed."""
+    """Kill -9 a worker some time after it printed a number of lines; return the values it printed."""
     assert worker.stdout is not None
     said = list(itertools.islice(worker.stdout, after_lines))
     time.sleep(then_seconds)
@@ -85,7 +85,7 @@ def _upsert(store: Store, writer: str, size: str) -> None:
 
 
 def _sketch(store: Store, size: str) -> None:
-    """Write sketches until killed, so many of each template."""
+    """Write sketches until killed, a number of them for each template."""
     documents = open_documents(store)
     for number in itertools.count():
         data = str(number).encode() * 500

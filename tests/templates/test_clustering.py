@@ -130,7 +130,7 @@ def test_of_two_found_templates_with_one_picture_the_older_stays(config: Config,
 
 
 def find_elsewhere(catalog: MemeCatalog, config: Config, members: Iterable[str], *, killed_after: int = 99) -> None:
-    """Create a template of unknown memes as a run on another machine, which is killed after so many writes."""
+    """Create a template of unknown memes as a run on another machine, which is killed after a number of writes."""
     wanted = {f"test:{name}" for name in members}
     stored = {each.meme: SketchRecord.read(each) for each in catalog.documents.sketches(unmatched=True)}
     group = [GroupMember(meme, record, 0.8) for meme, record in stored.items() if record and meme in wanted]

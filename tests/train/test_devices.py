@@ -22,7 +22,7 @@ from memeloom.train.model_folder import load_model
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 Toy: TypeAlias = Callable[..., Config]
 ROOT = Path(__file__).parents[2]
-# Trains with each of the settings, on so many virtual devices, and prints how many devices the first training had.
+# Trains with each of the settings, on this number of virtual devices, printing how many the first training had.
 TRAIN = """
 import json, sys
 from pathlib import Path
@@ -67,7 +67,7 @@ def settings(toy: Toy, tmp_path: Path) -> Callable[..., Config]:
 
 
 def start(backend: str, virtual: int, *configs: Config, **environment: str) -> "subprocess.Popen[str]":
-    """Train with the settings in a process of its own that has so many virtual devices."""
+    """Train with the settings in a process of its own that has this number of virtual devices."""
     if backend == "jax":
         pytest.importorskip("jax")
     variables = {

@@ -119,7 +119,7 @@ class CausalCaptioner:
 
 
 def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
-    """As `Kind`; batches are rows of packed captions."""
+    """Build a new model and its training; batches are rows of packed captions."""
     own = settings.causal
     characters = len(dataset.alphabet)
     spec = ContextSpec(dataset.alphabet, dataset.manifest.separator, own.table_bits)
@@ -165,7 +165,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
 
 
 def load(parts: ModelParts) -> CausalCaptioner:
-    """As `Kind`."""
+    """Restore a trained model; see `Kind.load`."""
     networks, settings, files, templates = parts
     table, core = (networks[_NETWORK].get_layer(name) for name in ("table", "core"))
     spec = ContextSpec(Alphabet(tuple(files[_VOCABULARY])), settings["separator"], settings["bits"])

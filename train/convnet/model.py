@@ -117,7 +117,7 @@ class ConvnetState:
 
 
 def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG001
-    """As `Kind`; see `convnet.examples`."""
+    """Build a new model and its training on the examples of `convnet.examples`."""
     own = settings.convnet
     shape = own.model_dump(include={"filters", "embedding", "sequence_length", "dropout"})
     network = build_convnet(len(dataset.alphabet), **shape, seed=settings.seed)
@@ -147,7 +147,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
 
 
 def load(parts: ModelParts) -> ConvnetCaptioner:
-    """As `Kind`."""
+    """Restore a trained model; see `Kind.load`."""
     alphabet = Alphabet(tuple(parts.files[_VOCABULARY]))
     return ConvnetCaptioner(parts.networks[_NETWORK], alphabet, parts.templates, parts.settings["separator"])
 

@@ -104,7 +104,7 @@ class Gpt2Captioner:
 
 
 def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG001
-    """As `Kind`; batches are rows of packed captions, without a loss on prompts."""
+    """Build a new model and its training; batches are rows of packed captions, without a loss on prompts."""
     own = settings.gpt2
     # Keras's global seed also seeds dropout.
     keras.utils.set_random_seed(settings.seed)
@@ -145,7 +145,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
 
 
 def load(parts: ModelParts) -> Gpt2Captioner:
-    """As `Kind`."""
+    """Restore a trained model; see `Kind.load`."""
     networks, settings, files, templates = parts
     tokens = Tokens(files[_VOCABULARY], files[_MERGES], Alphabet(tuple(files[_CHARACTERS])), settings["separator"])
     return Gpt2Captioner(networks[_NETWORK], tokens, templates, settings["window"])

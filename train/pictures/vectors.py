@@ -21,7 +21,7 @@ from memeloom.train.corpus import Dataset
 from memeloom.train.pictures.cache import VectorCache
 from memeloom.train.pictures.encoder import Encoder
 
-# Pictures in memory, and per cache file; a killed run loses at most so many vectors.
+# Pictures in memory, and per cache file; a killed run loses at most this number of vectors.
 _TOGETHER = 256
 _DECODERS = 4
 

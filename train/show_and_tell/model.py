@@ -118,7 +118,7 @@ class ShowAndTellCaptioner:
 
 
 def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
-    """As `Kind`; computes missing picture vectors first."""
+    """Build a new model and its training; computes missing picture vectors first."""
     own = settings.show_and_tell
     encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
     pictures = picture_vectors(dataset, encoder, Path(settings.pictures.vectors), progress)
@@ -154,7 +154,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
 
 
 def load(parts: ModelParts) -> ShowAndTellCaptioner:
-    """As `Kind`."""
+    """Restore a trained model; see `Kind.load`."""
     networks, settings, files, templates = parts
     template_pictures = TemplatePictures(Encoder(networks[_ENCODER]), templates, files[_PICTURES])
     words, alphabet = Words(tuple(files[_WORDS]), settings["separator"]), Alphabet(tuple(files[_CHARACTERS]))
