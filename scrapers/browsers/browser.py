@@ -32,6 +32,8 @@ from memeloom.scrapers.pages.search import Engine
 _NO_DIALOGS = "for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => null;"
 _START_SECONDS = 60.0
 _END_SECONDS = 15.0
+# The port that chromedriver is given for IPv6 may be taken for IPv4, and then it exits.
+_PORT_ATTEMPTS = 5
 # Added to our deadlines for Selenium's command timeout.
 _GRACE_SECONDS = 30.0
 # Errors of a page rather than of the browser.
@@ -73,13 +75,8 @@ class Browser:
         bypass_proxy_for_loopback()
         # Killing a browser closes its connection; the errors it logs for that add nothing to ours.
         logging.getLogger("websocket").setLevel(logging.CRITICAL)
-        command = [sys.executable, "-I", "-S", keeper.__file__, str(folders()), self._programs.driver]
         try:
-            self._keeper = subprocess.Popen(
-                [*command, "--port=0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-                env=browser_environment(os.environ),
-            )  # fmt: skip
-            url = f"http://127.0.0.1:{self._port()}"
+            url = f"http://127.0.0.1:{self._start_driver()}"
             seconds = int(max(self._settings.page_seconds, _START_SECONDS) + _GRACE_SECONDS)
             client = ClientConfig(
                 url, timeout=seconds, websocket_timeout=_GRACE_SECONDS, websocket_interval=0.01,
@@ -147,18 +144,32 @@ class Browser:
             with suppress(Exception):
                 self._driver.quit()
 
-    def _port(self) -> int:
-        """Return chromedriver's port, from the output that the keeper forwards."""
-        assert self._keeper is not None
-        assert self._keeper.stdout is not None
-        if self._killed:
-            self.kill()
-        for line in self._keeper.stdout:
+    def _start_driver(self) -> int:
+        """Start the keeper and chromedriver, and return chromedriver's port. Raises OSError."""
+        command = [sys.executable, "-I", "-S", keeper.__file__, str(folders()), self._programs.driver, "--port=0"]
+        for _ in range(_PORT_ATTEMPTS):
+            self._keeper = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+                env=browser_environment(os.environ),
+            )  # fmt: skip
+            if self._killed:
+                self.kill()
+            if (port := self._port(self._keeper)) is not None:
+                return port
+            self._keeper.communicate()
+        raise OSError(f"chromedriver found no free port in {_PORT_ATTEMPTS} attempts")
+
+    def _port(self, process: "subprocess.Popen[bytes]") -> int | None:
+        """Return chromedriver's port, from the output that the keeper forwards; None if that port is taken."""
+        assert process.stdout is not None
+        for line in process.stdout:
             if line.startswith(b"{"):
                 self._folder = Path(json.loads(line)["folder"])
             elif found := re.search(rb"successfully on port (\d+)", line):
-                self._keeper.stdout.close()  # further output must not fill a pipe that nobody reads
+                process.stdout.close()  # further output must not fill a pipe that nobody reads
                 return int(found[1])
+            elif b"port not available" in line:
+                return None
         raise OSError("chromedriver exited at once")
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -277,6 +278,28 @@ def test_a_crashed_or_hung_browser_is_replaced(
         return await show(pool, f"{website.url}/good")
 
     assert using(use, page_seconds=5.0).status == 200
+
+
+TAKEN = """#!/bin/sh
+if [ ! -e {used} ]; then touch {used}; exec {driver} --port={port}; fi
+exec {driver} "$@"
+"""
+
+
+def test_a_port_that_another_program_holds_is_left_for_a_free_one(
+    website: Website, using: Use, folder: Path, tmp_path: Path
+) -> None:
+    website.html("/", RESULT)
+    driver = tmp_path / "chromedriver"
+    script = TAKEN.format(used=tmp_path / "used", driver=shutil.which("chromedriver"), port=website.url.split(":")[-1])
+    driver.write_text(script)
+    driver.chmod(0o755)
+
+    async def use(pool: BrowserPool) -> Page:
+        return await show(pool, website.url)
+
+    assert using(use, driver=str(driver)).status == 200
+    assert (tmp_path / "used").exists()
 
 
 @pytest.mark.parametrize("page", ["no response", "endless script"])
