@@ -24,19 +24,11 @@ from twisted.internet.base import ReactorBase
 from twisted.internet.defer import Deferred
 from twisted.internet.error import DNSLookupError
 
+from memeloom.scrapers.addresses import is_public
+
 
 class AddressRefused(IgnoreRequest):
     """The address is not on the public internet."""
-
-
-def is_public(address: str) -> bool:
-    """Return whether `address` (IPv4, IPv6 or tunnelled) is on the public internet."""
-    parsed = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(parsed, ipaddress.IPv6Address):
-        inner = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo[1] if parsed.teredo else None)
-        if inner is not None:
-            return is_public(str(inner))
-    return parsed.is_global and not parsed.is_multicast
 
 
 class GuardedResolver(CachingThreadedResolver):

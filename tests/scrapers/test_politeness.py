@@ -1,4 +1,4 @@
-"""Small parts of a crawl: Retry-After, public addresses, group commit, limits and pauses."""
+"""Small parts of a crawl: Retry-After, group commit, limits and pauses."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -8,7 +8,6 @@ import pytest
 from memeloom.catalog.errors import StoreFull
 from memeloom.configs.load import load_config
 from memeloom.scrapers.aio import Batch
-from memeloom.scrapers.guard import is_public
 from memeloom.scrapers.retry import retry_after
 from memeloom.scrapers.session import CrawlSession
 
@@ -31,20 +30,6 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 )
 def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> None:
     assert retry_after(value, NOW) == seconds
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
-     "255.255.255.255", "::1", "fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "2002:7f00:1::", "ff02::1"],
-)  # fmt: skip
-def test_private_addresses(address: str) -> None:
-    assert not is_public(address)
-
-
-@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34"])
-def test_public_addresses(address: str) -> None:
-    assert is_public(address)
 
 
 def test_a_batch_acknowledges_only_written_records() -> None:
