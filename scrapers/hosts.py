@@ -8,6 +8,7 @@ After `trips` backoffs without a success, the crawl sends the host no more reque
 """
 
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
@@ -89,4 +90,13 @@ class Hosts:
 
 def host_of(request: Request) -> str:
     """Return the host of a request, with its port unless that is the default."""
-    return urlparse_cached(request).netloc.rpartition("@")[2].lower()
+    return _host(urlparse_cached(request).netloc)
+
+
+def host_of_url(url: str) -> str:
+    """Return the host of a URL, with its port unless that is the default. Raises ValueError."""
+    return _host(urlsplit(url).netloc)
+
+
+def _host(netloc: str) -> str:
+    return netloc.rpartition("@")[2].lower()

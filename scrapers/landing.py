@@ -29,7 +29,8 @@ from memeloom.configs.retry import backoff_seconds
 from memeloom.configs.schema import Config
 from memeloom.scrapers.aio import Batch, in_thread
 from memeloom.scrapers.items import Mark, MemeItem, NotLanded, Picture, TemplateItem
-from memeloom.scrapers.scheduler import DurableScheduler, scheduler_of
+from memeloom.scrapers.queue import RequestQueue
+from memeloom.scrapers.scheduler import scheduler_of
 from memeloom.scrapers.session import CrawlSession
 from memeloom.scrapers.spiders.base import MemeSpider, our_spider
 
@@ -63,7 +64,7 @@ class Landing:
 
     _documents: DocumentStore
     _blobs: BlobStore
-    _scheduler: DurableScheduler
+    _queue: RequestQueue
 
     def __init__(self, crawler: Crawler, config: Config, spider: MemeSpider) -> None:
         self._crawler = crawler
@@ -82,7 +83,7 @@ class Landing:
 
     async def open_spider(self) -> None:
         """Open the stores. Raises StoreError, ConfigError."""
-        self._scheduler = scheduler_of(self._crawler)
+        self._queue = scheduler_of(self._crawler).queue
         self._documents = await in_thread(self._threads, open_documents, self._config.store)
         self._blobs = await in_thread(self._threads, open_blobs, self._config.store)
 
@@ -103,7 +104,7 @@ class Landing:
             case TemplateItem():
                 await self._land_template(item)
             case Mark():
-                self._scheduler.mark(item.name, item.value)
+                self._queue.mark(item.name, item.value)
         return item
 
     async def _meet(self, item: MemeItem) -> None:

@@ -120,7 +120,7 @@ def rest_host(crawler: Crawler, request: Request, seconds: float) -> None:
     until = time.monotonic() + seconds
     host = our_spider(crawler).session.hosts[name]
     host.rests_until = max(until, host.rests_until)
-    scheduler_of(crawler).rest(name, seconds)
+    scheduler_of(crawler).queue.rest(name, seconds)
     slot = crawler.engine.downloader.slots.get(request.meta.get("download_slot", ""))
     if slot is not None:
         # Requests that wait in the downloader measure their delay from here.

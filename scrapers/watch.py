@@ -107,6 +107,7 @@ class Watch:
     def close(self, why: str) -> None:
         """Close this spider cleanly: requests in progress are finished."""
         if self._opened and self._closing is None and self._crawler.engine.spider is not None:
+            self._spider.queue.drain()
             self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=why))
 
     def _ended(self, result: Response | Failure, request: Request) -> None:

@@ -1,11 +1,13 @@
-"""Serialise requests as JSON: plain values only, and only the spider's own methods as callbacks."""
+"""Requests as the frontier stores them: plain values only, and only the spider's own methods as callbacks."""
 
 import json
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from scrapy import Request, Spider
 
 from memeloom.configs.errors import MemeloomError
+from memeloom.scrapers.hosts import host_of_url
 
 # Middlewares add these to each request; they may be secret, so they are not stored.
 _PASSING_HEADERS = frozenset(
@@ -21,65 +23,114 @@ class BadRequest(MemeloomError):
     """A request that cannot be serialised, or a malformed stored request."""
 
 
-def to_body(request: Request, spider: Spider) -> str:
-    """Serialise a request as JSON.
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """A request, independent of the engine that sends it.
 
-    Raises:
-        BadRequest: the callback is not a method of `spider`, or a value cannot be encoded.
+    Attributes:
+        callback: name of the spider's method for the response.
+        errback: name of the spider's method for a failure.
+        body: the body in Latin-1.
     """
-    form: dict[str, Any] = {"url": request.url, "callback": _name(request.callback, spider)}
-    if request.errback is not None:
-        form["errback"] = _name(request.errback, spider)
-    if request.cb_kwargs:
-        form["cb_kwargs"] = request.cb_kwargs
-    if meta := {name: value for name, value in request.meta.items() if name not in _PASSING_META}:
-        form["meta"] = meta
-    if request.method != "GET":
-        form["method"] = request.method
-    if request.body:
-        form["body"] = request.body.decode("latin-1")
-    if headers := {
-        name.decode("latin-1"): [value.decode("latin-1") for value in values]
-        for name, values in request.headers.items()
-        if name.lower() not in _PASSING_HEADERS
-    }:
-        form["headers"] = headers
-    if request.dont_filter:
-        form["dont_filter"] = True
-    if request.priority:
-        form["priority"] = request.priority
-    try:
-        return json.dumps(form, ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
-        raise BadRequest(f"{request}: cannot be stored in the frontier: {error}") from error
+
+    url: str
+    callback: str
+    errback: str | None = None
+    cb_kwargs: dict[str, Any] = field(default_factory=dict)
+    meta: dict[str, Any] = field(default_factory=dict)
+    method: str = "GET"
+    body: str = ""
+    headers: dict[str, list[str]] = field(default_factory=dict)
+    dont_filter: bool = False
+    priority: int = 0
+
+    @property
+    def host(self) -> str:
+        """The host of its URL, with its port unless that is the default."""
+        return host_of_url(self.url)
+
+    @property
+    def kind(self) -> str:
+        """What kind of consumer takes it: "picture" or "page"."""
+        return "picture" if self.callback == "picture" else "page"
+
+    @classmethod
+    def read(cls, text: str) -> "StoredRequest":
+        """Deserialise a request. Raises BadRequest."""
+        try:
+            request = cls(**json.loads(text))
+            host_of_url(request.url)
+            return request
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadRequest(f"the frontier contains a malformed request: {error}: {text[:200]}") from error
+
+    def text(self) -> str:
+        """Serialise the request as JSON. Raises BadRequest if a value cannot be encoded."""
+        given = {name: value for name in _DEFAULTS if (value := getattr(self, name)) != _DEFAULTS[name]}
+        form = {"url": self.url, "callback": self.callback, **given}
+        try:
+            return json.dumps(form, ensure_ascii=False, separators=(",", ":"))
+        except (TypeError, ValueError) as error:
+            raise BadRequest(f"<{self.method} {self.url}>: cannot be stored in the frontier: {error}") from error
+
+    def again(self) -> "StoredRequest":
+        """Return the request for its next retry."""
+        meta = self.meta | {"retry_times": self.meta.get("retry_times", 0) + 1}
+        return replace(self, meta=meta, dont_filter=True, priority=self.priority - 1)
 
 
-def to_request(body: str, spider: Spider) -> Request:
-    """Deserialise a request. Raises BadRequest."""
+_DEFAULTS = {
+    each.name: each.default_factory() if callable(each.default_factory) else each.default
+    for each in fields(StoredRequest)
+    if each.name not in ("url", "callback")
+}
+
+
+def to_stored(request: Request, spider: Spider) -> StoredRequest:
+    """Return the stored form of a request. Raises BadRequest if its callback is not a method of `spider`."""
+    return StoredRequest(
+        request.url,
+        _name(request.callback, spider),
+        None if request.errback is None else _name(request.errback, spider),
+        request.cb_kwargs,
+        {name: value for name, value in request.meta.items() if name not in _PASSING_META},
+        request.method,
+        request.body.decode("latin-1"),
+        {
+            name.decode("latin-1"): [value.decode("latin-1") for value in values]
+            for name, values in request.headers.items()
+            if name.lower() not in _PASSING_HEADERS
+        },
+        request.dont_filter,
+        request.priority,
+    )
+
+
+def to_request(stored: StoredRequest, spider: Spider) -> Request:
+    """Return the Scrapy request of a stored request. Raises BadRequest."""
     try:
-        form = json.loads(body)
         return Request(
-            form["url"],
-            callback=_method(form["callback"], spider),
-            errback=_method(form["errback"], spider) if "errback" in form else None,
-            cb_kwargs=form.get("cb_kwargs"),
-            meta=form.get("meta"),
-            method=form.get("method", "GET"),
-            body=form["body"].encode("latin-1") if "body" in form else None,
-            headers=form.get("headers"),
-            dont_filter=form.get("dont_filter", False),
-            priority=form.get("priority", 0),
+            stored.url,
+            callback=_method(stored.callback, spider),
+            errback=None if stored.errback is None else _method(stored.errback, spider),
+            cb_kwargs=stored.cb_kwargs,
+            meta=stored.meta,
+            method=stored.method,
+            body=stored.body.encode("latin-1"),
+            headers=stored.headers,
+            dont_filter=stored.dont_filter,
+            priority=stored.priority,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadRequest(f"the frontier contains a malformed request: {error}: {body[:200]}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadRequest(f"the frontier contains a malformed request: {error}: {stored}"[:300]) from error
 
 
-def url_of(body: str) -> str:
-    """Return the URL in a serialised request, or the start of `body` if it is malformed."""
+def url_of(text: str) -> str:
+    """Return the URL in a serialised request, or the start of `text` if it is malformed."""
     try:
-        return str(json.loads(body)["url"])
+        return str(json.loads(text)["url"])
     except (ValueError, KeyError, TypeError):
-        return body[:200]
+        return text[:200]
 
 
 def _name(callback: Any, spider: Spider) -> str:

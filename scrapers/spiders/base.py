@@ -21,6 +21,7 @@ from memeloom.scrapers.reasons import is_transient, reason_of
 from memeloom.scrapers.session import CrawlSession
 
 if TYPE_CHECKING:  # it imports this module
+    from memeloom.scrapers.queue import RequestQueue
     from memeloom.scrapers.scheduler import DurableScheduler
 
 # Pictures before pages: memes become durable sooner, and the frontier stays short.
@@ -34,13 +35,14 @@ class MemeSpider(Spider):
     Attributes:
         name: the source of its memes.
         essential: the selector of its memes, for error messages.
-        scheduler: set when the crawl starts.
+        scheduler, queue: its requests, set when the crawl starts.
     """
 
     essential: ClassVar[str]
     config: Config
     session: CrawlSession
     scheduler: "DurableScheduler"
+    queue: "RequestQueue"
 
     @classmethod
     def from_crawler(

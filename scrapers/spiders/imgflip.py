@@ -133,7 +133,7 @@ class ImgflipSpider(MemeSpider):
         keys = [meme.key for meme in listing.memes]
         newest = newest or keys
         mark = f"newest of {listed.path}"
-        stored = await self.scheduler.marked(mark) if self.config.crawl.imgflip.incremental else None
+        stored = await self.queue.marked(mark) if self.config.crawl.imgflip.incremental else None
         last = set(json.loads(stored or "[]"))
         more = listing.next_url and not set(keys) <= set(before) and last.isdisjoint(keys)
         if more and page < self.config.crawl.imgflip.pages_per_template:

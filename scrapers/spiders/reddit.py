@@ -58,7 +58,7 @@ class RedditSpider(MemeSpider):
         gathered += page.posts
         newest = max((name for name in (newest, page.newest) if name), key=age_rank, default=None)
         mark = f"newest of r/{subreddit}"
-        last = await self.scheduler.marked(mark) if sort == "new" and settings.incremental else None
+        last = await self.queue.marked(mark) if sort == "new" and settings.incremental else None
         met = last is not None and any(age_rank(name) <= age_rank(last) for name in page.names)
         if page.after and page.posts and gathered < settings.posts_per_subreddit and not met:
             yield self.listing(subreddit, sort, page.after, gathered, newest)

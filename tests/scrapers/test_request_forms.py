@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from scrapy import Request, Spider
 
-from memeloom.scrapers.frontier.forms import BadRequest, to_body, to_request, url_of
+from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest, to_request, to_stored, url_of
 
 
 class Reader(Spider):
@@ -33,7 +33,7 @@ def test_a_request_is_restored_unchanged(spider: Reader) -> None:
         meta={"unique": "meme 1", "retry_times": 2}, cb_kwargs=state, errback=spider.failed,
         priority=-3, dont_filter=True,
     )  # fmt: skip
-    again = to_request(to_body(request, spider), spider)
+    again = to_request(StoredRequest.read(to_stored(request, spider).text()), spider)
     for attribute in ("url", "method", "body", "meta", "cb_kwargs", "priority", "dont_filter", "callback", "errback"):
         assert getattr(again, attribute) == getattr(request, attribute)
     assert again.headers == request.headers
@@ -42,7 +42,7 @@ def test_a_request_is_restored_unchanged(spider: Reader) -> None:
 def test_values_of_middlewares_are_not_stored(spider: Reader) -> None:
     secrets = {"Authorization": "Bearer s3cret", "Cookie": "id=s3cret", "Proxy-Authorization": "Basic s3cret"}
     meta = {"proxy": "http://me:s3cret@proxy", "download_latency": 0.5, "wait": 3.0}
-    body = to_body(Request("https://example.com/", spider.read, headers=secrets, meta=meta), spider)
+    body = to_stored(Request("https://example.com/", spider.read, headers=secrets, meta=meta), spider).text()
     assert "s3cret" not in body
     assert json.loads(body) == {"url": "https://example.com/", "callback": "read"}
 
@@ -60,7 +60,7 @@ def test_values_of_middlewares_are_not_stored(spider: Reader) -> None:
 )
 def test_requests_that_cannot_be_restored_are_not_stored(spider: Reader, what: Any) -> None:
     with pytest.raises(BadRequest):
-        to_body(Request("https://example.com/", **what(spider)), spider)
+        to_stored(Request("https://example.com/", **what(spider)), spider).text()
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_requests_that_cannot_be_restored_are_not_stored(spider: Reader, what: A
 )  # fmt: skip
 def test_malformed_bodies_are_refused(spider: Reader, body: str) -> None:
     with pytest.raises(BadRequest):
-        to_request(body, spider)
+        to_request(StoredRequest.read(body), spider)
     assert isinstance(url_of(body), str)

@@ -1,0 +1,319 @@
+"""An asyncio queue over the frontier, for Scrapy's engine and the picture downloader at the same time.
+
+The event loop never blocks on the frontier. Changes are batched while one exchange runs in a thread; the next exchange
+applies them atomically and in order. A request is therefore acknowledged together with, or after, the requests that it
+led to.
+"""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from memeloom.catalog.errors import StoreError
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Config
+from memeloom.scrapers.aio import in_thread
+from memeloom.scrapers.frontier.contract import (
+    SUSPECT,
+    Changes,
+    Frontier,
+    Granted,
+    QueuedRequest,
+    RequestLease,
+    frontier_of,
+)
+from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest
+from memeloom.scrapers.outcomes import Done, Failed, Outcome, Released, Retry, SetAside
+from memeloom.scrapers.session import CrawlSession
+
+# Prefetched leases: enough to keep the consumers busy during an exchange, few enough to share a short queue.
+_READY = 16
+_MOST_READY = 4 * _READY
+# Changes are batched for this long, or up to this many, while no new leases are needed.
+_GATHER_SECONDS = 0.05
+_GATHER_MOST = 256
+_HEARTBEATS_PER_LEASE = 6
+
+
+class Lease:
+    """A leased request. Leases are compared by identity."""
+
+    __slots__ = ("host", "id", "request")
+
+    def __init__(self, number: int, request: StoredRequest) -> None:
+        self.id = number
+        self.request = request
+        self.host = request.host
+
+
+class RequestQueue:
+    """The requests of one source, leased and acknowledged for any number of consumers.
+
+    A consumer calls `next` until it returns None, calls `finish` for each lease, and calls `next` again when its
+    callback is called. Use it on the event loop's thread only. A StoreError stops the whole crawl: it is added to the
+    session's errors, and requests that are not acknowledged return in the next crawl.
+    """
+
+    _frontier: Frontier
+    _heart: asyncio.TimerHandle
+
+    def __init__(self, config: Config, session: CrawlSession, source: str) -> None:
+        self._config = config
+        self._session = session
+        self._source = source
+        self._per_host = 2 * config.crawl.concurrency_per_host
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="frontier")
+        self._consumers: list[Callable[[], None]] = []
+        self._changes = Changes()
+        self._ready: list[Lease] = []
+        self._held: dict[int, Lease] = {}
+        self._active: Counter[str] = Counter()
+        self._rests: dict[str, float] = {}
+        # Kinds of requests for which a consumer waits; None for any kind.
+        self._asking: set[str | None] = set()
+        self._suspect: int | None = None
+        self._unfinished = 1
+        # Number of our requests that were new to the frontier.
+        self._brought = 0
+        # When to exchange next: for any request, and for requests of hosts that were not busy.
+        self._dry_until = 0.0
+        self._alone_until = 0.0
+        self._exchanging: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._draining = False
+        self._broken = False
+        self._closed = False
+
+    async def open(self) -> None:
+        """Open the frontier and start the heartbeats. Raises StoreError, ConfigError."""
+        self._frontier = await in_thread(self._thread, frontier_of, self._config, self._source)
+        inherited = await in_thread(self._thread, self._frontier.open)
+        if self._session.retry_failed:
+            self._session.counts["requests tried again"] += await in_thread(self._thread, self._frontier.retry_dead)
+        self._session.inherited[self._source] = inherited
+        self._heartbeat()
+
+    async def close(self) -> None:
+        """Apply the last changes and release the leases that are not finished."""
+        # An exchange after the last would make this process an owner again.
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._heart.cancel()
+        if self._exchanging is not None:
+            await self._exchanging
+        try:
+            if not self._broken:
+                await self._exchange(0)
+                await in_thread(self._thread, self._frontier.close)
+        except StoreError as error:
+            self.fail(error)
+        finally:
+            self._thread.shutdown(wait=False)
+
+    def on_leases(self, wake: Callable[[], None]) -> None:
+        """Call `wake` after each exchange, when there may be new leases."""
+        self._consumers.append(wake)
+
+    def add(self, request: QueuedRequest) -> None:
+        """Store a request with the next exchange; the frontier drops duplicates."""
+        self._changes.added.append(request)
+        self._exchange_if_needed()
+
+    def next(self, kind: str | None = None) -> Lease | None:
+        """Return a leased request of `kind` (None: any) whose host has a free slot; None if there is none now."""
+        self._exchange_if_needed()
+        now = self._now()
+        for place, lease in enumerate(self._ready):
+            if self._may_start(lease, kind, now):
+                del self._ready[place]
+                self._held[lease.id] = lease
+                self._active[lease.host] += 1
+                self._asking.discard(kind)
+                return lease
+        if kind not in self._asking:
+            self._asking.add(kind)
+            self._exchange_if_needed()
+        return None
+
+    def finish(self, lease: Lease, outcome: Outcome) -> None:
+        """Free the slot of a lease, and apply its outcome with the next exchange."""
+        del self._held[lease.id]
+        self._active[lease.host] -= 1
+        if lease.id == self._suspect:
+            self._suspect = None
+        match outcome:
+            case Done():
+                self._changes.done.append(lease.id)
+            case Retry(after_seconds):
+                again = lease.request.again()
+                self._changes.added.append(QueuedRequest(again.text(), again.host, None, again.priority, after_seconds))
+                self._changes.done.append(lease.id)
+            case Failed(reason):
+                self._changes.failed.append((lease.id, reason))
+            case SetAside(reason):
+                self._changes.dead.append((lease.id, reason))
+            case Released():
+                self._changes.released.append(lease.id)
+        self._exchange_if_needed()
+
+    def rest(self, host: str, seconds: float) -> None:
+        """Delay all requests to `host` by `seconds`, in every process."""
+        self._rests[host] = max(self._rests.get(host, 0.0), self._now() + seconds)
+        self._changes.rests[host] = max(self._changes.rests.get(host, 0.0), seconds)
+        self._exchange_if_needed()
+
+    def mark(self, name: str, value: str) -> None:
+        """Store a value for later crawls, atomically with the changes of the current page."""
+        self._changes.marks[name] = value
+        self._exchange_if_needed()
+
+    async def marked(self, name: str) -> str | None:
+        """Return the value stored by `mark`. Raises StoreError."""
+        return await in_thread(self._thread, self._frontier.mark, name)
+
+    def is_pending(self) -> bool:
+        """Return True if any process still has unfinished requests."""
+        if self._broken:
+            return False
+        return bool(self._unfinished or len(self._changes) or self._ready or self._exchanging)
+
+    def drain(self) -> None:
+        """Lease nothing more; requests in progress are finished."""
+        self._draining = True
+
+    def fail(self, error: MemeloomError) -> None:
+        """Stop the crawl and acknowledge nothing from here on; unacknowledged requests return in the next crawl."""
+        self._broken = True
+        self._session.errors.append(error)
+        self._session.stop("error")
+
+    def _heartbeat(self) -> None:
+        """Renew the leases, and ask for requests that other processes released."""
+        seconds = self._config.crawl.lease_seconds / _HEARTBEATS_PER_LEASE
+        self._heart = asyncio.get_running_loop().call_later(seconds, self._heartbeat)
+        self._start_exchange()
+
+    def _want(self) -> int:
+        """Return how many leases to ask for."""
+        stopping = self._session.stopping is not None or self._draining
+        if stopping or self._suspect is not None or len(self._ready) >= _MOST_READY:
+            return 0
+        if len(self._ready) < _READY // 2:
+            return _READY - len(self._ready)
+        now = self._now()
+        if now < self._alone_until or not any(self._is_starved(kind, now) for kind in self._asking):
+            return 0
+        return _READY
+
+    def _is_starved(self, kind: str | None, now: float) -> bool:
+        """Return whether no prefetched request of `kind` may start."""
+        return not any(self._may_start(lease, kind, now) for lease in self._ready)
+
+    def _may_start(self, lease: Lease, kind: str | None, now: float) -> bool:
+        return kind in (None, lease.request.kind) and self._has_slot(lease.host, now)
+
+    def _has_slot(self, host: str, now: float) -> bool:
+        return self._active[host] < self._per_host and self._rests.get(host, 0.0) <= now
+
+    def _exchange_if_needed(self) -> None:
+        """Start an exchange if leases are needed or many changes wait; otherwise schedule one for the changes."""
+        if self._exchanging is not None or self._broken or self._closed:
+            return
+        news = bool(self._changes.added) or self._now() >= self._dry_until
+        if len(self._changes) >= _GATHER_MOST or (news and self._want()):
+            self._start_exchange()
+        elif len(self._changes):
+            self._later(_GATHER_SECONDS)
+
+    def _later(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._start_exchange)
+
+    def _start_exchange(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._exchanging is None and not self._broken and not self._closed:
+            self._exchanging = asyncio.create_task(self._exchange_once())
+
+    async def _exchange_once(self) -> None:
+        try:
+            await self._exchange(self._want())
+        except StoreError as error:
+            self.fail(error)
+        finally:
+            self._exchanging = None
+        if not self._broken and not self._closed:
+            self._exchange_if_needed()
+            self._wake_later()
+        for wake in self._consumers:
+            wake()
+
+    def _wake_later(self) -> None:
+        """Schedule an exchange for when the frontier may have requests, or the backoff of a local host ends."""
+        if self._exchanging is not None:
+            return
+        now = self._now()
+        rested = [self._rests.get(lease.host, 0.0) for lease in self._ready] if self._rests else []
+        times = [at for at in (self._dry_until, self._alone_until, *rested) if now < at < math.inf]
+        if times:
+            self._later(min(times) - now)
+
+    async def _exchange(self, want: int) -> None:
+        changes, self._changes = self._changes, Changes()
+        busy = self._busy_hosts()
+        alone = not self._held and not self._ready
+        granted = await in_thread(self._thread, self._frontier.exchange, changes, want, busy, alone=alone)
+        self._brought += len(changes.added) - granted.known
+        if granted.shared or (granted.known and not self._brought):
+            # Other processes crawl too, so finding nothing here does not mean that the site has nothing.
+            inherited = self._session.inherited
+            inherited[self._source] = max(1, inherited[self._source])
+        self._take(granted, busy)
+
+    def _busy_hosts(self) -> set[str]:
+        """Return the hosts without a free slot and with enough prefetched requests."""
+        now = self._now()
+        waiting = Counter(lease.host for lease in self._ready)
+        return {host for host, n in waiting.items() if n >= _READY // 2 and not self._has_slot(host, now)}
+
+    def _take(self, granted: Granted, busy: set[str]) -> None:
+        if granted.lost:
+            self._ready.clear()
+            if self._suspect not in self._held:
+                self._suspect = None
+        for lease in granted.leases:
+            self._take_one(lease)
+        self._unfinished = granted.unfinished
+        # With nothing unfinished anywhere, only our own changes can add requests.
+        dry_until = self._now() + granted.next_seconds if granted.unfinished else math.inf
+        if busy:
+            self._alone_until = dry_until
+        else:
+            self._dry_until = dry_until
+        self._session.queue[self._source] = granted.unfinished
+        if granted.known:
+            self._session.reasons["skipped: seen before in this crawl"] += granted.known
+        if granted.set_aside:
+            self._session.counts["requests set aside"] += granted.set_aside
+
+    def _take_one(self, lease: RequestLease) -> None:
+        try:
+            request = StoredRequest.read(lease.body)
+        except BadRequest as error:
+            self._changes.dead.append((lease.id, str(error)))
+            return
+        if lease.tries >= SUSPECT:
+            self._suspect = lease.id
+        self._ready.append(Lease(lease.id, request))
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,131 @@
+"""The asyncio queue over the frontier: kinds, slots of hosts, outcomes, and callbacks when leases arrive."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+
+import pytest
+
+from memeloom.configs.schema import Config
+from memeloom.scrapers.frontier.contract import QueuedRequest, Tallies, frontier_of
+from memeloom.scrapers.frontier.forms import StoredRequest
+from memeloom.scrapers.outcomes import Done, Failed, Outcome, Released, Retry, SetAside
+from memeloom.scrapers.queue import Lease, RequestQueue
+from memeloom.scrapers.session import CrawlSession
+
+
+def request(url: str, callback: str = "parse", wait_seconds: float = 0.0) -> QueuedRequest:
+    stored = StoredRequest(url, callback)
+    return QueuedRequest(stored.text(), stored.host, wait_seconds=wait_seconds)
+
+
+@pytest.fixture
+def config(crawl_config: Callable[..., Config]) -> Config:
+    return crawl_config(sources=("reddit",), concurrency_per_host=1, attempts=2)
+
+
+@asynccontextmanager
+async def opened(config: Config) -> AsyncIterator[tuple[RequestQueue, Callable[..., Awaitable[Lease]]]]:
+    """A queue, and a consumer that waits for the next lease of a kind."""
+    queue, woken = RequestQueue(config, CrawlSession(config.crawl), "reddit"), asyncio.Event()
+    queue.on_leases(woken.set)
+    await queue.open()
+
+    async def lease(kind: str | None = None) -> Lease:
+        while (found := queue.next(kind)) is None:
+            woken.clear()
+            await asyncio.wait_for(woken.wait(), 30)
+        return found
+
+    yield queue, lease
+    await queue.close()
+
+
+def tallies(config: Config) -> Tallies:
+    with closing(frontier_of(config, "reddit")) as frontier:
+        return frontier.tallies()
+
+
+def test_each_consumer_gets_the_requests_of_its_kind(config: Config) -> None:
+    async def run() -> None:
+        async with opened(config) as (queue, lease):
+            for number in range(30):
+                queue.add(request(f"http://{number}.example/", "picture"))
+            queue.add(request("http://site.example/"))
+            page = await lease("page")
+            pictures = [await lease("picture") for _ in range(30)]
+            assert (page.host, page.request.callback) == ("site.example", "parse")
+            assert [each.host for each in pictures] == [f"{number}.example" for number in range(30)]
+            for each in (page, *pictures):
+                queue.finish(each, Done())
+
+    asyncio.run(run())
+    assert tallies(config) == Tallies(0, 0, 0, 0)
+
+
+def test_a_host_has_limited_slots_and_rests_for_all_consumers(config: Config) -> None:
+    async def run() -> None:
+        async with opened(config) as (queue, lease):
+            for callback in ("picture", "parse", "parse"):
+                queue.add(request("http://a.example/", callback))
+            queue.add(request("http://b.example/"))
+            first, second, other = await lease("picture"), await lease("page"), await lease()
+            assert (first.host, second.host, other.host) == ("a.example", "a.example", "b.example")
+            queue.finish(other, Done())
+            assert queue.next() is None, "both slots of the host are taken"
+            queue.finish(first, Done())
+            queue.rest("a.example", 0.2)
+            assert queue.next() is None
+            began = asyncio.get_running_loop().time()
+            third = await lease()
+            assert asyncio.get_running_loop().time() - began > 0.15
+            for each in (second, third):
+                queue.finish(each, Done())
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "left"),
+    [
+        (Done(), Tallies(0, 0, 0, 0)),
+        (Retry(60.0, "timed out"), Tallies(1, 0, 0, 0)),
+        (Failed("ValueError"), Tallies(1, 0, 0, 0)),
+        (SetAside("HTTP 503"), Tallies(0, 0, 1, 0)),
+        (Released(), Tallies(1, 0, 0, 0)),
+    ],
+)
+def test_outcomes(config: Config, outcome: Outcome, left: Tallies) -> None:
+    async def run() -> None:
+        async with opened(config) as (queue, lease):
+            queue.add(request("http://a.example/"))
+            one = await lease()
+            queue.drain()
+            queue.finish(one, outcome)
+            assert queue.is_pending()
+
+    asyncio.run(run())
+    assert tallies(config) == left
+
+
+def test_a_retried_request_waits_and_counts_its_retries(config: Config) -> None:
+    async def run() -> None:
+        async with opened(config) as (queue, lease):
+            queue.add(request("http://a.example/1.jpg", "picture"))
+            queue.finish(await lease("picture"), Retry(0.05, "timed out"))
+            again = await lease("picture")
+            assert (again.request.url, again.request.meta) == ("http://a.example/1.jpg", {"retry_times": 1})
+            queue.finish(again, Done())
+
+    asyncio.run(run())
+
+
+def test_a_malformed_request_is_set_aside(config: Config) -> None:
+    async def run() -> None:
+        async with opened(config) as (queue, lease):
+            queue.add(QueuedRequest("{}", "a.example"))
+            queue.add(request("http://b.example/"))
+            queue.finish(await lease(), Done())
+
+    asyncio.run(run())
+    assert tallies(config).dead == 1
