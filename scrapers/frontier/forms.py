@@ -60,9 +60,9 @@ class StoredRequest:
         try:
             request = cls(**json.loads(text))
             host_of_url(request.url)
-            return request
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadRequest(f"the frontier contains a malformed request: {error}: {text[:200]}") from error
+        return request
 
     def text(self) -> str:
         """Serialise the request as JSON. Raises BadRequest if a value cannot be encoded."""
