@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-import traceback
 
 import click
 from click.shell_completion import get_completion_class
@@ -88,13 +87,12 @@ def main(arguments: list[str] | None = None) -> None:
         # The reader of our output exited (`memeloom stats | head`): avoid Python's error on exit.
         sys.stderr.close()
         sys.exit(0)
-    except Exception as error:  # noqa: BLE001 -- every error ends as text without secrets
+    except Exception as error:
         if context.debug:
-            click.echo(context.redact(traceback.format_exc()), err=True, nl=False)
-            sys.exit(getattr(error, "exit_code", 1))
+            raise
         if isinstance(error, MemeloomError):
-            _exit(context.redact(" ".join(str(error).split("\n"))), error.exit_code)
-        _exit(context.redact(f"unexpected {type(error).__name__}: {error} (run with --debug for the traceback)"), 1)
+            _exit(" ".join(str(error).split("\n")), error.exit_code)
+        _exit(f"unexpected {type(error).__name__}: {error} (run with --debug for the traceback)", 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -5,7 +5,10 @@ A request goes PENDING → LEASED → ACKED. Every implementation guarantees:
 - One `Changes` is atomic: a request is acknowledged in the same transaction that stores its follow-up requests.
 - An exchange renews its owner's leases. Leases expire after `lease_seconds` without an exchange, or when the
   owner's process on this machine has ended; their requests return to the queue.
-- Higher priorities are leased first, then older requests. Hosts in backoff are skipped by all processes.
+- Higher priorities are leased first, then older requests.
+- Each host has one budget over all spiders, processes and machines. A host with a delay is granted one request at a
+  time, when it is due; no host in backoff is granted any. At most `Limits.concurrency` requests of a host are leased;
+  only a single process without a delay may lease more, as a reserve that it does not start.
 - Any text is stored, but unpaired surrogates, which UTF-8 cannot encode, become "?".
 - A fingerprint is accepted once per crawl. A crawl ends when no request is unfinished and no owner is left.
 - A request leased by two crashed processes is a suspect: it is leased last and alone. After `attempts` failures it
@@ -18,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from memeloom.configs.errors import ConfigError
-from memeloom.configs.masks import mask_url
+from memeloom.configs.load import mask_url
 from memeloom.configs.schema import Config
 
 # After this many crashes a request is processed alone, to find out whether it is the cause.
@@ -28,6 +31,21 @@ ABANDONED = "the crawling process crashed while processing it"
 LOOKS_THROUGH = 2000
 # Polling interval while other processes hold all leases.
 POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What all processes of a crawl obey together.
+
+    Attributes:
+        delay_seconds: least time between two requests to a host; 0 is none.
+        concurrency: concurrent requests to a host.
+        max_memes: memes after which the crawl ends; None is no limit.
+    """
+
+    delay_seconds: float = 0.0
+    concurrency: int = 1_000_000
+    max_memes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,7 @@ class RequestLease:
     id: int
     body: str
     tries: int
+    host: str
 
 
 @dataclass(slots=True)
@@ -69,7 +88,10 @@ class Changes:
         failed: leases to retry, with the reason of the failure.
         dead: leases to move to the dead-letter list, with the reason.
         rests: backoff per host in seconds, for all processes.
+        paces: delay per host in seconds, for all processes; never shorter than `Limits.delay_seconds`.
         marks: values kept for later crawls, such as the newest post of a listing.
+        landed: number of admitted memes that are durable now.
+        admit: number of memes that wait for admission.
     """
 
     added: list[QueuedRequest] = field(default_factory=list)
@@ -78,12 +100,16 @@ class Changes:
     failed: list[tuple[int, str]] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
     rests: dict[str, float] = field(default_factory=dict)
+    paces: dict[str, float] = field(default_factory=dict)
     marks: dict[str, str] = field(default_factory=dict)
+    landed: int = 0
+    admit: int = 0
 
     def __len__(self) -> int:
         """Return the number of single changes."""
         ended = len(self.done) + len(self.released) + len(self.failed) + len(self.dead)
-        return len(self.added) + ended + len(self.rests) + len(self.marks)
+        notes = len(self.rests) + len(self.paces) + len(self.marks)
+        return len(self.added) + ended + notes + self.landed + self.admit
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +121,13 @@ class Granted:
         known: number of added requests that were duplicates.
         set_aside: number of requests moved to the dead-letter list.
         unfinished: number of pending and leased requests of all owners; 0 ends the crawl.
-        next_seconds: if there are no new leases, the longest wait before the next exchange.
+        next_seconds: if there are fewer leases than wanted, the longest wait before the next exchange.
         lost: this owner's leases had expired and returned to the queue.
         shared: other owners take part in this crawl.
+        rests: backoff in seconds of each host of which this owner holds leases.
+        admitted: number of memes that were admitted; fewer than asked for when others may complete `max_memes`.
+        landed: number of memes that all processes have landed since the crawl began.
+        elapsed_seconds: time since the crawl began, which is when its first process opened the frontier.
     """
 
     leases: tuple[RequestLease, ...] = ()
@@ -107,6 +137,10 @@ class Granted:
     next_seconds: float = 0.0
     lost: bool = False
     shared: bool = False
+    rests: dict[str, float] = field(default_factory=dict)
+    admitted: int = 0
+    landed: int = 0
+    elapsed_seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +184,13 @@ class Frontier(Protocol):
 
         Raises:
             StoreError: either nothing was changed, or everything was and the answer was lost.
+        """
+        ...
+
+    def turn(self, host: str) -> float:
+        """Ask to start one request that is not in the queue, such as robots.txt or a redirect to another host.
+
+        Returns 0 if it may start now, which is charged to the host; else the seconds after which to ask again.
         """
         ...
 
@@ -200,11 +241,18 @@ def frontier_of(config: Config, spider: str) -> Frontier:
         url = f"sqlite:///{config.runs}/frontier-{catalog}.db"
     timeout = config.store.timeout_seconds
     return open_frontier(
-        url, spider, lease_seconds=crawl.lease_seconds, attempts=crawl.attempts, timeout_seconds=timeout
+        url,
+        spider,
+        lease_seconds=crawl.lease_seconds,
+        attempts=crawl.attempts,
+        timeout_seconds=timeout,
+        limits=Limits(crawl.delay_seconds, crawl.concurrency_per_host, crawl.max_memes),
     )
 
 
-def open_frontier(url: str, spider: str, *, lease_seconds: float, attempts: int, timeout_seconds: float) -> Frontier:
+def open_frontier(
+    url: str, spider: str, *, lease_seconds: float, attempts: int, timeout_seconds: float, limits: Limits
+) -> Frontier:
     """Open the frontier at `url` for `spider`, creating it if missing.
 
     Raises:
@@ -215,9 +263,9 @@ def open_frontier(url: str, spider: str, *, lease_seconds: float, attempts: int,
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from memeloom.scrapers.frontier.sqlite import SqliteFrontier
 
-        return SqliteFrontier(rest[1:], spider, lease_seconds, attempts, timeout_seconds)
+        return SqliteFrontier(rest[1:], spider, lease_seconds, attempts, timeout_seconds, limits)
     if scheme in ("redis", "rediss", "unix"):
         from memeloom.scrapers.frontier.redis import RedisFrontier
 
-        return RedisFrontier(url, spider, lease_seconds, attempts, timeout_seconds)
+        return RedisFrontier(url, spider, lease_seconds, attempts, timeout_seconds, limits)
     raise ConfigError(f"crawl.frontier: cannot use {mask_url(url)!r}; write sqlite:///FILE or redis://HOST/0")

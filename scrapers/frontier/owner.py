@@ -31,7 +31,12 @@ class Owner:
     @property
     def name(self) -> str:
         """All attributes in one string."""
-        return f"{self.machine}|{self.process}|{self.started}|{self.serial}"
+        return f"{self.process_name}|{self.serial}"
+
+    @property
+    def process_name(self) -> str:
+        """All attributes but the serial in one string, equal for the owners in one process."""
+        return f"{self.machine}|{self.process}|{self.started}"
 
     def is_gone(self) -> bool:
         """Return whether its process has ended; False for other machines, whose leases expire instead."""

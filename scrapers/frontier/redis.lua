@@ -1,6 +1,7 @@
 -- The frontier in Redis. A step is one run of this script, so it is atomic.
 --
 -- KEYS[1]  prefix of all keys of one spider
+-- KEYS[2]  prefix of the keys that all spiders share
 -- ARGV[1]  the step
 -- ARGV[2]  the owner and the rules (JSON, the same for every step of an owner)
 -- ARGV[3]  the arguments of the step (JSON)
@@ -10,6 +11,7 @@
 -- Members of a queue are id and host in one string: equal priorities sort by id, and no record is read for a host.
 
 local function key(name) return KEYS[1] .. ":" .. name end
+local function shared(name) return KEYS[2] .. ":" .. name end
 
 local REQUESTS = key("requests") -- hash: id → record, of all requests: pending, leased or dead
 local READY = key("ready")       -- sorted set: id and host, by -priority
@@ -21,10 +23,18 @@ local REASONS = key("reasons")   -- hash: id of a dead request → reason
 local DEAD_PRINTS = key("graves") -- hash: fingerprint of a dead request → id
 local SEEN = key("seen")         -- set of fingerprints
 local OWNERS = key("owners")     -- sorted set: name of an owner, by its last exchange
-local RESTS = key("rests")       -- sorted set: host, by the end of its rest
 local MARKS = key("marks")       -- hash: name → note
 local LAST_ID = key("last_id")   -- string: the last id; missing if the frontier does not exist
 
+local OLD_RESTS = key("rests")   -- RESTS of an earlier version, which kept them for each spider
+local RESTS = shared("rests")    -- sorted set: host, by the end of its backoff
+local DUE = shared("due")        -- sorted set: host, by the time of its next request
+local PACES = shared("paces")    -- hash: host → its own delay
+local ALL_OWNERS = shared("owners") -- sorted set: name of an owner of any spider, by its last exchange
+local ADMITTED = shared("admitted") -- hash: owner → number of memes that it may land
+local CRAWL = shared("crawl")    -- hash: "begun_at", and "landed", the number of landed memes
+
+local function active(owner) return shared("active:" .. owner) end -- hash: host → number of leases of `owner`
 local function held(owner) return key("held:" .. owner) end -- set: ids that `owner` has leased
 local function said(owner) return key("said:" .. owner) end -- string: the last answer, in case it was lost
 
@@ -79,7 +89,13 @@ local function others()
 end
 
 -- Delete what belongs to one crawl only.
-local function clear() redis.call("DEL", SEEN, RESTS) end
+local function clear() redis.call("DEL", SEEN) end
+
+local function forget_owner(owner)
+  redis.call("ZREM", ALL_OWNERS, owner)
+  redis.call("DEL", active(owner))
+  redis.call("HDEL", ADMITTED, owner)
+end
 
 -- Queue a request that is not leased.
 local function put_back(id)
@@ -127,8 +143,12 @@ end
 local function reclaim()
   local died = 0
   local gone = redis.call("ZRANGEBYSCORE", OWNERS, "-inf", now - rules.lease_seconds)
+  for _, owner in ipairs(redis.call("ZRANGEBYSCORE", ALL_OWNERS, "-inf", now - rules.lease_seconds)) do
+    gone[#gone + 1] = owner
+  end
   for _, owner in ipairs(ask.gone or {}) do gone[#gone + 1] = owner end
   for _, owner in ipairs(gone) do
+    if owner ~= me then forget_owner(owner) end
     if owner ~= me and redis.call("ZREM", OWNERS, owner) == 1 then
       for _, id in ipairs(redis.call("SMEMBERS", held(owner))) do died = died + count_failure(id, rules.abandoned) end
       redis.call("DEL", held(owner))
@@ -226,21 +246,61 @@ local function wake()
   change("ZREM", WAITING, entries)
 end
 
--- Lease up to `want` requests from the front of a queue, except those of hosts to avoid or at rest.
-local function take(queue, want)
-  local free, resting = {}, redis.call("ZCARD", RESTS) > 0
-  for _, host in ipairs(ask.avoid or {}) do free[host] = false end
-  local function is_free(host)
-    if free[host] == nil then free[host] = not (resting and redis.call("ZSCORE", RESTS, host)) end
-    return free[host]
+-- Charge one request to a host.
+local function charge(host, pace)
+  if pace > 0 then redis.call("ZADD", DUE, now + pace, host) end
+end
+
+-- Return when a host is due, and its delay.
+local function due(host)
+  local due_at = math.max(redis.call("ZSCORE", DUE, host) or 0, redis.call("ZSCORE", RESTS, host) or 0)
+  return due_at, math.max(rules.delay_seconds, tonumber(redis.call("HGET", PACES, host) or 0))
+end
+
+-- A table of how many requests of a host may be granted now (`room`), of its delay (`pace`), and of when the first of
+-- the hosts that are not due is (`next_at`).
+local function budgets()
+  local self = {room = {}, pace = {}, next_at = math.huge}
+  local owners, crowded = redis.call("ZRANGE", ALL_OWNERS, 0, -1), false
+  for _, owner in ipairs(owners) do crowded = crowded or owner:match("^(.*)|") ~= rules.process end
+
+  local function count(host)
+    local leased = 0
+    for _, owner in ipairs(owners) do leased = leased + (redis.call("HGET", active(owner), host) or 0) end
+    return leased
   end
 
-  local entries, ids, looked, portion = {}, {}, 0, want
+  local function room(host)
+    local due_at, pace = due(host)
+    self.pace[host] = pace
+    if due_at > now then
+      self.next_at = math.min(self.next_at, due_at)
+      return 0
+    end
+    -- A process on its own may lease more than it starts.
+    if pace == 0 and not crowded then return math.huge end
+    return math.min(rules.concurrency - count(host), pace > 0 and 1 or math.huge)
+  end
+
+  setmetatable(self.room, {__index = function(rooms, host)
+    rooms[host] = room(host)
+    return rooms[host]
+  end})
+  for _, host in ipairs(ask.avoid or {}) do self.room[host] = 0 end
+  return self
+end
+
+-- Lease up to `want` requests from the front of a queue, of hosts that have room for them.
+local function take(queue, want, hosts)
+  local entries, ids, granted, looked, portion = {}, {}, {}, 0, want
   while #ids < want and looked < rules.looks_through do
     local some = redis.call("ZRANGE", queue, looked, math.min(looked + portion, rules.looks_through) - 1)
     if #some == 0 then break end
     for _, entry in ipairs(some) do
-      if #ids < want and is_free(entry:sub(17)) then
+      local host = entry:sub(17)
+      if #ids < want and hosts.room[host] > 0 then
+        hosts.room[host] = hosts.room[host] - 1
+        granted[host] = (granted[host] or 0) + 1
         entries[#entries + 1] = entry
         ids[#ids + 1] = entry:sub(1, 16)
       end
@@ -249,20 +309,61 @@ local function take(queue, want)
   end
   change("ZREM", queue, entries)
   change("SADD", held(me), ids)
+  for host, count in pairs(granted) do
+    redis.call("HINCRBY", active(me), host, count)
+    charge(host, hosts.pace[host])
+  end
   return ids
 end
 
--- Return the seconds until a request becomes ready, or other owners may have added one.
-local function next_seconds()
-  local wait = rules.poll_seconds
-  for _, times in ipairs({WAITING, RESTS}) do
-    local first = redis.call("ZRANGE", times, 0, 0, "WITHSCORES")
-    if first[2] then wait = math.min(wait, first[2] - now) end
-  end
-  return math.max(wait, 0.01)
+-- Return the seconds until a request becomes ready, a host is due, or other owners may have added a request.
+local function next_seconds(hosts)
+  local first = tonumber(redis.call("ZRANGE", WAITING, 0, 0, "WITHSCORES")[2] or math.huge)
+  return math.max(math.min(first - now, hosts.next_at - now, rules.poll_seconds), 0.01)
 end
 
--- Steps that change something. Each returns the numbers of its answer; an exchange also the ids of new leases.
+-- Store the number of leases of each host, as the owner counts them: a crash in between cannot make it drift.
+local function count_active()
+  redis.call("DEL", active(me))
+  for host, count in pairs(ask.active or {}) do redis.call("HSET", active(me), host, count) end
+end
+
+-- Begin a crawl: its first owner opens the frontier.
+local function begin()
+  redis.call("DEL", ADMITTED, PACES)
+  redis.call("HSET", CRAWL, "begun_at", string.format("%.6f", now), "landed", 0)
+end
+
+-- Count landed memes and admit others. Returns the number admitted, that of all landed, and the age of the crawl.
+local function admit()
+  if redis.call("EXISTS", CRAWL) == 0 then begin() end
+  if ask.landed then
+    redis.call("HINCRBY", CRAWL, "landed", ask.landed)
+    if redis.call("HINCRBY", ADMITTED, me, -ask.landed) <= 0 then redis.call("HDEL", ADMITTED, me) end
+  end
+  local facts = redis.call("HMGET", CRAWL, "begun_at", "landed")
+  local admitted, landed = ask.admit or 0, tonumber(facts[2])
+  if admitted > 0 and rules.max_memes then
+    local left = rules.max_memes - landed
+    for _, count in ipairs(redis.call("HVALS", ADMITTED)) do left = left - count end
+    admitted = math.max(0, math.min(admitted, left))
+  end
+  if admitted > 0 then redis.call("HINCRBY", ADMITTED, me, admitted) end
+  return admitted, landed, math.max(0, now - facts[1])
+end
+
+-- Return the backoff of each host of which we hold leases, as JSON; "" for none.
+local function rests()
+  if redis.call("EXISTS", RESTS) == 0 then return "" end
+  local found = {}
+  for _, host in ipairs(redis.call("HKEYS", active(me))) do
+    local until_time = redis.call("ZSCORE", RESTS, host)
+    if until_time and until_time - now > 0 then found[host] = until_time - now end
+  end
+  return next(found) and cjson.encode(found) or ""
+end
+
+-- Steps that change something. Each returns the numbers of its answer, the backoffs, and the ids of new leases.
 local steps = {}
 
 function steps.open()
@@ -270,7 +371,13 @@ function steps.open()
   reclaim()
   local left = unfinished()
   if left == 0 and others() == 0 then clear() end
+  if redis.call("EXISTS", OLD_RESTS) == 1 then
+    redis.call("ZUNIONSTORE", RESTS, 2, RESTS, OLD_RESTS, "AGGREGATE", "MAX")
+    redis.call("DEL", OLD_RESTS)
+  end
+  if redis.call("ZCARD", ALL_OWNERS) == 0 then begin() end
   redis.call("ZADD", OWNERS, now, me)
+  redis.call("ZADD", ALL_OWNERS, now, me)
   return {left}
 end
 
@@ -279,21 +386,35 @@ function steps.exchange()
   local lost = redis.call("EXISTS", LAST_ID) == 0 and 2 or 0
   if lost == 2 then redis.call("SET", LAST_ID, time[1] .. string.format("%06.0f", time[2])) end
   if redis.call("ZADD", OWNERS, now, me) == 1 and lost == 0 then lost = 1 end
+  redis.call("ZADD", ALL_OWNERS, now, me)
   local known = add()
   if ask.done then finish(ask.done) end
   local died = fail()
   for host, seconds in pairs(ask.rests or {}) do redis.call("ZADD", RESTS, "GT", now + seconds, host) end
+  for host, seconds in pairs(ask.paces or {}) do redis.call("HSET", PACES, host, seconds) end
   for name, note in pairs(ask.marks or {}) do redis.call("HSET", MARKS, name, note) end
-  redis.call("ZREMRANGEBYSCORE", RESTS, "-inf", now)
+  local admitted, landed, age = admit()
+  count_active()
   died = died + reclaim()
+  for _, times in ipairs({RESTS, DUE}) do redis.call("ZREMRANGEBYSCORE", times, "-inf", now) end
   local left, ids, wait = unfinished(), {}, 0
   if ask.want and left > 0 then
     wake()
-    ids = take(READY, ask.want)
-    if #ids == 0 and ask.alone then ids = take(SUSPECTS, 1) end
-    if #ids == 0 then wait = next_seconds() end
+    local hosts = budgets()
+    ids = take(READY, ask.want, hosts)
+    if #ids == 0 and ask.alone then ids = take(SUSPECTS, 1, hosts) end
+    if #ids < ask.want then wait = next_seconds(hosts) end
   end
-  return {known, died, left, string.format("%.6f", wait), lost, others()}, ids
+  local times = string.format("%.6f %.6f", wait, age)
+  return {times, known, died, left, lost, others(), admitted, landed}, rests(), ids
+end
+
+-- Start one request outside the queue. Returns 0, or the seconds until its host is due.
+function steps.turn()
+  local due_at, pace = due(ask.host)
+  if due_at > now then return {string.format("%.6f", due_at - now)} end
+  charge(ask.host, pace)
+  return {0}
 end
 
 function steps.close()
@@ -301,6 +422,7 @@ function steps.close()
   -- With full memory a script may continue once it has written; a deletion is always allowed first.
   redis.call("DEL", held(me))
   redis.call("ZREM", OWNERS, me)
+  forget_owner(me)
   for _, id in ipairs(ids) do put_back(id) end
   if unfinished() == 0 and others() == 0 then clear() end
   return {}
@@ -350,7 +472,7 @@ function looks.tallies()
   return {pending, unfinished() - pending, redis.call("ZCARD", DEAD), redis.call("SCARD", SEEN)}
 end
 
-function looks.owners() return redis.call("ZRANGE", OWNERS, 0, -1) end
+function looks.owners() return redis.call("ZUNION", 2, OWNERS, ALL_OWNERS) end
 
 function looks.mark() return {redis.call("HGET", MARKS, ask.name)} end
 
@@ -374,15 +496,16 @@ local answer = redis.call("GET", said(me)) or "0"
 local last = tonumber(answer:match("^%d+"))
 if ask.number < last then return redis.error_reply("STALE a later step was made") end
 if ask.number > last then
-  local numbers, ids = steps[ARGV[1]]()
-  answer = ask.number .. " " .. table.concat(numbers, " ") .. ";" .. table.concat(ids or {})
+  local numbers, backoffs, ids = steps[ARGV[1]]()
+  answer = ask.number .. " " .. table.concat(numbers, " ") .. "\n" .. (backoffs or "") .. "\n" .. table.concat(ids or {})
   redis.call("SET", said(me), answer, "EX", rules.answer_seconds)
 end
 
--- The answer is one string, which is cheap to parse: its numbers, and a line and the record of each lease. A lease may
--- have expired before the answer was requested again.
-local reply, ids = {answer:match("^[^;]*"), "\n"}, {}
-for id in answer:match(";(%d*)"):gmatch(("%d"):rep(16)) do
+-- The answer is one string, which is cheap to parse: a line of numbers, one of backoffs, and a line and the record of
+-- each lease. A lease may have expired before the answer was requested again.
+local head, leases = answer:match("^([^\n]*\n[^\n]*\n)(%d*)$")
+local reply, ids = {head}, {}
+for id in leases:gmatch(("%d"):rep(16)) do
   if ask.number > last or redis.call("SISMEMBER", held(me), id) == 1 then ids[#ids + 1] = id end
 end
 if #ids > 0 then

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any
@@ -14,7 +15,7 @@ from redis.retry import Retry
 
 from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
 from memeloom.configs.errors import ConfigError
-from memeloom.configs.masks import mask_url
+from memeloom.configs.load import mask_url
 from memeloom.configs.retry import backoff_seconds
 from memeloom.scrapers.frontier.contract import (
     ABANDONED,
@@ -24,6 +25,7 @@ from memeloom.scrapers.frontier.contract import (
     Changes,
     DeadRequest,
     Granted,
+    Limits,
     QueuedRequest,
     RequestLease,
     Tallies,
@@ -33,6 +35,8 @@ from memeloom.scrapers.frontier.owner import Owner
 
 _LOG = logging.getLogger(__name__)
 _SCRIPT = files("memeloom.scrapers.frontier").joinpath("redis.lua").read_bytes()
+# Prefix of the keys that all spiders share.
+_SHARED = b"{memeloom::all}"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 _CHECK_IDLE_SECONDS = 30
 _SETTINGS = ("appendonly", "save", "maxmemory-policy")
@@ -72,14 +76,25 @@ class RedisFrontier:
         ConfigError: malformed URL.
     """
 
-    def __init__(self, url: str, spider: str, lease_seconds: float, attempts: int, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        spider: str,
+        lease_seconds: float,
+        attempts: int,
+        timeout_seconds: float,
+        limits: Limits,
+    ) -> None:
         self._link = RedisLink(url, timeout_seconds)
-        self._keys = f"{{memeloom:{spider}}}".encode()
+        self._keys = (f"{{memeloom:{spider}}}".encode(), _SHARED)
         self._lease_seconds = lease_seconds
         self._owner = Owner.here()
         self._rules = _json(
             {
                 "owner": self._owner.name,
+                "process": self._owner.process_name,
+                "delay_seconds": limits.delay_seconds,
+                "concurrency": limits.concurrency,
                 "lease_seconds": lease_seconds,
                 "attempts": attempts,
                 "suspect": SUSPECT,
@@ -89,20 +104,27 @@ class RedisFrontier:
                 # Longer than any retry after a lost answer.
                 "answer_seconds": int(60 + 10 * timeout_seconds),
             }
+            | ({} if limits.max_memes is None else {"max_memes": limits.max_memes})
         )
         self._number = 0
         self._looked_at = 0.0
         self._is_owner = False
+        # The host of each lease.
+        self._held: dict[int, str] = {}
 
     def open(self) -> int:
         self._is_owner = True
-        (left,), _ = self._step(b"open", {"gone": self._gone()})
+        (left,), *_ = self._step(b"open", {"gone": self._gone()})
         self._looked_at = time.monotonic()
         self._warn()
         return int(left)
 
     def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
+        failed = changes.failed + changes.dead
+        for number in (*changes.done, *changes.released, *(number for number, _ in failed)):
+            self._held.pop(number, None)
         ask: dict[str, Any] = {
+            "active": Counter(self._held.values()),
             "want": want,
             "alone": alone,
             "avoid": list(avoid),
@@ -112,17 +134,31 @@ class RedisFrontier:
             "failed": [(_id(number), reason) for number, reason in changes.failed],
             "dead": [(_id(number), reason) for number, reason in changes.dead],
             "rests": changes.rests,
+            "paces": changes.paces,
             "marks": changes.marks,
+            "landed": changes.landed,
+            "admit": changes.admit,
         }
         if time.monotonic() - self._looked_at > min(self._lease_seconds / 4, 5.0):
             ask["gone"] = self._gone(patience=2.0)
             self._looked_at = time.monotonic()
         self._is_owner = True
         records = [_record(request) for request in changes.added]
-        (known, died, unfinished, wait, lost, others), leases = self._step(b"exchange", ask, records, patience=2.0)
-        if lost == b"2":
+        numbers, rests, leases = self._step(b"exchange", ask, records, patience=2.0)
+        known, died, unfinished, lost, others, admitted, landed = map(int, numbers[2:])
+        if lost:
+            self._held.clear()
+        if lost == 2:
             _LOG.warning("%s: the data of this crawl is gone; is the server configured to keep it?", self._link.place)
-        return Granted(leases, int(known), int(died), int(unfinished), float(wait), lost != b"0", others != b"0")
+        self._held |= {lease.id: lease.host for lease in leases}
+        wait, elapsed = map(float, numbers[:2])
+        return Granted(
+            leases, known, died, unfinished, wait, bool(lost), others > 0, rests, admitted, landed, elapsed
+        )  # fmt: skip
+
+    def turn(self, host: str) -> float:
+        (wait,), *_ = self._step(b"turn", {"host": host}, patience=2.0)
+        return float(wait)
 
     def mark(self, name: str) -> str | None:
         (note,) = self._look(b"mark", {"name": name}, patience=2.0)
@@ -134,16 +170,16 @@ class RedisFrontier:
     def dead(self, limit: int = 1000) -> list[DeadRequest]:
         found = iter(self._look(b"dead", {"limit": limit}))
         return [
-            DeadRequest(url_of(_body(record)), reason.decode(), int(tries), float(at))
+            DeadRequest(url_of(_parts(record)[1]), reason.decode(), int(tries), float(at))
             for record, reason, tries, at in zip(found, found, found, found, strict=True)
         ]
 
     def retry_dead(self) -> int:
-        (count,), _ = self._step(b"retry_dead")
+        (count,), *_ = self._step(b"retry_dead")
         return int(count)
 
     def forget(self) -> int:
-        (count,), _ = self._step(b"forget", {"gone": self._gone()})
+        (count,), *_ = self._step(b"forget", {"gone": self._gone()})
         return int(count)
 
     def close(self) -> None:
@@ -152,6 +188,7 @@ class RedisFrontier:
                 self._step(b"close", patience=2.0)
         finally:
             self._is_owner = False
+            self._held.clear()
             self._link.close()
 
     def _gone(self, patience: float = 1.0) -> list[str]:
@@ -161,13 +198,13 @@ class RedisFrontier:
 
     def _step(
         self, step: bytes, ask: dict[str, Any] | None = None, records: Iterable[bytes] = (), *, patience: float = 1.0
-    ) -> tuple[list[bytes], tuple[RequestLease, ...]]:
-        """Run a write operation. Returns the numbers in its answer and the new leases."""
+    ) -> tuple[list[bytes], dict[str, float], tuple[RequestLease, ...]]:
+        """Run a write operation. Returns the numbers in its answer, the backoffs, and the new leases."""
         self._number += 1
         asked = _json({"number": self._number} | {name: value for name, value in (ask or {}).items() if value})
         answer = self._link.run(self._keys, step, self._rules, asked, *records, patience=patience)
-        numbers, _, leases = answer.partition(b"\n")
-        return numbers.split()[1:], tuple(_leases(leases))
+        numbers, rests, leases = answer.split(b"\n", 2)
+        return numbers.split()[1:], json.loads(rests) if rests else {}, tuple(_leases(leases))
 
     def _look(self, step: bytes, ask: dict[str, Any] | None = None, *, patience: float = 1.0) -> list[Any]:
         asked = _json(ask or {})
@@ -195,7 +232,7 @@ class RedisLink:
     """
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
-        self.place = f"Redis at {mask_url(url)}"
+        self.place = f"Redis at {mask_url(url.partition('?')[0])}"
         self._timeout = timeout_seconds
         try:
             options: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
@@ -218,11 +255,11 @@ class RedisLink:
             ) from None
         self._script = self.client.register_script(_SCRIPT)
 
-    def run(self, key: bytes, *arguments: bytes, patience: float) -> Any:
+    def run(self, keys: tuple[bytes, ...], *arguments: bytes, patience: float) -> Any:
         """Run the script, which is idempotent, retrying while the server is unavailable.
 
         Args:
-            key: the prefix of all keys.
+            keys: the prefixes of all keys.
             arguments: its arguments.
             patience: how long to retry, in multiples of the timeout.
 
@@ -234,7 +271,7 @@ class RedisLink:
         while True:
             attempt += 1
             try:
-                return self._script([key], arguments)
+                return self._script(keys, arguments)
             except exceptions.RedisError as error:
                 ours = self._as_ours(error, patience)
                 pause = backoff_seconds(attempt, _FIRST_PAUSE, _LONGEST_PAUSE)
@@ -264,15 +301,18 @@ def _id(number: int) -> str:
 
 
 def _record(request: QueuedRequest) -> bytes:
-    """Serialise a request for the script; `_body` extracts the body."""
+    """Serialise a request for the script; `_parts` extracts host and body."""
     fingerprint, host = request.fingerprint or b"", request.host.encode("utf-8", "replace")
     body = request.body.encode("utf-8", "replace")
     return b"%d %d %d %b%b%b" % (request.priority, len(fingerprint), len(host), fingerprint, host, body)
 
 
-def _body(record: bytes) -> str:
+def _parts(record: bytes) -> tuple[str, str]:
+    """Return host and body of a record."""
     _, fingerprint, host, rest = record.split(b" ", 3)
-    return rest[int(fingerprint) + int(host) :].decode()
+    host_at = int(fingerprint)
+    body_at = host_at + int(host)
+    return rest[host_at:body_at].decode(), rest[body_at:].decode()
 
 
 def _leases(answer: bytes) -> Iterator[RequestLease]:
@@ -282,4 +322,5 @@ def _leases(answer: bytes) -> Iterator[RequestLease]:
         start = answer.index(b"\n", at) + 1
         number, tries, length = answer[at:start].split()
         at = start + int(length)
-        yield RequestLease(int(number), _body(answer[start:at]), int(tries))
+        host, body = _parts(answer[start:at])
+        yield RequestLease(int(number), body, int(tries), host)

@@ -3,7 +3,6 @@
 import sqlite3
 import time
 from collections.abc import Iterable
-from itertools import islice
 
 from memeloom.catalog.sqlite_file import SqliteFile
 from memeloom.scrapers.frontier.contract import (
@@ -14,6 +13,7 @@ from memeloom.scrapers.frontier.contract import (
     Changes,
     DeadRequest,
     Granted,
+    Limits,
     QueuedRequest,
     RequestLease,
     Tallies,
@@ -21,8 +21,9 @@ from memeloom.scrapers.frontier.contract import (
 )
 from memeloom.scrapers.frontier.forms import url_of
 from memeloom.scrapers.frontier.owner import Owner
+from memeloom.scrapers.frontier.sqlite_hosts import HostBudgets
 
-_VERSION = 1
+_VERSION = 2
 # "mfro": distinguishes frontiers from catalogs.
 _KIND = 0x6D66726F
 
@@ -45,34 +46,77 @@ CREATE TABLE requests (
 );
 CREATE INDEX ready ON requests (spider, suspect, priority DESC, id, host, state) WHERE state = 'ready';
 CREATE INDEX waiting ON requests (spider, ready_at) WHERE state = 'waiting';
-CREATE INDEX leased ON requests (spider, owner) WHERE state = 'leased';
+CREATE INDEX leased ON requests (spider, owner, host) WHERE state = 'leased';
 CREATE INDEX dead ON requests (spider, fingerprint) WHERE state = 'dead';
 CREATE TABLE seen (spider TEXT, fingerprint BLOB, PRIMARY KEY (spider, fingerprint)) WITHOUT ROWID;
-CREATE TABLE owners (spider TEXT, name TEXT, seen_at REAL NOT NULL, PRIMARY KEY (spider, name)) WITHOUT ROWID;
-CREATE TABLE rests (spider TEXT, host TEXT, until REAL NOT NULL, PRIMARY KEY (spider, host)) WITHOUT ROWID;
+CREATE TABLE owners (
+    spider TEXT,
+    name TEXT,
+    seen_at REAL NOT NULL,
+    admitted INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (spider, name)
+) WITHOUT ROWID;
 CREATE TABLE marks (spider TEXT, name TEXT, value TEXT NOT NULL, PRIMARY KEY (spider, name)) WITHOUT ROWID;
 CREATE TABLE spiders (name TEXT PRIMARY KEY, unfinished INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE hosts (
+    host TEXT PRIMARY KEY,
+    due_at REAL NOT NULL DEFAULT 0,
+    rest_until REAL NOT NULL DEFAULT 0,
+    pace REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE crawl (begun_at REAL NOT NULL, landed INTEGER NOT NULL DEFAULT 0);
 """
+# Version 1 had backoffs per spider, and neither delays nor admitted memes.
+_UPGRADES = {
+    1: """
+CREATE TABLE hosts (
+    host TEXT PRIMARY KEY,
+    due_at REAL NOT NULL DEFAULT 0,
+    rest_until REAL NOT NULL DEFAULT 0,
+    pace REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE crawl (begun_at REAL NOT NULL, landed INTEGER NOT NULL DEFAULT 0);
+INSERT INTO hosts (host, rest_until) SELECT host, max(until) FROM rests GROUP BY host;
+DROP TABLE rests;
+DROP INDEX leased;
+CREATE INDEX leased ON requests (spider, owner, host) WHERE state = 'leased';
+ALTER TABLE owners ADD COLUMN admitted INTEGER NOT NULL DEFAULT 0;
+"""
+}
 
 
 class SqliteFrontier:
     """`Frontier` in a file. kill -9 loses nothing; a power loss may undo the last transactions, in order."""
 
-    def __init__(self, path: str, spider: str, lease_seconds: float, attempts: int, timeout_seconds: float) -> None:
-        self._file = SqliteFile(path, timeout_seconds, _SCHEMA, _VERSION, kind=_KIND, what="frontier", power_safe=False)
+    def __init__(
+        self,
+        path: str,
+        spider: str,
+        lease_seconds: float,
+        attempts: int,
+        timeout_seconds: float,
+        limits: Limits,
+    ) -> None:
+        self._file = SqliteFile(
+            path, timeout_seconds, _SCHEMA, _VERSION, upgrades=_UPGRADES, kind=_KIND, what="frontier", power_safe=False
+        )
         self._spider = spider
         self._lease_seconds = lease_seconds
         self._attempts = attempts
+        self._limits = limits
         self._owner = Owner.here()
         self._looked_at = 0.0
 
     def open(self) -> int:
         with self._file.write() as db:
             db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
-            unfinished = self._count(db, -self._reclaim(db, time.time()))
+            now = time.time()
+            unfinished = self._count(db, -self._reclaim(db, now))
             if not unfinished and not self._others(db):
                 self._clear(db)
-            self._renew(db, time.time())
+            if all(name == self._owner.name for name, _ in self._live_owners(db, now)):
+                self._begin(db, now)
+            self._renew(db, now)
         return unfinished
 
     def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
@@ -82,7 +126,10 @@ class SqliteFrontier:
             known, delta = self._add(db, changes.added, now)
             delta -= self._end(db, changes)
             dead = self._fail(db, changes)
-            self._note(db, changes, now)
+            hosts = self._hosts(db, now)
+            hosts.note(changes.rests, changes.paces)
+            self._note(db, changes)
+            admitted, landed, elapsed = self._admit(db, changes, now)
             if now - self._looked_at > min(self._lease_seconds / 4, 5.0):
                 dead += self._reclaim(db, now)
                 self._looked_at = now
@@ -90,10 +137,16 @@ class SqliteFrontier:
             unfinished = self._count(db, delta)
             leases: tuple[RequestLease, ...] = ()
             if want > 0 and unfinished:
-                leases = self._lease(db, want, set(avoid), now, alone=alone)
-            wait = self._next(db, now) if want > 0 and unfinished and not leases else 0.0
+                hosts.avoid(avoid)
+                leases = self._lease(db, want, hosts, now, alone=alone)
+            wait = self._next(db, hosts, now) if unfinished and len(leases) < want else 0.0
             shared = self._others(db) > 0
-        return Granted(leases, known, dead, unfinished, wait, lost, shared)
+            rests = hosts.rests(self._spider, self._owner.name)
+        return Granted(leases, known, dead, unfinished, wait, lost, shared, rests, admitted, landed, elapsed)
+
+    def turn(self, host: str) -> float:
+        with self._file.write() as db:
+            return self._hosts(db, time.time()).turn(storable(host))
 
     def mark(self, name: str) -> str | None:
         rows = self._file.read("SELECT value FROM marks WHERE spider = ? AND name = ?", (self._spider, storable(name)))
@@ -166,7 +219,7 @@ class SqliteFrontier:
         me = (self._spider, self._owner.name)
         if db.execute("UPDATE owners SET seen_at = ? WHERE spider = ? AND name = ?", (now, *me)).rowcount:
             return True
-        db.execute("INSERT INTO owners VALUES (?, ?, ?)", (*me, now))
+        db.execute("INSERT INTO owners (spider, name, seen_at) VALUES (?, ?, ?)", (*me, now))
         return False
 
     def _add(self, db: sqlite3.Connection, added: list[QueuedRequest], now: float) -> tuple[int, int]:
@@ -230,61 +283,98 @@ class SqliteFrontier:
         ).rowcount
 
     def _reclaim(self, db: sqlite3.Connection, now: float) -> int:
-        """Return expired leases to the queue. Returns the number of new dead letters."""
+        """Return expired leases to the queue. Returns the number of new dead letters.
+
+        Crashed owners of other spiders become silent, so their leases and admitted memes no longer count.
+        """
         dead = 0
-        for name, seen_at in db.execute(
-            "SELECT name, seen_at FROM owners WHERE spider = ?", (self._spider,)
-        ).fetchall():
-            silent = now - seen_at > self._lease_seconds
-            if name != self._owner.name and (silent or Owner.named(name).is_gone()):
+        for spider, name, seen_at in db.execute("SELECT spider, name, seen_at FROM owners").fetchall():
+            if name == self._owner.name or not (now - seen_at > self._lease_seconds or Owner.named(name).is_gone()):
+                continue
+            if spider == self._spider:
                 dead += self._count_failure(db, name, None, ABANDONED)
-                db.execute("DELETE FROM owners WHERE spider = ? AND name = ?", (self._spider, name))
+                db.execute("DELETE FROM owners WHERE spider = ? AND name = ?", (spider, name))
+            else:
+                db.execute("UPDATE owners SET seen_at = 0 WHERE spider = ? AND name = ?", (spider, name))
         return dead
 
-    def _note(self, db: sqlite3.Connection, changes: Changes, now: float) -> None:
-        db.executemany(
-            "INSERT INTO rests VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET until = max(until, excluded.until)",
-            [(self._spider, storable(host), now + seconds) for host, seconds in changes.rests.items()],
-        )
+    def _note(self, db: sqlite3.Connection, changes: Changes) -> None:
         db.executemany(
             "INSERT OR REPLACE INTO marks VALUES (?, ?, ?)",
             [(self._spider, storable(name), storable(value)) for name, value in changes.marks.items()],
         )
 
     def _lease(
-        self, db: sqlite3.Connection, want: int, avoid: set[str], now: float, *, alone: bool
+        self, db: sqlite3.Connection, want: int, hosts: HostBudgets, now: float, *, alone: bool
     ) -> tuple[RequestLease, ...]:
         db.execute(
             "UPDATE requests SET state = 'ready', ready_at = NULL"
             " WHERE spider = ? AND state = 'waiting' AND ready_at <= ?",
             (self._spider, now),
         )
-        resting = db.execute("SELECT host FROM rests WHERE spider = ? AND until > ?", (self._spider, now))
-        avoid |= {host for (host,) in resting}
-        leases = self._take(db, want, avoid, suspect=False)
-        return leases or (self._take(db, 1, avoid, suspect=True) if alone else ())
+        leases = self._take(db, want, hosts, suspect=False)
+        return leases or (self._take(db, 1, hosts, suspect=True) if alone else ())
 
-    def _take(self, db: sqlite3.Connection, want: int, avoid: set[str], *, suspect: bool) -> tuple[RequestLease, ...]:
+    def _take(
+        self, db: sqlite3.Connection, want: int, hosts: HostBudgets, *, suspect: bool
+    ) -> tuple[RequestLease, ...]:
         rows = db.execute(
             "SELECT id, host FROM requests WHERE spider = ? AND suspect = ? AND state = 'ready'"
             " ORDER BY priority DESC, id LIMIT ?",
-            (self._spider, int(suspect), LOOKS_THROUGH if avoid else want),
+            (self._spider, int(suspect), LOOKS_THROUGH),
         )
-        free = list(islice((number for number, host in rows if host not in avoid), want))
+        free = []
+        for number, host in rows:
+            if hosts.free(host):
+                hosts.grant(host)
+                free.append(number)
+                if len(free) == want:
+                    break
         rows.close()
-        take = "UPDATE requests SET state = 'leased', owner = ? WHERE id = ? RETURNING id, body, tries"
+        take = "UPDATE requests SET state = 'leased', owner = ? WHERE id = ? RETURNING id, body, tries, host"
         return tuple(RequestLease(*db.execute(take, (self._owner.name, number)).fetchone()) for number in free)
 
-    def _next(self, db: sqlite3.Connection, now: float) -> float:
-        """Return the seconds until a request is ready or the next poll."""
+    def _next(self, db: sqlite3.Connection, hosts: HostBudgets, now: float) -> float:
+        """Return the seconds until a request is ready, a host is due, or the next poll."""
         (ready,) = db.execute(
             "SELECT min(ready_at) FROM requests WHERE spider = ? AND state = 'waiting'", (self._spider,)
         ).fetchone()
-        (rest,) = db.execute(
-            "SELECT min(until) FROM rests WHERE spider = ? AND until > ?", (self._spider, now)
-        ).fetchone()
-        times = [at - now for at in (ready, rest) if at is not None]
-        return float(max(0.01, min([*times, POLL_SECONDS])))
+        first = min(hosts.next_at, now + POLL_SECONDS if ready is None else ready)
+        return float(max(0.01, min(first - now, POLL_SECONDS)))
+
+    def _hosts(self, db: sqlite3.Connection, now: float) -> HostBudgets:
+        process = self._owner.process_name
+        crowded = any(Owner.named(name).process_name != process for name, _ in self._live_owners(db, now))
+        return HostBudgets(db, now, self._limits, silent_before=now - self._lease_seconds, crowded=crowded)
+
+    def _live_owners(self, db: sqlite3.Connection, now: float) -> list[tuple[str, int]]:
+        """Return the names of the owners of all spiders, and how many memes each was admitted and has not landed."""
+        return db.execute(
+            "SELECT name, admitted FROM owners WHERE seen_at > ?", (now - self._lease_seconds,)
+        ).fetchall()
+
+    def _begin(self, db: sqlite3.Connection, now: float) -> None:
+        """Begin a crawl: this owner is the first."""
+        db.execute("DELETE FROM crawl")
+        db.execute("INSERT INTO crawl (begun_at) VALUES (?)", (now,))
+        db.execute("UPDATE owners SET admitted = 0")
+        self._hosts(db, now).forget_ended()
+
+    def _admit(self, db: sqlite3.Connection, changes: Changes, now: float) -> tuple[int, int, float]:
+        """Count landed memes and admit others. Returns the number admitted, that of all landed, and the crawl's age."""
+        if changes.landed:
+            db.execute("UPDATE crawl SET landed = landed + ?", (changes.landed,))
+        begun_at, landed = db.execute("SELECT begun_at, landed FROM crawl").fetchone() or (now, 0)
+        admitted = changes.admit
+        if admitted and self._limits.max_memes is not None:
+            held = sum(held for _, held in self._live_owners(db, now)) - changes.landed
+            admitted = max(0, min(admitted, self._limits.max_memes - landed - held))
+        if admitted != changes.landed:
+            db.execute(
+                "UPDATE owners SET admitted = max(0, admitted + ?) WHERE spider = ? AND name = ?",
+                (admitted - changes.landed, self._spider, self._owner.name),
+            )
+        return admitted, landed, max(0.0, now - begun_at)
 
     def _others(self, db: sqlite3.Connection) -> int:
         (count,) = db.execute(
@@ -300,4 +390,3 @@ class SqliteFrontier:
 
     def _clear(self, db: sqlite3.Connection) -> None:
         db.execute("DELETE FROM seen WHERE spider = ?", (self._spider,))
-        db.execute("DELETE FROM rests WHERE spider = ?", (self._spider,))

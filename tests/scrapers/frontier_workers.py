@@ -17,9 +17,10 @@ from typing import Any
 
 from memeloom.catalog.errors import StoreError
 from memeloom.scrapers.frontier import owner
-from memeloom.scrapers.frontier.contract import Changes, Frontier, QueuedRequest, open_frontier
+from memeloom.scrapers.frontier.contract import Changes, Frontier, Limits, QueuedRequest, open_frontier
 
 _ROOT = Path(__file__).parents[2]
+_UNLIMITED = Limits()
 
 
 @contextlib.contextmanager
@@ -45,11 +46,17 @@ def read_line(worker: subprocess.Popen[str]) -> Any:
 
 
 def open_test_frontier(
-    url: str, spider: str = "test", *, lease_seconds: float = 60.0, attempts: int = 3, timeout_seconds: float = 10.0
+    url: str,
+    spider: str = "test",
+    *,
+    lease_seconds: float = 60.0,
+    attempts: int = 3,
+    timeout_seconds: float = 10.0,
+    limits: Limits = _UNLIMITED,
 ) -> Frontier:
     """A frontier with settings for tests."""
     return open_frontier(
-        url, spider, lease_seconds=lease_seconds, attempts=attempts, timeout_seconds=timeout_seconds
+        url, spider, lease_seconds=lease_seconds, attempts=attempts, timeout_seconds=timeout_seconds, limits=limits
     )  # fmt: skip
 
 

@@ -453,12 +453,12 @@ class Model:
 
     def new_crawl(self) -> None:
         if not self.unfinished():
-            self.seen, self.resting = set(), set()
+            self.seen = set()
 
     def forget(self) -> int:
         before = self.unfinished()
         self.kept = {b: k for b, k in self.kept.items() if k.state not in ("ready", "waiting", "dead")}
-        self.seen, self.resting = set(), set()
+        self.seen = set()
         return before - self.unfinished()
 
     def retry_dead(self) -> int:
@@ -548,7 +548,7 @@ class TestAgainstAModel:
                     Changes(
                         entries, done=mine + some(ids[other])[:1], released=some(ids[me] + ids[other]), failed=failed,
                         dead=[(number, "at once") for number in some(ids[me])[:1]],
-                        rests={"z": FOREVER} if dice.random() < 0.02 else {},
+                        rests={"z": FOREVER} if dice.random() < 0.005 else {},
                     ),
                     dice.choice((0, 1, 4, 16)),
                     set(dice.sample("xyz", dice.choice((0, 0, 1)))),

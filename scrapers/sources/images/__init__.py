@@ -1,1 +1,0 @@
-"""Image searches: the pictures that Bing and Google find, through a browser."""

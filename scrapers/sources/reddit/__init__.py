@@ -1,1 +1,0 @@
-"""Reddit: the pictures of subreddits, through its OAuth API."""
