@@ -10,7 +10,7 @@ from scrapy.http import Response
 from bench.crawl_plain import links, units
 from memeloom.catalog.records import Meme
 from memeloom.scrapers.items import MemeItem
-from memeloom.scrapers.spiders.base import MemeSpider
+from memeloom.scrapers.sources.spider import MemeSpider
 
 
 class DurablePages(MemeSpider):

@@ -23,6 +23,7 @@ from pymongo.operations import IndexModel
 
 from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreMissing, StoreUnavailable
 from memeloom.configs.errors import ConfigError
+from memeloom.configs.masks import hosts_of
 from memeloom.configs.retry import backoff_seconds
 
 Document: TypeAlias = dict[str, Any]
@@ -74,8 +75,6 @@ class MongoDatabase:
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
         self._url, self._timeout = url, timeout_seconds
-        # Messages must not contain user or password.
-        host = url.partition("://")[2].rpartition("@")[2].partition("/")[0]
         try:
             self._connect()
             self.name = self._client.get_default_database().name
@@ -84,7 +83,7 @@ class MongoDatabase:
                 "store.documents: cannot use this MongoDB URL; write mongodb://HOST/DATABASE or"
                 " mongodb://USER:PASSWORD@HOST/DATABASE (special characters percent-encoded, the database is needed)"
             ) from None
-        self._place = f"MongoDB at {host}, database {self.name}"
+        self._place = f"MongoDB at {hosts_of(url)}, database {self.name}"
 
     def __getitem__(self, collection: str) -> Collection[Document]:
         """Return a collection, through this process's own client."""

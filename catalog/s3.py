@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from memeloom.catalog.blobs import BLOB_KEY, BlobStore, blob_key, check_key, verified
 from memeloom.catalog.errors import BlobMissing, StoreDenied, StoreError, StoreFull, StoreUnavailable
 from memeloom.configs.errors import ConfigError
+from memeloom.configs.masks import mask_url
 from memeloom.configs.schema import S3
 
 if TYPE_CHECKING:
@@ -80,10 +81,10 @@ class S3Blobs(BlobStore):
         return key
 
     def get(self, key: str) -> bytes:
-        check_key(key, self._url)
+        check_key(key, mask_url(self._url))
         with self._mapped("read", key):
             data = bytes(self._store.get(key).bytes())
-        return verified(data, key, f"{self._url}/{key}")
+        return verified(data, key, f"{mask_url(self._url)}/{key}")
 
     def has(self, key: str) -> bool:
         return self.age(key) is not None
@@ -96,7 +97,7 @@ class S3Blobs(BlobStore):
         return True
 
     def age(self, key: str) -> float | None:
-        check_key(key, self._url)
+        check_key(key, mask_url(self._url))
         try:
             with self._mapped("read", key):
                 written = self._store.head(key)["last_modified"]
@@ -143,7 +144,9 @@ class S3Blobs(BlobStore):
         from obstore.exceptions import BaseError
 
         if self._process != os.getpid():
-            raise StoreError(f"{self._url}: cannot be used in a forked process; start worker processes with spawn")
+            raise StoreError(
+                f"{mask_url(self._url)}: cannot be used in a forked process; start worker processes with spawn"
+            )
         try:
             yield
         except (BaseError, FileNotFoundError) as error:
@@ -155,7 +158,8 @@ class S3Blobs(BlobStore):
             said = text.format(
                 action=action, key=key, bucket=self._bucket, timeout=self._timeout, line=line, detail=code or line
             )
-            raise kind(f"{self._url} at {self._s3.endpoint or 'Amazon S3'}: {said}") from error
+            endpoint = mask_url(self._s3.endpoint) if self._s3.endpoint else "Amazon S3"
+            raise kind(f"{mask_url(self._url)} at {endpoint}: {said}") from error
 
 
 def _plain_http(endpoint: str | None) -> bool:
@@ -167,7 +171,9 @@ def _plain_http(endpoint: str | None) -> bool:
         return False
     if parts.scheme == "http" and parts.hostname and _is_loopback(parts.hostname):
         return True
-    raise ConfigError(f"store.s3.endpoint: cannot use {endpoint!r}; write https://HOST (http:// on this machine only)")
+    raise ConfigError(
+        f"store.s3.endpoint: cannot use {mask_url(endpoint)!r}; write https://HOST (http:// on this machine only)"
+    )
 
 
 def _is_loopback(host: str) -> bool:

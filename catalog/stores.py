@@ -4,7 +4,7 @@ from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.documents import DocumentStore
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.extras import require
-from memeloom.configs.load import mask_url
+from memeloom.configs.masks import mask_url
 from memeloom.configs.schema import Store
 
 
@@ -50,4 +50,4 @@ def open_blobs(store: Store) -> BlobStore:
         from memeloom.catalog.s3 import S3Blobs
 
         return S3Blobs(store.blobs, store.s3, store.timeout_seconds)
-    raise ConfigError(f"store.blobs: cannot use {store.blobs!r}; write a folder or s3://BUCKET/PREFIX")
+    raise ConfigError(f"store.blobs: cannot use {mask_url(store.blobs)!r}; write a folder or s3://BUCKET/PREFIX")

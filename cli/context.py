@@ -26,12 +26,14 @@ class CommandContext:
 
     path: the settings file or preset of ``--config``. overrides: the ``KEY=VALUE`` of ``--set``.
     settings: values of a command's own options by ``section.key``, as they were typed.
+    redact: masks the secrets of the settings in a text; set by `config`.
     """
 
     path: Path | None = None
     overrides: list[str] = field(default_factory=list)
     settings: dict[str, object] = field(default_factory=dict)
     debug: bool = False
+    redact: Callable[[str], str] = str
 
     def config(self) -> Config:
         """Return the resolved settings.
@@ -40,8 +42,11 @@ class CommandContext:
             ConfigError: a setting is unknown or cannot be used.
         """
         from memeloom.configs.load import load_config
+        from memeloom.configs.masks import Redactor
 
-        return load_config(self.path, self.overrides, options=self.settings)
+        config = load_config(self.path, self.overrides, options=self.settings)
+        self.redact = Redactor(config)
+        return config
 
     def run(self, stage: str, config: Config, work: Callable[[Config, Progress], Summary]) -> Summary:
         """Run one stage, show its progress and summary, and write its run folder, also after an error."""
@@ -60,7 +65,9 @@ class CommandContext:
                 message = str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
                 known = getattr(error, "summary", None)
                 done = known if isinstance(known, Summary) else Summary(stage=stage)
-                failed = replace(done, outputs={**done.outputs, "error": message}, seconds={"total": _since(clock)})
+                failed = replace(
+                    done, outputs={**done.outputs, "error": self.redact(message)}, seconds={"total": _since(clock)}
+                )
                 write_run(folder, failed, masked(config))
                 raise
         if "total" not in summary.seconds:

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import traceback
 
 import click
 from click.shell_completion import get_completion_class
@@ -87,12 +88,13 @@ def main(arguments: list[str] | None = None) -> None:
         # The reader of our output exited (`memeloom stats | head`): avoid Python's error on exit.
         sys.stderr.close()
         sys.exit(0)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 -- every error ends as text without secrets
         if context.debug:
-            raise
+            click.echo(context.redact(traceback.format_exc()), err=True, nl=False)
+            sys.exit(getattr(error, "exit_code", 1))
         if isinstance(error, MemeloomError):
-            _exit(" ".join(str(error).split("\n")), error.exit_code)
-        _exit(f"unexpected {type(error).__name__}: {error} (run with --debug for the traceback)", 1)
+            _exit(context.redact(" ".join(str(error).split("\n"))), error.exit_code)
+        _exit(context.redact(f"unexpected {type(error).__name__}: {error} (run with --debug for the traceback)"), 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 

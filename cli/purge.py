@@ -226,7 +226,8 @@ def _show_dataset(holding: Holding, rebuild: str, planned: bool) -> None:
 def _rebuild(context: CommandContext, holding: Holding) -> str:
     """Return the command that rebuilds a dataset with its settings."""
     from memeloom.configs.describe import flattened
-    from memeloom.configs.load import load_config, mask_url, masked
+    from memeloom.configs.load import load_config, masked
+    from memeloom.configs.masks import mask_url
 
     settings = flattened({"dataset": masked(load_config(context.path).dataset)})
     words = ["memeloom", *(["-c", str(context.path)] if context.path else [])]

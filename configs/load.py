@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from memeloom.configs.errors import ConfigError
+from memeloom.configs.masks import MASK, mask_url
 from memeloom.configs.outputs import write_text
 from memeloom.configs.schema import Config
 
@@ -21,7 +22,6 @@ ENVIRONMENT_PREFIX = "MEMELOOM_"
 # Variables of the Makefile and the tests, not settings.
 _NOT_SETTINGS = {"MEMELOOM_CACHE", "MEMELOOM_DATA"}
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
-_MASK = "********"
 # PyYAML's C parser needs a tenth of the time; it is missing where PyYAML was built without libyaml.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -60,20 +60,27 @@ def load_config(
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key:
-            raise ConfigError(f"--set {override!r}: write section.key=value")
+            raise ConfigError(f"--set {mask_url(override)!r}: write section.key=value")
         _merge(tree, _nest(key, _parse_value(value, f"--set {key}")), f"--set {key}", origins)
     for key, value in options.items():
         _merge(tree, _nest(key, value), "command line", origins)
-    tree = _fill_references(tree, environment, options)
+    written: dict[str, str] = {}
+    tree = _fill_references(tree, environment, options, written)
     try:
-        return Config.model_validate(tree)
+        config = Config.model_validate(tree)
     except ValidationError as error:
         raise ConfigError(_first_problem(error, origins)) from None
+    config.written.update(written)
+    return config
 
 
 def masked(config: BaseModel) -> Tree:
-    """Return `config` as JSON values with every secret, and every password in a URL, masked."""
-    return {name: _masked_value(getattr(config, name)) for name in type(config).model_fields}
+    """Return `config` as JSON values with all secrets masked.
+
+    Secret settings are masked entirely, addresses as `mask_url` does. A value with ``${NAME}`` is shown as the user
+    wrote it, without what the environment has put there.
+    """
+    return _masked_section(config, config.written if isinstance(config, Config) else {})
 
 
 def write_config(path: Path, config: Config) -> None:
@@ -81,21 +88,21 @@ def write_config(path: Path, config: Config) -> None:
     write_text(path, yaml.safe_dump(masked(config), sort_keys=False, allow_unicode=True))
 
 
-def mask_url(url: str) -> str:
-    """Return `url` with its password masked."""
-    return re.sub(r"(?<=://)([^/@:]*):[^/]*@", rf"\1:{_MASK}@", url)
+def _masked_section(section: BaseModel, written: Mapping[str, str], prefix: str = "") -> Tree:
+    fields = type(section).model_fields
+    return {name: _masked_value(getattr(section, name), written, f"{prefix}{name}") for name in fields}
 
 
-def _masked_value(value: Any) -> Any:
+def _masked_value(value: Any, written: Mapping[str, str], key: str) -> Any:
     match value:
         case SecretStr():
-            return _MASK
+            return MASK
         case BaseModel():
-            return masked(value)
+            return _masked_section(value, written, f"{key}.")
         case str():
-            return mask_url(value)
+            return mask_url(written.get(key, value))
         case tuple():
-            return [_masked_value(item) for item in value]
+            return [_masked_value(item, written, f"{key}.{place}") for place, item in enumerate(value)]
         case date():
             return value.isoformat()
     return value
@@ -137,7 +144,7 @@ def _parse_value(text: str, origin: str) -> Any:
     try:
         return yaml.load(text, _LOADER)  # noqa: S506 a safe loader
     except yaml.YAMLError:
-        raise ConfigError(f"{origin}: {text!r} is not a YAML value; quote it") from None
+        raise ConfigError(f"{origin}: {mask_url(text)!r} is not a YAML value; quote it") from None
 
 
 def _nest(dotted: str, value: Any) -> Tree:
@@ -163,14 +170,19 @@ def _merge(base: Tree, extra: Tree, origin: str, origins: dict[str, str], prefix
             origins[dotted] = origin
 
 
-def _fill_references(value: Any, environment: Mapping[str, str], literal: Container[str], key: str = "") -> Any:
-    """Replace ``${NAME}`` references in `value`, the setting `key`, except below the keys in `literal`."""
+def _fill_references(
+    value: Any, environment: Mapping[str, str], literal: Container[str], written: dict[str, str], key: str = ""
+) -> Any:
+    """Replace ``${NAME}`` references in `value`, the setting `key`, except below the keys in `literal`.
+
+    Adds each replaced value to `written`, as it was before.
+    """
     if key in literal:
         return value
-    if isinstance(value, dict):
-        return {k: _fill_references(v, environment, literal, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_fill_references(item, environment, literal, key) for item in value]
+    if isinstance(value, (dict, list)):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        filled = {k: _fill_references(v, environment, literal, written, f"{key}.{k}".lstrip(".")) for k, v in pairs}
+        return filled if isinstance(value, dict) else list(filled.values())
     if not isinstance(value, str):
         return value
 
@@ -178,6 +190,7 @@ def _fill_references(value: Any, environment: Mapping[str, str], literal: Contai
         name = match.group(1)
         if name not in environment:
             raise ConfigError(f"{key}: environment variable {name} is not set")
+        written[key] = value
         return environment[name]
 
     return _REFERENCE.sub(look_up, value)

@@ -3,7 +3,7 @@
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 
 Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
@@ -282,6 +282,8 @@ class Evaluate(Section):
 class Config(Section):
     """Every setting of memeloom, resolved."""
 
+    _written: dict[str, str] = PrivateAttr(default_factory=dict)
+
     runs: str
     store: Store
     engine: Engine
@@ -292,3 +294,8 @@ class Config(Section):
     train: Train
     generate: Generate
     evaluate: Evaluate
+
+    @property
+    def written(self) -> dict[str, str]:
+        """Return the settings with ``${NAME}`` references as the user wrote them, by their full name."""
+        return self._written

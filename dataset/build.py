@@ -27,7 +27,7 @@ from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.load import mask_url
+from memeloom.configs.masks import mask_url
 from memeloom.configs.outputs import atomic_file, replace_folder
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from memeloom.configs.errors import ConfigError
 from memeloom.demo import faults_connection as connection
+from memeloom.demo import faults_hostile as hostile
 from memeloom.demo import faults_responses as responses
 from memeloom.demo.context import HOSTS, IMAGE_HOSTS, Handler, Host
 
@@ -50,6 +51,10 @@ FAULTS: dict[str, Fault] = {
     "gzip_bomb": Fault(connection.gzip_bomb, ALL_HOSTS),
     "redirect_private": Fault(responses.redirect_private, ALL_HOSTS),
     "redirect_loop": Fault(responses.redirect_loop, ALL_HOSTS, times=None),
+    "redirect_hostile": Fault(hostile.redirect_hostile, ALL_HOSTS),
+    "hostile_links": Fault(hostile.hostile_links, frozenset({"imgflip", "reddit_api", "bing"}), times=None),
+    "page_as_picture": Fault(hostile.page_as_picture, LISTING_HOSTS | {"imgflip_api"}),
+    "robots_tag": Fault(hostile.robots_tag, ALL_HOSTS, times=None),
     "cut_file": Fault(responses.cut_file, IMAGE_HOSTS),
     "lying_type": Fault(responses.lying_type, IMAGE_HOSTS),
     "bomb": Fault(responses.bomb, IMAGE_HOSTS),

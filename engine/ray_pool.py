@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.extras import require
+from memeloom.configs.masks import mask_url
 from memeloom.configs.schema import Engine
 from memeloom.engine.supervisor import Worker, WorkerDied
 from memeloom.engine.worker import Outcome, Runner
@@ -31,7 +32,7 @@ def ray_pool(engine: Engine, runner: Runner) -> Iterator["RayPool"]:
     with _cluster(engine.ray_address) as ray:
         size = engine.workers or int(ray.cluster_resources().get("CPU", 0))
         if size < 1:
-            raise MemeloomError(f"the Ray cluster at {engine.ray_address} has no processors")
+            raise MemeloomError(f"the Ray cluster at {mask_url(engine.ray_address)} has no processors")
         yield RayPool(ray, size, runner)
 
 
@@ -108,7 +109,9 @@ def _cluster(address: str) -> Iterator[Any]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise MemeloomError(f"cannot join the Ray cluster at {address!r} (engine.ray_address): {reason}") from error
+        raise MemeloomError(
+            f"cannot join the Ray cluster at {mask_url(address)!r} (engine.ray_address): {reason}"
+        ) from error
     try:
         yield ray
     finally:
@@ -124,5 +127,5 @@ def _require_listener(address: str) -> None:
         socket.create_connection((parts.hostname or "", parts.port or 6379), _CONNECT_SECONDS).close()
     except (OSError, ValueError) as error:
         raise MemeloomError(
-            f"no Ray cluster at {address!r} (engine.ray_address): {error}; start one with ray start --head"
+            f"no Ray cluster at {mask_url(address)!r} (engine.ray_address): {error}; start one with ray start --head"
         ) from error

@@ -46,6 +46,12 @@ _6TO4 = IPv6Network("2002::/16")  # its IPv4 address follows the prefix, RFC 305
 _ISATAP = 0x00005EFE
 _ISATAP_MASK = 0xFDFFFFFF
 
+# Names of loopback, of the local network and of a cloud's own services: RFC 6761, RFC 6762, RFC 8375, ICANN 2024-07-29.
+_PRIVATE_NAMES = (
+    ".localhost", ".local", ".localdomain", ".internal", ".intranet", ".private", ".corp", ".home", ".lan",
+    ".home.arpa",
+)  # fmt: skip
+
 # A name may be of any script. There is no user, and nothing that some parser reads as a slash or decodes.
 _NETLOC = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\x00-\x20\x7f\\@%:\[\]]+))(?::[0-9]*)?", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -94,9 +100,12 @@ def allowed(hosts: Iterable[str]) -> frozenset[str]:
     return frozenset(_v6(host.strip("[]")) if ":" in host else _name_or_v4(host) for host in hosts)
 
 
-def is_address(host: str) -> bool:
-    """Return whether a host from `host_and_port` is an address rather than a name."""
-    return ":" in host or _ends_in_a_number(host)
+def may_be_public(host: str) -> bool:
+    """Return whether a host from `host_and_port` can be public, as far as it shows without being resolved."""
+    if ":" in host or _ends_in_a_number(host):
+        return is_public(host)
+    name = host.rstrip(".")
+    return "." in name and not name.endswith(_PRIVATE_NAMES)
 
 
 def _is_public_v4(address: IPv4Address) -> bool:

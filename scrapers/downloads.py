@@ -17,9 +17,9 @@ from twisted.python.failure import Failure
 from twisted.web._newclient import HEADER, STATUS
 
 from memeloom.scrapers.browsers.gate import Upstream
-from memeloom.scrapers.pages.engines import ENGINES
 from memeloom.scrapers.settings import user_agent
-from memeloom.scrapers.spiders.base import our_spider
+from memeloom.scrapers.sources.images.engines import ENGINES
+from memeloom.scrapers.sources.spider import our_spider
 
 if TYPE_CHECKING:
     from memeloom.scrapers.browsers.pool import BrowserPool

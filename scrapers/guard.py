@@ -1,103 +1,141 @@
 """Refuse requests to private addresses, also through links, redirects and DNS.
 
-Names are checked when they are resolved: Twisted connects to the address that `GuardedResolver` returns, which defeats
-DNS rebinding. Numeric addresses never reach a resolver; the middleware checks those, for every request and redirect.
+`addresses.py` decides what is public. The middleware checks the host of every request and redirect. `GuardedResolver`
+checks every name again when a connection is made, and Twisted connects to the addresses that were checked, which
+defeats DNS rebinding.
 
-A proxy resolves names itself, so only it can check their addresses. Numeric addresses and names without a dot are still
+A proxy resolves names itself, so only it can check their addresses. Addresses and names of private networks are still
 refused here.
 """
 
-import ipaddress
-from collections.abc import Sequence
-from typing import cast
+import asyncio
+import socket
+from collections.abc import Coroutine, Iterable
+from typing import Any, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, IgnoreRequest
-from scrapy.resolver import CachingThreadedResolver
+from scrapy.resolver import HostResolution, dnscache
 from scrapy.settings import Settings
-from scrapy.utils.defer import maybe_deferred_to_future
-from scrapy.utils.httpobj import urlparse_cached
+from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.base import ReactorBase
-from twisted.internet.defer import Deferred
-from twisted.internet.error import DNSLookupError
+from twisted.internet.interfaces import IHostnameResolver
+from zope.interface import implementer
 
-from memeloom.scrapers.addresses import is_public
+from memeloom.scrapers.addresses import allowed, host_and_port, is_public, may_be_public
 
 
 class AddressRefused(IgnoreRequest):
     """The address is not on the public internet."""
 
 
-class GuardedResolver(CachingThreadedResolver):
-    """Resolves names, refusing private addresses unless the host is allowed."""
+async def public_addresses(host: str, allow_hosts: frozenset[str], timeout_seconds: float) -> list[str]:
+    """Return all addresses of `host`, IPv4 first. Connect to these, without resolving the name again.
 
-    allow_hosts: frozenset[str] = frozenset()
+    Args:
+        host: a host from `addresses.host_and_port`.
+        allow_hosts: hosts that may be private.
+        timeout_seconds: deadline of the look-up.
+
+    Raises:
+        AddressRefused: one of the addresses is not public, and `host` is not allowed.
+        CannotResolveHostError: it has no address.
+    """
+    addresses = [host] if is_public(host) else await _resolve(host, timeout_seconds)
+    if host not in allow_hosts:
+        for address in addresses:
+            if not is_public(address):
+                raise AddressRefused(f"{host} is {address}, which is not a public address")
+    return addresses
+
+
+@implementer(IHostnameResolver)
+class GuardedResolver:
+    """Resolves names for Twisted, refusing private addresses unless the host is allowed."""
+
+    def __init__(self, reactor: ReactorBase, settings: Settings) -> None:
+        self._reactor: Any = reactor
+        self._allow_hosts = allowed(settings.getlist("ALLOW_HOSTS")) | proxy_hosts()
+        self._timeout = settings.getfloat("DNS_TIMEOUT")
+        self._running: set[asyncio.Task[None]] = set()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, reactor: ReactorBase) -> "GuardedResolver":
         """Create the resolver; `ALLOW_HOSTS` and the proxies are allowed."""
-        resolver = super().from_crawler(crawler, reactor)
-        resolver.allow_hosts = frozenset(crawler.settings.getlist("ALLOW_HOSTS")) | proxy_hosts()
-        return resolver
+        return cls(reactor, crawler.settings)
 
     @classmethod
     def install(cls, settings: Settings) -> None:
         """Install the resolver on the running reactor; `ALLOW_HOSTS` and the proxies are allowed."""
         from twisted.internet import reactor
 
-        resolver = cls(cast("ReactorBase", reactor), settings.getint("DNSCACHE_SIZE"), settings.getfloat("DNS_TIMEOUT"))
-        resolver.allow_hosts = frozenset(settings.getlist("ALLOW_HOSTS")) | proxy_hosts()
-        resolver.install_on_reactor()
+        cls(cast("ReactorBase", reactor), settings).install_on_reactor()
 
-    def getHostByName(self, name: str, timeout: Sequence[int] = ()) -> "Deferred[str]":  # noqa: N802 -- Twisted's name
-        """Resolve `name`. Fails with AddressRefused."""
-        found = super().getHostByName(name, timeout)
-        return found if name in self.allow_hosts else found.addCallback(self._checked, name)
+    def install_on_reactor(self) -> None:
+        """Install the resolver."""
+        self._reactor.installNameResolver(self)
 
-    def _checked(self, address: str, name: str) -> str:
-        if not is_public(address):
-            raise AddressRefused(f"{name} is {address}, which is not a public address")
-        return address
+    def resolveHostName(  # noqa: N802 -- Twisted's names
+        self,
+        resolutionReceiver: Any,  # noqa: N803
+        hostName: str,  # noqa: N803
+        portNumber: int = 0,  # noqa: N803
+        addressTypes: object = None,  # noqa: ARG002, N803 -- all are wanted
+        transportSemantics: str = "TCP",  # noqa: ARG002, N803
+    ) -> HostResolution:
+        """Resolve a name; a refused one has no address."""
+        resolution = HostResolution(hostName)
+        resolutionReceiver.resolutionBegan(resolution)
+
+        async def answer() -> None:
+            try:
+                (host,) = allowed([hostName])
+                for address in await public_addresses(host, self._allow_hosts, self._timeout):
+                    kind = IPv6Address if ":" in address else IPv4Address
+                    resolutionReceiver.addressResolved(kind("TCP", address, portNumber))
+            except (IgnoreRequest, CannotResolveHostError, ValueError):
+                pass  # the interface knows no errors; the middleware tells which it was
+            finally:
+                resolutionReceiver.resolutionComplete()
+
+        self._run(answer())
+        return resolution
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
 
 class AddressGuard:
     """The downloader middleware that refuses hosts that are, or resolve to, private addresses."""
 
-    def __init__(self, allow_hosts: frozenset[str]) -> None:
-        self._allow_hosts = allow_hosts
+    def __init__(self, allow_hosts: Iterable[str], timeout_seconds: float) -> None:
+        self._allow_hosts = allowed(allow_hosts)
+        self._timeout = timeout_seconds
         self._proxies = proxy_hosts()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "AddressGuard":
         """Create the middleware; `ALLOW_HOSTS` are allowed."""
-        return cls(frozenset(crawler.settings.getlist("ALLOW_HOSTS")))
+        return cls(crawler.settings.getlist("ALLOW_HOSTS"), crawler.settings.getfloat("DNS_TIMEOUT"))
 
     async def process_request(self, request: Request) -> None:
-        """Check a request. Raises AddressRefused."""
-        from twisted.internet import reactor
-
-        parts = urlparse_cached(request)
-        host = parts.hostname
-        if parts.scheme not in ("http", "https") or not host:
-            raise AddressRefused(f"{request.url} is not an address on the web")
+        """Check a request. Raises AddressRefused, CannotResolveHostError."""
+        try:
+            host, _ = host_and_port(request.url)
+        except ValueError as error:
+            raise AddressRefused(f"{request.url}: {error}") from error
         if host in self._allow_hosts:
             return
-        try:
-            address = str(ipaddress.ip_address(host))
-        except ValueError:
-            if self._proxies and is_proxied(parts.scheme, host):
-                self._check_name(host)
-                return
-            address = await _resolve(reactor, host)
-        if not is_public(address):
-            raise AddressRefused(f"{host} is not a public address")
-
-    def _check_name(self, host: str) -> None:
-        if "." not in host.rstrip(".") or _looks_numeric(host) or host in self._proxies:
-            raise AddressRefused(f"{host} is not a public name")
+        if self._proxies and is_proxied(urlsplit(request.url).scheme, host):
+            if not may_be_public(host) or host in self._proxies:
+                raise AddressRefused(f"{host} is not a public name")
+        else:
+            await public_addresses(host, self._allow_hosts, self._timeout)
 
 
 def proxy_hosts() -> frozenset[str]:
@@ -111,15 +149,16 @@ def is_proxied(scheme: str, host: str) -> bool:
     return scheme in getproxies() and not proxy_bypass(host)
 
 
-def _looks_numeric(host: str) -> bool:
-    """Return whether resolvers may read a name as IPv4: its last part is a number, also octal or hexadecimal."""
-    last = host.rstrip(".").rpartition(".")[2].lower()
-    return last.isdecimal() or last.startswith("0x")
-
-
-async def _resolve(reactor: ReactorBase, host: str) -> str:
-    try:
-        found: Deferred[str] = reactor.resolve(host)
-        return await maybe_deferred_to_future(found)
-    except DNSLookupError as error:
-        raise CannotResolveHostError(host) from error
+async def _resolve(host: str, timeout_seconds: float) -> list[str]:
+    known: list[str] | None = dnscache.get(host)
+    if known is None:
+        look_up = asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        try:
+            found = await asyncio.wait_for(look_up, timeout_seconds)
+        except (OSError, UnicodeError, TimeoutError) as error:
+            raise CannotResolveHostError(host) from error
+        known = sorted(dict.fromkeys(str(address[0]) for *_, address in found), key=lambda address: ":" in address)
+        if not known:
+            raise CannotResolveHostError(host)
+        dnscache[host] = known
+    return known

@@ -32,7 +32,7 @@ from memeloom.scrapers.items import Mark, MemeItem, NotLanded, Picture, Template
 from memeloom.scrapers.queue import RequestQueue
 from memeloom.scrapers.scheduler import scheduler_of
 from memeloom.scrapers.session import CrawlSession
-from memeloom.scrapers.spiders.base import MemeSpider, our_spider
+from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
 P = ParamSpec("P")
 T = TypeVar("T")

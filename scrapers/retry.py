@@ -16,7 +16,7 @@ from memeloom.configs.retry import backoff_seconds
 from memeloom.scrapers.hosts import host_of
 from memeloom.scrapers.reasons import TRANSIENT_FAILURES, TRANSIENT_STATUSES, HostGivenUp
 from memeloom.scrapers.scheduler import scheduler_of
-from memeloom.scrapers.spiders.base import MemeSpider, our_spider
+from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
 _LONGEST_WAIT = 600.0
 _LONGEST_BACKOFF = 120.0

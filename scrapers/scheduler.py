@@ -19,7 +19,7 @@ from memeloom.scrapers.frontier.forms import BadRequest, to_request, to_stored
 from memeloom.scrapers.items import NotLanded
 from memeloom.scrapers.outcomes import Done, Failed, Outcome, Released, SetAside
 from memeloom.scrapers.queue import Lease, RequestQueue
-from memeloom.scrapers.spiders.base import MemeSpider, our_spider
+from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
 
 class DurableScheduler(BaseScheduler):

@@ -46,7 +46,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "MEMELOOM_CONFIG": config,
         "ALLOW_HOSTS": list(crawl.allow_hosts),
         "BOT_NAME": "memeloom",
-        "SPIDER_MODULES": ["memeloom.scrapers.spiders"],
+        "SPIDER_MODULES": ["memeloom.scrapers.sources"],
         "USER_AGENT": user_agent(crawl),
         "SCHEDULER": "memeloom.scrapers.scheduler.DurableScheduler",
         # politeness
@@ -84,7 +84,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "memeloom.scrapers.robots.Robots": 100,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "memeloom.scrapers.retry.PatientRetry": 550,
-            "memeloom.scrapers.reddit_token.RedditToken": 560,
+            "memeloom.scrapers.sources.reddit.sign_in.RedditToken": 560,
             **dict.fromkeys(_UNUSED_DOWNLOADER_PARTS),
         },
         "SPIDER_MIDDLEWARES": {"memeloom.scrapers.watch.EmptyPages": 900, **dict.fromkeys(_UNUSED_SPIDER_PARTS)},

@@ -17,7 +17,7 @@ from memeloom.scrapers.health import Health, why_nothing_found
 from memeloom.scrapers.hosts import host_of
 from memeloom.scrapers.items import MemeItem
 from memeloom.scrapers.reasons import reason_of
-from memeloom.scrapers.spiders.base import MemeSpider, our_spider
+from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
 _EMPTY = "skipped: page without a meme"
 # The frontier and the item pipeline count the first of these at any time, so they tell nothing about the page.

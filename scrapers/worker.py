@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from memeloom.configs.errors import MemeloomError
+from memeloom.configs.masks import Redactor
 from memeloom.configs.schema import Config
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.report.status import CrawlStatus, StatusReader
 from memeloom.scrapers.session import CrawlSession
+
+_LOG = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 0.5
 STOP = "stop"
@@ -48,7 +51,8 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_faile
 
     The first SIGINT or SIGTERM ends the crawl cleanly, the second ends the process at once.
     """
-    _log_to(log)
+    redact = Redactor(config)
+    _log_to(log, redact)
     if config.crawl.proxy is not None:
         # Scrapy and the browser read the proxy from the environment; nothing else runs in this process.
         os.environ["http_proxy"] = os.environ["https_proxy"] = config.crawl.proxy.get_secret_value()
@@ -64,7 +68,9 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_faile
     crawling.add_done_callback(lambda _: reactor.stop())
     loop.call_soon(_stop_on_signals, session)
     reactor.run(installSignalHandlers=False)
-    crawling.result()
+    if (error := crawling.exception()) is not None:
+        _LOG.critical("the crawl crashed", exc_info=error)
+        sys.exit(1)
 
 
 async def crawl_sources(config: Config, session: CrawlSession, pipe: Connection) -> None:
@@ -77,7 +83,7 @@ async def crawl_sources(config: Config, session: CrawlSession, pipe: Connection)
     from memeloom.scrapers.guard import GuardedResolver
     from memeloom.scrapers.settings import scrapy_settings
 
-    loop, reader = asyncio.get_running_loop(), StatusReader(session)
+    loop, reader, redact = asyncio.get_running_loop(), StatusReader(session), Redactor(config)
     runner = AsyncCrawlerRunner(scrapy_settings(config))
     GuardedResolver.install(runner.settings)
     loop.add_reader(pipe.fileno(), _receive_stop, loop, pipe, session)
@@ -87,10 +93,10 @@ async def crawl_sources(config: Config, session: CrawlSession, pipe: Connection)
     try:
         running: set[asyncio.Task[None]] = set(tasks)
         while running:
-            _send_report(session, reader, pipe)
+            _send_report(session, reader, pipe, redact)
             _, running = await asyncio.wait(running, timeout=HEARTBEAT_SECONDS)
         session.errors += [_as_ours(error) for task in tasks if (error := task.exception()) is not None]
-        _send_report(session, reader, pipe, over=True)
+        _send_report(session, reader, pipe, redact, over=True)
     finally:
         if timer is not None:
             timer.cancel()
@@ -98,9 +104,11 @@ async def crawl_sources(config: Config, session: CrawlSession, pipe: Connection)
         pipe.close()
 
 
-def _send_report(session: CrawlSession, reader: StatusReader, pipe: Connection, *, over: bool = False) -> None:
-    errors = tuple(str(error) for error in session.errors)
-    counts, reasons = session.counts.copy(), session.reasons.copy()
+def _send_report(
+    session: CrawlSession, reader: StatusReader, pipe: Connection, redact: Redactor, *, over: bool = False
+) -> None:
+    errors = tuple(redact(str(error)) for error in session.errors)
+    counts, reasons = session.counts.copy(), Counter({redact(reason): n for reason, n in session.reasons.items()})
     try:
         pipe.send(Report(counts, reasons, errors, session.stopping, over, reader.read(refresh=over)))
     except OSError:
@@ -133,10 +141,21 @@ def _as_ours(error: BaseException) -> MemeloomError:
     return error if isinstance(error, MemeloomError) else CrawlFailed(f"{type(error).__name__}: {error}")
 
 
-def _log_to(log: Path) -> None:
+class _RedactedFormatter(logging.Formatter):
+    """Formats a line of the log, secrets masked."""
+
+    def __init__(self, redact: Redactor) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redact(super().format(record))
+
+
+def _log_to(log: Path, redact: Redactor) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log, delay=True, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_RedactedFormatter(redact))
     handler.setLevel(logging.WARNING)
     logging.getLogger().addHandler(handler)
     logging.captureWarnings(capture=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pymongo
 import pytest
+from hypothesis import HealthCheck, settings
 
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import S3, Store
@@ -16,6 +17,10 @@ from tests.services.mongod import Mongod
 from tests.services.redis import DATABASES, flush
 
 _ROOT = Path(__file__).parents[1]
+
+# A slow machine fails no test.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from memeloom.scrapers.browsers.launch import Programs, browser_environment, byp
 from memeloom.scrapers.browsers.scroll import Scroll
 from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
-from memeloom.scrapers.pages.search import Engine
+from memeloom.scrapers.sources.images.search import Engine
 
 # Runs before any script of a page, because nobody can answer a dialog.
 _NO_DIALOGS = "for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => null;"

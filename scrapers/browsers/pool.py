@@ -15,7 +15,7 @@ from memeloom.scrapers.browsers.keeper import sweep
 from memeloom.scrapers.browsers.launch import Programs, find_programs, folders
 from memeloom.scrapers.errors import BrowserFailed, LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
-from memeloom.scrapers.pages.search import Engine
+from memeloom.scrapers.sources.images.search import Engine
 
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 10.0

@@ -11,7 +11,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 
 from memeloom.scrapers.errors import LayoutChanged
-from memeloom.scrapers.pages.search import CONSENT_WORDS, MORE_WORDS, Engine
+from memeloom.scrapers.sources.images.search import CONSENT_WORDS, MORE_WORDS, Engine
 
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 5.0

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from memeloom.catalog.records import Meme, Template, TemplateRef, author_hash
 from memeloom.configs.errors import ConfigError
-from memeloom.scrapers.pages import reddit
+from memeloom.scrapers.sources.reddit import pages as reddit
 
 JsonObject: TypeAlias = Mapping[str, Any]
 _POST = re.compile(r"(?:https?:)?/{0,2}(?:www\.)?imgflip\.com/(i|gif)/([0-9A-Za-z]{1,32})(?:[/?#].*)?")

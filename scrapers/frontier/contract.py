@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from memeloom.configs.errors import ConfigError
-from memeloom.configs.load import mask_url
+from memeloom.configs.masks import mask_url
 from memeloom.configs.schema import Config
 
 # After this many crashes a request is processed alone, to find out whether it is the cause.

@@ -15,7 +15,7 @@ from redis.retry import Retry
 
 from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
 from memeloom.configs.errors import ConfigError
-from memeloom.configs.load import mask_url
+from memeloom.configs.masks import mask_url
 from memeloom.configs.retry import backoff_seconds
 from memeloom.scrapers.frontier.contract import (
     ABANDONED,
@@ -232,7 +232,7 @@ class RedisLink:
     """
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
-        self.place = f"Redis at {mask_url(url.partition('?')[0])}"
+        self.place = f"Redis at {mask_url(url)}"
         self._timeout = timeout_seconds
         try:
             options: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]

@@ -18,6 +18,7 @@ import pytest
 from memeloom.configs.errors import ConfigError
 from memeloom.demo.context import Host
 from memeloom.demo.faults import ALL_HOSTS, FAULTS, Rule
+from memeloom.demo.faults_hostile import HOSTILE_ADDRESSES
 from memeloom.demo.internet import Internet
 from tests.demo.client import asked, bearer_of, fetch, listing, received
 
@@ -205,6 +206,45 @@ def test_redirect_private_can_write_loopback_in_other_forms(faulty: Internet, pi
     assert parts.port == int(faulty.addresses["inside"].rpartition(":")[2])
     assert fetch(target).body == b"the keys to everything"
     assert "/{path}" in faulty.log()["requests"]["inside"]
+
+
+def test_redirect_hostile_redirects_to_what_nobody_can_request(faulty: Internet, picture: str) -> None:
+    faulty.set_faults([Rule("redirect_hostile", times=None)])
+    targets = {fetch(f"{picture}?{number}").headers["location"] for number in range(40)}
+    assert {"javascript:alert(1)", "mailto:me@example.org", "http://[bad/", "http://h:99999/"} <= targets
+    assert len(targets) == len(HOSTILE_ADDRESSES)
+    faulty.set_faults([Rule("redirect_hostile", settings={"to": "gopher://x"})])
+    assert fetch(picture).headers["location"] == "gopher://x"
+
+
+def test_hostile_links_adds_memes_with_addresses_that_nobody_can_request(faulty: Internet) -> None:
+    bearer = bearer_of(faulty)
+    faulty.set_faults([Rule("hostile_links", times=None)])
+    page = fetch(faulty.url("imgflip", LISTING)).page
+    assert page.css("img.base-img::attr(src)").getall()[: len(HOSTILE_ADDRESSES)] == list(HOSTILE_ADDRESSES)
+    assert len(set(page.css("h2 a::attr(href)").getall())) == 15 + len(HOSTILE_ADDRESSES)
+    posts = listing(faulty, bearer, "/r/memes/new?limit=10")["children"]
+    assert [post["data"]["url"] for post in posts[10:]] == list(HOSTILE_ADDRESSES)
+    assert len({post["data"]["name"] for post in posts}) == len(posts)
+    results = fetch(faulty.url("bing", "/images/search?q=cats")).page.css("a.iusc::attr(m)").getall()
+    assert [json.loads(result)["murl"] for result in results[: len(HOSTILE_ADDRESSES)]] == list(HOSTILE_ADDRESSES)
+
+
+def test_page_as_picture_keeps_the_page(faulty: Internet) -> None:
+    url = faulty.url("imgflip", LISTING)
+    right = fetch(url).body
+    faulty.set_faults([Rule("page_as_picture")])
+    answer = fetch(url)
+    assert (answer.headers["content-type"], answer.body) == ("image/jpeg", right)
+
+
+def test_robots_tag_is_in_the_headers_or_in_the_page(faulty: Internet, picture: str, right: bytes) -> None:
+    faulty.set_faults([Rule("robots_tag", times=None, path="cactus")])
+    answer = fetch(picture)
+    assert (answer.headers["x-robots-tag"], answer.body) == ("noai", right)
+    faulty.set_faults([Rule("robots_tag", settings={"meta": True, "tag": "noimageai"})])
+    page = fetch(faulty.url("imgflip", LISTING)).page
+    assert page.css('head meta[name="robots"]::attr(content)').getall() == ["noimageai"]
 
 
 @pytest.mark.parametrize(("chain", "addresses"), [(False, 2), (True, 20)])

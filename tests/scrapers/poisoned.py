@@ -8,7 +8,7 @@ from scrapy.http import Response
 
 from memeloom.cli.main import main
 from memeloom.scrapers.items import MemeItem, TemplateItem
-from memeloom.scrapers.spiders.base import MemeSpider
+from memeloom.scrapers.sources.spider import MemeSpider
 
 _picture = MemeSpider.picture
 

@@ -1,9 +1,25 @@
-"""What is public, and which addresses can be read in one way only: one table for all that connect."""
+"""What is public, and which addresses can be read in one way only: one table for everything that connects."""
+
+import asyncio
+import re
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 import pytest
+from scrapy import Request
+from scrapy.exceptions import CannotResolveHostError
+from scrapy.resolver import dnscache
+from scrapy.settings import Settings
+from twisted.internet.address import IPv4Address, IPv6Address
 
-from memeloom.scrapers.addresses import allowed, host_and_port, is_public
+from memeloom.scrapers.addresses import allowed, host_and_port, is_public, may_be_public
+from memeloom.scrapers.browsers.gate import MARK, REFUSED, Gate
+from memeloom.scrapers.guard import AddressGuard, AddressRefused, GuardedResolver, public_addresses
 from tests.scrapers.hostile import AMBIGUOUS, NOT_PUBLIC, NUMBERS, PUBLIC
+
+# Asks for an address of a host that may be allowed; returns the hosts that it refused.
+Client = Callable[[list[str], tuple[str, ...]], Coroutine[Any, Any, set[str]]]
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
@@ -19,6 +35,7 @@ def test_global_unicast_addresses_are_public(address: str) -> None:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_number_in_another_notation_is_no_address_and_no_host(number: str) -> None:
     assert not is_public(number)
+    assert not may_be_public(number)
     with pytest.raises(ValueError, match=r"."):
         host_and_port(f"http://{number}/a.jpg")
 
@@ -40,10 +57,148 @@ def test_an_address_that_clients_may_read_in_two_ways_is_refused(url: str) -> No
         ("http://１２７。0.0.1/", "127.0.0.1", 80),
         ("http://my_host.example./", "my_host.example.", 80),
     ],
-)  # fmt: skip
+)
 def test_the_host_and_port_of_an_address(url: str, host: str, port: int) -> None:
     assert host_and_port(url) == (host, port)
 
 
 def test_allowed_hosts_are_written_as_hosts_of_addresses() -> None:
     assert allowed(["LocalHost", "[::1]", "0:0::2", "127.0.0.1"]) == {"localhost", "::1", "::2", "127.0.0.1"}
+
+
+async def scrapys_guard(urls: list[str], allow_hosts: tuple[str, ...]) -> set[str]:
+    guard, refused = AddressGuard(allow_hosts, 5.0), set()
+    for url in urls:
+        try:
+            await guard.process_request(Request(url))
+        except (AddressRefused, CannotResolveHostError, ValueError):
+            refused.add(url)
+    return refused
+
+
+async def browsers_gate(urls: list[str], allow_hosts: tuple[str, ...]) -> set[str]:
+    gate, refused = Gate(allow_hosts), set()
+    port = await gate.open()
+    for url in urls:
+        for head in (f"GET {url} HTTP/1.1", f"CONNECT {url.partition('//')[2].partition('/')[0]}:443 HTTP/1.1"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"{head}\r\nHost: x\r\n\r\n".encode())
+            try:
+                answer = await asyncio.wait_for(reader.read(), 30)
+            except ConnectionError:
+                answer = b""
+            writer.close()
+            if f"{MARK}: {REFUSED}".encode() in answer or not answer:
+                refused.add(url)
+    await gate.close()
+    return refused
+
+
+async def scrapys_resolver(urls: list[str], allow_hosts: tuple[str, ...]) -> set[str]:
+    """Hosts without an address, as no others than those of the resolver are connected to."""
+    refused = set()
+    for url in urls:
+        host = url.removeprefix("http://").removesuffix("/").strip("[]")
+        if not await resolved(host, allow_hosts):
+            refused.add(url)
+    return refused
+
+
+async def resolved(host: str, allow_hosts: tuple[str, ...] = ()) -> list[tuple[type, str, int]]:
+    """The addresses that Twisted connects to."""
+    found: list[tuple[type, str, int]] = []
+    over = asyncio.Event()
+
+    class Receiver:
+        def resolutionBegan(self, _: object) -> None:  # noqa: N802 -- Twisted's names
+            pass
+
+        def addressResolved(self, address: Any) -> None:  # noqa: N802
+            found.append((type(address), address.host, address.port))
+
+        def resolutionComplete(self) -> None:  # noqa: N802
+            over.set()
+
+    nothing: Any = None
+    resolver = GuardedResolver(nothing, Settings({"ALLOW_HOSTS": list(allow_hosts), "DNS_TIMEOUT": 5.0}))
+    resolver.resolveHostName(Receiver(), host, 8080)
+    await asyncio.wait_for(over.wait(), 30)
+    return found
+
+
+CLIENTS = [scrapys_guard, scrapys_resolver, browsers_gate]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_no_client_goes_to_an_address_that_is_not_public(client: Client) -> None:
+    urls = [f"http://{f'[{address}]' if ':' in address else address}/" for address in (*NOT_PUBLIC, *NUMBERS)]
+    assert set(urls) - asyncio.run(client(urls, ())) == set()
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[str, ...]]]:
+    """What names resolve to."""
+    known: dict[str, tuple[str, ...]] = {}
+
+    def resolve(host: str | bytes, *_: Any, **__: Any) -> list[tuple[Any, ...]]:
+        name = host if isinstance(host, str) else host.decode()
+        if name not in known:
+            raise socket.gaierror("no such name")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in known[name]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    dnscache.clear()
+    yield known
+    dnscache.clear()
+
+
+def test_the_gate_refuses_an_ambiguous_address_even_of_allowed_hosts() -> None:
+    # These cannot be sent in the first line of a request.
+    urls = [url for url in AMBIGUOUS if url and not re.search(r"[\s\x00]|[^\x00-\xff]", url)]
+    assert set(urls) - asyncio.run(browsers_gate(urls, ("127.0.0.1", "x.com", "h", "::1", "a"))) == set()
+
+
+def test_scrapys_guard_refuses_an_ambiguous_address(answers: dict[str, tuple[str, ...]]) -> None:
+    # Scrapy's requests normalise some of these to a plain host, x.com in these two cases, before the guard sees them.
+    answers["127.0.0.1"] = ("127.0.0.1",)
+    normalised = {"http://x.com /", "http://x.com\\@127.0.0.1/"}
+    assert set(AMBIGUOUS) - asyncio.run(scrapys_guard(list(AMBIGUOUS), ("x.com",))) <= normalised
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_name_is_refused_if_any_of_its_addresses_is_not_public(
+    client: Client, answers: dict[str, tuple[str, ...]]
+) -> None:
+    private = [address for address in NOT_PUBLIC if "%" not in address]
+    answers |= {f"n{i}.example": ("1.1.1.1", "2a00::1", address) for i, address in enumerate(private)}
+    answers["127.0.0.1"] = ("127.0.0.1",)
+    urls = [f"http://{name}/" for name in answers]
+    assert asyncio.run(client(urls, ())) == set(urls)
+
+
+def test_all_addresses_of_a_name_are_connected_to_ipv4_first(answers: dict[str, tuple[str, ...]]) -> None:
+    answers["both.example"] = ("2a00::1", "2a00::2", "1.1.1.1", "1.1.1.1")
+    answers["six.example"] = ("2a00::6",)
+    assert asyncio.run(resolved("both.example")) == [
+        (IPv4Address, "1.1.1.1", 8080), (IPv6Address, "2a00::1", 8080), (IPv6Address, "2a00::2", 8080),
+    ]  # fmt: skip
+    assert asyncio.run(resolved("six.example")) == [(IPv6Address, "2a00::6", 8080)]
+    assert asyncio.run(resolved("2A00:0::7")) == [(IPv6Address, "2a00::7", 8080)]
+
+
+def test_an_allowed_name_may_be_private_and_other_names_of_its_address_may_not(
+    answers: dict[str, tuple[str, ...]],
+) -> None:
+    answers |= {"site.example": ("127.0.0.1",), "site.example.": ("127.0.0.1",), "other.example": ("127.0.0.1",)}
+    answers["127.0.0.1"] = ("127.0.0.1",)
+    urls = [f"http://{name}/" for name in ("Site.example", "site.example.", "other.example", "127.0.0.1")]
+    for client in (scrapys_guard, scrapys_resolver):
+        assert asyncio.run(client(urls, ("SITE.example",))) == set(urls[1:])
+
+
+def test_a_name_without_an_address_is_unknown(answers: dict[str, tuple[str, ...]]) -> None:
+    answers["empty.example"] = ()
+    for name in ("empty.example", "nowhere.example"):
+        with pytest.raises(CannotResolveHostError):
+            asyncio.run(public_addresses(name, frozenset(), 5.0))
+        assert asyncio.run(resolved(name)) == []

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from memeloom.scrapers.errors import LayoutChanged
-from memeloom.scrapers.pages import bing
-from memeloom.scrapers.pages.search import FoundImage
+from memeloom.scrapers.sources.images import bing
+from memeloom.scrapers.sources.images.search import FoundImage
 
 URL = "https://www.bing.com/images/search?q=memes"
 

@@ -23,7 +23,7 @@ from memeloom.scrapers.browsers.browser import Page
 from memeloom.scrapers.browsers.pool import BrowserPool
 from memeloom.scrapers.errors import BrowserFailed, LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
-from memeloom.scrapers.pages.bing import ENGINE
+from memeloom.scrapers.sources.images.bing import ENGINE
 from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.scrapers.reactor import on_reactor
 from tests.services.website import Answer, Asked, Website, serving

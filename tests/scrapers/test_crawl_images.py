@@ -21,7 +21,7 @@ from memeloom.configs.schema import Config, Store
 from memeloom.demo.internet import Internet
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import BrowserFailed, CrawlFailed
-from memeloom.scrapers.spiders.images import template_names
+from memeloom.scrapers.sources.images.spider import template_names
 from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.services.website import Answer, Asked, Website
 

@@ -1,8 +1,10 @@
 """Crawls through a proxy."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
+from scrapy import Request
 
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Config
@@ -31,13 +33,19 @@ def test_all_requests_go_through_the_proxy_and_its_password_is_not_stored(
     assert "s3cret" not in repr(config)
 
 
-@pytest.mark.parametrize("name", ["intranet", "localhost.", "1.2.3.0x7f", "10.1", "proxy.example.com"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "intranet", "localhost.", "1.2.3.0x7f", "10.1", "proxy.example.com", "10.0.0.1", "[64:ff9b::a00:1]",
+        "metadata.google.internal", "printer.local.",
+    ],
+)  # fmt: skip
 def test_private_names_are_refused_before_the_proxy_resolves_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy.example.com:3128")
     monkeypatch.setenv("no_proxy", "direct.example.com")
     assert is_proxied("http", "some.example.com")
     assert not is_proxied("http", "direct.example.com")
-    guard = AddressGuard(frozenset())
-    guard._check_name("i.imgflip.com")
+    guard = AddressGuard((), 5.0)
+    asyncio.run(guard.process_request(Request("http://i.imgflip.com/a.jpg")))
     with pytest.raises(AddressRefused):
-        guard._check_name(name)
+        asyncio.run(guard.process_request(Request(f"http://{name}/a.jpg")))

@@ -20,7 +20,7 @@ from memeloom.configs.load import load_config
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Store
 from memeloom.scrapers.dumps.transfer import import_dumps
-from memeloom.scrapers.pages import reddit
+from memeloom.scrapers.sources.reddit import pages as reddit
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from parsel import Selector
 
 from memeloom.scrapers.errors import LayoutChanged
-from memeloom.scrapers.pages import google
-from memeloom.scrapers.pages.search import FoundImage
+from memeloom.scrapers.sources.images import google
+from memeloom.scrapers.sources.images.search import FoundImage
 
 URL = "https://www.google.com/search?q=memes&udm=2"
 THUMBNAIL = "https://encrypted-tbn0.gstatic.com/images?q=tbn:ANd9GcQ"

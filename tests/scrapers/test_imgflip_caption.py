@@ -2,7 +2,7 @@
 
 import pytest
 
-from memeloom.scrapers.pages.imgflip_caption import Caption, parse_alt, split_boxes
+from memeloom.scrapers.sources.imgflip.caption import Caption, parse_alt, split_boxes
 
 TAIL = " | image tagged in memes,drake | made w/ Imgflip meme maker"
 

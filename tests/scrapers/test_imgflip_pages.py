@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memeloom.scrapers.errors import LayoutChanged
-from memeloom.scrapers.pages import imgflip
+from memeloom.scrapers.sources.imgflip import pages as imgflip
 
 URL = "https://imgflip.com/meme/Drake?sort=latest&page=1"
 BLANK = '<a class="meme-link" href="/memetemplate/181913649/Drake"><img src="//i.imgflip.com/4/30b1gx.jpg"></a>'

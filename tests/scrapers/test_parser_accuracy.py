@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from memeloom.scrapers.pages import imgflip, reddit
-from memeloom.scrapers.pages.imgflip_caption import parse_alt
+from memeloom.scrapers.sources.imgflip import pages as imgflip
+from memeloom.scrapers.sources.imgflip.caption import parse_alt
+from memeloom.scrapers.sources.reddit import pages as reddit
 
 SavedListing: TypeAlias = tuple[reddit.Listing, list[dict[str, Any]], str]
 

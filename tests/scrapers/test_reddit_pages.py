@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memeloom.scrapers.errors import LayoutChanged
-from memeloom.scrapers.pages import reddit
+from memeloom.scrapers.sources.reddit import pages as reddit
 
 URL = "https://oauth.reddit.com/r/memes/new"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from urllib.parse import urlsplit
 
-from memeloom.scrapers.pages.tree import Element, attribute, below, text_of
+from memeloom.scrapers.sources.tree import Element, attribute, below, text_of
 
 _PICTURE_PATH = re.compile(r"/(?:\d/)?[0-9a-z]+\.\w+")
 _GIF = re.compile(r"\.gif(?:[?#].*)?$", re.IGNORECASE)

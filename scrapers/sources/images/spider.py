@@ -16,9 +16,9 @@ from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
 from memeloom.scrapers.downloads import UNFINISHED
 from memeloom.scrapers.items import MemeItem
-from memeloom.scrapers.pages.engines import ENGINES
-from memeloom.scrapers.pages.search import FoundImage
-from memeloom.scrapers.spiders.base import MemeSpider
+from memeloom.scrapers.sources.images.engines import ENGINES
+from memeloom.scrapers.sources.images.search import FoundImage
+from memeloom.scrapers.sources.spider import MemeSpider
 
 
 class ImagesSpider(MemeSpider):

@@ -8,15 +8,15 @@ from scrapy import Request
 from scrapy.http import Response
 
 from memeloom.scrapers.items import Mark, MemeItem
-from memeloom.scrapers.pages import reddit
-from memeloom.scrapers.pages.reddit import age_rank
-from memeloom.scrapers.spiders.base import MemeSpider
+from memeloom.scrapers.sources.reddit import pages as reddit
+from memeloom.scrapers.sources.reddit.pages import age_rank
+from memeloom.scrapers.sources.spider import MemeSpider
 
 _PAGE = 100
 
 
 class RedditSpider(MemeSpider):
-    """The listings of each subreddit in each order; `reddit_token.py` signs the requests.
+    """The listings of each subreddit in each order; `sign_in.py` signs the requests.
 
     `new` is polled: a complete pass stores its newest post as a `Mark`, and with `incremental` the next pass ends at
     that post or an older one. A listing ends after about a thousand posts, so poll often enough.

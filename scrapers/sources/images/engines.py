@@ -1,5 +1,5 @@
 """Supported image searches by name."""
 
-from memeloom.scrapers.pages import bing, google
+from memeloom.scrapers.sources.images import bing, google
 
 ENGINES = {engine.name: engine for engine in (bing.ENGINE, google.ENGINE)}

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from parsel import Selector
 
 from memeloom.scrapers.errors import LayoutChanged
-from memeloom.scrapers.pages.search import Engine, FoundImage, is_web_address
+from memeloom.scrapers.sources.images.search import Engine, FoundImage, is_web_address
 
 SITE = "google"
 

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from urllib.parse import urljoin, urlsplit
 
 from memeloom.scrapers.errors import LayoutChanged
-from memeloom.scrapers.pages.imgflip_caption import Caption, parse_alt, split_boxes
-from memeloom.scrapers.pages.imgflip_pictures import further_pictures, shown_address
-from memeloom.scrapers.pages.tree import Element, Tree, attribute, below, joiner, read_page, text_of
+from memeloom.scrapers.sources.imgflip.caption import Caption, parse_alt, split_boxes
+from memeloom.scrapers.sources.imgflip.pictures import further_pictures, shown_address
+from memeloom.scrapers.sources.tree import Element, Tree, attribute, below, joiner, read_page, text_of
 
 SITE = "imgflip"
 

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from parsel import Selector
 
 from memeloom.scrapers.errors import LayoutChanged
-from memeloom.scrapers.pages.search import Engine, FoundImage, is_web_address
+from memeloom.scrapers.sources.images.search import Engine, FoundImage, is_web_address
 
 SITE = "bing"
 

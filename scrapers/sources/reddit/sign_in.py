@@ -14,9 +14,9 @@ from w3lib.http import basic_auth_header
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Reddit
 from memeloom.scrapers.errors import LayoutChanged
-from memeloom.scrapers.pages import reddit
 from memeloom.scrapers.retry import rest_host
-from memeloom.scrapers.spiders.base import MemeSpider, our_spider
+from memeloom.scrapers.sources.reddit import pages as reddit
+from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
 _LONGEST_WAIT = 600.0
 

@@ -1,0 +1,1 @@
+"""Image searches: the pictures that Bing and Google find, through a browser."""

@@ -1,0 +1,1 @@
+"""Reddit: the pictures of subreddits, through its OAuth API."""
