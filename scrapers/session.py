@@ -8,6 +8,7 @@ from contextlib import suppress
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Crawl
 from memeloom.scrapers.hosts import Hosts
+from memeloom.scrapers.robots import Robots
 
 
 class CrawlSession:
@@ -23,6 +24,7 @@ class CrawlSession:
         errors: why the crawl fails, in order.
         stopping: why the crawl ends early, once it does.
         hosts: the state of each host.
+        robots: the rules of each host, for all clients.
     """
 
     def __init__(self, crawl: Crawl, *, retry_failed: bool = False) -> None:
@@ -35,6 +37,7 @@ class CrawlSession:
         self.errors: list[MemeloomError] = []
         self.stopping: str | None = None
         self.hosts = Hosts(crawl.breaker_failures, crawl.breaker_seconds, crawl.breaker_rests)
+        self.robots = Robots()
         self._max_memes = crawl.max_memes
         self._admitted = 0
         self._stopped = asyncio.Event()
