@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import click
 
 from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Command
-from memeloom.cli.terminal import echo_json
+from memeloom.cli.terminal import confirmed, echo_json
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.report.format import escape_controls
 
@@ -94,7 +93,7 @@ def purge(
             if not as_json:
                 _show(context, result)
             if not dry_run and not result.is_empty:
-                if not _confirmed():
+                if not confirmed("Remove this for good?", "nothing was removed"):
                     click.echo("nothing was removed")
                     return
                 yes = True
@@ -105,15 +104,6 @@ def purge(
                 _show(context, result)
     if as_json:
         echo_json(_as_json(context, result))
-
-
-def _confirmed() -> bool:
-    try:
-        return click.confirm("Remove this for good?")
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise  # Ctrl-C
-        raise click.UsageError("--yes is needed when there is no terminal to ask on; nothing was removed") from None
 
 
 def _choice(config: Config, asked: Mapping[str, Any]) -> Choice | None:

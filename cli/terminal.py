@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,24 @@ def console() -> Console:
 
     out = Console()
     return out if out.is_terminal else Console(width=WIDTH)
+
+
+def error_console() -> Console:
+    """Return standard error, 100 columns wide where it is no terminal."""
+    from rich.console import Console
+
+    out = Console(stderr=True)
+    return out if out.is_terminal else Console(stderr=True, width=WIDTH)
+
+
+def confirmed(question: str, otherwise: str) -> bool:
+    """Ask a question. Raises UsageError, which says `otherwise`, if there is no terminal to ask on."""
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise  # Ctrl-C
+        raise click.UsageError(f"--yes is needed when there is no terminal to ask on; {otherwise}") from None
 
 
 def facts_table(title: str, facts: Mapping[str, object]) -> Table:

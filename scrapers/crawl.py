@@ -19,6 +19,7 @@ from memeloom.configs.schema import Config, Crawl
 from memeloom.scrapers.browsers.launch import find_programs
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import DeadRequest, frontier_of
+from memeloom.scrapers.frontier.dead_letters import ALL, DeadCounts, DeadFilter, count_dead, dead_letters, drop_dead
 from memeloom.scrapers.report.view import View
 from memeloom.scrapers.worker import STOP, Report, crawl_in_process
 
@@ -29,7 +30,9 @@ _STALL_WHEN_STOPPING_SECONDS = 180.0
 _EXIT_SECONDS = 60.0
 
 
-def crawl(config: Config, progress: Progress = SILENT, *, retry_failed: bool = False, fresh: bool = False) -> Summary:
+def crawl(
+    config: Config, progress: Progress = SILENT, *, retry_failed: DeadFilter | None = None, fresh: bool = False
+) -> Summary:
     """Crawl the configured sources into the catalog, resuming a stopped or killed crawl.
 
     Running it again creates no duplicates.
@@ -37,7 +40,7 @@ def crawl(config: Config, progress: Progress = SILENT, *, retry_failed: bool = F
     Args:
         config: the sources, the stores and the frontier.
         progress: receives the number of durable memes.
-        retry_failed: start with the dead-letter list instead of the sources' first pages.
+        retry_failed: start with these dead letters instead of the sources' first pages.
         fresh: delete the unfinished requests of the last crawl, and its marks.
 
     Returns:
@@ -59,7 +62,7 @@ def crawl(config: Config, progress: Progress = SILENT, *, retry_failed: bool = F
             if fresh:
                 frontier.forget()
             else:
-                frontier.tallies()  # fails if the server is unreachable
+                frontier.dead(1)  # fails if the server is unreachable
     began = time.monotonic()
     stem = Path(config.runs) / f"crawl-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
     log = stem.with_name(f"{stem.name}.log")
@@ -94,12 +97,26 @@ def _totals(last: Report) -> dict[str, int]:
     }
 
 
-def failed_requests(config: Config) -> Iterator[tuple[str, DeadRequest]]:
-    """Yield the dead-letter list of each source as (source, request). Raises StoreError, ConfigError."""
+def failed_requests(config: Config, which: DeadFilter = ALL) -> Iterator[tuple[str, DeadRequest]]:
+    """Yield the selected dead letters of each source as (source, request). Raises StoreError, ConfigError."""
     for source in config.crawl.sources:
         with closing(frontier_of(config, source)) as frontier:
-            for dead in frontier.dead():
+            for dead in dead_letters(frontier, which):
                 yield source, dead
+
+
+def count_failed_requests(config: Config, which: DeadFilter = ALL) -> DeadCounts:
+    """Count the selected dead letters of all sources. Raises StoreError, ConfigError."""
+    return count_dead(dead for _, dead in failed_requests(config, which))
+
+
+def drop_failed_requests(config: Config, which: DeadFilter = ALL) -> int:
+    """Delete the selected dead letters of all sources. Returns their number. Raises StoreError, ConfigError."""
+    count = 0
+    for source in config.crawl.sources:
+        with closing(frontier_of(config, source)) as frontier:
+            count += drop_dead(frontier, which)
+    return count
 
 
 def _check(settings: Crawl) -> None:
@@ -116,7 +133,7 @@ def _check(settings: Crawl) -> None:
         find_programs(settings.images)
 
 
-def _run(config: Config, log: Path, view: View, *, retry_failed: bool) -> Report:
+def _run(config: Config, log: Path, view: View, *, retry_failed: DeadFilter | None) -> Report:
     """Start the crawling process, follow it until it exits, and kill it if it does not."""
     process, pipe = _start(config, log, retry_failed=retry_failed)
     try:
@@ -132,7 +149,7 @@ def _run(config: Config, log: Path, view: View, *, retry_failed: bool) -> Report
             process.join()
 
 
-def _start(config: Config, log: Path, *, retry_failed: bool) -> tuple[BaseProcess, Connection]:
+def _start(config: Config, log: Path, *, retry_failed: DeadFilter | None) -> tuple[BaseProcess, Connection]:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(

@@ -24,6 +24,7 @@ from memeloom.scrapers.frontier.contract import (
     RequestLease,
     frontier_of,
 )
+from memeloom.scrapers.frontier.dead_letters import retry_dead
 from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest
 from memeloom.scrapers.outcomes import Done, Failed, Outcome, Released, Retry, SetAside
 from memeloom.scrapers.session import CrawlSession
@@ -91,7 +92,8 @@ class RequestQueue:
         self._frontier = await in_thread(self._thread, frontier_of, self._config, self._source)
         inherited = await in_thread(self._thread, self._frontier.open)
         if self._session.retry_failed:
-            self._session.counts["requests tried again"] += await in_thread(self._thread, self._frontier.retry_dead)
+            retried = await in_thread(self._thread, retry_dead, self._frontier, self._session.retry_failed)
+            self._session.counts["requests tried again"] += retried
         self._session.inherited[self._source] = inherited
         self._heartbeat()
 

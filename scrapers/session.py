@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Crawl
+from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.hosts import Hosts
-from memeloom.scrapers.robots import Robots
 
 
 class CrawlSession:
@@ -20,14 +20,13 @@ class CrawlSession:
         landed: durable memes by source.
         queue: unfinished requests by source, of all processes.
         inherited: unfinished requests by source that an earlier crawl left.
-        retry_failed: start with the dead-letter list instead of the first pages.
+        retry_failed: the dead letters to start with, instead of the first pages; None for the first pages.
         errors: why the crawl fails, in order.
         stopping: why the crawl ends early, once it does.
         hosts: the state of each host.
-        robots: the rules of each host, for all clients.
     """
 
-    def __init__(self, crawl: Crawl, *, retry_failed: bool = False) -> None:
+    def __init__(self, crawl: Crawl, *, retry_failed: DeadFilter | None = None) -> None:
         self.counts: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.landed: Counter[str] = Counter()
@@ -37,7 +36,6 @@ class CrawlSession:
         self.errors: list[MemeloomError] = []
         self.stopping: str | None = None
         self.hosts = Hosts(crawl.breaker_failures, crawl.breaker_seconds, crawl.breaker_rests)
-        self.robots = Robots()
         self._max_memes = crawl.max_memes
         self._admitted = 0
         self._stopped = asyncio.Event()

@@ -18,6 +18,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.masks import Redactor
 from memeloom.configs.schema import Config
 from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.report.status import CrawlStatus, StatusReader
 from memeloom.scrapers.session import CrawlSession
 
@@ -46,7 +47,7 @@ class Report:
         return self.counts, self.reasons, self.errors, self.stopped
 
 
-def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_failed: bool = False) -> None:
+def crawl_in_process(config: Config, pipe: Connection, log: Path, *, retry_failed: DeadFilter | None = None) -> None:
     """Crawl all configured sources; the entry point of the process.
 
     The first SIGINT or SIGTERM ends the crawl cleanly, the second ends the process at once.

@@ -12,11 +12,11 @@ A request goes PENDING → LEASED → ACKED. Every implementation guarantees:
 - Any text is stored, but unpaired surrogates, which UTF-8 cannot encode, become "?".
 - A fingerprint is accepted once per crawl. A crawl ends when no request is unfinished and no owner is left.
 - A request leased by two crashed processes is a suspect: it is leased last and alone. After `attempts` failures it
-  moves to the dead-letter list with its reason; `retry_dead` returns it to the queue.
+  moves to the dead-letter list with its reason; `retry_dead` returns it to the queue, `drop_dead` deletes it.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -145,9 +145,11 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class DeadRequest:
-    """A request in the dead-letter list. `at`: seconds since 1970."""
+    """A request in the dead-letter list. `at`: time of its last failure, in seconds since 1970."""
 
+    id: int
     url: str
+    host: str
     reason: str
     tries: int
     at: float
@@ -202,12 +204,16 @@ class Frontier(Protocol):
         """Return the counts by state."""
         ...
 
-    def dead(self, limit: int = 1000) -> list[DeadRequest]:
-        """Return the dead-letter list, oldest first."""
+    def dead(self, limit: int = 1000, after: tuple[float, int] = (0.0, -1)) -> list[DeadRequest]:
+        """Return the first `limit` dead letters by (`at`, `id`) after `after`; `dead_letters.py` iterates over all."""
         ...
 
-    def retry_dead(self) -> int:
-        """Return all dead letters to the queue with `tries` 0. Returns their number."""
+    def retry_dead(self, ids: Sequence[int]) -> int:
+        """Return dead letters to the queue with `tries` 0; other ids are ignored. Returns their number."""
+        ...
+
+    def drop_dead(self, ids: Sequence[int]) -> int:
+        """Delete dead letters; other ids are ignored. Returns their number."""
         ...
 
     def forget(self) -> int:

@@ -428,19 +428,30 @@ function steps.close()
   return {}
 end
 
-function steps.retry_dead()
-  local ids = redis.call("ZRANGE", DEAD, 0, -1)
-  local records, prints = fetch(REQUESTS, ids), {}
-  redis.call("DEL", DEAD, REASONS, DEAD_PRINTS)
-  change("HDEL", TRIES, ids)
-  for i, id in ipairs(ids) do
-    local fingerprint = records[i] and select(2, parts(records[i])) or ""
-    if fingerprint ~= "" then prints[#prints + 1] = fingerprint end
-    put_back(id)
+-- Take those of `ask.ids` that are dead letters from that list, call `use` for each and return their number.
+local function take_dead(use)
+  local count = 0
+  for _, id in ipairs(ask.ids or {}) do
+    if redis.call("ZSCORE", DEAD, id) then
+      local record = redis.call("HGET", REQUESTS, id)
+      local fingerprint = record and select(2, parts(record)) or ""
+      remove_dead(id, fingerprint)
+      redis.call("HDEL", TRIES, id)
+      use(id, fingerprint)
+      count = count + 1
+    end
   end
-  change("SADD", SEEN, prints)
-  return {#ids}
+  return {count}
 end
+
+function steps.retry_dead()
+  return take_dead(function(id, fingerprint)
+    if fingerprint ~= "" then redis.call("SADD", SEEN, fingerprint) end
+    put_back(id)
+  end)
+end
+
+function steps.drop_dead() return take_dead(function(id) redis.call("HDEL", REQUESTS, id) end) end
 
 function steps.forget()
   reclaim()
@@ -476,14 +487,23 @@ function looks.owners() return redis.call("ZUNION", 2, OWNERS, ALL_OWNERS) end
 
 function looks.mark() return {redis.call("HGET", MARKS, ask.name)} end
 
--- Return record, reason, tries and time of each dead letter.
+-- Return id, record, reason, tries and time of the dead letters after a time and id.
 function looks.dead()
-  local found = {}
-  local rows = redis.call("ZRANGE", DEAD, 0, ask.limit - 1, "WITHSCORES")
-  for i = 1, #rows, 2 do
-    local id = rows[i]
-    for _, name in ipairs({REQUESTS, REASONS, TRIES}) do found[#found + 1] = redis.call("HGET", name, id) or "" end
-    found[#found + 1] = rows[i + 1]
+  local found, looked = {}, 0
+  while #found < 5 * ask.limit do
+    local rows = redis.call(
+      "ZRANGE", DEAD, ask.after, "+inf", "BYSCORE", "LIMIT", looked, ask.limit - #found / 5, "WITHSCORES"
+    )
+    if #rows == 0 then break end
+    for i = 1, #rows, 2 do
+      local id = rows[i]
+      if tonumber(rows[i + 1]) > tonumber(ask.after) or id > ask.after_id then
+        found[#found + 1] = id
+        for _, name in ipairs({REQUESTS, REASONS, TRIES}) do found[#found + 1] = redis.call("HGET", name, id) or "" end
+        found[#found + 1] = rows[i + 1]
+      end
+    end
+    looked = looked + #rows / 2
   end
   return found
 end

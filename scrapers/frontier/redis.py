@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -167,15 +167,22 @@ class RedisFrontier:
     def tallies(self) -> Tallies:
         return Tallies(*self._look(b"tallies"))
 
-    def dead(self, limit: int = 1000) -> list[DeadRequest]:
-        found = iter(self._look(b"dead", {"limit": limit}))
+    def dead(self, limit: int = 1000, after: tuple[float, int] = (0.0, -1)) -> list[DeadRequest]:
+        at, number = after
+        found = iter(self._look(b"dead", {"limit": limit, "after": repr(at), "after_id": _id(number)}))
         return [
-            DeadRequest(url_of(_parts(record)[1]), reason.decode(), int(tries), float(at))
-            for record, reason, tries, at in zip(found, found, found, found, strict=True)
+            DeadRequest(int(number), url_of(body), host, reason.decode(), int(tries), float(at))
+            for number, record, reason, tries, at in zip(*[found] * 5, strict=True)
+            if record
+            for host, body in (_parts(record),)
         ]
 
-    def retry_dead(self) -> int:
-        (count,), *_ = self._step(b"retry_dead")
+    def retry_dead(self, ids: Sequence[int]) -> int:
+        (count,), *_ = self._step(b"retry_dead", {"ids": [_id(number) for number in ids]})
+        return int(count)
+
+    def drop_dead(self, ids: Sequence[int]) -> int:
+        (count,), *_ = self._step(b"drop_dead", {"ids": [_id(number) for number in ids]})
         return int(count)
 
     def forget(self) -> int:

@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from memeloom.catalog.sqlite_file import SqliteFile
 from memeloom.scrapers.frontier.contract import (
@@ -48,6 +48,7 @@ CREATE INDEX ready ON requests (spider, suspect, priority DESC, id, host, state)
 CREATE INDEX waiting ON requests (spider, ready_at) WHERE state = 'waiting';
 CREATE INDEX leased ON requests (spider, owner, host) WHERE state = 'leased';
 CREATE INDEX dead ON requests (spider, fingerprint) WHERE state = 'dead';
+CREATE INDEX dead_letters ON requests (spider, ready_at) WHERE state = 'dead';
 CREATE TABLE seen (spider TEXT, fingerprint BLOB, PRIMARY KEY (spider, fingerprint)) WITHOUT ROWID;
 CREATE TABLE owners (
     spider TEXT,
@@ -66,7 +67,7 @@ CREATE TABLE hosts (
 ) WITHOUT ROWID;
 CREATE TABLE crawl (begun_at REAL NOT NULL, landed INTEGER NOT NULL DEFAULT 0);
 """
-# Version 1 had backoffs per spider, and neither delays nor admitted memes.
+# Version 1 had backoffs per spider, neither delays nor admitted memes, and no order of dead letters.
 _UPGRADES = {
     1: """
 CREATE TABLE hosts (
@@ -81,6 +82,7 @@ DROP TABLE rests;
 DROP INDEX leased;
 CREATE INDEX leased ON requests (spider, owner, host) WHERE state = 'leased';
 ALTER TABLE owners ADD COLUMN admitted INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX dead_letters ON requests (spider, ready_at) WHERE state = 'dead';
 """
 }
 
@@ -154,37 +156,45 @@ class SqliteFrontier:
 
     def tallies(self) -> Tallies:
         with self._file.snapshot() as db:
-            states = dict(
-                db.execute("SELECT state, count(*) FROM requests WHERE spider = ? GROUP BY state", (self._spider,))
-            )
-            (seen,) = db.execute("SELECT count(*) FROM seen WHERE spider = ?", (self._spider,)).fetchone()
-        return Tallies(
-            states.get("ready", 0) + states.get("waiting", 0), states.get("leased", 0), states.get("dead", 0), seen
-        )
+            row = db.execute(
+                "SELECT unfinished, (SELECT count(*) FROM requests WHERE spider = name AND state = 'leased'),"
+                " (SELECT count(*) FROM requests WHERE spider = name AND state = 'dead'),"
+                " (SELECT count(*) FROM seen WHERE spider = name) FROM spiders WHERE name = ?",
+                (self._spider,),
+            ).fetchone()
+        unfinished, leased, dead, seen = row or (0, 0, 0, 0)
+        return Tallies(unfinished - leased, leased, dead, seen)
 
-    def dead(self, limit: int = 1000) -> list[DeadRequest]:
+    def dead(self, limit: int = 1000, after: tuple[float, int] = (0.0, -1)) -> list[DeadRequest]:
         rows = self._file.read(
-            "SELECT body, reason, tries, ready_at FROM requests WHERE spider = ? AND state = 'dead'"
-            " ORDER BY ready_at, id LIMIT ?",
-            (self._spider, limit),
+            "SELECT id, body, host, reason, tries, ready_at FROM requests"
+            " WHERE spider = ? AND state = 'dead' AND (ready_at, id) > (?, ?) ORDER BY ready_at, id LIMIT ?",
+            (self._spider, *after, limit),
         )
-        return [DeadRequest(url_of(body), reason, tries, at) for body, reason, tries, at in rows]
+        return [DeadRequest(number, url_of(body), *facts) for number, body, *facts in rows]
 
-    def retry_dead(self) -> int:
+    def retry_dead(self, ids: Sequence[int]) -> int:
+        mine = [(number, self._spider) for number in ids]
         with self._file.write() as db:
-            db.execute(
+            db.executemany(
                 "INSERT OR IGNORE INTO seen SELECT spider, fingerprint FROM requests"
-                " WHERE spider = ? AND state = 'dead' AND fingerprint IS NOT NULL",
-                (self._spider,),
+                " WHERE id = ? AND spider = ? AND state = 'dead' AND fingerprint IS NOT NULL",
+                mine,
             )
-            count = db.execute(
+            count = db.executemany(
                 "UPDATE requests SET state = 'ready', tries = 0, suspect = 0, reason = NULL, ready_at = NULL"
-                " WHERE spider = ? AND state = 'dead'",
-                (self._spider,),
+                " WHERE id = ? AND spider = ? AND state = 'dead'",
+                mine,
             ).rowcount
             db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
-            self._count(db, count)
-        return count
+            self._count(db, max(count, 0))
+        return max(count, 0)
+
+    def drop_dead(self, ids: Sequence[int]) -> int:
+        with self._file.write() as db:
+            mine = [(number, self._spider) for number in ids]
+            count = db.executemany("DELETE FROM requests WHERE id = ? AND spider = ? AND state = 'dead'", mine).rowcount
+        return max(count, 0)
 
     def forget(self) -> int:
         with self._file.write() as db:

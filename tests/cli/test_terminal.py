@@ -12,7 +12,7 @@ from memeloom.cli.terminal import add_row, count_table, echo_json, facts_table, 
 from tests.cli.conftest import Memeloom, fill
 
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e[bold]é"
-DEAD = SimpleNamespace(reason=EVIL, url=EVIL)
+DEAD = SimpleNamespace(reason=EVIL, url=EVIL, host=EVIL, at=0.0)
 ESCAPED = "\\u001b]0;owned\\u0007\\u009b31m\\u202e[bold]é"
 
 
@@ -46,7 +46,7 @@ def test_json_stays_the_same_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_failures_are_listed_without_control_characters(
     memeloom: Memeloom, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], stage: str, failed: list[object]
 ) -> None:
-    monkeypatch.setattr(stage, lambda _: iter(failed))
+    monkeypatch.setattr(stage, lambda *_: iter(failed))
     result = memeloom(*arguments)
     assert result.code == 0
     assert f"{ESCAPED}\t{ESCAPED}" in result.out

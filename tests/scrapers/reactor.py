@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memeloom.configs.schema import Config
+from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.session import CrawlSession
 from memeloom.scrapers.worker import crawl_sources
 
@@ -26,7 +27,7 @@ class CrawlInThread:
 
     exitcode = 0
 
-    def __init__(self, config: Config, log: Path, *, retry_failed: bool) -> None:
+    def __init__(self, config: Config, log: Path, *, retry_failed: DeadFilter | None) -> None:
         self.pipe, theirs = multiprocessing.Pipe()
         self._future = on_reactor(_crawl(config, theirs, log, retry_failed=retry_failed))
 
@@ -44,7 +45,7 @@ class CrawlInThread:
         self._future.cancel()
 
 
-def start_in_thread(config: Config, log: Path, *, retry_failed: bool) -> tuple[CrawlInThread, Connection]:
+def start_in_thread(config: Config, log: Path, *, retry_failed: DeadFilter | None) -> tuple[CrawlInThread, Connection]:
     """Take the place of `memeloom.scrapers.crawl._start`."""
     process = CrawlInThread(config, log, retry_failed=retry_failed)
     return process, process.pipe
@@ -71,7 +72,7 @@ def _loop() -> asyncio.AbstractEventLoop:
     return started.result(60)
 
 
-async def _crawl(config: Config, pipe: Connection, log: Path, *, retry_failed: bool) -> None:
+async def _crawl(config: Config, pipe: Connection, log: Path, *, retry_failed: DeadFilter | None) -> None:
     handler = logging.FileHandler(log, delay=True, encoding="utf-8")
     handler.setLevel(logging.WARNING)
     logging.getLogger().addHandler(handler)

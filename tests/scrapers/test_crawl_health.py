@@ -9,6 +9,7 @@ from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.frontier.dead_letters import ALL
 from memeloom.scrapers.health import PAGES, PICTURES, Health, why_nothing_found
 from tests.scrapers.subreddits import LISTING, Subreddits
 from tests.services.website import Website
@@ -88,7 +89,7 @@ def test_retried_dead_letters_may_fail_again(website: Website, with_good: Callab
     names = dead(101)
     website.pages |= {LISTING.format(name): (503, {}, b"") for name in names}
     assert crawl(with_good(*names, max_error_rate=None)).counts["requests set aside"] == 101
-    again = crawl(with_good(*names), retry_failed=True)
+    again = crawl(with_good(*names), retry_failed=ALL)
     assert (again.counts["requests tried again"], again.reasons["page: HTTP 503"]) == (101, 101)
 
 

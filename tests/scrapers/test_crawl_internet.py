@@ -1,5 +1,6 @@
 """Crawls of the miniature internet: everything it serves is stored once and correctly, whatever fails meanwhile."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +12,8 @@ from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from memeloom.demo.faults import Rule
 from memeloom.demo.internet import Internet
-from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.crawl import crawl, failed_requests
+from memeloom.scrapers.frontier.dead_letters import ALL, DeadFilter
 from tests.scrapers.served import compare
 
 # Imgflip, Reddit and their picture hosts, without robots.txt: if that fails, nothing may be crawled.
@@ -121,4 +123,35 @@ def test_endless_pagination_ends(settings: Callable[..., Config], internet: Inte
     internet.set_faults([Rule("endless_paging", times=None)])
     config = settings("crawl.imgflip.templates=100", "crawl.imgflip.pages_per_template=1000")
     crawl(config)
+    assert compare(config, internet).faults() == {}
+
+
+def test_retried_pictures_land_when_their_host_heals_and_fail_again_when_it_does_not(
+    settings: Callable[..., Config], internet: Internet
+) -> None:
+    config = settings("crawl.sources=[imgflip,reddit]", "crawl.retries=1")
+    hosts = ("imgflip_images", "reddit_images")
+    broken = [Rule("server_error", share=0.6, times=None, path=f"{host}/(?!robots)") for host in hosts]
+    internet.set_faults(broken)
+    crawl(config)
+    dead = [request for _, request in failed_requests(config)]
+    by_source = Counter(source for source, _ in failed_requests(config))
+    assert min(by_source["imgflip"], by_source["reddit"]) > 10
+    assert {request.reason for request in dead} == {"HTTP 503"}
+
+    # One picture host heals; the requests to the other one become dead letters again.
+    internet.set_faults(broken[1:])
+    again = crawl(config, retry_failed=ALL)
+    assert again.counts["requests tried again"] == len(dead)
+    left = [(source, request.url) for source, request in failed_requests(config)]
+    assert sorted(url for _, url in left) == sorted(
+        request.url for source, request in zip(by_source.elements(), dead, strict=True) if source == "reddit"
+    )
+
+    # Only what is selected is retried.
+    internet.set_faults({})
+    before = len(internet.log()["pictures"])
+    assert crawl(config, retry_failed=DeadFilter(reason="HTTP 404")).counts["requests tried again"] == 0
+    assert len(internet.log()["pictures"]) == before
+    crawl(config, retry_failed=DeadFilter(reason="http 5", since=1.0))
     assert compare(config, internet).faults() == {}

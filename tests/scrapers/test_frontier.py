@@ -27,6 +27,7 @@ from memeloom.scrapers.frontier.contract import (
     RequestLease,
     Tallies,
 )
+from memeloom.scrapers.frontier.dead_letters import retry_dead
 from memeloom.scrapers.frontier.owner import Owner
 from tests.scrapers.frontier_workers import open_test_frontier, page, page_number, read_line, running
 from tests.services.redis import RedisServer
@@ -220,8 +221,8 @@ class TestFailures:
         frontier.exchange(Changes(dead=[(found.id, "x") for found in lease(frontier)]), 0)
         frontier.close()
         frontier = another()
-        assert frontier.retry_dead() == 2
-        assert frontier.retry_dead() == 0
+        assert retry_dead(frontier) == 2
+        assert retry_dead(frontier) == 0
         assert frontier.dead() == []
         assert add(frontier, page(1)).known == 1
         assert [(page_number(found.body), found.tries) for found in lease(frontier, 5)] == [(2, 0), (1, 0)]
@@ -234,7 +235,7 @@ class TestFailures:
         assert len(frontier.dead()) == 1
         granted = add(frontier, page(1))
         assert (granted.known, granted.unfinished, frontier.dead()) == (0, 1, [])
-        assert frontier.retry_dead() == 0
+        assert retry_dead(frontier) == 0
         assert [found.tries for found in lease(frontier, 5)] == [0]
 
 
@@ -269,7 +270,7 @@ class TestMarks:
 
     def test_an_unopened_frontier_is_empty(self, url: str) -> None:
         unopened = open_test_frontier(url)
-        assert (unopened.forget(), unopened.retry_dead(), unopened.dead()) == (0, 0, [])
+        assert (unopened.forget(), retry_dead(unopened), unopened.dead()) == (0, 0, [])
         assert unopened.tallies() == Tallies(0, 0, 0, 0)
         unopened.close()
 
@@ -531,7 +532,7 @@ class TestAgainstAModel:
             elif action < 0.13:
                 assert owners[me].forget() == model.forget()
             elif action < 0.15:
-                assert owners[me].retry_dead() == model.retry_dead()
+                assert retry_dead(owners[me]) == model.retry_dead()
             else:
                 mine = some(ids[me])
                 failed = [(number, f"reason {step}") for number in some(ids[me]) + some(ids[other])[:1]]

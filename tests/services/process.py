@@ -65,6 +65,11 @@ class Server:
             self.stop()
             raise
 
+    @property
+    def folder(self) -> Path:
+        """Its files."""
+        return self._folder
+
     def command(self) -> list[str]:
         """Return the command that runs the server."""
         raise NotImplementedError

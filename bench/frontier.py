@@ -1,0 +1,220 @@
+"""The frontier as it grows: `python -m bench.frontier`.
+
+Frontiers with each number of pending requests, on SQLite and on Redis, filled through `exchange`, with bodies and hosts
+like a crawl's. A turn is one exchange that adds 16 new requests, acknowledges 16 and leases 16, so the number of
+pending requests stays. Sizes are measured in turn, in several rounds, because other programs disturb a measurement;
+the table gives medians. Rates of different sizes should be within 15 % of each other.
+
+`resting`: requests of a host in backoff stand before all others; the others must be leased as fast.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from redis import Redis
+
+from bench.rows import Row, print_parts
+from memeloom.scrapers.frontier.contract import Changes, Frontier, Limits, QueuedRequest, open_frontier
+from tests.services.redis import RedisServer
+
+_TURN = 16
+_FILL = 2000
+_TOLERANCE = 0.15
+_FOREVER = 1e6
+_RARE_HOSTS = 20_000
+# Redis as a crawl should use it; it must not rewrite its log while it is measured.
+_SERVER = {"appendonly": "yes", "appendfsync": "everysec", "auto-aof-rewrite-percentage": "0"}
+
+
+def request(number: int) -> QueuedRequest:
+    """Return request `number`: mostly pictures of two large hosts, some pages, and pictures on many small hosts."""
+    digest = hashlib.blake2b(number.to_bytes(8, "big"), digest_size=16).digest()
+    kind = digest[0]
+    key = digest.hex()[:9]
+    if kind < 26:
+        url = f"https://imgflip.com/meme/{key}?page={number % 50}"
+        body = {"url": url, "callback": "listing", "errback": "failed", "meta": {"page": True}, "priority": 10}
+        return QueuedRequest(json.dumps(body, separators=(",", ":")), "imgflip.com", digest, 10)
+    host = "i.imgflip.com" if kind < 180 else "i.redd.it" if kind < 232 else f"cdn{number % _RARE_HOSTS}.example.net"
+    record = {
+        "id": f"imgflip:{key}", "source": "imgflip", "page_url": f"https://imgflip.com/i/{key}",
+        "image_url": f"https://{host}/{key}.jpg", "title": f"meme number {number} of the bench",
+        "boxes": ["when the queue has ten million requests", f"and the next one is number {number}"],
+        "template": {"id": str(number % 1000), "slug": f"Template-{number % 1000}"}, "views": number % 5000,
+    }  # fmt: skip
+    body = {
+        "url": record["image_url"], "callback": "picture", "errback": "no_picture",
+        "cb_kwargs": {"what": "meme", "record": record},
+        "meta": {"unique": f"meme imgflip:{key}", "download_maxsize": 20_000_000}, "priority": 20,
+    }  # fmt: skip
+    return QueuedRequest(json.dumps(body, separators=(",", ":")), host, digest, 20)
+
+
+@dataclass
+class Filled:
+    """A frontier with `pending` requests.
+
+    folder: its files. server: its Redis. rates: requests a second of each round; costs: processor time of ours and of
+    Redis in µs per request.
+    """
+
+    frontier: Frontier
+    pending: int
+    folder: Path
+    server: RedisServer | None
+    added: int = 0
+    fill_seconds: float = 0.0
+    bytes_each: float = 0.0
+    leased: list[int] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+
+    def fill(self) -> None:
+        """Add requests, in large batches, until `pending` are."""
+        empty = self._stored_bytes()
+        began = time.monotonic()
+        while self.added < self.pending:
+            self.frontier.exchange(Changes(added=self._new(min(_FILL, self.pending - self.added))), 0)
+        self.fill_seconds = time.monotonic() - began
+        self.bytes_each = (self._stored_bytes() - empty) / self.pending
+
+    def turns(self, seconds: float) -> None:
+        """Add, lease and acknowledge for `seconds`."""
+        began, processor, done = time.monotonic(), self._processor_seconds(), 0
+        while time.monotonic() < began + seconds:
+            granted = self.frontier.exchange(Changes(added=self._new(_TURN), done=self.leased), _TURN)
+            self.leased = [lease.id for lease in granted.leases]
+            done += len(self.leased)
+        self.rates.append(done / (time.monotonic() - began))
+        self.costs.append((self._processor_seconds() - processor) / max(1, done) * 1e6)
+
+    def disk_bytes(self) -> int:
+        """Return the size of all files."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+    def resident_bytes(self) -> int:
+        """Return the memory of Redis, or of this process."""
+        return _resident_bytes(self.server.process.pid if self.server else os.getpid())
+
+    def _stored_bytes(self) -> int:
+        """Return what the requests take: memory of Redis, or the size of the SQLite file without its log."""
+        if self.server is None:
+            return sum(path.stat().st_size for path in self.folder.glob("*.db"))
+        with Redis.from_url(self.server.url()) as client:
+            return int(client.info("memory")["used_memory"])
+
+    def _new(self, n: int) -> list[QueuedRequest]:
+        self.added += n
+        return [request(number) for number in range(self.added - n, self.added)]
+
+    def _processor_seconds(self) -> float:
+        redis = 0.0
+        if self.server is not None:
+            with Redis.from_url(self.server.url()) as client:
+                facts = client.info("cpu")
+            redis = facts["used_cpu_user"] + facts["used_cpu_sys"]
+        return time.process_time() + redis
+
+
+def main() -> None:
+    """Measure and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 1_000_000, 10_000_000])
+    parser.add_argument("--stores", nargs="+", choices=["sqlite", "redis"], default=["sqlite", "redis"])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each size in each round")
+    parser.add_argument("--folder", type=Path, help="where SQLite's files lie (default: the folder of temporary files)")
+    options = parser.parse_args()
+
+    def measure(part: str) -> Iterator[Row]:
+        with ExitStack() as stack:
+            if part.startswith("resting"):
+                yield _resting(stack, part.partition(" ")[2], options)
+            else:
+                yield from _grown(stack, part, options)
+
+    parts = [*options.stores, *(f"resting {store}" for store in options.stores)]
+    print_parts("The frontier as it grows", parts, measure)
+
+
+def _grown(stack: ExitStack, store: str, options: argparse.Namespace) -> Iterator[Row]:
+    all_filled = [_open(stack, store, size, options.folder) for size in options.sizes]
+    for filled in all_filled:
+        filled.fill()
+        filled.turns(options.seconds / 4)
+        filled.rates.clear()
+        filled.costs.clear()
+    for _ in range(options.rounds):
+        for filled in random.sample(all_filled, len(all_filled)):
+            filled.turns(options.seconds)
+    first = statistics.median(all_filled[0].rates)
+    for filled in all_filled:
+        yield _row(store, filled, first)
+
+
+def _row(store: str, filled: Filled, first: float) -> Row:
+    rate = statistics.median(filled.rates)
+    figures = {
+        "requests/s": f"{rate:,.0f} ({rate / first - 1:+.0%})",
+        "in rounds": f"{min(filled.rates):,.0f}-{max(filled.rates):,.0f}",
+        "processor": f"{statistics.median(filled.costs):.0f} µs a request",
+        "bytes a request": f"{filled.bytes_each:,.0f}",
+        "memory of " + ("Redis" if filled.server else "this process"): f"{filled.resident_bytes() / 1e6:,.0f} MB",
+        "files": f"{filled.disk_bytes() / 1e6:,.0f} MB",
+        "filled with": f"{filled.pending / filled.fill_seconds:,.0f} requests/s",
+    }
+    met = None if rate == first else rate >= (1 - _TOLERANCE) * first
+    return Row(f"{filled.pending:,} pending", store, figures, f"≥ {1 - _TOLERANCE:.0%} of the first", met)
+
+
+def _resting(stack: ExitStack, store: str, options: argparse.Namespace) -> Row:
+    """Measure with and without requests of a resting host before all others."""
+    size = min(options.sizes)
+    plain, behind = (_open(stack, store, size, options.folder) for _ in range(2))
+    body = request(0).body
+    for start in range(0, size, _FILL):
+        first = [QueuedRequest(body, "resting.example", None, 99) for _ in range(min(_FILL, size - start))]
+        behind.frontier.exchange(Changes(added=first, rests={"resting.example": _FOREVER}), 0)
+    for filled in (plain, behind):
+        filled.fill()
+    for _ in range(options.rounds):
+        for filled in random.sample((plain, behind), 2):
+            filled.turns(options.seconds)
+    rates = [statistics.median(filled.rates) for filled in (plain, behind)]
+    figures = {"requests/s": f"{rates[1]:,.0f}, without them {rates[0]:,.0f}"}
+    goal = f"≥ {1 - _TOLERANCE:.0%} of without"
+    return Row(f"{size:,} of a resting host first", store, figures, goal, rates[1] >= (1 - _TOLERANCE) * rates[0])
+
+
+def _open(stack: ExitStack, store: str, pending: int, parent: Path | None) -> Filled:
+    server = None
+    if store == "redis":
+        server = RedisServer(**_SERVER)
+        stack.callback(server.stop)
+        folder, url = server.folder, server.url()
+    else:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=parent)))
+        url = f"sqlite:///{folder}/frontier.db"
+    frontier = open_frontier(url, "bench", lease_seconds=600, attempts=5, timeout_seconds=60, limits=Limits())
+    stack.callback(frontier.close)
+    frontier.open()
+    return Filled(frontier, pending, folder, server)
+
+
+def _resident_bytes(process: int) -> int:
+    pages = Path(f"/proc/{process}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main()
