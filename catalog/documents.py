@@ -207,6 +207,9 @@ class Templates(Protocol):
             ValueError: the id was changed.
         """
 
+    def get_template(self, template_id: str) -> Template | None:
+        """Return the template with this id, or None."""
+
     def templates(self) -> Iterator[Template]:
         """Yield all templates in order of id, rejected and merged ones included."""
 

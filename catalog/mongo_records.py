@@ -145,11 +145,10 @@ class MongoTemplates(Templates):
         return sum(self._merge_templates(chunk, Template.merged) for chunk in batched(templates, CHUNK))
 
     def revise_template(self, template_id: str, change: Callable[[Template], Template]) -> Template | None:
-        with self._database.mapped():
-            document = self._database["templates"].find_one({"_id": template_id})
-        if document is None:
+        known = self.get_template(template_id)
+        if known is None:
             return None
-        revised = read(Template, document)
+        revised = known
 
         def combine(known: Template, _: Template) -> Template:
             nonlocal revised
@@ -158,6 +157,11 @@ class MongoTemplates(Templates):
 
         self._merge_templates([revised], combine)
         return revised
+
+    def get_template(self, template_id: str) -> Template | None:
+        with self._database.mapped():
+            document = self._database["templates"].find_one({"_id": template_id})
+        return read(Template, document) if document else None
 
     def templates(self) -> Iterator[Template]:
         return (read(Template, document) for document in self._database.pages("templates", {}, n=500))

@@ -149,6 +149,10 @@ class SqliteTemplates(Templates):
                 _put_template(connection, known, revised)
             return revised
 
+    def get_template(self, template_id: str) -> Template | None:
+        rows = self._file.read("SELECT record FROM templates WHERE id = ?", (template_id,))
+        return read(Template, rows[0][0]) if rows else None
+
     def templates(self) -> Iterator[Template]:
         query = "SELECT id, record FROM templates WHERE id > ? ORDER BY id LIMIT ?"
         return (read(Template, record) for _, record in self._file.pages(query, n=500))

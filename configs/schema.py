@@ -86,6 +86,7 @@ class Crawl(Section):
     contact: str | None
     proxy: SecretStr | None
     obey_robots: bool
+    obey_tags: tuple[Literal["noai", "noimageai", "noml", "tdm-reservation", "noindex", "noimageindex"], ...]
     delay_seconds: Annotated[float, Field(ge=0)]
     concurrency_per_host: Positive
     timeout_seconds: Seconds

@@ -65,7 +65,8 @@ class Health:
 def why_nothing_found(source: str, essential: str, pages: int, reasons: Mapping[str, int]) -> str:
     """Explain in one line why a finished source has no memes, based on the counted `reasons`."""
     counted = Counter(reasons)
-    failed = {reason.removeprefix("page: ") for reason, n in counted.items() if n and reason.startswith("page: ")}
+    pages_failed = (reason.removeprefix("page: ") for reason, n in counted.items() if n and reason.startswith("page: "))
+    failed = {reason.removeprefix("robots.txt: ") for reason in pages_failed}
     if not pages and failed and failed <= UNREACHABLE:
         return f"{source}: no page could be reached: {_most(+counted)}; is this machine connected to the network?"
     causes = ", ".join(f"{reason} ({n})" for reason, n in (+counted).most_common(4))

@@ -23,7 +23,7 @@ from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.documents import DocumentStore, Where
 from memeloom.catalog.errors import BadImage, StoreUnavailable
 from memeloom.catalog.frames import Received, receive
-from memeloom.catalog.records import Image, Meme
+from memeloom.catalog.records import Image, Meme, Template
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.retry import backoff_seconds
 from memeloom.configs.schema import Config
@@ -143,12 +143,21 @@ class Landing:
         self._session.land(meme.source)
 
     async def _land_template(self, item: TemplateItem) -> None:
-        template = item.template
-        if item.picture is None and template.image_url:
+        """Store a template with the picture in the catalog, or request the picture: another address is another one."""
+        template, image = item.template, None
+        known = await self._retried(self._known_template, template.id)
+        if item.picture is not None:
+            image = await self._image(item.picture, "template image")
+        elif known is not None and known.image_url == template.image_url:
+            image = known.image
+            self._session.counts["template images known"] += 1
+        elif template.image_url:
             if self._ask(item):
                 return
             self._session.reasons["template image: not an address on the web"] += 1
-        image = await self._image(item.picture, "template image")
+        if image is None and known is not None:
+            # The stored picture is kept, so its address is, too.
+            template = template.model_copy(update={"image_url": None})
         changed = await self._retried(self._documents.upsert_templates, [template.model_copy(update={"image": image})])
         self._session.counts["templates"] += 1
         self._session.counts["templates new or changed"] += changed
@@ -195,6 +204,11 @@ class Landing:
         received = receive(data, max_bytes=crawl.max_image_bytes, max_pixels=crawl.max_image_pixels, declared=declared)
         self._blobs.put(received.data, received.image.key)
         return received
+
+    def _known_template(self, template_id: str) -> Template | None:
+        """Return a template of the catalog if its picture is there."""
+        known = self._documents.get_template(template_id)
+        return known if known is not None and known.image is not None and self._blobs.has(known.image.key) else None
 
     def _met_before(self, meme_id: str) -> bool:
         """Return whether this process met the meme recently, which saves a call to the frontier."""

@@ -13,6 +13,8 @@ from scrapy.exceptions import (
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from memeloom.scrapers.guard import AddressRefused
+from memeloom.scrapers.robots import RobotsForbidden, RobotsUnavailable
+from memeloom.scrapers.tags import RefusedByTag
 
 
 class HostGivenUp(IgnoreRequest):
@@ -22,6 +24,7 @@ class HostGivenUp(IgnoreRequest):
 _PHRASES: tuple[tuple[type[BaseException], str], ...] = (
     (AddressRefused, "address refused"),
     (HostGivenUp, "host given up"),
+    (RobotsForbidden, "forbidden by robots.txt"),
     (DownloadTimeoutError, "timed out"),
     (CannotResolveHostError, "unknown host"),
     (DownloadConnectionRefusedError, "no connection"),
@@ -43,7 +46,6 @@ TRANSIENT_FAILURES = (
 )
 
 _IGNORED = (
-    ("robots.txt", "forbidden by robots.txt"),
     ("max redirections", "too many redirects"),
     ("ecompress", "too many bytes"),
 )
@@ -53,6 +55,11 @@ def reason_of(error: BaseException) -> str | None:
     """Return the reason for a download error; None for other errors."""
     if isinstance(error, HttpError):
         return f"HTTP {error.response.status}"
+    if isinstance(error, RobotsUnavailable):
+        cause = error.cause
+        return f"robots.txt: {f'HTTP {cause}' if isinstance(cause, int) else reason_of(cause) or type(cause).__name__}"
+    if isinstance(error, RefusedByTag):
+        return f"tagged {error.tag}"
     for kind, phrase in _PHRASES:
         if isinstance(error, kind):
             return phrase
@@ -67,4 +74,4 @@ def is_transient(error: BaseException | None) -> bool:
         return error.response.status in TRANSIENT_STATUSES
     if isinstance(error, DownloadCancelledError):
         return False
-    return isinstance(error, (HostGivenUp, *TRANSIENT_FAILURES))
+    return isinstance(error, (HostGivenUp, RobotsUnavailable, *TRANSIENT_FAILURES))

@@ -9,6 +9,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Crawl
 from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.hosts import Hosts
+from memeloom.scrapers.robots import Robots
 
 
 class CrawlSession:
@@ -24,6 +25,7 @@ class CrawlSession:
         errors: why the crawl fails, in order.
         stopping: why the crawl ends early, once it does.
         hosts: the state of each host.
+        robots: the rules of each host, for all clients.
     """
 
     def __init__(self, crawl: Crawl, *, retry_failed: DeadFilter | None = None) -> None:
@@ -36,6 +38,7 @@ class CrawlSession:
         self.errors: list[MemeloomError] = []
         self.stopping: str | None = None
         self.hosts = Hosts(crawl.breaker_failures, crawl.breaker_seconds, crawl.breaker_rests)
+        self.robots = Robots()
         self._max_memes = crawl.max_memes
         self._admitted = 0
         self._stopped = asyncio.Event()

@@ -50,7 +50,6 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "USER_AGENT": user_agent(crawl),
         "SCHEDULER": "memeloom.scrapers.scheduler.DurableScheduler",
         # politeness
-        "ROBOTSTXT_OBEY": crawl.obey_robots,
         "DOWNLOAD_DELAY": crawl.delay_seconds,
         "AUTOTHROTTLE_ENABLED": crawl.delay_seconds > 0,
         "AUTOTHROTTLE_START_DELAY": crawl.delay_seconds,
@@ -81,7 +80,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "DOWNLOADER_MIDDLEWARES": {
             "memeloom.scrapers.guard.AddressGuard": 90,
             "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-            "memeloom.scrapers.robots.Robots": 100,
+            "memeloom.scrapers.permissions.Permissions": 100,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "memeloom.scrapers.retry.PatientRetry": 550,
             "memeloom.scrapers.sources.reddit.sign_in.RedditToken": 560,

@@ -19,6 +19,7 @@ from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.items import MemeItem, Picture, TemplateItem
 from memeloom.scrapers.reasons import is_transient, reason_of
 from memeloom.scrapers.session import CrawlSession
+from memeloom.scrapers.tags import RefusedByTag
 
 if TYPE_CHECKING:  # it imports this module
     from memeloom.scrapers.queue import RequestQueue
@@ -112,12 +113,17 @@ class MemeSpider(Spider):
         yield self._with_picture(Picture(response.body, declared), what, record, fallback_url)
 
     def no_picture(self, failure: Failure) -> Iterator[MemeItem | TemplateItem]:
-        """Yield the record without its picture. A transient failure moves the request to the dead-letter list."""
+        """Yield the record without its picture. A tag refuses both, because the caption belongs to the picture.
+
+        A transient failure moves the request to the dead-letter list.
+        """
         request: Request = failure.request  # type: ignore[attr-defined]
         keywords = request.cb_kwargs
         reason = self._reason(failure)
         prefix = "image" if keywords["what"] == "meme" else "template image"
         self.session.reasons[f"{prefix}: {reason}"] += 1
+        if isinstance(failure.value, RefusedByTag):
+            return
         if is_transient(failure.value) and "fallback_url" not in keywords:
             self.scheduler.dead_letter(request, reason)
         yield self._with_picture(Picture(None), **keywords)

@@ -268,6 +268,7 @@ class TestTemplates:
         many = [Template(id=f"t{i:04}", slug="s", name="n", source="imgflip") for i in range(1200)]
         assert documents.upsert_templates([*many, drake]) == 1201
         assert list(documents.templates()) == [drake, *many]
+        assert [documents.get_template(template_id) for template_id in ("2", "t0001", "3")] == [drake, many[1], None]
         assert documents.upsert_templates([drake, many[0]]) == 0
 
     def test_a_record_without_facts_erases_none(self, documents: DocumentStore) -> None:

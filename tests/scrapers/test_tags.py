@@ -1,0 +1,103 @@
+"""Tags of pages and pictures, in all the forms in which sites write them."""
+
+import random
+
+import pytest
+
+from memeloom.scrapers.tags import TAGS, refusal, tags_in_headers, tags_in_page
+
+DEFAULT = TAGS[:4]
+
+
+@pytest.mark.parametrize(
+    ("values", "tags"),
+    [
+        (["noai"], {"noai"}),
+        (["NoAI, noImageAI"], {"noai", "noimageai"}),
+        (["noai noindex"], {"noai", "noindex"}),
+        (["nofollow", "noml"], {"noml"}),
+        (["memeloom: noai"], {"noai"}),
+        (["MemeLoom : noai, noindex"], {"noai", "noindex"}),
+        (["*: noai"], {"noai"}),
+        (["googlebot: noai, noindex"], set()),
+        (["googlebot: noindex, memeloom: noai"], {"noai"}),
+        (["noimageindex, googlebot: noai"], {"noimageindex"}),
+        (["googlebot: noindex", "noimageindex"], {"noimageindex"}),
+        (["unavailable_after: 25 Jun 2010 15:00:00 PST, noai"], {"noai"}),
+        (["max-image-preview: none, noml"], {"noml"}),
+        (["none"], {"noindex"}),
+        (["all", "", ",,:,"], set()),
+        (["noairlines"], set()),
+    ],
+)
+def test_headers(values: list[str], tags: set[str]) -> None:
+    assert tags_in_headers([("Content-Type", "noai"), *(("x-Robots-TAG", value) for value in values)]) == tags
+
+
+@pytest.mark.parametrize(("value", "tags"), [("1", {"tdm-reservation"}), (" 1 ", {"tdm-reservation"}), ("0", set())])
+def test_tdm_reservation(value: str, tags: set[str]) -> None:
+    assert tags_in_headers([("TDM-Reservation", value)]) == tags
+    assert tags_in_page(f'<meta name="tdm-reservation" content="{value}">'.encode()) == tags
+
+
+@pytest.mark.parametrize(
+    ("page", "tags"),
+    [
+        ('<meta name="robots" content="noai, noimageai">', {"noai", "noimageai"}),
+        ("<META CONTENT='NOAI' NAME='ROBOTS'/>", {"noai"}),
+        ("<meta name=robots content=noml>", {"noml"}),
+        ('<meta\n  name="memeloom"\n  content="noai"\n>', {"noai"}),
+        ('<meta name="robots" content="no&#97;i">', {"noai"}),
+        ('<meta name="robots" content="none">', {"noindex"}),
+        ('<meta name="robots" content="noindex"><meta name="robots" content="noai">', {"noai", "noindex"}),
+        ('<meta name="googlebot" content="noai">', set()),
+        ('<meta name="description" content="robots, noai">', set()),
+        ('<meta property="robots" content="noai">', set()),
+        ('<metadata name="robots" content="noai">', set()),
+        ('<!-- <meta name="robots" content="noai"> -->', set()),
+        ('<!-- never closed <meta name="robots" content="noai">', set()),
+        ("""<script>x = '<meta name="robots" content="noai">'</script>""", set()),
+        ("""<Script>x = '<!--'</SCRIPT><meta name="robots" content="noai"> -->""", {"noai"}),
+    ],
+)
+def test_pages(page: str, tags: set[str]) -> None:
+    assert tags_in_page(f"<html><head>{page}</head><body>noai</body>".encode()) == tags
+
+
+def test_a_tag_refuses_only_if_it_is_obeyed() -> None:
+    assert refusal({"noindex", "noimageai", "noai"}, DEFAULT) == "noai"
+    assert refusal({"noindex", "noimageindex"}, DEFAULT) is None
+    assert refusal({"noindex"}, TAGS) == "noindex"
+    assert refusal({"noai"}, ()) is None
+
+
+@pytest.mark.parametrize("part", [b"<!--", b"<meta ", b"<script>", b'<meta name="', b"<meta x=", b"<meta a=b a=b "])
+def test_a_hostile_page_is_read_in_linear_time(part: bytes) -> None:
+    assert tags_in_page(part * (2_000_000 // len(part))) == set()
+
+
+def test_any_page_and_header_is_read() -> None:
+    chance = random.Random(1)
+    parts = [
+        "noai",
+        "none",
+        "memeloom",
+        "robots",
+        ":",
+        ",",
+        "*",
+        " ",
+        "\n",
+        "=",
+        '"',
+        "'",
+        "<meta ",
+        ">",
+        "name",
+        "content",
+        "é",
+    ]
+    for _ in range(2_000):
+        text = "".join(chance.choices(parts, k=chance.randrange(20)))
+        assert tags_in_page(f"<meta name=robots content={text}".encode() + chance.randbytes(5)) <= set(TAGS)
+        assert tags_in_headers([("X-Robots-Tag", text), ("tdm-reservation", text)]) <= set(TAGS)
