@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from memeloom.configs.load import load_config as load_config
     from memeloom.dataset.reader import DatasetReader as DatasetReader
     from memeloom.dataset.reader import read_dataset as read_dataset
+    from memeloom.scrapers.crawl import crawl as crawl
     from memeloom.serve.drawing import draw_meme as draw_meme
     from memeloom.train.caption_model import CaptionModel as CaptionModel
     from memeloom.train.caption_model import load_model as load_model
@@ -23,6 +24,7 @@ _MODULES = {
     "Catalog": "memeloom.catalog.catalog",
     "DatasetReader": "memeloom.dataset.reader",
     "MemeloomError": "memeloom.configs.errors",
+    "crawl": "memeloom.scrapers.crawl",
     "draw_meme": "memeloom.serve.drawing",
     "load_config": "memeloom.configs.load",
     "load_model": "memeloom.train.caption_model",

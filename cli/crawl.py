@@ -68,4 +68,5 @@ def crawl(
         failures.drop_failed(config, which, yes=yes)
     else:
         check_blobs(config)
-        context.run("crawl", config, partial(stage.crawl, retry_failed=which if retry_failed else None, fresh=fresh))
+        retried = which if retry_failed else None
+        context.run("crawl", config, partial(stage.crawl, retry_failed=retried, fresh=fresh, spawned=True))

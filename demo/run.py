@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -57,7 +58,7 @@ def stages() -> list[tuple[str, Stage]]:
     from memeloom.train.fit import train_model
 
     return [
-        ("crawl", crawl),
+        ("crawl", partial(crawl, spawned=True)),
         ("templates", match_memes),
         ("ocr", read_memes),
         ("build-dataset", build_dataset),

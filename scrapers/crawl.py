@@ -1,15 +1,11 @@
-"""`crawl`: all configured sources into the catalog, in a separate process."""
+"""`crawl`: all configured sources into the catalog, in this process or in one of its own."""
 
-import multiprocessing
-import signal
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Protocol
 
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError
@@ -20,28 +16,51 @@ from memeloom.scrapers.browsers.launch import find_programs
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import DeadRequest, frontier_of
 from memeloom.scrapers.frontier.dead_letters import ALL, DeadCounts, DeadFilter, count_dead, dead_letters, drop_dead
+from memeloom.scrapers.in_thread import ThreadCrawl
 from memeloom.scrapers.report.view import View
-from memeloom.scrapers.worker import STOP, Report, crawl_in_process
+from memeloom.scrapers.spawned import SpawnedCrawl
+from memeloom.scrapers.worker import Report
 
 _SILENCE_SECONDS = 120.0
 # Longer than the longest Retry-After that is obeyed; a crawl that is stopping does not wait for it.
 _STALL_SECONDS = 900.0
 _STALL_WHEN_STOPPING_SECONDS = 180.0
-_EXIT_SECONDS = 60.0
+
+
+class Running(Protocol):
+    """A crawl that has been started."""
+
+    def receive(self, seconds: float) -> Report:
+        """Return the next report. Raises TimeoutError, and EOFError if the crawl has crashed."""
+
+    def stop(self) -> None:
+        """Ask the crawl to end cleanly."""
+
+    def kill(self) -> None:
+        """End the crawl at once; its requests return to the queue when their leases expire."""
+
+    def close(self) -> None:
+        """Wait for the end."""
 
 
 def crawl(
-    config: Config, progress: Progress = SILENT, *, retry_failed: DeadFilter | None = None, fresh: bool = False
+    config: Config,
+    progress: Progress = SILENT,
+    *,
+    retry_failed: DeadFilter | None = None,
+    fresh: bool = False,
+    spawned: bool = False,
 ) -> Summary:
     """Crawl the configured sources into the catalog, resuming a stopped or killed crawl.
 
-    Running it again creates no duplicates.
+    Running it again creates no duplicates. Ctrl-C (in a notebook: Interrupt) ends it cleanly.
 
     Args:
         config: the sources, the stores and the frontier.
         progress: receives the number of durable memes.
         retry_failed: start with these dead letters instead of the sources' first pages.
         fresh: delete the unfinished requests of the last crawl, and its marks.
+        spawned: crawl in a process of its own, which can be killed if it hangs, instead of a thread of this one.
 
     Returns:
         Counts (pages, new, updated and unchanged memes, images, bytes, templates, retries, hosts, unfinished and dead
@@ -67,7 +86,7 @@ def crawl(
     stem = Path(config.runs) / f"crawl-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
     log = stem.with_name(f"{stem.name}.log")
     with View(stem, config.crawl, progress) as view:
-        last = _run(config, log, view, retry_failed=retry_failed)
+        last = _run((SpawnedCrawl if spawned else ThreadCrawl)(config, log, retry_failed=retry_failed), view)
         summary = Summary(
             stage="crawl",
             counts=_totals(last),
@@ -133,84 +152,41 @@ def _check(settings: Crawl) -> None:
         find_programs(settings.images)
 
 
-def _run(config: Config, log: Path, view: View, *, retry_failed: DeadFilter | None) -> Report:
-    """Start the crawling process, follow it until it exits, and kill it if it does not."""
-    process, pipe = _start(config, log, retry_failed=retry_failed)
-    try:
-        return _follow(process, pipe, view)
-    except KeyboardInterrupt:
-        _stop(process, pipe, view)
-        raise
-    finally:
-        pipe.close()
-        process.join(_EXIT_SECONDS)
-        if process.is_alive():
-            process.kill()
-            process.join()
+def _run(running: Running, view: View) -> Report:
+    """Follow a crawl until it ends; on Ctrl-C stop it and follow it to its end."""
+    with closing(running):
+        try:
+            return _follow(running, view)
+        except KeyboardInterrupt:
+            try:
+                running.stop()
+                _follow(running, view)
+            except (KeyboardInterrupt, CrawlFailed):
+                running.kill()
+            raise
 
 
-def _start(config: Config, log: Path, *, retry_failed: DeadFilter | None) -> tuple[BaseProcess, Connection]:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(
-        target=crawl_in_process,
-        args=(config, theirs, log),
-        kwargs={"retry_failed": retry_failed},
-        daemon=True,
-        name="crawl",
-    )
-    with _ignored_ctrl_c():
-        process.start()
-    theirs.close()
-    return process, ours
-
-
-@contextmanager
-def _ignored_ctrl_c() -> Iterator[None]:
-    """Make processes started here ignore Ctrl-C; they are stopped through their pipe, without a traceback."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _follow(process: BaseProcess, pipe: Connection, view: View) -> Report:
+def _follow(running: Running, view: View) -> Report:
+    """Show the reports of a crawl and return the last; kill the crawl if it hangs. Raises CrawlFailed."""
     before, moved = None, time.monotonic()
     while True:
-        if not pipe.poll(_SILENCE_SECONDS):
-            process.kill()
-            raise CrawlFailed(
-                f"no heartbeat from the crawling process for {_SILENCE_SECONDS:.0f} s, so it was killed; "
-                f"see {view.page}"
-            )
         try:
-            report: Report = pipe.recv()
-        except (EOFError, OSError):
-            process.join(_EXIT_SECONDS)
+            report = running.receive(_SILENCE_SECONDS)
+        except TimeoutError:
+            running.kill()
             raise CrawlFailed(
-                f"the crawling process crashed (exit code {process.exitcode}), see {view.page}; "
-                f"what it had acknowledged is kept"
+                f"no heartbeat from the crawl for {_SILENCE_SECONDS:.0f} s, so it was killed; see {view.page}"
             ) from None
+        except EOFError as error:
+            raise CrawlFailed(f"{error}, see {view.page}; what it had acknowledged is kept") from error
         view.see(report)
         if report.over:
             return report
         if report.progress() != before:
             before, moved = report.progress(), time.monotonic()
         elif time.monotonic() - moved > (_STALL_WHEN_STOPPING_SECONDS if report.stopped else _STALL_SECONDS):
-            process.kill()
+            running.kill()
             raise CrawlFailed(
                 f"no progress for {time.monotonic() - moved:.0f} s, so the crawl was killed; kept: "
                 f"{report.counts['memes']} memes; see {view.page}"
             )
-
-
-def _stop(process: BaseProcess, pipe: Connection, view: View) -> None:
-    try:
-        pipe.send(STOP)
-        _follow(process, pipe, view)
-    except (KeyboardInterrupt, OSError, CrawlFailed):
-        process.kill()

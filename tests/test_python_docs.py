@@ -1,5 +1,6 @@
 """Every example of docs/python.md runs, on a small catalog, dataset and model; so does each name of the interface."""
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -62,6 +63,24 @@ def test_a_dataset_is_read_by(example: str, folder: Path) -> None:
     (code,) = [each for each in EXAMPLES if example in each]
     command = [sys.executable, "-c", EXAMPLES[1] + code]
     assert subprocess.check_output(command, cwd=folder, text=True, timeout=120).count("\n") >= 3
+
+
+def test_a_crawl_runs_where_a_loop_already_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = [each for each in EXAMPLES if "memeloom.crawl(" in each]
+
+    async def cell() -> None:
+        exec(code, {})
+
+    monkeypatch.chdir(tmp_path)
+    with Internet(memes=24, quick=True) as internet:
+        for setting in internet.settings:
+            key, _, value = setting.partition("=")
+            monkeypatch.setenv(f"MEMELOOM_{key.upper().replace('.', '__')}", value)
+        for printed in ("24 {}\n", "24 {}\n"):
+            asyncio.run(cell())
+            assert capsys.readouterr().out == printed
 
 
 @pytest.mark.usefixtures("at_folder")

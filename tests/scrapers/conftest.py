@@ -10,21 +10,8 @@ import pytest
 
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
-from tests.scrapers.reactor import start_in_thread
 from tests.scrapers.subreddits import Subreddits
 from tests.services.website import Website, serving
-
-
-@pytest.fixture(autouse=True)
-def _crawls_in_this_process(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Run crawls on the shared reactor, except in tests that ask for `spawned`."""
-    if "spawned" not in request.fixturenames:
-        monkeypatch.setattr("memeloom.scrapers.crawl._start", start_in_thread)
-
-
-@pytest.fixture
-def spawned() -> None:
-    """Let crawls of this test have a process of their own, as in use."""
 
 
 @pytest.fixture

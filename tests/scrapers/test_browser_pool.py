@@ -9,10 +9,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
@@ -23,11 +24,12 @@ from memeloom.scrapers.browsers.browser import Page
 from memeloom.scrapers.browsers.pool import BrowserPool
 from memeloom.scrapers.errors import BrowserFailed, LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
+from memeloom.scrapers.in_thread import reactor_loop
 from memeloom.scrapers.sources.images.bing import ENGINE
 from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
-from tests.scrapers.reactor import on_reactor
 from tests.services.website import Answer, Asked, Website, serving
 
+T = TypeVar("T")
 Show = Callable[..., list[Page]]
 Use = Callable[..., Any]
 
@@ -47,6 +49,11 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with short_folder() as path:
         monkeypatch.setattr(tempfile, "tempdir", str(path))
         yield path
+
+
+def on_reactor(coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
+    """Run a coroutine on the loop of the crawls."""
+    return asyncio.run_coroutine_threadsafe(coroutine, reactor_loop())
 
 
 @pytest.fixture(scope="module")

@@ -173,7 +173,7 @@ def test_a_store_that_fails_ends_the_crawl_with_its_error(
 
 
 def test_a_crawl_without_progress_is_killed(
-    website: Website, subreddits: Subreddits, monkeypatch: pytest.MonkeyPatch, spawned: None
+    website: Website, subreddits: Subreddits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released = threading.Event()
 
@@ -186,6 +186,6 @@ def test_a_crawl_without_progress_is_killed(
     monkeypatch.setattr("memeloom.scrapers.crawl._STALL_SECONDS", 1.0)
     try:
         with pytest.raises(CrawlFailed, match=r"no progress for \d+ s, so the crawl was killed"):
-            crawl(subreddits.config(timeout_seconds=60))
+            crawl(subreddits.config(timeout_seconds=60), spawned=True)
     finally:
         released.set()

@@ -15,7 +15,7 @@ from tests.services.website import Website
 
 
 def test_all_requests_go_through_the_proxy_and_its_password_is_not_stored(
-    website: Website, crawl_config: Callable[..., Config], picture: Callable[[int], bytes], spawned: None
+    website: Website, crawl_config: Callable[..., Config], picture: Callable[[int], bytes]
 ) -> None:
     subreddits = Subreddits(website, crawl_config, picture, site="http://reddit.example.com")
     refused = ("10.0.0.1", "intranet", "0x7f.1", "192.168.1.257", "127.0.0.1")
@@ -24,7 +24,7 @@ def test_all_requests_go_through_the_proxy_and_its_password_is_not_stored(
     website.pages["http://pictures.example.com/robots.txt"] = (200, {}, b"")
     website.image(url, picture(1))
     config = subreddits.config(allow_hosts=(), proxy=website.url.replace("http://", "http://me:s3cret@"))
-    summary = crawl(config)
+    summary = crawl(config, spawned=True)
     (meme,) = open_documents(config.store).scan()
     assert meme.image_url == url
     assert summary.reasons["image: address refused"] == 5
