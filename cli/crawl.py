@@ -38,7 +38,7 @@ def crawl(
     fresh: bool,
     **selected: Any,
 ) -> None:
-    """Crawl SOURCES (imgflip, reddit, images; default: crawl.sources) into the catalog.
+    """Crawl SOURCES (default: crawl.sources) into the catalog.
 
     A crawl that was stopped or killed continues where it ended. Crawling again is safe: a meme found twice is
     one record, an image seen twice is stored once.

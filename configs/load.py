@@ -15,6 +15,7 @@ from memeloom.configs.errors import ConfigError
 from memeloom.configs.masks import MASK, mask_url
 from memeloom.configs.outputs import write_text
 from memeloom.configs.schema import Config
+from memeloom.configs.sources import known_sources
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PRESETS = Path(__file__).with_name("presets")
@@ -49,7 +50,7 @@ def load_config(
     """
     environment = os.environ if environment is None else environment
     options = options or {}
-    tree = read_yaml(DEFAULTS)
+    tree = read_defaults()
     origins: dict[str, str] = {}
     if path is not None:
         _merge(tree, read_yaml(_preset(path) or path), str(path), origins)
@@ -116,6 +117,14 @@ def _preset(name: Path) -> Path | None:
         known = ", ".join(sorted(preset.stem for preset in PRESETS.glob("*.yaml")))
         raise ConfigError(f"{name}: no such file, and no preset of that name; presets are {known}")
     return path
+
+
+def read_defaults() -> Tree:
+    """Return all defaults: those of `DEFAULTS`, and those of each source."""
+    tree = read_yaml(DEFAULTS)
+    for name, source in known_sources().items():
+        tree["crawl"][name] = read_yaml(source.defaults)
+    return tree
 
 
 def read_yaml(path: Path) -> Tree:

@@ -1,22 +1,14 @@
 """The types and limits of all settings. Defaults and meaning are in `default.yaml` only."""
 
 from datetime import date
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
+from pydantic import Field, PrivateAttr, SecretStr, create_model
 
-Positive = Annotated[int, Field(gt=0)]
-Count = Annotated[int, Field(ge=0)]
-Seconds = Annotated[float, Field(gt=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Folder = Annotated[str, "folder"]  # the command line completes these as paths
-File = Annotated[str, "file"]
+from memeloom.configs.fields import Count, File, Folder, Fraction, Positive, Seconds, Section
+from memeloom.configs.sources import known_sources
 
-
-class Section(BaseModel):
-    """A group of settings; unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+S = TypeVar("S", bound=Section)
 
 
 class S3(Section):
@@ -39,47 +31,8 @@ class Engine(Section):
     ray_address: str
 
 
-class Imgflip(Section):
-    site: str
-    api: str
-    lists: tuple[Literal["top-all-time", "top-new"], ...]
-    templates: Positive
-    searches: tuple[str, ...]
-    template_names: tuple[str, ...]
-    pages_per_template: Positive
-    meme_pages: Literal["needed", "all"]
-    incremental: bool
-
-
-class Reddit(Section):
-    site: str
-    api: str
-    client_id: str | None
-    client_secret: SecretStr | None
-    subreddits: tuple[str, ...]
-    sorts: tuple[Literal["new", "hot", "top", "rising", "controversial"], ...]
-    incremental: bool
-    posts_per_subreddit: Positive
-
-
-class ImageSearch(Section):
-    engines: tuple[Literal["bing", "google"], ...]
-    bing: str
-    google: str
-    queries: tuple[str, ...]
-    template_queries: bool
-    templates: Positive
-    results_per_query: Positive
-    browser: str | None
-    driver: str | None
-    browsers: Positive
-    page_seconds: Seconds
-    pages_per_browser: Positive
-    browser_memory_mb: Positive
-
-
-class Crawl(Section):
-    sources: tuple[Literal["imgflip", "reddit", "images"], ...]
+class _Crawl(Section):
+    sources: tuple[str, ...]
     frontier: str | None
     lease_seconds: Seconds
     attempts: Positive
@@ -104,9 +57,23 @@ class Crawl(Section):
     allow_hosts: tuple[str, ...]
     keep_author_hash: bool
     author_salt: SecretStr | None
-    imgflip: Imgflip
-    reddit: Reddit
-    images: ImageSearch
+
+    def section(self, kind: type[S]) -> S:
+        """Return the settings of the source whose section is a `kind`."""
+        return next(value for _, value in self if isinstance(value, kind))
+
+
+if TYPE_CHECKING:
+    Crawl = _Crawl
+else:
+    # A section for each source, named like it, and their names as the choices of `sources`.
+    Crawl = create_model(
+        "Crawl",
+        __base__=_Crawl,
+        __module__=__name__,
+        sources=(tuple[Literal[tuple(known_sources())], ...], ...),
+        **{name: (source.settings, ...) for name, source in known_sources().items()},
+    )
 
 
 class Ocr(Section):

@@ -12,7 +12,7 @@ from memeloom.configs.errors import ConfigError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Crawl
-from memeloom.scrapers.browsers.launch import find_programs
+from memeloom.configs.sources import known_sources
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import DeadRequest, frontier_of
 from memeloom.scrapers.frontier.dead_letters import ALL, DeadCounts, DeadFilter, count_dead, dead_letters, drop_dead
@@ -140,16 +140,11 @@ def drop_failed_requests(config: Config, which: DeadFilter = ALL) -> int:
 
 def _check(settings: Crawl) -> None:
     if not settings.sources:
-        raise ConfigError("crawl.sources: name at least one of imgflip, reddit, images")
+        raise ConfigError(f"crawl.sources: name at least one of {', '.join(known_sources())}")
     if settings.keep_author_hash and settings.author_salt is None:
         raise ConfigError("crawl.author_salt: needed because crawl.keep_author_hash is true")
-    if "reddit" in settings.sources and not (settings.reddit.client_id and settings.reddit.client_secret):
-        raise ConfigError(
-            "crawl.reddit.client_id, client_secret: needed for the source reddit; "
-            "register an application of type script at https://www.reddit.com/prefs/apps"
-        )
-    if "images" in settings.sources:
-        find_programs(settings.images)
+    for source in settings.sources:
+        known_sources()[source].check(settings)
 
 
 def _run(running: Running, view: View) -> Report:

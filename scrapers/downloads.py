@@ -19,6 +19,7 @@ from twisted.web._newclient import HEADER, STATUS
 from memeloom.scrapers.browsers.gate import Upstream
 from memeloom.scrapers.settings import user_agent
 from memeloom.scrapers.sources.images.engines import ENGINES
+from memeloom.scrapers.sources.images.settings import ImageSearch
 from memeloom.scrapers.sources.spider import our_spider
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class BrowserHandler(HTTP11DownloadHandler):
             from memeloom.scrapers.browsers.pool import BrowserPool
 
             crawl = our_spider(self.crawler).config.crawl
-            pool = _POOLS[self.crawler] = BrowserPool(crawl.images, user_agent(crawl), crawl.allow_hosts)
+            pool = _POOLS[self.crawler] = BrowserPool(crawl.section(ImageSearch), user_agent(crawl), crawl.allow_hosts)
         return pool
 
 

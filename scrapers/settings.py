@@ -6,6 +6,7 @@ from typing import Any
 from scrapy.logformatter import LogFormatter
 
 from memeloom.configs.schema import Config, Crawl
+from memeloom.configs.sources import known_sources
 
 _LARGEST_PAGE = 32 * 2**20
 
@@ -46,7 +47,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "MEMELOOM_CONFIG": config,
         "ALLOW_HOSTS": list(crawl.allow_hosts),
         "BOT_NAME": "memeloom",
-        "SPIDER_MODULES": ["memeloom.scrapers.sources"],
+        "SPIDER_MODULES": [source.spider_module for source in known_sources().values()],
         "USER_AGENT": user_agent(crawl),
         "SCHEDULER": "memeloom.scrapers.scheduler.DurableScheduler",
         # politeness
@@ -83,7 +84,6 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "memeloom.scrapers.permissions.Permissions": 100,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "memeloom.scrapers.retry.PatientRetry": 550,
-            "memeloom.scrapers.sources.reddit.sign_in.RedditToken": 560,
             **dict.fromkeys(_UNUSED_DOWNLOADER_PARTS),
         },
         "SPIDER_MIDDLEWARES": {"memeloom.scrapers.watch.EmptyPages": 900, **dict.fromkeys(_UNUSED_SPIDER_PARTS)},

@@ -19,7 +19,6 @@ from selenium.webdriver.chrome.remote_connection import ChromeRemoteConnection
 from selenium.webdriver.remote.client_config import ClientConfig
 from selenium.webdriver.remote.webdriver import WebDriver
 
-from memeloom.configs.schema import ImageSearch
 from memeloom.scrapers.browsers import keeper
 from memeloom.scrapers.browsers.gate import MARK, REFUSED, Gate
 from memeloom.scrapers.browsers.launch import Programs, browser_environment, bypass_proxy_for_loopback, folders
@@ -27,6 +26,7 @@ from memeloom.scrapers.browsers.scroll import Scroll
 from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
 from memeloom.scrapers.sources.images.search import Engine
+from memeloom.scrapers.sources.images.settings import ImageSearch
 
 # Runs before any script of a page, because nobody can answer a dialog.
 _NO_DIALOGS = "for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => null;"

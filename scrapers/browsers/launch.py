@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memeloom.configs.schema import ImageSearch
 from memeloom.scrapers.errors import BrowserFailed
+from memeloom.scrapers.sources.images.settings import ImageSearch
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.options import Options

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
 
-from memeloom.configs.schema import ImageSearch
 from memeloom.scrapers.aio import in_thread
 from memeloom.scrapers.browsers.browser import Browser, Page
 from memeloom.scrapers.browsers.gate import Gate, Upstream
@@ -16,6 +15,7 @@ from memeloom.scrapers.browsers.launch import Programs, find_programs, folders
 from memeloom.scrapers.errors import BrowserFailed, LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
 from memeloom.scrapers.sources.images.search import Engine
+from memeloom.scrapers.sources.images.settings import ImageSearch
 
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 10.0

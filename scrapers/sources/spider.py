@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
 from memeloom.catalog.records import Meme, Template, author_hash
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
+from memeloom.configs.sources import known_sources
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.items import MemeItem, Picture, TemplateItem
 from memeloom.scrapers.reasons import is_transient, reason_of
@@ -36,14 +38,23 @@ class MemeSpider(Spider):
     Attributes:
         name: the source of its memes.
         essential: the selector of its memes, for error messages.
+        own: the settings of its source, ``crawl.<name>``.
         scheduler, queue: its requests, set when the crawl starts.
     """
 
     essential: ClassVar[str]
+    own: Any
     config: Config
     session: CrawlSession
     scheduler: "DurableScheduler"
     queue: "RequestQueue"
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        """Add the downloader middlewares of the spider's source to `settings`."""
+        super().update_settings(settings)
+        if source := known_sources().get(cls.name):
+            settings["DOWNLOADER_MIDDLEWARES"].update(source.scrapy_middlewares())
 
     @classmethod
     def from_crawler(
@@ -52,6 +63,7 @@ class MemeSpider(Spider):
         """Create the spider with its settings and its session."""
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.config = crawler.settings["MEMELOOM_CONFIG"]
+        spider.own = getattr(spider.config.crawl, cls.name, None)
         spider.session = session or CrawlSession(spider.config.crawl)
         return spider
 

@@ -56,7 +56,7 @@ def test_every_command_has_help_and_set(memeloom: Memeloom, name: str) -> None:
         (["train", "--layers", "5"], 2, "Did you mean -s train.causal.layers=VALUE?"),
         (["crawl", "--subreddits", "memes"], 2, "Did you mean -s crawl.reddit.subreddits=VALUE?"),
         (["train", "--batch", "5"], 2, "-s train.causal.batch=VALUE or -s train.convnet.batch=VALUE"),
-        (["crawl", "imgflop"], 2, "'imgflop' is not one of 'imgflip', 'reddit', 'images'"),
+        (["crawl", "imgflop"], 2, "'imgflop' is not one of 'images', 'imgflip'"),
         (["train", "--steps", "0"], 2, "'--steps': 0 is not in the range x>0"),
         (["-s", "crawl.max_memez=1", "stats"], 2, "did you mean crawl.max_memes?"),
         (["train", "-s", "train.steps=many"], 2, "train.steps: Input should be a valid integer"),

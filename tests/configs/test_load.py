@@ -10,6 +10,7 @@ from memeloom.configs.describe import defaults, descriptions
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config, masked, write_config
 from memeloom.configs.schema import Config
+from memeloom.scrapers.sources.imgflip.settings import Imgflip
 
 
 def _write(folder: Path, text: str) -> Path:
@@ -62,7 +63,10 @@ def test_values_of_the_environment_are_shown_as_they_were_written(tmp_path: Path
     crawl: {contact: 'me: ${CONTACT}', imgflip: {searches: [doge, 'the ${WORD}']}}
     """
     config = load_config(_write(tmp_path, text), environment=environment)
-    assert (config.store.documents, config.crawl.imgflip.searches) == ("mongodb://h/hush", ("doge", "the hush"))
+    assert (config.store.documents, config.crawl.section(Imgflip).searches) == (
+        "mongodb://h/hush",
+        ("doge", "the hush"),
+    )
     shown = masked(pickle.loads(pickle.dumps(config)))
     assert "hush" not in str(shown)
     assert shown["store"]["documents"] == "${MONGO}"
@@ -90,7 +94,7 @@ def test_written_settings_load_as_the_same_settings(tmp_path: Path) -> None:
         ("a: [1, 2", r"mine\.yaml, line 1: not YAML"),
         ("just words", r"mine\.yaml: expected settings as `key: value`, found str"),
         ("store: {s3: {access_key: '${NOT_SET_ANYWHERE}'}}", r"store\.s3\.access_key: .*NOT_SET_ANYWHERE is not set"),
-        ("crawl: {sources: [imgflap]}", r"mine\.yaml: crawl\.sources\.0: Input should be 'imgflip', 'reddit' or"),
+        ("crawl: {sources: [imgflap]}", r"mine\.yaml: crawl\.sources\.0: Input should be 'images', 'imgflip'"),
     ],
 )
 def test_a_bad_file_is_a_one_line_error_that_names_file_and_key(tmp_path: Path, text: str, said: str) -> None:

@@ -26,6 +26,7 @@ from memeloom.scrapers.errors import BrowserFailed, LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
 from memeloom.scrapers.in_thread import reactor_loop
 from memeloom.scrapers.sources.images.bing import ENGINE
+from memeloom.scrapers.sources.images.settings import ImageSearch
 from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
 from tests.services.website import Answer, Asked, Website, serving
 
@@ -103,7 +104,9 @@ def using(folder: Path) -> Use:
 
 
 def pool_of(allow_hosts: tuple[str, ...] = ("localhost",), **changes: Any) -> BrowserPool:
-    settings = load_config(environment={}).crawl.images.model_copy(update={"page_seconds": 20.0} | changes)
+    settings = (
+        load_config(environment={}).crawl.section(ImageSearch).model_copy(update={"page_seconds": 20.0} | changes)
+    )
     return BrowserPool(settings, "memeloom/test (+https://contact.example)", allow_hosts)
 
 

@@ -1,1 +1,26 @@
 """Image searches: the pictures that Bing and Google find, through a browser."""
+
+from typing import TYPE_CHECKING
+
+from memeloom.configs.sources import Source
+from memeloom.scrapers.sources.images.settings import ImageSearch
+
+if TYPE_CHECKING:  # it imports this module
+    from memeloom.configs.schema import Crawl
+
+
+def check(crawl: "Crawl") -> None:
+    """Raise BrowserFailed without the browser or its driver."""
+    from memeloom.scrapers.browsers.launch import find_programs
+
+    find_programs(crawl.section(ImageSearch))
+
+
+SOURCE = Source(
+    name="images",
+    about="the pictures that Bing and Google find, in a real browser",
+    requests="Bing and Google image search in headless Chromium: [image-search.md](image-search.md)",
+    gets="page and title; the caption comes from OCR",
+    settings=ImageSearch,
+    check=check,
+)

@@ -18,6 +18,7 @@ from memeloom.scrapers.downloads import UNFINISHED
 from memeloom.scrapers.items import MemeItem
 from memeloom.scrapers.sources.images.engines import ENGINES
 from memeloom.scrapers.sources.images.search import FoundImage
+from memeloom.scrapers.sources.images.settings import ImageSearch
 from memeloom.scrapers.sources.spider import MemeSpider
 
 
@@ -26,27 +27,26 @@ class ImagesSpider(MemeSpider):
 
     name = "images"
     essential = ", ".join(engine.result for engine in ENGINES.values())
+    own: ImageSearch
 
     async def begin(self) -> AsyncIterator[Request]:
         """Yield a search for each query, and for template names if configured. Raises StoreError."""
-        images = self.config.crawl.images
-        queries = list(images.queries)
-        if images.template_queries:
-            names = await asyncio.to_thread(template_names, self.config.store, images.templates)
+        queries = list(self.own.queries)
+        if self.own.template_queries:
+            names = await asyncio.to_thread(template_names, self.config.store, self.own.templates)
             queries += [f"{name} meme" for name in names]
         for query in dict.fromkeys(queries):
-            for engine in images.engines:
+            for engine in self.own.engines:
                 yield self.search(engine, query)
 
     def search(self, engine: str, query: str) -> Request:
         """Return the request for the results of a query."""
-        images = self.config.crawl.images
-        site = {"bing": images.bing, "google": images.google}[engine]
+        site = {"bing": self.own.bing, "google": self.own.google}[engine]
         return self.page(
             ENGINES[engine].search(site, query),
             self.results,
             cb_kwargs={"engine": engine},
-            meta={"browser": {"engine": engine, "results": images.results_per_query}},
+            meta={"browser": {"engine": engine, "results": self.own.results_per_query}},
         )
 
     def results(self, response: TextResponse, engine: str) -> Iterator[MemeItem | Request]:
@@ -56,7 +56,7 @@ class ImagesSpider(MemeSpider):
             yield response.request.replace(dont_filter=True)
             return
         found = ENGINES[engine].read(response.text, response.url)
-        for image in found[: self.config.crawl.images.results_per_query]:
+        for image in found[: self.own.results_per_query]:
             yield self.item(image)
 
     def item(self, image: FoundImage) -> MemeItem:

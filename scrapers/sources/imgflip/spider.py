@@ -15,6 +15,7 @@ from memeloom.catalog.records import Meme, Template, TemplateRef
 from memeloom.scrapers.items import Mark, MemeItem, TemplateItem
 from memeloom.scrapers.sources.imgflip import pages as imgflip
 from memeloom.scrapers.sources.imgflip.pages import ListedTemplate, PostedMeme
+from memeloom.scrapers.sources.imgflip.settings import Imgflip
 from memeloom.scrapers.sources.spider import MemeSpider
 
 # A template as JSON, and the templates of the API by id: both are stored in the frontier.
@@ -31,10 +32,11 @@ class ImgflipSpider(MemeSpider):
 
     name = "imgflip"
     essential = imgflip.UNIT
+    own: Imgflip
 
     async def begin(self) -> AsyncIterator[Request]:
         """Yield the request to the API, the only source of the number of text boxes."""
-        url = f"{self.config.crawl.imgflip.api}/get_memes"
+        url = f"{self.own.api}/get_memes"
         yield self.page(url, self.parse_api, errback=self.without_api)
 
     def parse_api(self, response: Response) -> Iterator[Request]:
@@ -49,14 +51,13 @@ class ImgflipSpider(MemeSpider):
 
     def first_pages(self, known: Known) -> Iterator[Request]:
         """Yield the listings of configured templates, or the lists and searches that find templates."""
-        settings = self.config.crawl.imgflip
-        for name in settings.template_names:
+        for name in self.own.template_names:
             slug = name.rpartition("/")[2]
             yield self.listing(ListedTemplate(slug, slug.replace("-", " "), f"/meme/{name}"), known=known)
-        if not settings.template_names:
-            for sort in settings.lists:
+        if not self.own.template_names:
+            for sort in self.own.lists:
                 yield self.template_list(f"/memetemplates?{urlencode({'sort': sort})}", known)
-            for words in settings.searches:
+            for words in self.own.searches:
                 yield self.template_list(f"/memesearch?{urlencode({'q': words})}", known)
 
     def template_list(self, path: str, known: Known, page: int = 1, found: int = 0, before: str = "") -> Request:
@@ -69,7 +70,7 @@ class ImgflipSpider(MemeSpider):
             found: number of templates on earlier pages.
             before: id of the first template of the previous page.
         """
-        url = f"{self.config.crawl.imgflip.site}{path}&page={page}"
+        url = f"{self.own.site}{path}&page={page}"
         state = {"path": path, "known": known, "page": page, "found": found, "before": before}
         return self.page(url, self.parse_templates, cb_kwargs=state)
 
@@ -78,7 +79,7 @@ class ImgflipSpider(MemeSpider):
     ) -> Iterator[Request]:
         """Yield the listing of each template, and the next page while more are wanted and found."""
         templates = imgflip.parse_template_list(response.text, response.url)
-        wanted = self.config.crawl.imgflip.templates
+        wanted = self.own.templates
         if not templates or templates[0].id == before:
             return
         for template in templates[: wanted - found]:
@@ -105,7 +106,7 @@ class ImgflipSpider(MemeSpider):
             before: keys of the memes on the previous page.
         """
         query = urlencode({"sort": "latest", "page": page})
-        url = f"{self.config.crawl.imgflip.site}{template.path}?{query}"
+        url = f"{self.own.site}{template.path}?{query}"
         state = {
             "template": _pack(template), "page": page, "known": known, "newest": list(newest), "before": list(before)
         }  # fmt: skip
@@ -123,7 +124,7 @@ class ImgflipSpider(MemeSpider):
         if page == 1:
             for each in self.whole_template(record, known):
                 yield each
-        everyone = self.config.crawl.imgflip.meme_pages == "all"
+        everyone = self.own.meme_pages == "all"
         for meme in listing.memes:
             if everyone or meme.boxes is None or meme.several or meme.image_url is None:
                 state = {"template": record.model_dump(mode="json"), "over_18": meme.over_18}
@@ -133,10 +134,10 @@ class ImgflipSpider(MemeSpider):
         keys = [meme.key for meme in listing.memes]
         newest = newest or keys
         mark = f"newest of {listed.path}"
-        stored = await self.queue.marked(mark) if self.config.crawl.imgflip.incremental else None
+        stored = await self.queue.marked(mark) if self.own.incremental else None
         last = set(json.loads(stored or "[]"))
         more = listing.next_url and not set(keys) <= set(before) and last.isdisjoint(keys)
-        if more and page < self.config.crawl.imgflip.pages_per_template:
+        if more and page < self.own.pages_per_template:
             known = {record.id: known[record.id]} if record.id in known else {}
             yield self.listing(listed, page + 1, known=known, newest=newest, before=keys)
         else:
@@ -170,7 +171,7 @@ class ImgflipSpider(MemeSpider):
         if record.id in known:
             yield TemplateItem(record)
             return
-        url = f"{self.config.crawl.imgflip.site}/memetemplate/{record.id}"
+        url = f"{self.own.site}/memetemplate/{record.id}"
         state = {"record": record.model_dump(mode="json")}
         yield self.page(url, self.parse_template, errback=self.without_template, cb_kwargs=state)
 

@@ -12,10 +12,10 @@ from scrapy.http import Response
 from w3lib.http import basic_auth_header
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.schema import Reddit
 from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.retry import rest_host
 from memeloom.scrapers.sources.reddit import pages as reddit
+from memeloom.scrapers.sources.reddit.settings import Reddit
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
 _LONGEST_WAIT = 600.0
@@ -34,7 +34,7 @@ class RedditToken:
 
     def __init__(self, crawler: Crawler, spider: MemeSpider) -> None:
         self._crawler = crawler
-        self._settings: Reddit = spider.config.crawl.reddit
+        self._settings: Reddit = spider.config.crawl.section(Reddit)
         self._token = ""
         self._refresh = asyncio.Lock()
 

@@ -10,6 +10,7 @@ from scrapy.http import Response
 from memeloom.scrapers.items import Mark, MemeItem
 from memeloom.scrapers.sources.reddit import pages as reddit
 from memeloom.scrapers.sources.reddit.pages import age_rank
+from memeloom.scrapers.sources.reddit.settings import Reddit
 from memeloom.scrapers.sources.spider import MemeSpider
 
 _PAGE = 100
@@ -24,23 +25,22 @@ class RedditSpider(MemeSpider):
 
     name = "reddit"
     essential = "data.children[]"
+    own: Reddit
 
     async def begin(self) -> AsyncIterator[Request]:
         """Yield the first page of each listing."""
-        settings = self.config.crawl.reddit
-        for subreddit in settings.subreddits:
-            for sort in settings.sorts:
+        for subreddit in self.own.subreddits:
+            for sort in self.own.sorts:
                 yield self.listing(subreddit, sort)
 
     def listing(
         self, subreddit: str, sort: str, after: str | None = None, gathered: int = 0, newest: str | None = None
     ) -> Request:
         """Return the request for a page; earlier pages had `gathered` posts, the latest of them `newest`."""
-        settings = self.config.crawl.reddit
-        limit = min(_PAGE, settings.posts_per_subreddit - gathered)
+        limit = min(_PAGE, self.own.posts_per_subreddit - gathered)
         query = urlencode({"limit": limit, "raw_json": 1} | ({"after": after} if after else {}))
         return self.page(
-            f"{settings.api}/r/{subreddit}/{sort}?{query}",
+            f"{self.own.api}/r/{subreddit}/{sort}?{query}",
             self.parse_listing,
             meta={"reddit": True, "dont_obey_robotstxt": True},
             cb_kwargs={"subreddit": subreddit, "sort": sort, "gathered": gathered, "newest": newest},
@@ -50,7 +50,6 @@ class RedditSpider(MemeSpider):
         self, response: Response, subreddit: str, sort: str, gathered: int, newest: str | None
     ) -> AsyncIterator[Request | MemeItem | Mark]:
         """Yield the pictures of a page, and the next page."""
-        settings = self.config.crawl.reddit
         page = reddit.parse_listing(response.body, response.url)
         self.skip(dict(page.skipped))
         for image in page.images:
@@ -58,9 +57,9 @@ class RedditSpider(MemeSpider):
         gathered += page.posts
         newest = max((name for name in (newest, page.newest) if name), key=age_rank, default=None)
         mark = f"newest of r/{subreddit}"
-        last = await self.queue.marked(mark) if sort == "new" and settings.incremental else None
+        last = await self.queue.marked(mark) if sort == "new" and self.own.incremental else None
         met = last is not None and any(age_rank(name) <= age_rank(last) for name in page.names)
-        if page.after and page.posts and gathered < settings.posts_per_subreddit and not met:
+        if page.after and page.posts and gathered < self.own.posts_per_subreddit and not met:
             yield self.listing(subreddit, sort, page.after, gathered, newest)
         elif sort == "new" and newest:
             yield Mark(mark, newest)

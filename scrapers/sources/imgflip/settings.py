@@ -1,0 +1,19 @@
+"""Settings of Imgflip. Defaults and meaning are in `defaults.yaml`."""
+
+from typing import Literal
+
+from memeloom.configs.fields import Positive, Section
+
+
+class Imgflip(Section):
+    """Settings of Imgflip."""
+
+    site: str
+    api: str
+    lists: tuple[Literal["top-all-time", "top-new"], ...]
+    templates: Positive
+    searches: tuple[str, ...]
+    template_names: tuple[str, ...]
+    pages_per_template: Positive
+    meme_pages: Literal["needed", "all"]
+    incremental: bool

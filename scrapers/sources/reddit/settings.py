@@ -1,0 +1,20 @@
+"""Settings of Reddit. Defaults and meaning are in `defaults.yaml`."""
+
+from typing import Literal
+
+from pydantic import SecretStr
+
+from memeloom.configs.fields import Positive, Section
+
+
+class Reddit(Section):
+    """Settings of Reddit."""
+
+    site: str
+    api: str
+    client_id: str | None
+    client_secret: SecretStr | None
+    subreddits: tuple[str, ...]
+    sorts: tuple[Literal["new", "hot", "top", "rising", "controversial"], ...]
+    incremental: bool
+    posts_per_subreddit: Positive
