@@ -13,6 +13,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
+from memeloom.scrapers.sources.reddit.settings import Reddit
 from tests.scrapers.subreddits import Subreddits
 from tests.services.website import Answer, Asked, Website
 
@@ -75,7 +76,7 @@ def test_a_script_without_a_main_guard_crawls_and_ends(
     subreddits.fill(*subreddits.pictures(1))
     config = tmp_path / "config.txt"
     config.write_text(repr(subreddits.config().model_dump(mode="json")))
-    reddit = subreddits.config().crawl.reddit
+    reddit = subreddits.config().crawl.section(Reddit)
     assert reddit.client_secret is not None
     script = tmp_path / "script.py"
     script.write_text(

@@ -12,6 +12,7 @@ from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.dead_letters import ALL
+from memeloom.scrapers.sources.imgflip.settings import Imgflip
 from tests.scrapers.subreddits import Subreddits
 from tests.services.website import Answer, Website
 
@@ -53,7 +54,7 @@ def test_one_robots_txt_serves_all_sources(website: Website, subreddits: Subredd
     website.json("/get_memes", {"success": True, "data": {"memes": []}})
     website.html("/memetemplates?sort=top-all-time&page=1", '<div id="mt-boxes-wrap"></div>')
     config = subreddits.config()
-    imgflip = config.crawl.imgflip.model_copy(update={"site": website.url, "api": website.url})
+    imgflip = config.crawl.section(Imgflip).model_copy(update={"site": website.url, "api": website.url})
     both = config.crawl.model_copy(update={"sources": ("imgflip", "reddit"), "imgflip": imgflip})
     with pytest.raises(CrawlFailed, match="imgflip: not one meme found"):
         crawl(config.model_copy(update={"crawl": both}))
