@@ -72,6 +72,7 @@ class RequestQueue:
         self._held: dict[int, Lease] = {}
         self._active: Counter[str] = Counter()
         self._rests: dict[str, float] = {}
+        self._paces: dict[str, float] = {}
         # Kinds of requests for which a consumer waits; None for any kind.
         self._asking: set[str | None] = set()
         self._suspect: int | None = None
@@ -166,6 +167,23 @@ class RequestQueue:
         self._rests[host] = max(self._rests.get(host, 0.0), self._now() + seconds)
         self._changes.rests[host] = max(self._changes.rests.get(host, 0.0), seconds)
         self._exchange_if_needed()
+
+    def pace(self, host: str, seconds: float) -> bool:
+        """Set the delay between requests to `host`, in every process; the first of them starts after that delay.
+
+        Returns False if that is its delay already.
+        """
+        if self._paces.get(host) == seconds:
+            return False
+        self._paces[host] = self._changes.paces[host] = seconds
+        # Prefetched requests were granted without it.
+        returned = [lease.id for lease in self._ready if lease.host == host]
+        self._changes.released += returned
+        self._ready = [lease for lease in self._ready if lease.host != host]
+        if self._suspect in returned:
+            self._suspect = None
+        self.rest(host, seconds)
+        return True
 
     def mark(self, name: str, value: str) -> None:
         """Store a value for later crawls, atomically with the changes of the current page."""
@@ -293,7 +311,10 @@ class RequestQueue:
             if self._suspect not in self._held:
                 self._suspect = None
         for lease in granted.leases:
-            self._take_one(lease)
+            if lease.host in self._changes.paces:  # granted without that delay
+                self._changes.released.append(lease.id)
+            else:
+                self._take_one(lease)
         self._unfinished = granted.unfinished
         # With nothing unfinished anywhere, only our own changes can add requests.
         dry_until = self._now() + granted.next_seconds if granted.unfinished else math.inf

@@ -98,6 +98,11 @@ class Robots:
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._fetches: dict[str, asyncio.Task[Rules | int | Exception]] = {}
 
+    def knows(self, url: str) -> bool:
+        """Return whether `check` needs no fetch for this URL. Raises ValueError."""
+        known = self._known.get(origin_of(url))
+        return known is not None and self._clock() < known.until
+
     async def check(self, url: str, fetch: RobotsFetch) -> Rules:
         """Return the rules of the URL's origin, which allow it.
 

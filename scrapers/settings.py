@@ -81,7 +81,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "DOWNLOADER_MIDDLEWARES": {
             "memeloom.scrapers.guard.AddressGuard": 90,
             "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-            "memeloom.scrapers.permissions.Permissions": 100,
+            "memeloom.scrapers.permissions.PermissionsMiddleware": 100,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "memeloom.scrapers.retry.PatientRetry": 550,
             **dict.fromkeys(_UNUSED_DOWNLOADER_PARTS),

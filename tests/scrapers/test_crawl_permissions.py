@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -60,6 +61,18 @@ def test_one_robots_txt_serves_all_sources(website: Website, subreddits: Subredd
         crawl(config.model_copy(update={"crawl": both}))
     assert requests(website)["/robots.txt"] == 1
     assert all(requests(website)[path] == 1 for path in pictures)
+
+
+@pytest.mark.parametrize("line", ["Crawl-delay: 0.4", "Request-rate: 5/2"])
+def test_a_host_is_as_slow_as_its_robots_txt_asks(
+    website: Website, subreddits: Subreddits, pictures: list[str], line: str
+) -> None:
+    website.pages["/robots.txt"] = (200, {}, f"User-agent: *\n{line}".encode())
+    summary = crawl(subreddits.config())
+    assert (summary.counts["memes"], summary.counts.get("retries", 0), summary.reasons) == (6, 0, {})
+    times = [asked.at for asked in website.asked if asked.path in {"/robots.txt", *pictures}]
+    assert len(times) == 7
+    assert min(later - earlier for earlier, later in pairwise(times)) >= 0.9 * 0.4
 
 
 @pytest.mark.parametrize("retry", [True, False], ids=["retry_failed", "crawl"])
