@@ -63,12 +63,12 @@ def test_one_robots_txt_serves_all_sources(website: Website, subreddits: Subredd
     assert all(requests(website)[path] == 1 for path in pictures)
 
 
-@pytest.mark.parametrize("line", ["Crawl-delay: 0.4", "Request-rate: 5/2"])
-def test_a_host_is_as_slow_as_its_robots_txt_asks(
-    website: Website, subreddits: Subreddits, pictures: list[str], line: str
+@pytest.mark.parametrize(("line", "delay"), [("Crawl-delay: 0.4", 0.0), ("Request-rate: 5/2", 0.1), ("Disallow:", 0.4)])
+def test_a_host_is_as_slow_as_its_robots_txt_asks_which_counts_as_a_request(
+    website: Website, subreddits: Subreddits, pictures: list[str], line: str, delay: float
 ) -> None:
     website.pages["/robots.txt"] = (200, {}, f"User-agent: *\n{line}".encode())
-    summary = crawl(subreddits.config())
+    summary = crawl(subreddits.config(delay_seconds=delay))
     assert (summary.counts["memes"], summary.counts.get("retries", 0), summary.reasons) == (6, 0, {})
     times = [asked.at for asked in website.asked if asked.path in {"/robots.txt", *pictures}]
     assert len(times) == 7
