@@ -147,22 +147,50 @@ def test_pages_share_no_cookies_storage_or_cache(website: Website, show_all: Sho
 
 ATTEMPTS = """<a class="iusc"></a>
 <img src="{0}/img"><link rel="stylesheet" href="{0}/css"><script src="{0}/js"></script><iframe src="{0}/frame"></iframe>
-<script>
+<script>{{
 const tries = [fetch("{0}/fetch", {{mode: "no-cors"}}), navigator.sendBeacon("{0}/beacon"),
   new Promise(done => {{ const s = new WebSocket("{1}/socket"); s.onerror = s.onopen = done; }}),
   new Promise(done => {{ const e = new EventSource("{0}/events"); e.onerror = e.onopen = done; }})];
 Promise.allSettled(tries).then(() => {{ document.body.insertAdjacentHTML("beforeend", '<a class="iusc">end</a>') }});
-</script>"""
+}}</script>"""
 
 
-def test_embedded_content_is_not_fetched_from_private_addresses(website: Website, show_all: Show) -> None:
+# Addresses that are private only to those who look inside, and others.
+INSIDE = (
+    "127.0.0.1", "169.254.169.254", "[::1]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::7f00:1]", "[fec0::1]", "[fd00::1]",
+    "[::ffff:127.0.0.1]", "[::7f00:1]", "[::ffff:0:127.0.0.1]", "[2002:7f00:1::]", "0x7f.1", "inside.localhost",
+)  # fmt: skip
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Addresses that gates connect to."""
+    found: set[str] = set()
+    connect = asyncio.open_connection
+
+    async def open_connection(host: str, *arguments: Any, **options: Any) -> Any:
+        found.add(host)
+        return await connect(host, *arguments, **options)
+
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    return found
+
+
+def test_embedded_content_is_not_fetched_from_private_addresses(
+    website: Website, show_all: Show, connected: set[str]
+) -> None:
     with serving() as secret:
-        port = secret.url.rpartition(":")[2]
-        hosts = (f"127.0.0.1:{port}", "169.254.169.254", f"[::1]:{port}")
-        for host in hosts:
-            website.html(f"/{host}", ATTEMPTS.format(f"http://{host}", f"ws://{host}"))
-        assert all("end</a>" in page.html for page in show_all(*(f"/{host}" for host in hosts), results=2))
+        hosts = [f"{host}:{secret.url.rpartition(':')[2]}" for host in INSIDE]
+        body = ""
+        for number, host in enumerate(hosts):
+            website.pages[f"/to/{number}"] = (302, {"Location": f"http://{host}/redirected"}, b"")
+            body += f'<iframe src="/to/{number}"></iframe><script src="/to/{number}"></script>'
+            body += ATTEMPTS.format(f"http://{host}", f"ws://{host}")
+        website.html("/", body)
+        (page,) = show_all("/", results=2 * len(hosts))
+        assert page.html.count("end</a>") == 2 * len(hosts)  # in the script, and after it
         assert secret.asked == []
+        assert connected == {"127.0.0.1"}
 
 
 def test_embedded_content_is_fetched_from_an_allowed_host_except_images(website: Website, using: Use) -> None:
