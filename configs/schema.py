@@ -38,6 +38,7 @@ class _Crawl(Section):
     attempts: Positive
     contact: str | None
     proxy: SecretStr | None
+    ca: str | None
     obey_robots: bool
     obey_tags: tuple[Literal["noai", "noimageai", "noml", "tdm-reservation", "noindex", "noimageindex"], ...]
     delay_seconds: Annotated[float, Field(ge=0)]

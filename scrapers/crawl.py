@@ -1,5 +1,6 @@
 """`crawl`: all configured sources into the catalog, in this process or in one of its own."""
 
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -141,6 +142,11 @@ def drop_failed_requests(config: Config, which: DeadFilter = ALL) -> int:
 def _check(settings: Crawl) -> None:
     if not settings.sources:
         raise ConfigError(f"crawl.sources: name at least one of {', '.join(known_sources())}")
+    if settings.ca is not None:
+        try:
+            ssl.create_default_context(cafile=settings.ca)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"crawl.ca: not a PEM file of certificates: {settings.ca}") from error
     if settings.keep_author_hash and settings.author_salt is None:
         raise ConfigError("crawl.author_salt: needed because crawl.keep_author_hash is true")
     for source in settings.sources:

@@ -1,6 +1,6 @@
 """Scrapy's download handler with a limit on headers, and a browser for pages that need one."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -21,6 +21,7 @@ from memeloom.scrapers.settings import user_agent
 from memeloom.scrapers.sources.images.engines import ENGINES
 from memeloom.scrapers.sources.images.settings import ImageSearch
 from memeloom.scrapers.sources.spider import our_spider
+from memeloom.scrapers.tls import CertificateRefused, VerifiedTls
 
 if TYPE_CHECKING:
     from memeloom.scrapers.browsers.pool import BrowserPool
@@ -46,6 +47,7 @@ class BrowserHandler(HTTP11DownloadHandler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._pool._factory = _BoundedFactory  # noqa: SLF001 -- as Scrapy itself does
+        self._contextFactory: Any = VerifiedTls(crawler.settings["MEMELOOM_CONFIG"].crawl.ca)
 
     async def download_request(self, request: Request) -> Response:
         """Download a request. Raises BrowserFailed, and the errors of Scrapy's handlers."""
@@ -81,8 +83,11 @@ class BrowserHandler(HTTP11DownloadHandler):
         try:
             return await super().download_request(request)
         except DownloadFailedError as error:
-            if _is_head_too_large(error):
-                raise DownloadCancelledError(f"{request.url}: its headers are too large") from error
+            match _cause(error):
+                case _HeadTooLarge():
+                    raise DownloadCancelledError(f"{request.url}: its headers are too large") from error
+                case CertificateRefused() as refusal:
+                    raise refusal from error
             raise
 
     def _browsers(self) -> "BrowserPool":
@@ -91,7 +96,8 @@ class BrowserHandler(HTTP11DownloadHandler):
             from memeloom.scrapers.browsers.pool import BrowserPool
 
             crawl = our_spider(self.crawler).config.crawl
-            pool = _POOLS[self.crawler] = BrowserPool(crawl.section(ImageSearch), user_agent(crawl), crawl.allow_hosts)
+            settings, product = crawl.section(ImageSearch), user_agent(crawl)
+            pool = _POOLS[self.crawler] = BrowserPool(settings, product, crawl.allow_hosts, crawl.ca)
         return pool
 
 
@@ -120,13 +126,15 @@ class _BoundedFactory(_LenientHTTP11ClientFactory):
         return _BoundedProtocol(self._quiescentCallback)  # type: ignore[no-untyped-call]
 
 
-def _is_head_too_large(error: BaseException | None) -> bool:
+def _cause(error: BaseException | None) -> BaseException | None:
+    """Return our own exception among the reasons of a failed download, if there is one."""
     while error is not None:
-        reasons = getattr(error, "reasons", None) or ()
-        if any(isinstance(getattr(reason, "value", reason), _HeadTooLarge) for reason in reasons):
-            return True
+        for reason in getattr(error, "reasons", None) or ():
+            inner = getattr(reason, "value", reason)
+            if isinstance(inner, (_HeadTooLarge, CertificateRefused)):
+                return inner
         error = error.__cause__ or error.__context__
-    return False
+    return None
 
 
 def _upstream(request: Request) -> Upstream | None:

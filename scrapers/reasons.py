@@ -15,6 +15,7 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from memeloom.scrapers.guard import AddressRefused
 from memeloom.scrapers.robots import RobotsForbidden, RobotsUnavailable
 from memeloom.scrapers.tags import RefusedByTag
+from memeloom.scrapers.tls import CertificateRefused
 
 
 class HostGivenUp(IgnoreRequest):
@@ -23,6 +24,7 @@ class HostGivenUp(IgnoreRequest):
 
 _PHRASES: tuple[tuple[type[BaseException], str], ...] = (
     (AddressRefused, "address refused"),
+    (CertificateRefused, "certificate refused"),
     (HostGivenUp, "host given up"),
     (RobotsForbidden, "forbidden by robots.txt"),
     (DownloadTimeoutError, "timed out"),

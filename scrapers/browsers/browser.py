@@ -12,14 +12,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
-from selenium.common.exceptions import TimeoutException
+from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver.chrome.remote_connection import ChromeRemoteConnection
 from selenium.webdriver.remote.client_config import ClientConfig
 from selenium.webdriver.remote.webdriver import WebDriver
 
-from memeloom.scrapers.browsers import keeper
+from memeloom.scrapers.browsers import keeper, trust
 from memeloom.scrapers.browsers.gate import MARK, REFUSED, Gate
 from memeloom.scrapers.browsers.launch import Programs, browser_environment, bypass_proxy_for_loopback, folders
 from memeloom.scrapers.browsers.scroll import Scroll
@@ -27,6 +28,7 @@ from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
 from memeloom.scrapers.sources.images.search import Engine
 from memeloom.scrapers.sources.images.settings import ImageSearch
+from memeloom.scrapers.tls import CertificateRefused, refused
 
 # Runs before any script of a page, because nobody can answer a dialog.
 _NO_DIALOGS = "for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => null;"
@@ -37,7 +39,14 @@ _PORT_ATTEMPTS = 5
 # Added to our deadlines for Selenium's command timeout.
 _GRACE_SECONDS = 30.0
 # Errors of a page rather than of the browser.
-_ERRORS_OF_PAGES = (AddressRefused, LayoutChanged, DownloadFailedError, DownloadTimeoutError)
+_ERRORS_OF_PAGES = (AddressRefused, CertificateRefused, LayoutChanged, DownloadFailedError, DownloadTimeoutError)
+_CERTIFICATE_ERROR = re.compile(r"net::(ERR_CERT_\w+)")
+_CERTIFICATE_PROBLEMS = {
+    "ERR_CERT_AUTHORITY_INVALID": "its authority is unknown",
+    "ERR_CERT_COMMON_NAME_INVALID": "it is for another host",
+    "ERR_CERT_DATE_INVALID": "it has expired, or is not valid yet",
+    "ERR_CERT_REVOKED": "it is revoked",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +67,16 @@ class Browser:
         pages: number of pages shown.
     """
 
-    def __init__(self, programs: Programs, user_agent: str, settings: ImageSearch, gate: Gate, gate_port: int) -> None:
+    def __init__(
+        self, programs: Programs, user_agent: str, settings: ImageSearch, gate: Gate, gate_port: int, ca: str | None
+    ) -> None:
         self.pages = 0
         self._programs = programs
         self._user_agent = user_agent
         self._settings = settings
         self._gate = gate
         self._gate_port = gate_port
+        self._ca = ca
         self._keeper: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self._driver: WebDriver | None = None
@@ -77,6 +89,8 @@ class Browser:
         logging.getLogger("websocket").setLevel(logging.CRITICAL)
         try:
             url = f"http://127.0.0.1:{self._start_driver()}"
+            if self._ca is not None:
+                self._trust(self._ca)
             seconds = int(max(self._settings.page_seconds, _START_SECONDS) + _GRACE_SECONDS)
             client = ClientConfig(
                 url, timeout=seconds, websocket_timeout=_GRACE_SECONDS, websocket_interval=0.01,
@@ -95,6 +109,7 @@ class Browser:
 
         Raises:
             AddressRefused: the page is on, or redirects to, a host that is not public.
+            CertificateRefused: the certificate of its host cannot be verified.
             LayoutChanged: a consent screen does not close.
             DownloadTimeoutError, DownloadFailedError: it took too long, or the browser failed and must be closed.
         """
@@ -159,6 +174,14 @@ class Browser:
             self._keeper.communicate()
         raise OSError(f"chromedriver found no free port in {_PORT_ATTEMPTS} attempts")
 
+    def _trust(self, ca: str) -> None:
+        """Let the browser trust the authorities in the file `ca`. Raises OSError."""
+        command = [sys.executable, "-I", "-S", trust.__file__, str(self._folder), ca]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, check=False)
+        if done.returncode:
+            problem = (done.stderr.strip() or "it crashed").splitlines()[-1]
+            raise OSError(f"crawl.ca cannot be trusted (is libnss3 installed?): {problem}")
+
     def _port(self, process: "subprocess.Popen[bytes]") -> int | None:
         """Return chromedriver's port, from the output that the keeper forwards; None if that port is taken."""
         assert process.stdout is not None
@@ -193,7 +216,12 @@ class Browser:
                 driver.browser.remove_user_context(context)
 
     def _show(self, tab: "_Tab", url: str, scroll: Scroll) -> Page:
-        tab.driver.get(url)
+        try:
+            tab.driver.get(url)
+        except WebDriverException as error:
+            if _CERTIFICATE_ERROR.search(str(error)):
+                self._process_events(tab)
+            raise
         self._process_events(tab)
         finished = tab.status >= 400 or scroll.to_the_end()
         self._process_events(tab)
@@ -202,6 +230,8 @@ class Browser:
     def _process_events(self, tab: "_Tab") -> None:
         """Process the tab's network events. Raises if it no longer shows a page of a site."""
         tab.read_events()
+        if found := _CERTIFICATE_ERROR.search(tab.failure):
+            raise refused(urlsplit(tab.asked).hostname or "", _CERTIFICATE_PROBLEMS.get(found[1], found[1]))
         said = tab.headers.get(MARK)
         if said is not None or tab.status == 0:
             raise self._not_shown(tab.url, refused=said == REFUSED)
@@ -214,11 +244,14 @@ class Browser:
 
 
 class _Tab:
-    """The tab that shows the page, and the last response for its document; status 0 means none."""
+    """The tab that shows the page, and the last request and response for its document.
+
+    asked, failure: URL of that request, and Chromium's error if it failed. status: 0 without a response.
+    """
 
     def __init__(self, driver: WebDriver, handle: str) -> None:
         self.driver = driver
-        self.url = ""
+        self.url = self.asked = self.failure = ""
         self.status = 0
         self.headers: dict[str, str] = {}
         self._handle = handle
@@ -232,12 +265,12 @@ class _Tab:
     def _process(self, method: str, facts: dict[str, Any]) -> None:
         mine = facts.get("frameId") == self._handle and facts.get("type") == "Document"
         if method == "Network.requestWillBeSent" and mine:
-            self._request = facts["requestId"]
+            self._request, self.asked, self.failure = facts["requestId"], facts["request"]["url"], ""
         elif method == "Network.responseReceived" and mine:
             answer = facts["response"]
             self.url, self.status, self.headers = answer["url"], answer["status"], answer["headers"]
         elif method == "Network.loadingFailed" and facts["requestId"] == self._request and not facts.get("canceled"):
-            self.status, self.headers = 0, {}
+            self.status, self.headers, self.failure = 0, {}, facts["errorText"]
 
 
 def _line(error: BaseException) -> str:

@@ -16,13 +16,14 @@ from memeloom.scrapers.errors import BrowserFailed, LayoutChanged
 from memeloom.scrapers.guard import AddressRefused
 from memeloom.scrapers.sources.images.search import Engine
 from memeloom.scrapers.sources.images.settings import ImageSearch
+from memeloom.scrapers.tls import CertificateRefused
 
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 10.0
 # Consecutive failed starts before giving up.
 _MOST_FAILED_STARTS = 3
 # Errors after which the browser is still usable.
-_ERRORS_OF_PAGES = (AddressRefused, LayoutChanged)
+_ERRORS_OF_PAGES = (AddressRefused, CertificateRefused, LayoutChanged)
 
 
 class BrowserPool:
@@ -32,11 +33,13 @@ class BrowserPool:
         settings: programs and limits.
         product: appended to the User-Agent.
         allow_hosts: hosts that pages may reach although their addresses are not public.
+        ca: PEM file of certificate authorities that the browsers trust beside their own.
     """
 
-    def __init__(self, settings: ImageSearch, product: str, allow_hosts: Iterable[str]) -> None:
+    def __init__(self, settings: ImageSearch, product: str, allow_hosts: Iterable[str], ca: str | None = None) -> None:
         self._settings = settings
         self._product = product
+        self._ca = ca
         self._threads = ThreadPoolExecutor(settings.browsers, thread_name_prefix="browser")
         self._slots = [_Slot(Gate(allow_hosts)) for _ in range(settings.browsers)]
         self._free: asyncio.LifoQueue[_Slot] = asyncio.LifoQueue()
@@ -61,7 +64,7 @@ class BrowserPool:
 
         Raises:
             BrowserFailed: no browser is installed, or none starts.
-            AddressRefused, LayoutChanged: see `Browser.show`.
+            AddressRefused, CertificateRefused, LayoutChanged: see `Browser.show`.
             DownloadTimeoutError, DownloadFailedError: a retry may succeed.
         """
         slot = await self._free.get()
@@ -93,7 +96,7 @@ class BrowserPool:
                 self._user_agent = await in_thread(self._threads, programs.user_agent, self._product)
                 await in_thread(self._threads, sweep, folders())
                 self._programs = programs
-        browser = Browser(self._programs, self._user_agent, self._settings, slot.gate, slot.port)
+        browser = Browser(self._programs, self._user_agent, self._settings, slot.gate, slot.port, self._ca)
         alarm = asyncio.get_running_loop().call_later(_START_SECONDS, browser.kill)
         try:
             await in_thread(self._threads, browser.start)

@@ -2,11 +2,13 @@
 
 import http.server
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 Answer: TypeAlias = tuple[int, dict[str, str], bytes]
@@ -54,8 +56,8 @@ class Website:
 
 
 @contextmanager
-def serving() -> Iterator[Website]:
-    """A website on loopback, at its own port."""
+def serving(certificate: Path | None = None) -> Iterator[Website]:
+    """A website on loopback, at its own port; over TLS with the certificate and key in a file."""
     site = Website()
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -76,7 +78,7 @@ def serving() -> Iterator[Website]:
             self.close_connection = "Content-Length" in headers
 
         def handle(self) -> None:
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, ssl.SSLError):
                 super().handle()
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- its name in the base class
@@ -85,9 +87,14 @@ def serving() -> Iterator[Website]:
     Handler.do_GET = Handler.do_POST = Handler.answer  # type: ignore[attr-defined]
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        # The handshake is left to the thread of the connection.
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
-    site.url = f"http://127.0.0.1:{server.server_port}"
+    site.url = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}"
     try:
         yield site
     finally:
