@@ -190,6 +190,15 @@ def test_browsers_obey_robots_txt(website: Website, searching: Searching) -> Non
     assert [asked.path for asked in website.asked] == ["/robots.txt"]
 
 
+def test_of_a_tagged_result_page_nothing_is_taken(website: Website, searching: Searching) -> None:
+    page = results(f"{website.url}/1.jpg")
+    website.pages[bing_url("cats")] = (200, PAGE | {"X-Robots-Tag": "noai"}, page.encode())
+    website.html(bing_url("dogs"), f'<html><head><meta name="robots" content="noml"></head>{page}')
+    with pytest.raises(CrawlFailed, match=r"page: tagged no.. \(1\), page: tagged no.. \(1\)"):
+        crawl(searching(queries=("cats", "dogs")))
+    assert website.times("/1.jpg") == []
+
+
 def test_a_search_redirected_to_a_private_address_is_refused(website: Website, searching: Searching) -> None:
     website.pages[bing_url("cats")] = (302, {"Location": "http://169.254.169.254/latest/meta-data/"}, b"")
     with pytest.raises(CrawlFailed, match=r"not one meme found.*address refused"):
