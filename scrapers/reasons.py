@@ -22,10 +22,15 @@ class HostGivenUp(IgnoreRequest):
     """A host that failed repeatedly receives no more requests in this crawl."""
 
 
+class RedirectRefused(IgnoreRequest):
+    """A request that carries credentials is not redirected to another host."""
+
+
 _PHRASES: tuple[tuple[type[BaseException], str], ...] = (
     (AddressRefused, "address refused"),
     (CertificateRefused, "certificate refused"),
     (HostGivenUp, "host given up"),
+    (RedirectRefused, "redirected to another host"),
     (RobotsForbidden, "forbidden by robots.txt"),
     (DownloadTimeoutError, "timed out"),
     (CannotResolveHostError, "unknown host"),

@@ -41,6 +41,14 @@ def test_alt_text_is_split_into_title_and_boxes(alt: str, title: str | None, cap
         ("TWO\nLINES; B | C", 2, ("TWO\nLINES", "B | C")),
         ("; BOTTOM", 2, ("BOTTOM",)),
         ("TOP; ", 2, ("TOP",)),
+        # https://imgflip.com/i/xfdz6
+        (
+            "POT SAVES LIVES; ; ZOMBIES CAN'T BITE THROUGH THEM.",
+            2,
+            ("POT SAVES LIVES", "ZOMBIES CAN'T BITE THROUGH THEM."),
+        ),
+        ("A; B; ; C; ", 2, ("A", "B; C")),
+        ("; ; A; B", 2, ("A", "B")),
         ("", 2, ()),
         (" ;  ", 2, ()),
     ],

@@ -12,6 +12,7 @@ Nothing in it is escaped, so the title and the boxes may contain `; ` and ` | `.
   are empty, so none is invented. With more, either a box contains `; ` or the author added boxes, and the text
   does not tell which: the last box takes the rest, so every character is kept and a template never has more
   boxes than places.
+- An empty part is neither a box nor counted, and leaves no separator: some captions end in one, or have one between.
 
 Of 216,881 real captions of 56 templates whose number of boxes is known (split on every `;`, as the set was
 published), 56.6 % have as many parts as boxes, 42.1 % fewer and 1.3 % more. The meme's own page joins its boxes
@@ -56,8 +57,10 @@ def parse_alt(alt: str, title: str | None = None, box_count: int | None = None) 
 
 def split_boxes(text: str, box_count: int | None = None) -> tuple[str, ...]:
     """Split `text` into boxes by the rules of the module."""
-    parts = text.split(_BOX_END, box_count - 1 if box_count else -1)
-    return tuple(box for part in parts if (box := part.strip()))
+    boxes = [box for part in text.split(_BOX_END) if (box := part.strip())]
+    if box_count and len(boxes) > box_count:
+        boxes[box_count - 1 :] = [_BOX_END.join(boxes[box_count - 1 :])]
+    return tuple(boxes)
 
 
 def _cut_title(body: str, title: str | None) -> tuple[str, str] | None:

@@ -5,6 +5,7 @@ The token is kept in memory only, so the frontier holds no secret.
 
 import asyncio
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from scrapy import FormRequest, Request
 from scrapy.crawler import Crawler
@@ -13,6 +14,7 @@ from w3lib.http import basic_auth_header
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.scrapers.errors import LayoutChanged
+from memeloom.scrapers.reasons import RedirectRefused
 from memeloom.scrapers.retry import rest_host
 from memeloom.scrapers.sources.reddit import pages as reddit
 from memeloom.scrapers.sources.reddit.settings import Reddit
@@ -27,6 +29,8 @@ class RedditRefused(MemeloomError):
 
 class RedditToken:
     """Signs requests with an application's token, and waits when Reddit's rate limit is reached.
+
+    Only requests to the configured API (scheme, host and port) are signed. Redirects to anywhere else are refused.
 
     The API is used with an application's credentials under Reddit's terms. Its robots.txt, which is for crawlers of
     pages, is not consulted; those of the image hosts are.
@@ -44,8 +48,10 @@ class RedditToken:
         return cls(crawler, our_spider(crawler))
 
     async def process_request(self, request: Request) -> None:
-        """Sign the request. Raises RedditRefused, LayoutChanged."""
+        """Sign the request. Raises RedditRefused, LayoutChanged; RedirectRefused: another host than the API's."""
         if request.meta.get("reddit"):
+            if origin(request.url) != origin(self._settings.api):
+                raise RedirectRefused(f"{self._settings.api} redirects to another host, {origin(request.url)}")
             async with self._refresh:
                 if not self._token:
                     self._token = await self._fetch()
@@ -75,7 +81,8 @@ class RedditToken:
             f"{settings.site}/api/v1/access_token",
             formdata={"grant_type": "client_credentials"},
             headers={"Authorization": basic_auth_header(settings.client_id or "", secret)},
-            meta={"dont_obey_robotstxt": True},
+            # It carries the secret, and no redirect is part of OAuth's client credentials.
+            meta={"dont_obey_robotstxt": True, "dont_redirect": True},
         )
         response: Any = await self._crawler.engine.download_async(request)
         if response.status in (400, 401, 403):
@@ -83,10 +90,24 @@ class RedditToken:
                 f"{response.url}: Reddit rejects the application (HTTP {response.status}): "
                 f"check crawl.reddit.client_id and client_secret"
             )
+        if 300 <= response.status < 400:
+            place = (response.headers.get("Location") or b"").decode("latin-1")
+            host = origin(place, response.url) or "an address that cannot be parsed"
+            raise RedditRefused(f"{response.url}: redirects to {host}; a token is only taken from {settings.site}")
         try:
             return str(response.json()["access_token"])
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LayoutChanged(reddit.SITE, "access_token", response.url) from None
+
+
+def origin(url: str, base: str = "") -> str:
+    """Return scheme, host and port of `url`, relative to `base`, in lower case; empty if it cannot be parsed."""
+    try:
+        parts = urlsplit(urljoin(base, url))
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.hostname}:{port}"
 
 
 def seconds_to_wait(response: Response) -> float:
