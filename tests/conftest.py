@@ -94,6 +94,17 @@ def s3_server_store(s3_server: Gateway, s3_access: S3Access, store_config: Store
 
 
 @pytest.fixture
+def redis_urls(redis_url: str) -> Iterator[str]:
+    """A frontier on two empty databases on a real Redis."""
+    server, _, database = redis_url.rpartition("/")
+    second = (int(database) + DATABASES // 2) % DATABASES
+    port = int(server.rpartition(":")[2])
+    flush(port, second)
+    yield f"{redis_url},{server}/{second}"
+    flush(port, second)
+
+
+@pytest.fixture
 def redis_url(_run: tuple[str, int]) -> Iterator[str]:
     """An empty database on a real Redis, emptied afterwards; no two workers get the same."""
     port = int(shared("redis", *_run)["port"])

@@ -16,6 +16,7 @@ A request goes PENDING → LEASED → ACKED. Every implementation guarantees:
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -259,12 +260,14 @@ def frontier_of(config: Config, spider: str) -> Frontier:
 def open_frontier(
     url: str, spider: str, *, lease_seconds: float, attempts: int, timeout_seconds: float, limits: Limits
 ) -> Frontier:
-    """Open the frontier at `url` for `spider`, creating it if missing.
+    """Open the frontier at `url`, or on the Redis servers that it lists, for `spider`, creating it if missing.
 
     Raises:
-        ConfigError: unknown scheme or malformed URL.
+        ConfigError: unknown scheme, malformed URL, or servers that cannot share a frontier.
         StoreError: the frontier cannot be opened.
     """
+    if len(urls := re.split(r",(?=\w+://)", url)) > 1:
+        return _sharded(urls, spider, lease_seconds, attempts, timeout_seconds, limits)
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from memeloom.scrapers.frontier.sqlite import SqliteFrontier
@@ -275,3 +278,20 @@ def open_frontier(
 
         return RedisFrontier(url, spider, lease_seconds, attempts, timeout_seconds, limits)
     raise ConfigError(f"crawl.frontier: cannot use {mask_url(url)!r}; write sqlite:///FILE or redis://HOST/0")
+
+
+def _sharded(
+    urls: list[str], spider: str, lease_seconds: float, attempts: int, timeout_seconds: float, limits: Limits
+) -> Frontier:
+    from memeloom.scrapers.frontier.redis import RedisFrontier, server_name
+    from memeloom.scrapers.frontier.sharded import ShardedFrontier
+
+    if not all(url.startswith(("redis://", "rediss://", "unix://")) for url in urls):
+        raise ConfigError("crawl.frontier: only Redis servers can share a frontier; write redis://A/0,redis://B/0")
+    names = [server_name(url) for url in urls]
+    if len(set(names)) < len(names):
+        raise ConfigError("crawl.frontier: a server is listed twice; list each once")
+    servers = ",".join(names)
+    return ShardedFrontier(
+        [RedisFrontier(url, spider, lease_seconds, attempts, timeout_seconds, limits, servers=servers) for url in urls]
+    )

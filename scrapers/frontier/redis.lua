@@ -370,7 +370,8 @@ function steps.open()
   redis.call("SET", LAST_ID, time[1] .. string.format("%06.0f", time[2]), "NX")
   reclaim()
   local left = unfinished()
-  if left == 0 and others() == 0 then clear() end
+  if ask.clears and left == 0 and others() == 0 then clear() end
+  if ask.servers then redis.call("HSET", MARKS, "frontier servers", ask.servers) end
   if redis.call("EXISTS", OLD_RESTS) == 1 then
     redis.call("ZUNIONSTORE", RESTS, 2, RESTS, OLD_RESTS, "AGGREGATE", "MAX")
     redis.call("DEL", OLD_RESTS)
@@ -406,7 +407,7 @@ function steps.exchange()
     if #ids < ask.want then wait = next_seconds(hosts) end
   end
   local times = string.format("%.6f %.6f", wait, age)
-  return {times, known, died, left, lost, others(), admitted, landed}, rests(), ids
+  return {times, known, died, left, lost, others(), admitted, landed, redis.call("GET", LAST_ID)}, rests(), ids
 end
 
 -- Start one request outside the queue. Returns 0, or the seconds until its host is due.
@@ -424,8 +425,16 @@ function steps.close()
   redis.call("ZREM", OWNERS, me)
   forget_owner(me)
   for _, id in ipairs(ids) do put_back(id) end
-  if unfinished() == 0 and others() == 0 then clear() end
-  return {}
+  local left = unfinished()
+  if ask.clears and left == 0 and others() == 0 then clear() end
+  return {left}
+end
+
+-- Delete what belongs to a crawl that has ended on all servers. Returns 0 if others take part in it.
+function steps.clear()
+  if unfinished() > 0 or others() > 0 then return {0} end
+  clear()
+  return {1}
 end
 
 -- Take those of `ask.ids` that are dead letters from that list, call `use` for each and return their number.

@@ -38,6 +38,8 @@ _SCRIPT = files("memeloom.scrapers.frontier").joinpath("redis.lua").read_bytes()
 # Prefix of the keys that all spiders share.
 _SHARED = b"{memeloom::all}"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+# The mark that names the servers of a frontier on several.
+_SERVERS = "frontier servers"
 _CHECK_IDLE_SECONDS = 30
 _SETTINGS = ("appendonly", "save", "maxmemory-policy")
 
@@ -72,9 +74,17 @@ class RedisFrontier:
     It is as durable as the server (`appendonly yes`). While the server is unavailable, an exchange retries for up to
     2 * `timeout_seconds`. An operation whose answer was lost is not applied twice.
 
+    Args:
+        servers: all servers of a frontier on several, as `server_name` returns them.
+
+    Attributes:
+        newest: the largest id so far, as of the last exchange; if it is the same, nothing was added.
+
     Raises:
         ConfigError: malformed URL.
     """
+
+    newest = 0
 
     def __init__(
         self,
@@ -84,7 +94,10 @@ class RedisFrontier:
         attempts: int,
         timeout_seconds: float,
         limits: Limits,
+        *,
+        servers: str = "",
     ) -> None:
+        self._servers = servers
         self._link = RedisLink(url, timeout_seconds)
         self._keys = (f"{{memeloom:{spider}}}".encode(), _SHARED)
         self._lease_seconds = lease_seconds
@@ -113,11 +126,55 @@ class RedisFrontier:
         self._held: dict[int, str] = {}
 
     def open(self) -> int:
+        self.check_servers()
+        return self.join(clears=True)
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether this process takes part in the crawl."""
+        return self._is_owner
+
+    @property
+    def leased(self) -> set[int]:
+        """The ids of our leases."""
+        return set(self._held)
+
+    def check_servers(self) -> None:
+        """Raise StoreError if this server belongs to a frontier on other servers."""
+        (note,) = self._look(b"mark", {"name": _SERVERS})
+        found = (note or b"").decode()
+        if found == self._servers:
+            return
+        if found:
+            raise StoreError(
+                f"{self._link.place}: belongs to a frontier on {found}; write that list to crawl.frontier, the same in"
+                " all processes, or forget the requests on these servers with --fresh"
+            )
+        if self.tallies() != Tallies(0, 0, 0, 0):
+            raise StoreError(
+                f"{self._link.place}: holds a frontier on this server alone; write only this server to crawl.frontier,"
+                " or forget its requests with --fresh"
+            )
+
+    def join(self, *, clears: bool) -> int:
+        """Become an owner, as `open` does; without `clears`, fingerprints stay. Returns the unfinished requests."""
         self._is_owner = True
-        (left,), *_ = self._step(b"open", {"gone": self._gone()})
+        (left,), *_ = self._step(b"open", {"gone": self._gone(), "clears": clears, "servers": self._servers})
         self._looked_at = time.monotonic()
         self._warn()
         return int(left)
+
+    def leave(self, *, clears: bool) -> int:
+        """Stop being an owner; `clears` as for `join`. Returns the number of unfinished requests."""
+        self._is_owner = False
+        self._held.clear()
+        (left,), *_ = self._step(b"close", {"clears": clears}, patience=2.0)
+        return int(left)
+
+    def clear(self) -> bool:
+        """Delete the fingerprints of a finished crawl. Returns False if others take part in it."""
+        (cleared,), *_ = self._step(b"clear")
+        return int(cleared) == 1
 
     def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
         failed = changes.failed + changes.dead
@@ -145,7 +202,7 @@ class RedisFrontier:
         self._is_owner = True
         records = [_record(request) for request in changes.added]
         numbers, rests, leases = self._step(b"exchange", ask, records, patience=2.0)
-        known, died, unfinished, lost, others, admitted, landed = map(int, numbers[2:])
+        known, died, unfinished, lost, others, admitted, landed, self.newest = map(int, numbers[2:])
         if lost:
             self._held.clear()
         if lost == 2:
@@ -192,10 +249,8 @@ class RedisFrontier:
     def close(self) -> None:
         try:
             if self._is_owner:
-                self._step(b"close", patience=2.0)
+                self.leave(clears=True)
         finally:
-            self._is_owner = False
-            self._held.clear()
             self._link.close()
 
     def _gone(self, patience: float = 1.0) -> list[str]:
@@ -297,6 +352,13 @@ class RedisLink:
             if match in whole if isinstance(match, str) else isinstance(error, match):
                 return kind(f"{self.place}: {message.format(text=text, seconds=patience * self._timeout)}")
         return StoreError(f"{self.place}: {text}")
+
+
+def server_name(url: str) -> str:
+    """Return the address of a server without user and password. Raises ConfigError."""
+    options = RedisLink(url, 1.0).client.connection_pool.connection_kwargs
+    place = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+    return f"{url.partition('://')[0]}://{place}/{options.get('db', 0)}"
 
 
 def _json(value: Any) -> bytes:

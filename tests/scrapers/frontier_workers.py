@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def _crawl(url: str, pages: str) -> None:
             number = page_number(lease.body)
             _print(number)
             links = (child for child in (2 * number + 1, 2 * number + 2, 0) if child < int(pages))
-            changes.added.extend(page(child, priority=child % 3) for child in links)
+            changes.added.extend(replace(page(child, priority=child % 3), host=f"host{child % 5}") for child in links)
             changes.done.append(lease.id)
         if not granted.leases:
             time.sleep(min(granted.next_seconds, 0.02))

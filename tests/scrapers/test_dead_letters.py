@@ -29,8 +29,10 @@ LETTERS = (
 
 @pytest.fixture(params=["sqlite", "redis"])
 def frontier(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Frontier]:
-    local = request.param == "sqlite"
-    opened = open_test_frontier(f"sqlite:///{tmp_path}/frontier.db" if local else request.getfixturevalue("redis_url"))
+    if request.param == "sqlite":
+        opened = open_test_frontier(f"sqlite:///{tmp_path}/frontier.db")
+    else:
+        opened = open_test_frontier(request.getfixturevalue("redis_url"))
     opened.open()
     yield opened
     opened.close()
