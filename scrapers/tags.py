@@ -37,7 +37,8 @@ def tags_in_headers(headers: Iterable[tuple[str, str]]) -> set[str]:
     for name, value in headers:
         match name.lower():
             case "x-robots-tag":
-                found |= _directives(value)
+                for line in value.splitlines():  # Chromium joins headers of one name like this
+                    found |= _directives(line)
             case "tdm-reservation" if value.strip() == "1":
                 found.add(TDM)
     return found.intersection(TAGS)

@@ -132,9 +132,9 @@ def test_empty_pages_among_others_are_counted(subreddits: Subreddits, with_good:
 
 
 def test_a_source_without_memes_says_why() -> None:
-    reasons = {"page: unknown host": 2, "page: timed out": 1}
+    reasons = {"page: unknown host": 2, "page: robots.txt: timed out": 1}
     assert why_nothing_found("images", "a.iusc", 0, reasons) == (
-        "images: no page could be reached: page: unknown host (2), page: timed out (1); "
+        "images: no page could be reached: page: unknown host (2), page: robots.txt: timed out (1); "
         "is this machine connected to the network?"
     )
     assert why_nothing_found("images", "a.iusc", 0, {"page: forbidden by robots.txt": 1}) == (

@@ -23,6 +23,7 @@ DEFAULT = TAGS[:4]
         (["googlebot: noindex, memeloom: noai"], {"noai"}),
         (["noimageindex, googlebot: noai"], {"noimageindex"}),
         (["googlebot: noindex", "noimageindex"], {"noimageindex"}),
+        (["googlebot: noindex\nnoai"], {"noai"}),
         (["unavailable_after: 25 Jun 2010 15:00:00 PST, noai"], {"noai"}),
         (["max-image-preview: none, noml"], {"noml"}),
         (["none"], {"noindex"}),
