@@ -15,7 +15,7 @@ from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.dead_letters import ALL
 from memeloom.scrapers.sources.imgflip.settings import Imgflip
 from tests.scrapers.subreddits import Subreddits
-from tests.services.website import Answer, Website
+from tests.services.website import Answer, Asked, Website
 
 FORBIDDEN: Answer = (200, {}, b"User-agent: *\nDisallow: /")
 UNAVAILABLE: Answer = (503, {}, b"")
@@ -155,6 +155,24 @@ def imgflip(
         website.image(f"/{name}.jpg", picture(number))
     own = {"site": website.url, "api": website.url, "template_names": ("One",)}
     return lambda **more: crawl_config(imgflip=own, **more)
+
+
+@pytest.mark.parametrize(("robots", "asked"), [(FORBIDDEN, 1), (UNAVAILABLE, 2)], ids=["forbidden", "unavailable"])
+def test_no_page_passes_either(
+    website: Website, crawl_config: Callable[..., Config], robots: Answer, asked: int
+) -> None:
+    def answer(request: Asked) -> Answer:
+        return robots if request.headers["Host"].startswith("127.0.0.1") else (404, {}, b"")
+
+    website.pages["/robots.txt"] = answer
+    website.json("/get_memes", {"success": True, "data": {"memes": []}})
+    api = website.url.replace("127.0.0.1", "localhost")
+    names = tuple(f"Template-{number}" for number in range(6))
+    own = {"site": website.url, "api": api, "template_names": names}
+    hosts = ("127.0.0.1", "localhost")
+    summary = fruitless(crawl_config(imgflip=own, allow_hosts=hosts, concurrency_per_host=6, retries=1))
+    assert requests(website) == {"/robots.txt": 1 + asked, "/get_memes": 1}
+    assert summary.reasons in ({"page: forbidden by robots.txt": 6}, {"page: robots.txt: HTTP 503": 6})
 
 
 @pytest.mark.parametrize("where", ["meta", "header"])
