@@ -106,7 +106,7 @@ clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (most need real data: DATA=folder)
-.PHONY: bench-crawl bench-truth bench-kill bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train bench-gpu
+.PHONY: bench-crawl bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train bench-gpu
 bench-crawl: setup package-lists $(PEERS)  ## Crawl rates and memory beside Scrapy, scrapy-redis and img2dataset
 	$(BIN)/python -m bench.crawl --data $(DATA) $(ARGS)
 
@@ -118,6 +118,9 @@ bench-kill: setup package-lists  ## Crawls killed repeatedly, on SQLite and on s
 
 bench-frontier: setup package-lists  ## Requests per second of frontiers with 10,000 to 10 million pending requests
 	$(BIN)/python -m bench.frontier $(ARGS)
+
+bench-fuzz: setup  ## Hostile addresses and answers: sources ended, hits on a private listener
+	$(BIN)/python -m bench.fuzz $(ARGS)
 
 bench-ocr: setup tesseract  ## OCR engines on real memes: accuracy and speed
 	$(BIN)/python -m bench.ocr --data $(DATA) $(ARGS)
