@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 from twisted.web._newclient import HEADER, STATUS
 
 from memeloom.scrapers.browsers.gate import Upstream
+from memeloom.scrapers.request_info import info_of
 from memeloom.scrapers.settings import user_agent
 from memeloom.scrapers.sources.images.engines import ENGINES
 from memeloom.scrapers.sources.images.settings import ImageSearch
@@ -38,9 +39,9 @@ _POOLS: "WeakKeyDictionary[Crawler, BrowserPool]" = WeakKeyDictionary()
 
 
 class BrowserHandler(HTTP11DownloadHandler):
-    """Downloads requests with ``meta["browser"]`` in a browser, all others as Scrapy does.
+    """Downloads requests whose info names a browser page in a browser, all others as Scrapy does.
 
-    ``meta["browser"]`` is ``{"engine": name in ENGINES, "results": number wanted}``. The response has the page's status
+    The response has the page's status
     and headers. If the crawl stops first, the response has the flag `UNFINISHED`; it is empty if no browser was free.
     """
 
@@ -51,13 +52,13 @@ class BrowserHandler(HTTP11DownloadHandler):
 
     async def download_request(self, request: Request) -> Response:
         """Download a request. Raises BrowserFailed, and the errors of Scrapy's handlers."""
-        wanted = request.meta.get("browser")
-        if not wanted:
+        info = info_of(request)
+        if info is None or info.browser is None:
             return await self._download(request)
         page = await self._browsers().show(
             request.url,
-            ENGINES[wanted["engine"]],
-            wanted["results"],
+            ENGINES[info.browser.engine],
+            info.browser.results,
             lambda: our_spider(self.crawler).session.stopping is not None,
             _upstream(request),
         )

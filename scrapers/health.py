@@ -6,9 +6,10 @@ full window is judged, so a crawl with few requests is not.
 
 from collections import Counter, deque
 from collections.abc import Mapping
+from typing import Any
 
 from memeloom.configs.schema import Crawl
-from memeloom.scrapers.reasons import UNREACHABLE
+from memeloom.scrapers.reasons import About, Reason
 
 # Long enough to outlast a temporary failure of part of a site.
 PAGES = 100
@@ -24,7 +25,7 @@ class Health:
     def __init__(self, source: str, crawl: Crawl) -> None:
         self._source = source
         # The outcomes of the last requests: None, or (reason, host) of a failure.
-        self._windows = {kind: deque[tuple[str, str] | None](maxlen=n) for kind, n in _SIZES.items()}
+        self._windows = {kind: deque[tuple[Reason, str] | None](maxlen=n) for kind, n in _SIZES.items()}
         self._limits = {
             "pages": ("max_error_rate", crawl.max_error_rate),
             "pictures": ("max_picture_error_rate", crawl.max_picture_error_rate),
@@ -32,7 +33,7 @@ class Health:
         self._most_empty = crawl.max_empty_pages
         self._empty: Counter[str] = Counter()
 
-    def ended(self, kind: str, host: str, reason: str | None = None) -> str | None:
+    def ended(self, kind: str, host: str, reason: Reason | None = None) -> str | None:
         """Count a request for one of the `pages` or `pictures`; it failed if `reason` is given."""
         window, (key, limit) = self._windows[kind], self._limits[kind]
         window.append(None if reason is None else (reason, host))
@@ -41,7 +42,7 @@ class Health:
         failures = [failure for failure in window if failure is not None]
         if len(failures) <= limit * len(window):
             return None
-        reasons, hosts = (Counter(facts) for facts in zip(*failures, strict=True))
+        reasons, hosts = Counter(reason for reason, _ in failures), Counter(host for _, host in failures)
         return (
             f"{self._source}: {len(failures)} of the last {len(window)} {kind} failed, more than "
             f"crawl.{key} ({limit:.0%}) allows: {_most(reasons)}; from {_most(hosts)}"
@@ -62,17 +63,16 @@ class Health:
         )
 
 
-def why_nothing_found(source: str, essential: str, pages: int, reasons: Mapping[str, int]) -> str:
+def why_nothing_found(source: str, essential: str, pages: int, reasons: Mapping[Reason, int]) -> str:
     """Explain in one line why a finished source has no memes, based on the counted `reasons`."""
     counted = Counter(reasons)
-    pages_failed = (reason.removeprefix("page: ") for reason, n in counted.items() if n and reason.startswith("page: "))
-    failed = {reason.removeprefix("robots.txt: ") for reason in pages_failed}
-    if not pages and failed and failed <= UNREACHABLE:
+    failed = [reason for reason, n in counted.items() if n and reason.about is About.PAGE]
+    if not pages and failed and all(reason.is_unreachable for reason in failed):
         return f"{source}: no page could be reached: {_most(+counted)}; is this machine connected to the network?"
     causes = ", ".join(f"{reason} ({n})" for reason, n in (+counted).most_common(4))
     found = f"{source}: not one meme found: {essential!r} matched nothing on {pages} pages"
     return f"{found}; {causes}" if causes else found
 
 
-def _most(counts: Counter[str]) -> str:
+def _most(counts: Counter[Any]) -> str:
     return ", ".join(f"{name} ({n})" for name, n in counts.most_common(_NAMED))

@@ -30,6 +30,7 @@ from memeloom.configs.schema import Config
 from memeloom.scrapers.aio import Batch, in_thread
 from memeloom.scrapers.items import Mark, MemeItem, NotLanded, Picture, TemplateItem
 from memeloom.scrapers.queue import RequestQueue
+from memeloom.scrapers.reasons import About, Kind, Reason
 from memeloom.scrapers.scheduler import scheduler_of
 from memeloom.scrapers.session import CrawlSession
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider
@@ -111,23 +112,23 @@ class Landing:
         """Store a meme with the picture in the catalog, or request the picture."""
         meme = item.meme
         if self._met_before(meme.id):
-            self._session.reasons["skipped: seen before in this crawl"] += 1
+            self._session.count(Reason(Kind.SEEN, about=About.SKIPPED))
             return
         known = _LookUp(meme)
         await self._look_ups.put(known)
         if known.purged:
-            self._drop("removed by a purge")
+            self._drop(Reason(Kind.PURGED))
         if known.image is None and meme.image_url:
             if self._ask(item):
                 return
-            self._session.reasons["image: not an address on the web"] += 1
+            self._session.count(Reason(Kind.NO_ADDRESS, about=About.IMAGE))
         if known.image is not None:
             self._session.counts["images known"] += 1
         await self._keep(meme, known.image)
 
     async def _land(self, item: MemeItem) -> None:
         """Store a meme after its picture request, or request the smaller copy."""
-        image = await self._image(item.picture, "image", item.meme.id)
+        image = await self._image(item.picture, About.IMAGE, item.meme.id)
         if image is None and item.fallback_url:
             self._session.counts["fallback pictures"] += 1
             if self._ask(item):
@@ -136,7 +137,7 @@ class Landing:
 
     async def _keep(self, meme: Meme, image: Image | None) -> None:
         if image is None and not meme.boxes:
-            self._drop("dropped: neither picture nor caption")
+            self._drop(Reason(Kind.STATED, "neither picture nor caption", About.DROPPED))
         if not await self._session.admit():
             raise NotLanded("the crawl was stopped")
         await self._memes.put(meme.model_copy(update={"image": image}))
@@ -147,14 +148,14 @@ class Landing:
         template, image = item.template, None
         known = await self._retried(self._known_template, template.id)
         if item.picture is not None:
-            image = await self._image(item.picture, "template image")
+            image = await self._image(item.picture, About.TEMPLATE_IMAGE)
         elif known is not None and known.image_url == template.image_url:
             image = known.image
             self._session.counts["template images known"] += 1
         elif template.image_url:
             if self._ask(item):
                 return
-            self._session.reasons["template image: not an address on the web"] += 1
+            self._session.count(Reason(Kind.NO_ADDRESS, about=About.TEMPLATE_IMAGE))
         if image is None and known is not None:
             # The stored picture is kept, so its address is, too.
             template = template.model_copy(update={"image_url": None})
@@ -171,7 +172,7 @@ class Landing:
         self._crawler.engine.crawl(request)
         return True
 
-    async def _image(self, picture: Picture | None, what: str, meme_id: str | None = None) -> Image | None:
+    async def _image(self, picture: Picture | None, about: About, meme_id: str | None = None) -> Image | None:
         """Validate and store a picture. Returns None if there are no bytes or, with the reason counted, no valid image.
 
         Raises DropItem: the meme was purged while its picture was downloaded.
@@ -181,9 +182,9 @@ class Landing:
         try:
             received = await self._retried(self._receive, picture.data, picture.declared, meme_id)
         except _Purged:
-            self._drop("removed by a purge")
+            self._drop(Reason(Kind.PURGED))
         except BadImage as error:
-            self._session.reasons[f"{what}: {error.reason}"] += 1
+            self._session.count(Reason(Kind.STATED, error.reason, about))
             return None
         self._session.counts["images"] += 1
         self._session.counts["bytes"] += len(received.data)
@@ -193,9 +194,9 @@ class Landing:
             self._session.counts["images of another type than declared"] += 1
         return received.image
 
-    def _drop(self, reason: str) -> NoReturn:
-        self._session.reasons[reason] += 1
-        raise DropItem(reason)
+    def _drop(self, reason: Reason) -> NoReturn:
+        self._session.count(reason)
+        raise DropItem(str(reason))
 
     def _receive(self, data: bytes, declared: str | None, meme_id: str | None) -> Received:
         if meme_id is not None and self._documents.purged([meme_id]):
@@ -237,7 +238,7 @@ class Landing:
         self._session.counts["updated"] += written.updated
         self._session.counts["unchanged"] += written.unchanged
         if written.removed:
-            self._session.reasons["removed by a purge"] += written.removed
+            self._session.count(Reason(Kind.PURGED), written.removed)
 
     async def _retried(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a store in a thread, retrying while it is unavailable."""

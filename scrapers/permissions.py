@@ -12,6 +12,7 @@ from scrapy.http.request import NO_CALLBACK
 from memeloom.configs.schema import Crawl
 from memeloom.scrapers.hosts import host_of_url
 from memeloom.scrapers.queue import RequestQueue
+from memeloom.scrapers.request_info import info_of
 from memeloom.scrapers.robots import LARGEST_BODY_BYTES, RobotsAnswer, RobotsFetch, RobotsUnavailable
 from memeloom.scrapers.session import CrawlSession
 from memeloom.scrapers.sources.spider import our_spider
@@ -71,7 +72,7 @@ class Permissions:
 
 
 class PermissionsMiddleware:
-    """The downloader middleware of `Permissions`; requests with ``meta["dont_obey_robotstxt"]`` skip robots.txt."""
+    """The downloader middleware of `Permissions`; robots.txt applies to the crawl's own requests only."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -88,23 +89,25 @@ class PermissionsMiddleware:
 
     async def process_request(self, request: Request) -> Request | None:
         """Pass the request on, or return it to the queue. Raises RobotsForbidden, RobotsUnavailable."""
-        if request.meta.get("dont_obey_robotstxt") or await self._permissions.may_start(request.url):
+        info = info_of(request)
+        if info is None or not info.obeys_robots or await self._permissions.may_start(request.url):
             return None
         return request.replace(dont_filter=True)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Return the response. Raises RefusedByTag."""
-        if request.callback not in (None, NO_CALLBACK) and 200 <= response.status < 300:
+        info = info_of(request)
+        if info is not None and 200 <= response.status < 300:
             headers = [
                 (name, value.decode("latin-1")) for name in TAG_HEADERS for value in response.headers.getlist(name)
             ]
-            kind: Literal["pages", "pictures"] = "pages" if "page" in request.meta else "pictures"
+            kind: Literal["pages", "pictures"] = "pages" if info.kind == "page" else "pictures"
             page = response.body if isinstance(response, HtmlResponse) else b""
             self._permissions.check(response.url, headers, kind, page)
         return response
 
     async def _fetch(self, url: str) -> RobotsAnswer:
-        meta = {"dont_obey_robotstxt": True, "dont_redirect": True, "download_maxsize": LARGEST_BODY_BYTES}
+        meta = {"dont_redirect": True, "download_maxsize": LARGEST_BODY_BYTES}
         request = Request(url, NO_CALLBACK, meta=meta, priority=_FIRST)
         response = await self._crawler.engine.download_async(request)
         location = response.headers.get("Location")

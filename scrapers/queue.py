@@ -27,6 +27,7 @@ from memeloom.scrapers.frontier.contract import (
 from memeloom.scrapers.frontier.dead_letters import retry_dead
 from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest
 from memeloom.scrapers.outcomes import Done, Failed, Outcome, Released, Retry, SetAside
+from memeloom.scrapers.reasons import About, Kind, Reason
 from memeloom.scrapers.session import CrawlSession
 
 # Prefetched leases: enough to keep the consumers busy during an exchange, few enough to share a short queue.
@@ -39,13 +40,14 @@ _HEARTBEATS_PER_LEASE = 6
 
 
 class Lease:
-    """A leased request. Leases are compared by identity."""
+    """A leased request; `is_last` if a failed attempt sets it aside. Leases are compared by identity."""
 
-    __slots__ = ("host", "id", "request")
+    __slots__ = ("host", "id", "is_last", "request")
 
-    def __init__(self, number: int, request: StoredRequest) -> None:
+    def __init__(self, number: int, request: StoredRequest, *, is_last: bool) -> None:
         self.id = number
         self.request = request
+        self.is_last = is_last
         self.host = request.host
 
 
@@ -155,9 +157,9 @@ class RequestQueue:
                 self._changes.added.append(QueuedRequest(again.text(), again.host, None, again.priority, after_seconds))
                 self._changes.done.append(lease.id)
             case Failed(reason):
-                self._changes.failed.append((lease.id, reason))
+                self._changes.failed.append((lease.id, str(reason)))
             case SetAside(reason):
-                self._changes.dead.append((lease.id, reason))
+                self._changes.dead.append((lease.id, str(reason)))
             case Released():
                 self._changes.released.append(lease.id)
         self._exchange_if_needed()
@@ -324,7 +326,7 @@ class RequestQueue:
             self._dry_until = dry_until
         self._session.queue[self._source] = granted.unfinished
         if granted.known:
-            self._session.reasons["skipped: seen before in this crawl"] += granted.known
+            self._session.count(Reason(Kind.SEEN, about=About.SKIPPED), granted.known)
         if granted.set_aside:
             self._session.counts["requests set aside"] += granted.set_aside
 
@@ -336,7 +338,7 @@ class RequestQueue:
             return
         if lease.tries >= SUSPECT:
             self._suspect = lease.id
-        self._ready.append(Lease(lease.id, request))
+        self._ready.append(Lease(lease.id, request, is_last=lease.tries + 1 >= self._config.crawl.attempts))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

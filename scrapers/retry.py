@@ -13,8 +13,10 @@ from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
 
 from memeloom.configs.retry import backoff_seconds
+from memeloom.scrapers.engine_hooks import delay_until
 from memeloom.scrapers.hosts import host_of
-from memeloom.scrapers.reasons import TRANSIENT_FAILURES, TRANSIENT_STATUSES, HostGivenUp
+from memeloom.scrapers.reasons import TRANSIENT_FAILURES, TRANSIENT_STATUSES, HostGivenUp, Kind, Reason
+from memeloom.scrapers.request_info import changed
 from memeloom.scrapers.scheduler import scheduler_of
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
@@ -78,7 +80,7 @@ class PatientRetry:
             if response.status != 429:
                 self._count_failure(name, request)
         elif asked > _LONGEST_WAIT:
-            self._session.reasons["site asks for a wait of more than ten minutes"] += 1
+            self._session.count(Reason(Kind.LONG_WAIT))
             return response
         else:
             rest_host(self._crawler, request, asked)
@@ -103,8 +105,7 @@ class PatientRetry:
     async def _wait(self, request: Request, seconds: float, *, instead_of: Request) -> Request | None:
         """Return the request delayed: through the frontier if it came from there, else after a pause."""
         if scheduler_of(self._crawler).holds(instead_of):
-            request.meta["wait"] = seconds
-            return request
+            return request.replace(meta=changed(request, wait_seconds=seconds))
         return request if await self._session.pause(seconds) else None
 
     def _count_failure(self, name: str, request: Request) -> None:
@@ -121,10 +122,7 @@ def rest_host(crawler: Crawler, request: Request, seconds: float) -> None:
     host = our_spider(crawler).session.hosts[name]
     host.rests_until = max(until, host.rests_until)
     scheduler_of(crawler).queue.rest(name, seconds)
-    slot = crawler.engine.downloader.slots.get(request.meta.get("download_slot", ""))
-    if slot is not None:
-        # Requests that wait in the downloader measure their delay from here.
-        slot.lastseen = max(slot.lastseen, until)
+    delay_until(crawler, request, until)
 
 
 def _retry_after_of(response: Response) -> float | None:

@@ -1,25 +1,40 @@
 """Scrapy's scheduler on a `RequestQueue`: a request is acknowledged once all its results are durable."""
 
 import hashlib
+from collections.abc import Callable
 
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
-from scrapy.http import Response
+from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from memeloom.catalog.errors import StoreError
-from memeloom.configs.errors import MemeloomError
 from memeloom.scrapers import engine_hooks
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import QueuedRequest
 from memeloom.scrapers.frontier.forms import BadRequest, to_request, to_stored
+from memeloom.scrapers.hosts import host_of_url
 from memeloom.scrapers.items import NotLanded
-from memeloom.scrapers.outcomes import Done, Failed, Outcome, Released, SetAside
+from memeloom.scrapers.outcomes import (
+    Done,
+    Failed,
+    Outcome,
+    Released,
+    SetAside,
+    after_download,
+    after_processing,
+    bad_response,
+    ends_source,
+    reason_of_outcome,
+)
 from memeloom.scrapers.queue import Lease, RequestQueue
+from memeloom.scrapers.reasons import About, Kind, Reason, RequestFailed
+from memeloom.scrapers.request_info import RequestInfo, info_of
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider
+
+_MEDIA = (b"image/", b"audio/", b"video/", b"font/")
 
 
 class DurableScheduler(BaseScheduler):
@@ -35,6 +50,7 @@ class DurableScheduler(BaseScheduler):
         self.queue = RequestQueue(spider.config, spider.session, spider.name)
         self._leases: dict[Request, Lease] = {}
         self._outcomes: dict[Request, Outcome] = {}
+        self._listeners: list[Callable[[RequestInfo, str, Reason | None], None]] = []
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "DurableScheduler":
@@ -44,6 +60,7 @@ class DurableScheduler(BaseScheduler):
     def open(self, spider: Spider) -> "Deferred[None]":  # noqa: ARG002 -- Scrapy's signature
         """Open the frontier. Fails with StoreError, ConfigError."""
         self._spider.scheduler, self._spider.queue = self, self.queue
+        engine_hooks.on_result(self._crawler, self._downloaded)
         engine_hooks.on_finished(self._crawler, self._finished)
         self.queue.on_leases(engine_hooks.waker(self._crawler))
         for handler, signal in (
@@ -63,13 +80,15 @@ class DurableScheduler(BaseScheduler):
         try:
             stored = to_stored(request, self._spider)
             body = stored.text()
+            fingerprint = None if request.dont_filter else self._fingerprint(request)
         except BadRequest as error:
             # Acknowledge nothing from here on, so that its page is crawled again once the spider is fixed.
             self.queue.fail(error)
             return False
-        fingerprint = None if request.dont_filter else self._fingerprint(request)
-        wait = request.meta.get("wait", 0.0)
-        self.queue.add(QueuedRequest(body, stored.host, fingerprint, request.priority, wait))
+        except ValueError:
+            self._spider.session.count(Reason(Kind.NO_ADDRESS, about=About.PAGE))
+            return False
+        self.queue.add(QueuedRequest(body, stored.host, fingerprint, request.priority, stored.info.wait_seconds))
         return True
 
     def next_request(self) -> Request | None:
@@ -78,7 +97,7 @@ class DurableScheduler(BaseScheduler):
             try:
                 request = to_request(lease.request, self._spider)
             except BadRequest as error:
-                self.queue.finish(lease, SetAside(str(error)))
+                self.queue.finish(lease, SetAside(Reason(Kind.MALFORMED, str(error))))
                 continue
             self._leases[request] = lease
             return request
@@ -92,33 +111,97 @@ class DurableScheduler(BaseScheduler):
         """Return whether `request` is a lease in progress."""
         return request in self._leases
 
-    def dead_letter(self, request: Request, reason: str) -> None:
-        """Move `request` to the dead-letter list instead of acknowledging it."""
-        self._outcomes[request] = SetAside(reason)
+    def on_ended(self, ended: Callable[[RequestInfo, str, Reason | None], None]) -> None:
+        """Call `ended` with each request that ended: what it was for, its host, and why it failed."""
+        self._listeners.append(ended)
 
-    def _finished(self, request: Request) -> None:
-        lease = self._leases.pop(request, None)
-        if lease is not None:
-            self.queue.finish(lease, self._outcomes.pop(request, Done()))
+    def _downloaded(self, result: Response | Failure, request: Request) -> Response | Failure:
+        """Decide after all retries. Returns the response for the callback, or the failure for the errback."""
+        info = info_of(request)
+        if info is None or request not in self._leases:
+            return result
+        error = _error(result, info)
+        if error is None:
+            is_page = info.kind == "picture" and isinstance(result, HtmlResponse)
+            self._outcomes[request] = Done(Reason(Kind.NOT_A_PICTURE) if is_page else None)
+            return result
+        failure = result if isinstance(result, Failure) else Failure(error)  # type: ignore[no-untyped-call]
+        failure.request = request  # type: ignore[attr-defined]
+        if ends_source(error):
+            self._crawler.signals.send_catch_log(signals.spider_error, failure=failure, response=failure)
+            return failure
+        outcome = after_download(error, is_last_resort="fallback_url" not in request.cb_kwargs)
+        self._outcomes[request] = outcome
+        if (reason := reason_of_outcome(outcome)) is not None:
+            self._spider.session.count(reason.of(_about(request, info)))
+        return failure
 
     def _failed(self, failure: Failure, response: Response | Failure | None) -> None:
-        """Record a failed callback or item; store failures do not count against the request."""
-        if (request := getattr(response, "request", None)) is not None:
-            is_ours = isinstance(failure.value, StoreError)
-            self._outcomes[request] = Released() if is_ours else Failed(_reason(failure))
+        """Decide after an exception of a callback or of the item pipeline."""
+        request = getattr(response, "request", None)
+        lease = self._leases.get(request) if request is not None else None
+        if request is None or response is None or lease is None:
+            return
+        error = failure.value or RuntimeError("a failure without a cause")
+        self._outcomes[request] = outcome = after_processing(error, from_its_site=is_from_its_site(response))
+        info = info_of(request)
+        if isinstance(outcome, Failed) and lease.is_last and info is not None:
+            self._spider.session.count(outcome.reason.of(_about(request, info)))
 
     def _item_dropped(self, exception: Exception, response: Response | Failure | None) -> None:
         request = getattr(response, "request", None)
         if request is not None and isinstance(exception, NotLanded):
-            self._outcomes.setdefault(request, Released())
+            self._outcomes[request] = after_processing(exception)
+
+    def _finished(self, request: Request) -> None:
+        lease = self._leases.pop(request, None)
+        if lease is None:
+            return
+        # Without an outcome, another request takes its place: a redirect or a retry.
+        outcome = self._outcomes.pop(request, None)
+        self.queue.finish(lease, outcome or Done())
+        info = info_of(request)
+        if info is None or outcome is None or isinstance(outcome, Released):
+            return
+        if not isinstance(outcome, Failed) or lease.is_last:
+            for ended in self._listeners:
+                ended(info, lease.host, reason_of_outcome(outcome))
 
     def _fingerprint(self, request: Request) -> bytes | None:
-        unique = request.meta.get("unique")
-        if unique is not None:
+        info = info_of(request)
+        if info is not None and info.unique is not None:
             if request.meta.get("redirect_times"):
                 return None  # the same request, redirected
-            return hashlib.sha1(f"unique:{unique}".encode(), usedforsecurity=False).digest()[:16]
+            return hashlib.sha1(f"unique:{info.unique}".encode(), usedforsecurity=False).digest()[:16]
         return self._crawler.request_fingerprinter.fingerprint(request)[:16]
+
+
+def _error(result: Response | Failure, info: RequestInfo) -> BaseException | None:
+    """Return why a download failed; None if it did not."""
+    if isinstance(result, Failure):
+        return result.value or RuntimeError("a failure without a cause")
+    reason = bad_response(result.status, is_page=info.kind == "page", is_text=_is_text(result))
+    return None if reason is None else RequestFailed(reason)
+
+
+def _is_text(response: Response) -> bool:
+    """Return whether a response can be parsed. Scrapy also guesses from the body, so a picture may look like text."""
+    declared = response.headers.get("Content-Type") or b""
+    return isinstance(response, TextResponse) and not declared.strip().lower().startswith(_MEDIA)
+
+
+def is_from_its_site(response: Response | Failure) -> bool:
+    """Return whether a response is from the host of its first request, not of a redirect."""
+    if not isinstance(response, Response) or response.request is None:
+        return True
+    first = response.request.meta.get("redirect_urls", [response.request.url])[0]
+    return host_of_url(first) == host_of_url(response.url)
+
+
+def _about(request: Request, info: RequestInfo) -> About:
+    if info.kind == "page":
+        return About.PAGE
+    return About.TEMPLATE_IMAGE if request.cb_kwargs.get("what") == "template" else About.IMAGE
 
 
 def scheduler_of(crawler: Crawler) -> DurableScheduler:
@@ -127,8 +210,3 @@ def scheduler_of(crawler: Crawler) -> DurableScheduler:
     if not isinstance(scheduler, DurableScheduler):
         raise CrawlFailed(f"the setting SCHEDULER must be {DurableScheduler.__name__}")
     return scheduler
-
-
-def _reason(failure: Failure) -> str:
-    error = failure.value
-    return str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"

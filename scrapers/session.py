@@ -2,13 +2,15 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Crawl
 from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.hosts import Hosts
+from memeloom.scrapers.reasons import Reason
 from memeloom.scrapers.robots import Robots
 
 
@@ -17,7 +19,7 @@ class CrawlSession:
 
     Attributes:
         counts: counters by name.
-        reasons: number of skipped, dropped or failed objects by reason.
+        counted: number of skipped, dropped or failed objects by reason.
         landed: durable memes by source.
         queue: unfinished requests by source, of all processes.
         inherited: unfinished requests by source that an earlier crawl left.
@@ -30,7 +32,7 @@ class CrawlSession:
 
     def __init__(self, crawl: Crawl, *, retry_failed: DeadFilter | None = None) -> None:
         self.counts: Counter[str] = Counter()
-        self.reasons: Counter[str] = Counter()
+        self.counted: Counter[Reason] = Counter()
         self.landed: Counter[str] = Counter()
         self.queue: dict[str, int] = {}
         self.inherited: dict[str, int] = {}
@@ -43,6 +45,18 @@ class CrawlSession:
         self._admitted = 0
         self._stopped = asyncio.Event()
         self._stoppers: list[Callable[[str], None]] = []
+
+    def count(self, reason: Reason, n: int = 1) -> None:
+        """Count something that failed or was left out."""
+        self.counted[reason] += n
+
+    @property
+    def reasons(self) -> Mapping[str, int]:
+        """The counted reasons as users see them."""
+        texts: Counter[str] = Counter()
+        for reason, n in self.counted.items():
+            texts[str(reason)] += n
+        return MappingProxyType(texts)
 
     async def admit(self) -> bool:
         """Take one of the `max_memes` slots. Without a free one, returns False once the crawl stops."""

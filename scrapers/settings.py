@@ -17,6 +17,7 @@ _UNUSED_DOWNLOADER_PARTS = (
     "scrapy.downloadermiddlewares.stats.DownloaderStats",
 )
 _UNUSED_SPIDER_PARTS = (
+    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware",
     "scrapy.spidermiddlewares.depth.DepthMiddleware",
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware",
 )
@@ -82,6 +83,8 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "memeloom.scrapers.guard.AddressGuard": 90,
             "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
             "memeloom.scrapers.permissions.PermissionsMiddleware": 100,
+            "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+            "memeloom.scrapers.redirects.Redirects": 600,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "memeloom.scrapers.retry.PatientRetry": 550,
             **dict.fromkeys(_UNUSED_DOWNLOADER_PARTS),

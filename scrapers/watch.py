@@ -8,20 +8,20 @@ from typing import Any, get_args, get_type_hints
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.scrapers.errors import CrawlFailed, LayoutChanged
 from memeloom.scrapers.health import Health, why_nothing_found
-from memeloom.scrapers.hosts import host_of
 from memeloom.scrapers.items import MemeItem
-from memeloom.scrapers.reasons import reason_of
+from memeloom.scrapers.outcomes import ends_source
+from memeloom.scrapers.reasons import About, Kind, Reason
+from memeloom.scrapers.request_info import RequestInfo, info_of
+from memeloom.scrapers.scheduler import is_from_its_site, scheduler_of
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
-_EMPTY = "skipped: page without a meme"
-# The frontier and the item pipeline count the first of these at any time, so they tell nothing about the page.
-_NOT_OF_A_PAGE = ("skipped: seen before in this crawl", _EMPTY)
+_EMPTY = Reason(Kind.NO_MEME, about=About.SKIPPED)
 
 
 class Watch:
@@ -54,15 +54,8 @@ class Watch:
         return watch
 
     def opened(self) -> None:
-        """Observe the outcome of each request after all retries and redirects; Scrapy has no signal for that."""
-        scraper: Any = self._crawler.engine.scraper
-        enqueue = scraper.enqueue_scrape
-
-        def ended(result: Response | Failure, request: Request) -> Any:
-            self._ended(result, request)
-            return enqueue(result, request)
-
-        scraper.enqueue_scrape = ended
+        """Observe how each request ends."""
+        scheduler_of(self._crawler).on_ended(self.ended)
         self._opened = True
         # Loaded modules are never freed; scanning them in each garbage collection took 5 % of a crawl of pictures.
         gc.freeze()
@@ -72,36 +65,36 @@ class Watch:
 
     def page(self, response: Response) -> None:
         """Count pages that the spider requested; pictures and robots.txt do not count."""
-        if response.request is not None and "page" in response.request.meta:
+        info = None if response.request is None else info_of(response.request)
+        if info is not None and info.kind == "page":
             self._spider.session.counts["pages"] += 1
 
     def page_read(self, callback: str, url: str, *, empty: bool) -> None:
         """Check a page that should have memes, after it is parsed."""
         self._complain(self._health.read(callback, url, empty=empty))
 
-    def spider_failed(self, failure: Failure, response: Response | None) -> None:
-        """Close the spider after an exception in a callback, because its further results cannot be trusted."""
-        error = failure.value
+    def spider_failed(self, failure: Failure, response: Response | Failure | None) -> None:
+        """Close the spider after an error that is not of one request only."""
+        error = failure.value or RuntimeError("a failure without a cause")
+        if response is not None and not ends_source(error, from_its_site=is_from_its_site(response)):
+            return
         if not isinstance(error, MemeloomError):
-            where = f" at {response.url}" if response is not None else ""
-            error = CrawlFailed(f"{self._spider.name}: {type(error).__name__}: {error}{where}")
+            error = CrawlFailed(f"{self._spider.name}: {type(error).__name__}: {error}")
         self._fail(error)
         self.close("layout changed" if isinstance(error, LayoutChanged) else "error")
 
     def item_failed(self, failure: Failure) -> None:
-        """Stop the crawl after an exception in the item pipeline, because all spiders share the stores."""
-        error = failure.value
-        if not isinstance(error, MemeloomError):
-            error = CrawlFailed(f"{self._spider.name}: {type(error).__name__}: {error}")
-        self._fail(error)
-        self._spider.session.stop("error")
+        """Stop the crawl after a failure of the stores, because all spiders share them."""
+        if isinstance(failure.value, MemeloomError):
+            self._fail(failure.value)
+            self._spider.session.stop("error")
 
     def closed(self, reason: str) -> None:
         """Fail a spider that finished without storing a meme, unless it only resumed or retried."""
         session, name = self._spider.session, self._spider.name
         anew = not session.inherited.get(name) and not session.retry_failed
         if reason == "finished" and anew and not self._failed and not session.landed[name]:
-            message = why_nothing_found(name, self._spider.essential, session.counts["pages"], session.reasons)
+            message = why_nothing_found(name, self._spider.essential, session.counts["pages"], session.counted)
             self._fail(CrawlFailed(message))
 
     def close(self, why: str) -> None:
@@ -110,17 +103,12 @@ class Watch:
             self._spider.queue.drain()
             self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=why))
 
-    def _ended(self, result: Response | Failure, request: Request) -> None:
+    def ended(self, info: RequestInfo, host: str, reason: Reason | None) -> None:
+        """Check the health after a request; `reason` says why it failed."""
         session = self._spider.session
         if session.stopping is not None or self._closing is not None or session.retry_failed:
             return  # interrupted requests and known failures do not count against the site
-        if "page" in request.meta:
-            kind = "pages"
-        elif getattr(request.callback, "__name__", "") == "picture":
-            kind = "pictures"
-        else:
-            return
-        self._complain(self._health.ended(kind, host_of(request), _reason(result, kind)))
+        self._complain(self._health.ended(f"{info.kind}s", host, reason))
 
     def _complain(self, complaint: str | None) -> None:
         if complaint is not None and self._closing is None:
@@ -175,7 +163,8 @@ class EmptyPages:
     def _callback(self, response: Response) -> str | None:
         """Return the callback's name; None if it yields no memes, or if the response goes to an errback."""
         request = response.request
-        if request is None or "page" not in request.meta or not 200 <= response.status < 300:
+        info = None if request is None else info_of(request)
+        if request is None or info is None or info.kind != "page":
             return None
         name = getattr(request.callback, "__name__", "")
         return name if name in self._callbacks else None
@@ -188,26 +177,16 @@ class EmptyPages:
         return isinstance(each, MemeItem)
 
     def _skipped(self) -> int:
-        reasons = self._spider.session.reasons
-        return sum(
-            n for reason, n in reasons.items() if reason.startswith("skipped: ") and reason not in _NOT_OF_A_PAGE
-        )
+        """Return how many parts of pages their parsers skipped."""
+        counted = self._spider.session.counted
+        return sum(n for reason, n in counted.items() if reason.about is About.SKIPPED and reason.kind is Kind.STATED)
 
     def _read(self, response: Response, name: str, *, empty: bool) -> None:
         if empty:
-            self._spider.session.reasons[_EMPTY] += 1
+            self._spider.session.count(_EMPTY)
         watch = self._crawler.get_extension(Watch)
         if watch is not None:
             watch.page_read(name, response.url, empty=empty)
-
-
-def _reason(result: Response | Failure, kind: str) -> str | None:
-    """Return why a request failed after all retries; None if it succeeded."""
-    if isinstance(result, Failure):
-        return (result.value and reason_of(result.value)) or type(result.value).__name__
-    if not 200 <= result.status < 300:
-        return f"HTTP {result.status}"
-    return "a page instead of a picture" if kind == "pictures" and isinstance(result, HtmlResponse) else None
 
 
 def _yields_memes(name: str, method: Callable[..., Any]) -> bool:

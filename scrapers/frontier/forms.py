@@ -8,6 +8,7 @@ from scrapy import Request, Spider
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.scrapers.hosts import host_of_url
+from memeloom.scrapers.request_info import DEFAULT_INFO, RequestInfo, info_of, meta_of, without_info
 
 # Middlewares add these to each request; they may be secret, so they are not stored.
 _PASSING_HEADERS = frozenset(
@@ -15,8 +16,10 @@ _PASSING_HEADERS = frozenset(
      b"accept-encoding"}
 )  # fmt: skip
 _PASSING_META = frozenset(
-    {"proxy", "download_slot", "download_latency", "download_timeout", "_auth_proxy", "redirect_reasons", "wait"}
+    {"proxy", "download_slot", "download_latency", "download_timeout", "_auth_proxy", "redirect_reasons"}
 )
+# Names in the `meta` of requests that version 1 stored, and those in `RequestInfo`.
+_OLD_META = {"unique": "unique", "browser": "browser", "reddit": "signed", "refreshed": "refreshed"}
 
 
 class BadRequest(MemeloomError):
@@ -30,6 +33,7 @@ class StoredRequest:
     Attributes:
         callback: name of the spider's method for the response.
         errback: name of the spider's method for a failure.
+        meta: Scrapy's own values.
         body: the body in Latin-1.
     """
 
@@ -37,6 +41,7 @@ class StoredRequest:
     callback: str
     errback: str | None = None
     cb_kwargs: dict[str, Any] = field(default_factory=dict)
+    info: RequestInfo = DEFAULT_INFO
     meta: dict[str, Any] = field(default_factory=dict)
     method: str = "GET"
     body: str = ""
@@ -52,13 +57,14 @@ class StoredRequest:
     @property
     def kind(self) -> str:
         """What kind of consumer takes it: "picture" or "page"."""
-        return "picture" if self.callback == "picture" else "page"
+        return self.info.kind
 
     @classmethod
     def read(cls, text: str) -> "StoredRequest":
         """Deserialise a request. Raises BadRequest."""
         try:
-            request = cls(**json.loads(text))
+            form = _of_this_version(json.loads(text))
+            request = cls(**form | {"info": RequestInfo.read(form["info"])})
             host_of_url(request.url)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadRequest(f"the frontier contains a malformed request: {error}: {text[:200]}") from error
@@ -66,8 +72,8 @@ class StoredRequest:
 
     def text(self) -> str:
         """Serialise the request as JSON. Raises BadRequest if a value cannot be encoded."""
-        given = {name: value for name in _DEFAULTS if (value := getattr(self, name)) != _DEFAULTS[name]}
-        form = {"url": self.url, "callback": self.callback, **given}
+        given = {name: value for name, default in _DEFAULTS if (value := getattr(self, name)) != default}
+        form = {"url": self.url, "callback": self.callback, "info": self.info.form(), **given}
         try:
             return json.dumps(form, ensure_ascii=False, separators=(",", ":"))
         except (TypeError, ValueError) as error:
@@ -79,11 +85,22 @@ class StoredRequest:
         return replace(self, meta=meta, dont_filter=True, priority=self.priority - 1)
 
 
-_DEFAULTS = {
-    each.name: each.default_factory() if callable(each.default_factory) else each.default
+_DEFAULTS = tuple(
+    (each.name, each.default_factory() if callable(each.default_factory) else each.default)
     for each in fields(StoredRequest)
-    if each.name not in ("url", "callback")
-}
+    if each.name not in ("url", "callback", "info")
+)
+
+
+def _of_this_version(form: dict[str, Any]) -> dict[str, Any]:
+    """Return the form of a stored request; an older version kept its info in `meta`."""
+    if "info" in form:
+        return form
+    meta = form.get("meta", {})
+    info = {new: meta.pop(old) for old, new in _OLD_META.items() if old in meta}
+    info["kind"] = "page" if meta.pop("page", False) else "picture"
+    info["obeys_robots"] = not meta.pop("dont_obey_robotstxt", False)
+    return form | {"info": info, "meta": meta}
 
 
 def to_stored(request: Request, spider: Spider) -> StoredRequest:
@@ -93,7 +110,8 @@ def to_stored(request: Request, spider: Spider) -> StoredRequest:
         _name(request.callback, spider),
         None if request.errback is None else _name(request.errback, spider),
         request.cb_kwargs,
-        {name: value for name, value in request.meta.items() if name not in _PASSING_META},
+        info_of(request) or DEFAULT_INFO,
+        {name: value for name, value in without_info(request.meta).items() if name not in _PASSING_META},
         request.method,
         request.body.decode("latin-1"),
         {
@@ -114,7 +132,7 @@ def to_request(stored: StoredRequest, spider: Spider) -> Request:
             callback=_method(stored.callback, spider),
             errback=None if stored.errback is None else _method(stored.errback, spider),
             cb_kwargs=stored.cb_kwargs,
-            meta=stored.meta,
+            meta=stored.meta | meta_of(stored.info),
             method=stored.method,
             body=stored.body.encode("latin-1"),
             headers=stored.headers,

@@ -17,9 +17,9 @@ from memeloom.catalog.records import Meme, Template, author_hash
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.configs.sources import known_sources
-from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.items import MemeItem, Picture, TemplateItem
-from memeloom.scrapers.reasons import is_transient, reason_of
+from memeloom.scrapers.reasons import About, Kind, Reason
+from memeloom.scrapers.request_info import RequestInfo, meta_of
 from memeloom.scrapers.session import CrawlSession
 from memeloom.scrapers.tags import RefusedByTag
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # it imports this module
 # Pictures before pages: memes become durable sooner, and the frontier stays short.
 PICTURE_PRIORITY = 20
 PAGE_PRIORITY = 10
+_PAGE = RequestInfo("page")
 
 
 class MemeSpider(Spider):
@@ -78,13 +79,18 @@ class MemeSpider(Spider):
         raise NotImplementedError
 
     def page(
-        self, url: str, callback: Callable[..., Any], *, request: type[Request] = Request, **options: Any
+        self,
+        url: str,
+        callback: Callable[..., Any],
+        *,
+        request: type[Request] = Request,
+        info: RequestInfo = _PAGE,
+        **options: Any,
     ) -> Request:
         """Return a request of class `request` for a page; its outcome counts as a page, failures too."""
         options.setdefault("errback", self.failed)
         options.setdefault("priority", PAGE_PRIORITY)
-        options["meta"] = {"page": True, **options.get("meta", {})}
-        return request(url, callback, **options)
+        return request(url, callback, meta=meta_of(info), **options)
 
     def picture_request(self, item: MemeItem | TemplateItem) -> Request:
         """Return the request for a record's picture, whose callback yields the item with its picture.
@@ -113,7 +119,8 @@ class MemeSpider(Spider):
             self.picture,
             errback=self.no_picture,
             priority=PICTURE_PRIORITY,
-            meta={"unique": f"{copy}{what} {record.id}", "download_maxsize": self.config.crawl.max_image_bytes},
+            meta=meta_of(RequestInfo("picture", unique=f"{copy}{what} {record.id}"))
+            | {"download_maxsize": self.config.crawl.max_image_bytes},
             cb_kwargs=keywords,
         )
 
@@ -125,32 +132,18 @@ class MemeSpider(Spider):
         yield self._with_picture(Picture(response.body, declared), what, record, fallback_url)
 
     def no_picture(self, failure: Failure) -> Iterator[MemeItem | TemplateItem]:
-        """Yield the record without its picture. A tag refuses both, because the caption belongs to the picture.
-
-        A transient failure moves the request to the dead-letter list.
-        """
-        request: Request = failure.request  # type: ignore[attr-defined]
-        keywords = request.cb_kwargs
-        reason = self._reason(failure)
-        prefix = "image" if keywords["what"] == "meme" else "template image"
-        self.session.reasons[f"{prefix}: {reason}"] += 1
-        if isinstance(failure.value, RefusedByTag):
-            return
-        if is_transient(failure.value) and "fallback_url" not in keywords:
-            self.scheduler.dead_letter(request, reason)
-        yield self._with_picture(Picture(None), **keywords)
+        """Yield the record without its picture. A tag refuses both, because the caption belongs to the picture."""
+        if not isinstance(failure.value, RefusedByTag | MemeloomError):
+            request: Request = failure.request  # type: ignore[attr-defined]
+            yield self._with_picture(Picture(None), **request.cb_kwargs)
 
     def failed(self, failure: Failure) -> None:
-        """Count a page that failed after all retries. A transient failure moves it to the dead-letter list."""
-        reason = self._reason(failure)
-        self.session.reasons[f"page: {reason}"] += 1
-        if is_transient(failure.value):
-            self.scheduler.dead_letter(failure.request, reason)  # type: ignore[attr-defined]
+        """Do nothing: a page that failed is counted, and set aside if it may succeed later, by the scheduler."""
 
     def skip(self, reasons: dict[str, int]) -> None:
         """Count skipped parts of a page by reason."""
         for reason, n in reasons.items():
-            self.session.reasons[f"skipped: {reason}"] += n
+            self.session.count(Reason(Kind.STATED, reason, About.SKIPPED), n)
 
     def author(self, name: str | None) -> str | None:
         """Return the salted hash of an author's name, or None unless configured."""
@@ -165,15 +158,6 @@ class MemeSpider(Spider):
         if what == "meme":
             return MemeItem(Meme.model_validate(record), picture, fallback_url)
         return TemplateItem(Template.model_validate(record), picture)
-
-    def _reason(self, failure: Failure) -> str:
-        error = failure.value or RuntimeError("a failure without a cause")
-        reason = reason_of(error)
-        if reason is None:
-            # Scrapy also wraps this exception for a failed download, and only logs it.
-            what = str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
-            raise CrawlFailed(what) from error
-        return reason
 
 
 def our_spider(crawler: Crawler) -> MemeSpider:

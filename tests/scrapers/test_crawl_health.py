@@ -11,8 +11,11 @@ from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.dead_letters import ALL
 from memeloom.scrapers.health import PAGES, PICTURES, Health, why_nothing_found
+from memeloom.scrapers.reasons import About, Kind, Reason
 from tests.scrapers.subreddits import LISTING, Subreddits
 from tests.services.website import Website
+
+TIMED_OUT, FORBIDDEN = Reason(Kind.TIMED_OUT), Reason(Kind.HTTP, "403")
 
 
 @pytest.fixture
@@ -37,10 +40,10 @@ def dead(n: int) -> list[str]:
 
 def test_more_failures_than_allowed_are_reported_with_reasons_and_hosts() -> None:
     pages = health(max_error_rate=0.5)
-    complaints = [pages.ended("pages", "a.example", None if place % 2 else "timed out") for place in range(PAGES)]
+    complaints = [pages.ended("pages", "a.example", None if place % 2 else TIMED_OUT) for place in range(PAGES)]
     assert complaints == [None] * PAGES, "exactly half may fail"
-    assert pages.ended("pages", "a.example", "HTTP 403") is None, "it replaces an older failure"
-    assert pages.ended("pages", "b.example", "HTTP 403") == (
+    assert pages.ended("pages", "a.example", FORBIDDEN) is None, "it replaces an older failure"
+    assert pages.ended("pages", "b.example", FORBIDDEN) == (
         "imgflip: 51 of the last 100 pages failed, more than crawl.max_error_rate (50%) allows: "
         "timed out (49), HTTP 403 (2); from a.example (50), b.example (1)"
     )
@@ -51,10 +54,10 @@ def test_more_failures_than_allowed_are_reported_with_reasons_and_hosts() -> Non
 )
 def test_failures_are_judged_when_the_window_is_full_and_a_threshold_is_set(kind: str, size: int, key: str) -> None:
     source = health()
-    assert [source.ended(kind, "a", "timed out") for _ in range(size - 1)] == [None] * (size - 1)
-    assert source.ended(kind, "a", "timed out")
+    assert [source.ended(kind, "a", TIMED_OUT) for _ in range(size - 1)] == [None] * (size - 1)
+    assert source.ended(kind, "a", TIMED_OUT)
     source = health(**{key: None})
-    assert all(source.ended(kind, "a", "timed out") is None for _ in range(2 * size))
+    assert all(source.ended(kind, "a", TIMED_OUT) is None for _ in range(2 * size))
 
 
 def test_empty_pages_in_a_row_are_counted_per_callback() -> None:
@@ -132,12 +135,13 @@ def test_empty_pages_among_others_are_counted(subreddits: Subreddits, with_good:
 
 
 def test_a_source_without_memes_says_why() -> None:
-    reasons = {"page: unknown host": 2, "page: robots.txt: timed out": 1}
+    robots = Reason(Kind.ROBOTS_UNAVAILABLE, "timed out", About.PAGE)
+    reasons = {Reason(Kind.UNKNOWN_HOST, about=About.PAGE): 2, robots: 1}
     assert why_nothing_found("images", "a.iusc", 0, reasons) == (
         "images: no page could be reached: page: unknown host (2), page: robots.txt: timed out (1); "
         "is this machine connected to the network?"
     )
-    assert why_nothing_found("images", "a.iusc", 0, {"page: forbidden by robots.txt": 1}) == (
+    assert why_nothing_found("images", "a.iusc", 0, {Reason(Kind.ROBOTS, about=About.PAGE): 1}) == (
         "images: not one meme found: 'a.iusc' matched nothing on 0 pages; page: forbidden by robots.txt (1)"
     )
     assert why_nothing_found("reddit", "x", 3, {}) == "reddit: not one meme found: 'x' matched nothing on 3 pages"

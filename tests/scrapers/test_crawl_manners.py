@@ -77,7 +77,7 @@ def test_pictures_that_cannot_be_had_are_counted_by_reason_and_not_stored(
         "image: HTTP 500": 1,
         "image: HTTP 503": 1,
         "site asks for a wait of more than ten minutes": 1,
-        "image: HTTP 302": 1,
+        "image: redirected to no address on the web": 1,
         "image: too many redirects": 1,
         "image: forbidden by robots.txt": 1,
         "image: HTTP 404": 1,

@@ -11,12 +11,15 @@ from memeloom.scrapers.frontier.contract import QueuedRequest, Tallies, frontier
 from memeloom.scrapers.frontier.forms import StoredRequest
 from memeloom.scrapers.outcomes import Done, Failed, Outcome, Released, Retry, SetAside
 from memeloom.scrapers.queue import Lease, RequestQueue
+from memeloom.scrapers.reasons import Kind, Reason
+from memeloom.scrapers.request_info import RequestInfo
 from memeloom.scrapers.session import CrawlSession
 
 
-def request(url: str, callback: str = "parse", wait_seconds: float = 0.0) -> QueuedRequest:
-    stored = StoredRequest(url, callback)
-    return QueuedRequest(stored.text(), stored.host, wait_seconds=wait_seconds)
+def request(url: str, callback: str = "parse") -> QueuedRequest:
+    info = RequestInfo("picture" if callback == "picture" else "page")
+    stored = StoredRequest(url, callback, info=info)
+    return QueuedRequest(stored.text(), stored.host)
 
 
 @pytest.fixture
@@ -89,9 +92,9 @@ def test_a_host_has_limited_slots_and_rests_for_all_consumers(config: Config) ->
     ("outcome", "left"),
     [
         (Done(), Tallies(0, 0, 0, 0)),
-        (Retry(60.0, "timed out"), Tallies(1, 0, 0, 0)),
-        (Failed("ValueError"), Tallies(1, 0, 0, 0)),
-        (SetAside("HTTP 503"), Tallies(0, 0, 1, 0)),
+        (Retry(60.0, Reason(Kind.TIMED_OUT)), Tallies(1, 0, 0, 0)),
+        (Failed(Reason(Kind.UNREADABLE, "ValueError")), Tallies(1, 0, 0, 0)),
+        (SetAside(Reason(Kind.HTTP, "503")), Tallies(0, 0, 1, 0)),
         (Released(), Tallies(1, 0, 0, 0)),
     ],
 )
@@ -112,7 +115,7 @@ def test_a_retried_request_waits_and_counts_its_retries(config: Config) -> None:
     async def run() -> None:
         async with opened(config) as (queue, lease):
             queue.add(request("http://a.example/1.jpg", "picture"))
-            queue.finish(await lease("picture"), Retry(0.05, "timed out"))
+            queue.finish(await lease("picture"), Retry(0.05, Reason(Kind.TIMED_OUT)))
             again = await lease("picture")
             assert (again.request.url, again.request.meta) == ("http://a.example/1.jpg", {"retry_times": 1})
             queue.finish(again, Done())

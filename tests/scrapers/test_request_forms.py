@@ -7,6 +7,9 @@ import pytest
 from scrapy import Request, Spider
 
 from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest, to_request, to_stored, url_of
+from memeloom.scrapers.request_info import BrowserPage, RequestInfo, meta_of
+
+INFO = RequestInfo("picture", unique="meme 1", browser=BrowserPage("bing", 5), refreshed=True)
 
 
 class Reader(Spider):
@@ -30,7 +33,7 @@ def test_a_request_is_restored_unchanged(spider: Reader) -> None:
     state: dict[str, Any] = {"page": 2, "names": ["a", "ü"], "known": {"1": None}}
     request = Request(
         "https://example.com/a?b=1#c", spider.read, method="PUT", body=b"\x00\xff", headers={"X-Wish": "yes"},
-        meta={"unique": "meme 1", "retry_times": 2}, cb_kwargs=state, errback=spider.failed,
+        meta=meta_of(INFO) | {"retry_times": 2}, cb_kwargs=state, errback=spider.failed,
         priority=-3, dont_filter=True,
     )  # fmt: skip
     again = to_request(StoredRequest.read(to_stored(request, spider).text()), spider)
@@ -41,10 +44,24 @@ def test_a_request_is_restored_unchanged(spider: Reader) -> None:
 
 def test_values_of_middlewares_are_not_stored(spider: Reader) -> None:
     secrets = {"Authorization": "Bearer s3cret", "Cookie": "id=s3cret", "Proxy-Authorization": "Basic s3cret"}
-    meta = {"proxy": "http://me:s3cret@proxy", "download_latency": 0.5, "wait": 3.0}
+    meta = {"proxy": "http://me:s3cret@proxy", "download_latency": 0.5} | meta_of(RequestInfo(wait_seconds=3.0))
     body = to_stored(Request("https://example.com/", spider.read, headers=secrets, meta=meta), spider).text()
     assert "s3cret" not in body
-    assert json.loads(body) == {"url": "https://example.com/", "callback": "read"}
+    assert json.loads(body) == {"url": "https://example.com/", "callback": "read", "info": {}}
+
+
+@pytest.mark.parametrize(
+    ("meta", "info"),
+    [
+        ({"unique": "meme 1"}, RequestInfo("picture", unique="meme 1")),
+        ({"page": True, "reddit": True, "dont_obey_robotstxt": True}, RequestInfo(signed=True, obeys_robots=False)),
+        ({"page": True, "browser": {"engine": "bing", "results": 5}}, RequestInfo(browser=BrowserPage("bing", 5))),
+    ],
+)
+def test_requests_that_older_versions_stored_are_read(meta: dict[str, Any], info: RequestInfo) -> None:
+    form = {"url": "https://example.com/", "callback": "read", "meta": meta | {"retry_times": 1}}
+    stored = StoredRequest.read(json.dumps(form))
+    assert (stored.info, stored.meta, stored.kind) == (info, {"retry_times": 1}, info.kind)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
 from memeloom.scrapers.downloads import UNFINISHED
 from memeloom.scrapers.items import MemeItem
+from memeloom.scrapers.request_info import BrowserPage, RequestInfo
 from memeloom.scrapers.sources.images.engines import ENGINES
 from memeloom.scrapers.sources.images.search import FoundImage
 from memeloom.scrapers.sources.images.settings import ImageSearch
@@ -46,7 +47,7 @@ class ImagesSpider(MemeSpider):
             ENGINES[engine].search(site, query),
             self.results,
             cb_kwargs={"engine": engine},
-            meta={"browser": {"engine": engine, "results": self.own.results_per_query}},
+            info=RequestInfo(browser=BrowserPage(engine, self.own.results_per_query)),
         )
 
     def results(self, response: TextResponse, engine: str) -> Iterator[MemeItem | Request]:

@@ -1,4 +1,4 @@
-"""Reddit's OAuth token and rate limit, for requests with ``meta["reddit"]``.
+"""Reddit's OAuth token and rate limit, for signed requests.
 
 The token is kept in memory only, so the frontier holds no secret.
 """
@@ -15,6 +15,7 @@ from w3lib.http import basic_auth_header
 from memeloom.configs.errors import MemeloomError
 from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.reasons import RedirectRefused
+from memeloom.scrapers.request_info import changed, info_of
 from memeloom.scrapers.retry import rest_host
 from memeloom.scrapers.sources.reddit import pages as reddit
 from memeloom.scrapers.sources.reddit.settings import Reddit
@@ -49,7 +50,7 @@ class RedditToken:
 
     async def process_request(self, request: Request) -> None:
         """Sign the request. Raises RedditRefused, LayoutChanged; RedirectRefused: another host than the API's."""
-        if request.meta.get("reddit"):
+        if is_signed(request):
             if origin(request.url) != origin(self._settings.api):
                 raise RedirectRefused(f"{self._settings.api} redirects to another host, {origin(request.url)}")
             async with self._refresh:
@@ -59,7 +60,7 @@ class RedditToken:
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
         """Return the response, or the request again if the token expired. Raises RedditRefused."""
-        if not request.meta.get("reddit"):
+        if not is_signed(request):
             return response
         if response.status == 401:
             return self._again(request, response)
@@ -68,11 +69,12 @@ class RedditToken:
         return response
 
     def _again(self, request: Request, response: Response) -> Request:
-        if request.meta.get("refreshed"):
+        info = info_of(request)
+        if info is not None and info.refreshed:
             raise RedditRefused(f"{response.url}: Reddit rejects a new token (HTTP 401)")
         if request.headers.get("Authorization") == f"Bearer {self._token}".encode():
             self._token = ""
-        return request.replace(meta=request.meta | {"refreshed": True}, dont_filter=True)
+        return request.replace(meta=changed(request, refreshed=True), dont_filter=True)
 
     async def _fetch(self) -> str:
         settings = self._settings
@@ -82,7 +84,7 @@ class RedditToken:
             formdata={"grant_type": "client_credentials"},
             headers={"Authorization": basic_auth_header(settings.client_id or "", secret)},
             # It carries the secret, and no redirect is part of OAuth's client credentials.
-            meta={"dont_obey_robotstxt": True, "dont_redirect": True},
+            meta={"dont_redirect": True},
         )
         response: Any = await self._crawler.engine.download_async(request)
         if response.status in (400, 401, 403):
@@ -98,6 +100,12 @@ class RedditToken:
             return str(response.json()["access_token"])
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LayoutChanged(reddit.SITE, "access_token", response.url) from None
+
+
+def is_signed(request: Request) -> bool:
+    """Return whether a request needs the token."""
+    info = info_of(request)
+    return info is not None and info.signed
 
 
 def origin(url: str, base: str = "") -> str:

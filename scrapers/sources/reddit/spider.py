@@ -8,6 +8,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from memeloom.scrapers.items import Mark, MemeItem
+from memeloom.scrapers.request_info import RequestInfo
 from memeloom.scrapers.sources.reddit import pages as reddit
 from memeloom.scrapers.sources.reddit.pages import age_rank
 from memeloom.scrapers.sources.reddit.settings import Reddit
@@ -42,7 +43,7 @@ class RedditSpider(MemeSpider):
         return self.page(
             f"{self.own.api}/r/{subreddit}/{sort}?{query}",
             self.parse_listing,
-            meta={"reddit": True, "dont_obey_robotstxt": True},
+            info=RequestInfo(signed=True, obeys_robots=False),
             cb_kwargs={"subreddit": subreddit, "sort": sort, "gathered": gathered, "newest": newest},
         )
 

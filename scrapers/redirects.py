@@ -1,0 +1,29 @@
+"""Scrapy's redirects, with a reason of its own for each address that cannot be followed."""
+
+from scrapy import Request
+from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+
+from memeloom.scrapers.reasons import Kind, Reason, RequestFailed, TooManyRedirects
+
+_STATUSES = frozenset({301, 302, 303, 307, 308})
+
+
+class Redirects(RedirectMiddleware):
+    """The downloader middleware that follows redirects to http and https."""
+
+    def process_response(  # type: ignore[override]
+        self, request: Request, response: Response
+    ) -> Request | Response:
+        """Return the response, or the request for its Location. Raises RequestFailed, TooManyRedirects."""
+        try:
+            result: Request | Response = super().process_response(request, response)
+        except IgnoreRequest as error:
+            raise TooManyRedirects(str(error)) from error
+        except ValueError as error:
+            raise RequestFailed(Reason(Kind.NO_REDIRECT)) from error
+        followed = not request.meta.get("dont_redirect")
+        if followed and result is response and response.status in _STATUSES and "Location" in response.headers:
+            raise RequestFailed(Reason(Kind.NO_REDIRECT))
+        return result
