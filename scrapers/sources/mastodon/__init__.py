@@ -1,0 +1,33 @@
+"""Mastodon: the pictures under hashtags, with their alt texts, from the public API of servers."""
+
+from typing import TYPE_CHECKING
+
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.sources import Source
+from memeloom.scrapers.sources.mastodon.settings import Mastodon
+
+if TYPE_CHECKING:  # it imports this module
+    from memeloom.configs.schema import Crawl
+
+
+def check(crawl: "Crawl") -> None:
+    """Raise ConfigError without servers or hashtags, or for a server that is not an address."""
+    settings = crawl.section(Mastodon)
+    if not settings.servers:
+        raise ConfigError("crawl.mastodon.servers: name servers whose terms allow it, as [https://example.social]")
+    for server in settings.servers:
+        if not server.startswith(("http://", "https://")):
+            raise ConfigError(f"crawl.mastodon.servers: {server!r} is not an address; write https://{server}")
+    if not settings.hashtags:
+        raise ConfigError("crawl.mastodon.hashtags: name at least one")
+
+
+SOURCE = Source(
+    name="mastodon",
+    about="the pictures under hashtags of Mastodon servers",
+    requests="the public timeline of each of `hashtags` on each of `servers`, newest first, page by page",
+    gets="the picture's alt text as caption, the post's text as title, favourites, date, NSFW mark",
+    settings=Mastodon,
+    check=check,
+    middlewares={"limits.RateLimit": 560},
+)
