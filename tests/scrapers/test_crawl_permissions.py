@@ -72,7 +72,8 @@ def test_a_host_is_as_slow_as_its_robots_txt_asks_which_counts_as_a_request(
     assert (summary.counts["memes"], summary.counts.get("retries", 0), summary.reasons) == (6, 0, {})
     times = [asked.at for asked in website.asked if asked.path in {"/robots.txt", *pictures}]
     assert len(times) == 7
-    assert min(later - earlier for earlier, later in pairwise(times)) >= 0.9 * 0.4
+    assert times[-1] - times[0] >= 0.9 * 6 * 0.4
+    assert min(later - earlier for earlier, later in pairwise(times)) >= 0.5 * 0.4, "a loaded machine receives late"
 
 
 @pytest.mark.parametrize("retry", [True, False], ids=["retry_failed", "crawl"])
