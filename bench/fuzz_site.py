@@ -118,7 +118,7 @@ class Site:
         writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, EOFError, asyncio.LimitOverrunError, asyncio.CancelledError, TimeoutError, IndexError):
+        with suppress(OSError, EOFError, ValueError, IndexError, asyncio.LimitOverrunError, asyncio.CancelledError):
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _SECONDS)
             parts = urlsplit(head.split(b" ")[1].decode("latin-1"))
             kind = parts.path.strip("/").partition("/")[0]
@@ -183,7 +183,7 @@ class Site:
         chance = self._chance("page", number)
         found = fuzz_cases.answer(chance, self.address("location", number), page.encode(), b"text/html")
         # A page that is right for the site but cannot be parsed ends the source, as it should.
-        changed = found.startswith(b"HTTP/1.") and b" 20" in found[:12] and page.encode() not in found
+        changed = b" 20" in found[:12] and page.encode() not in found and b"chunked" not in found
         return _html(page) if changed else found
 
     def _fuzzed(self, path: str, _: object) -> bytes:
@@ -199,8 +199,10 @@ class Site:
             direct = number % 4
             attempts.append([self.address("browser", number) if direct else f"/to/{number}", number // 4])
         script = _SCRIPT % (json.dumps(attempts).replace("</", "<\\/"), _AT_ONCE, _AT_ONCE)
-        first = html.escape(json.dumps({"murl": f"http://{self.name}/ok/first{page}.jpg"}))
-        return _html(f'<body><a class="iusc" m="{first}">x</a><script>{script}</script>')
+        found = [f"http://{self.name}/ok/first{page}.jpg"]
+        found += [self.address("result", page * _PER_PAGE + number) for number in range(_PER_PAGE)]
+        results = "".join(f'<a class="iusc" m="{html.escape(json.dumps({"murl": url}))}">x</a>' for url in found)
+        return _html(f"<body>{results}<script>{script}</script>")
 
     def _redirect(self, path: str, _: object) -> bytes:
         number = int(path.rpartition("/")[2] or 0)

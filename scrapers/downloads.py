@@ -12,6 +12,7 @@ from scrapy.core.downloader.handlers.http11 import (
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, DownloadFailedError
 from scrapy.http import HtmlResponse, Response
+from twisted.internet.error import ConnectError
 from twisted.internet.interfaces import IAddress
 from twisted.python.failure import Failure
 from twisted.web._newclient import HEADER, STATUS
@@ -83,6 +84,8 @@ class BrowserHandler(HTTP11DownloadHandler):
     async def _download(self, request: Request) -> Response:
         try:
             return await super().download_request(request)
+        except ConnectError as error:  # Scrapy wraps only some of its subclasses
+            raise DownloadFailedError(f"{request.url}: {error}") from error
         except DownloadFailedError as error:
             match _cause(error):
                 case _HeadTooLarge():

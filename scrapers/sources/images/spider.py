@@ -58,10 +58,15 @@ class ImagesSpider(MemeSpider):
             return
         found = ENGINES[engine].read(response.text, response.url)
         for image in found[: self.own.results_per_query]:
-            yield self.item(image)
+            try:
+                item = self.item(image)
+            except ValueError:  # such as an unpaired surrogate, which JSON may contain
+                self.skip({"unreadable result": 1})
+            else:
+                yield item
 
     def item(self, image: FoundImage) -> MemeItem:
-        """Return the record of a search result; its id is a hash of the picture's URL."""
+        """Return the record of a search result; its id is a hash of the picture's URL. Raises ValueError."""
         meme = Meme(
             id=f"{self.name}:{hashlib.sha256(image.image_url.encode()).hexdigest()[:24]}",
             source=self.name,

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
+from pydantic import ValidationError
 from scrapy import Request
 from scrapy.http import Response
 
@@ -54,7 +55,12 @@ class RedditSpider(MemeSpider):
         page = reddit.parse_listing(response.body, response.url)
         self.skip(dict(page.skipped))
         for image in page.images:
-            yield MemeItem(image.meme(self.author(image.author), datetime.now(UTC)))
+            try:
+                meme = image.meme(self.author(image.author), datetime.now(UTC))
+            except ValidationError:  # such as an unpaired surrogate, which JSON may contain
+                self.skip({reddit.UNREADABLE: 1})
+            else:
+                yield MemeItem(meme)
         gathered += page.posts
         newest = max((name for name in (newest, page.newest) if name), key=age_rank, default=None)
         mark = f"newest of r/{subreddit}"
