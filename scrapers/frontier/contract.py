@@ -5,7 +5,8 @@ A request goes PENDING → LEASED → ACKED. Every implementation guarantees:
 - One `Changes` is atomic: a request is acknowledged in the same transaction that stores its follow-up requests.
 - An exchange renews its owner's leases. Leases expire after `lease_seconds` without an exchange, or when the
   owner's process on this machine has ended; their requests return to the queue.
-- Higher priorities are leased first, then older requests.
+- Higher priorities are leased first, then older requests; requests of a host that may not be granted any are not in the
+  way of others, however many they are.
 - Each host has one budget over all spiders, processes and machines. A host with a delay is granted one request at a
   time, when it is due; no host in backoff is granted any. At most `Limits.concurrency` requests of a host are leased;
   only a single process without a delay may lease more, as a reserve that it does not start.
@@ -28,8 +29,8 @@ from memeloom.configs.schema import Config
 # After this many crashes a request is processed alone, to find out whether it is the cause.
 SUSPECT = 2
 ABANDONED = "the crawling process crashed while processing it"
-# Number of rows a lease scans for a host that is not in backoff.
-LOOKS_THROUGH = 2000
+# Number of delayed requests that one exchange returns to the queue.
+WAKES = 2000
 # Polling interval while other processes hold all leases.
 POLL_SECONDS = 0.5
 

@@ -8,14 +8,14 @@
 -- ARGV[4…] the records of new requests
 --
 -- A record is "<priority> <bytes of fingerprint> <bytes of host> <fingerprint><host><body>", an id has 16 digits.
--- Members of a queue are id and host in one string: equal priorities sort by id, and no record is read for a host.
+-- Each host has a queue of its own, so that the requests of a host in backoff are not in the way of others. The heads
+-- of all queues are in one sorted set, as id and host in one string: equal priorities sort by id.
 
 local function key(name) return KEYS[1] .. ":" .. name end
 local function shared(name) return KEYS[2] .. ":" .. name end
 
 local REQUESTS = key("requests") -- hash: id → record, of all requests: pending, leased or dead
-local READY = key("ready")       -- sorted set: id and host, by -priority
-local SUSPECTS = key("suspects") -- sorted set: the same, to be leased alone
+local OLD_READY, OLD_SUSPECTS = key("ready"), key("suspects") -- one queue for all hosts, of an earlier version
 local WAITING = key("waiting")   -- sorted set: id and host, by the time when they become ready
 local TRIES = key("tries")       -- hash: id → number of its failures and crashes, if any
 local DEAD = key("dead")         -- sorted set: id, by the time of its last failure
@@ -33,6 +33,14 @@ local PACES = shared("paces")    -- hash: host → its own delay
 local ALL_OWNERS = shared("owners") -- sorted set: name of an owner of any spider, by its last exchange
 local ADMITTED = shared("admitted") -- hash: owner → number of memes that it may land
 local CRAWL = shared("crawl")    -- hash: "begun_at", and "landed", the number of landed memes
+
+-- The queues of a kind. `heads` is a sorted set: id and host of the first request of each host, by -priority.
+-- `queue(host)` is a sorted set: id, by -priority.
+local function kind(heads, name)
+  return {heads = key(heads), queue = function(host) return key(name .. ":" .. host) end}
+end
+local READY = kind("heads", "ready")
+local SUSPECTS = kind("suspect_heads", "suspects") -- to be leased alone
 
 local function active(owner) return shared("active:" .. owner) end -- hash: host → number of leases of `owner`
 local function held(owner) return key("held:" .. owner) end -- set: ids that `owner` has leased
@@ -97,13 +105,26 @@ local function forget_owner(owner)
   redis.call("HDEL", ADMITTED, owner)
 end
 
+-- Call `use` to change the queue of a host, and keep its head up to date.
+local function with_queue(queues, host, use)
+  local queue = queues.queue(host)
+  local before = redis.call("ZRANGE", queue, 0, 0)[1]
+  use(queue)
+  local after = redis.call("ZRANGE", queue, 0, 0, "WITHSCORES")
+  if before == after[1] then return end
+  if before then redis.call("ZREM", queues.heads, before .. host) end
+  if after[1] then redis.call("ZADD", queues.heads, after[2], after[1] .. host) end
+end
+
 -- Queue a request that is not leased.
 local function put_back(id)
   local record = redis.call("HGET", REQUESTS, id)
   if record then
     local priority, _, host = parts(record)
     local tries = tonumber(redis.call("HGET", TRIES, id) or 0)
-    redis.call("ZADD", tries >= rules.suspect and SUSPECTS or READY, -priority, id .. host)
+    with_queue(tries >= rules.suspect and SUSPECTS or READY, host, function(queue)
+      redis.call("ZADD", queue, -priority, id)
+    end)
   end
 end
 
@@ -180,7 +201,7 @@ local function add()
   if #fresh == 0 then return known end
   local last = redis.call("INCRBY", LAST_ID, #fresh) - #fresh
   local has_dead = redis.call("EXISTS", DEAD_PRINTS) == 1
-  local records, queue, prints = {}, {}, {}
+  local records, queued, prints = {}, {}, {}
   for i, request in ipairs(fresh) do
     local id = string.format("%016.0f", last + i)
     records[2 * i - 1], records[2 * i] = id, request.record
@@ -192,13 +213,17 @@ local function add()
     if wait then
       redis.call("ZADD", WAITING, now + wait, id .. request.host)
     else
-      queue[#queue + 1] = -request.priority
-      queue[#queue + 1] = id .. request.host
+      local entries = queued[request.host] or {}
+      entries[#entries + 1] = -request.priority
+      entries[#entries + 1] = id
+      queued[request.host] = entries
     end
   end
   change("SADD", SEEN, prints)
   change("HSET", REQUESTS, records)
-  change("ZADD", READY, queue)
+  for host, entries in pairs(queued) do
+    with_queue(READY, host, function(queue) change("ZADD", queue, entries) end)
+  end
   return known
 end
 
@@ -207,7 +232,10 @@ local function remove_everywhere(id)
   local record = redis.call("HGET", REQUESTS, id)
   if not record then return end
   local _, fingerprint, host = parts(record)
-  for _, queue in ipairs({READY, SUSPECTS, WAITING}) do redis.call("ZREM", queue, id .. host) end
+  redis.call("ZREM", WAITING, id .. host)
+  for _, queues in ipairs({READY, SUSPECTS}) do
+    with_queue(queues, host, function(queue) redis.call("ZREM", queue, id) end)
+  end
   for _, owner in ipairs(redis.call("ZRANGE", OWNERS, 0, -1)) do redis.call("SREM", held(owner), id) end
   if redis.call("ZSCORE", DEAD, id) then remove_dead(id, fingerprint) end
 end
@@ -241,7 +269,7 @@ end
 
 -- Queue the requests whose wait is over.
 local function wake()
-  local entries = redis.call("ZRANGEBYSCORE", WAITING, "-inf", now, "LIMIT", 0, rules.looks_through)
+  local entries = redis.call("ZRANGEBYSCORE", WAITING, "-inf", now, "LIMIT", 0, rules.wakes)
   for _, entry in ipairs(entries) do put_back(entry:sub(1, 16)) end
   change("ZREM", WAITING, entries)
 end
@@ -290,29 +318,62 @@ local function budgets()
   return self
 end
 
--- Lease up to `want` requests from the front of a queue, of hosts that have room for them.
-local function take(queue, want, hosts)
-  local entries, ids, granted, looked, portion = {}, {}, {}, 0, want
-  while #ids < want and looked < rules.looks_through do
-    local some = redis.call("ZRANGE", queue, looked, math.min(looked + portion, rules.looks_through) - 1)
-    if #some == 0 then break end
-    for _, entry in ipairs(some) do
-      local host = entry:sub(17)
-      if #ids < want and hosts.room[host] > 0 then
-        hosts.room[host] = hosts.room[host] - 1
-        granted[host] = (granted[host] or 0) + 1
-        entries[#entries + 1] = entry
-        ids[#ids + 1] = entry:sub(1, 16)
-      end
+-- Return an iterator over the heads of queues, as {score, id, host}.
+local function heads_of(queues)
+  local page, at, looked = {}, 1, 0
+  return function()
+    if at > #page then
+      page, at = redis.call("ZRANGE", queues.heads, looked, looked + 99, "WITHSCORES"), 1
+      looked = looked + 100
     end
-    looked, portion = looked + #some, 200
+    if at > #page then return nil end
+    at = at + 2
+    return {score = tonumber(page[at - 1]), id = page[at - 2]:sub(1, 16), host = page[at - 2]:sub(17)}
   end
-  change("ZREM", queue, entries)
-  change("SADD", held(me), ids)
-  for host, count in pairs(granted) do
-    redis.call("HINCRBY", active(me), host, count)
+end
+
+local function is_before(a, b) return a.score < b.score or (a.score == b.score and a.id < b.id) end
+
+-- Lease up to `want` requests of hosts that have room for them, by priority and age.
+local function take(queues, want, hosts)
+  local next_head = heads_of(queues)
+  local head, open, granted, ids = next_head(), {}, {}, {}
+  while #ids < want do
+    local best
+    for place, candidate in ipairs(open) do
+      if not best or is_before(candidate, open[best]) then best = place end
+    end
+    -- Hosts whose first request is later than the best so far need not be looked at yet.
+    while head and (not best or is_before(head, open[best])) do
+      if hosts.room[head.host] > 0 then
+        open[#open + 1] = head
+        best = #open
+      end
+      head = next_head()
+    end
+    if not best then break end
+    local host, own = open[best].host, granted[open[best].host]
+    if not own then
+      own = {entries = redis.call("ZRANGE", queues.queue(host), 0, want - 1, "WITHSCORES"), ids = {}}
+      granted[host] = own
+    end
+    hosts.room[host] = hosts.room[host] - 1
+    own.ids[#own.ids + 1] = open[best].id
+    ids[#ids + 1] = open[best].id
+    local place = 2 * #own.ids + 1
+    if hosts.room[host] > 0 and own.entries[place] then
+      open[best] = {score = tonumber(own.entries[place + 1]), id = own.entries[place], host = host}
+    else
+      table.remove(open, best)
+    end
+  end
+  for host, own in pairs(granted) do
+    with_queue(queues, host, function(queue) change("ZREM", queue, own.ids) end)
+    redis.call("HINCRBY", active(me), host, #own.ids)
     charge(host, hosts.pace[host])
+    if hosts.pace[host] > 0 then hosts.next_at = math.min(hosts.next_at, now + hosts.pace[host]) end
   end
+  change("SADD", held(me), ids)
   return ids
 end
 
@@ -372,6 +433,10 @@ function steps.open()
   local left = unfinished()
   if ask.clears and left == 0 and others() == 0 then clear() end
   if ask.servers then redis.call("HSET", MARKS, "frontier servers", ask.servers) end
+  for _, old in ipairs({OLD_READY, OLD_SUSPECTS}) do
+    for _, entry in ipairs(redis.call("ZRANGE", old, 0, -1)) do put_back(entry:sub(1, 16)) end
+    redis.call("DEL", old)
+  end
   if redis.call("EXISTS", OLD_RESTS) == 1 then
     redis.call("ZUNIONSTORE", RESTS, 2, RESTS, OLD_RESTS, "AGGREGATE", "MAX")
     redis.call("DEL", OLD_RESTS)
@@ -479,7 +544,12 @@ function steps.forget()
     redis.call("UNLINK", hash)
     change("HSET", hash, pairs_left)
   end
-  redis.call("UNLINK", READY, SUSPECTS, WAITING, DEAD, REASONS, DEAD_PRINTS, MARKS)
+  for _, queues in ipairs({READY, SUSPECTS}) do
+    for _, entry in ipairs(redis.call("ZRANGE", queues.heads, 0, -1)) do
+      redis.call("UNLINK", queues.queue(entry:sub(17)))
+    end
+  end
+  redis.call("UNLINK", READY.heads, SUSPECTS.heads, OLD_READY, OLD_SUSPECTS, WAITING, DEAD, REASONS, DEAD_PRINTS, MARKS)
   clear()
   return {left - unfinished()}
 end
@@ -488,8 +558,9 @@ end
 local looks = {}
 
 function looks.tallies()
-  local pending = redis.call("ZCARD", READY) + redis.call("ZCARD", SUSPECTS) + redis.call("ZCARD", WAITING)
-  return {pending, unfinished() - pending, redis.call("ZCARD", DEAD), redis.call("SCARD", SEEN)}
+  local leased = 0
+  for _, owner in ipairs(redis.call("ZRANGE", OWNERS, 0, -1)) do leased = leased + redis.call("SCARD", held(owner)) end
+  return {unfinished() - leased, leased, redis.call("ZCARD", DEAD), redis.call("SCARD", SEEN)}
 end
 
 function looks.owners() return redis.call("ZUNION", 2, OWNERS, ALL_OWNERS) end

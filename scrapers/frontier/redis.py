@@ -19,9 +19,9 @@ from memeloom.configs.masks import mask_url
 from memeloom.configs.retry import backoff_seconds
 from memeloom.scrapers.frontier.contract import (
     ABANDONED,
-    LOOKS_THROUGH,
     POLL_SECONDS,
     SUSPECT,
+    WAKES,
     Changes,
     DeadRequest,
     Granted,
@@ -112,7 +112,7 @@ class RedisFrontier:
                 "attempts": attempts,
                 "suspect": SUSPECT,
                 "abandoned": ABANDONED,
-                "looks_through": LOOKS_THROUGH,
+                "wakes": WAKES,
                 "poll_seconds": POLL_SECONDS,
                 # Longer than any retry after a lost answer.
                 "answer_seconds": int(60 + 10 * timeout_seconds),

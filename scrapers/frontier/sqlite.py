@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from memeloom.catalog.sqlite_file import SqliteFile
 from memeloom.scrapers.frontier.contract import (
     ABANDONED,
-    LOOKS_THROUGH,
     POLL_SECONDS,
     SUSPECT,
     Changes,
@@ -22,14 +21,17 @@ from memeloom.scrapers.frontier.contract import (
 from memeloom.scrapers.frontier.forms import url_of
 from memeloom.scrapers.frontier.owner import Owner
 from memeloom.scrapers.frontier.sqlite_hosts import HostBudgets
+from memeloom.scrapers.frontier.sqlite_queues import FILL as FILL_QUEUES
+from memeloom.scrapers.frontier.sqlite_queues import SCHEMA as QUEUES
+from memeloom.scrapers.frontier.sqlite_queues import first_requests, next_due
 
-_VERSION = 2
+_VERSION = 3
 # "mfro": distinguishes frontiers from catalogs.
 _KIND = 0x6D66726F
 
-# `unfinished` is a counter, to detect the end of a crawl without scanning all rows. The index `ready` covers every
-# column that decides whether a request may be leased, so skipped rows are not read.
-_SCHEMA = """
+# `unfinished` is a counter, to detect the end of a crawl without scanning all rows.
+_SCHEMA = (
+    """
 CREATE TABLE requests (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     spider TEXT NOT NULL,
@@ -44,7 +46,6 @@ CREATE TABLE requests (
     owner TEXT,
     reason TEXT
 );
-CREATE INDEX ready ON requests (spider, suspect, priority DESC, id, host, state) WHERE state = 'ready';
 CREATE INDEX waiting ON requests (spider, ready_at) WHERE state = 'waiting';
 CREATE INDEX leased ON requests (spider, owner, host) WHERE state = 'leased';
 CREATE INDEX dead ON requests (spider, fingerprint) WHERE state = 'dead';
@@ -67,6 +68,8 @@ CREATE TABLE hosts (
 ) WITHOUT ROWID;
 CREATE TABLE crawl (begun_at REAL NOT NULL, landed INTEGER NOT NULL DEFAULT 0);
 """
+    + QUEUES
+)
 # Version 1 had backoffs per spider, neither delays nor admitted memes, and no order of dead letters.
 _UPGRADES = {
     1: """
@@ -83,7 +86,9 @@ DROP INDEX leased;
 CREATE INDEX leased ON requests (spider, owner, host) WHERE state = 'leased';
 ALTER TABLE owners ADD COLUMN admitted INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX dead_letters ON requests (spider, ready_at) WHERE state = 'dead';
-"""
+""",
+    # Version 2 had one queue for all hosts.
+    2: "DROP INDEX ready;\n" + QUEUES + FILL_QUEUES,
 }
 
 
@@ -141,7 +146,7 @@ class SqliteFrontier:
             if want > 0 and unfinished:
                 hosts.avoid(avoid)
                 leases = self._lease(db, want, hosts, now, alone=alone)
-            wait = self._next(db, hosts, now) if unfinished and len(leases) < want else 0.0
+            wait = self._next(db, now) if unfinished and len(leases) < want else 0.0
             shared = self._others(db) > 0
             rests = hosts.rests(self._spider, self._owner.name)
         return Granted(leases, known, dead, unfinished, wait, lost, shared, rests, admitted, landed, elapsed)
@@ -328,29 +333,18 @@ class SqliteFrontier:
     def _take(
         self, db: sqlite3.Connection, want: int, hosts: HostBudgets, *, suspect: bool
     ) -> tuple[RequestLease, ...]:
-        rows = db.execute(
-            "SELECT id, host FROM requests WHERE spider = ? AND suspect = ? AND state = 'ready'"
-            " ORDER BY priority DESC, id LIMIT ?",
-            (self._spider, int(suspect), LOOKS_THROUGH),
-        )
-        free = []
-        for number, host in rows:
-            if hosts.free(host):
-                hosts.grant(host)
-                free.append(number)
-                if len(free) == want:
-                    break
-        rows.close()
+        chosen = first_requests(db, self._spider, hosts, want, suspect=suspect)
         take = "UPDATE requests SET state = 'leased', owner = ? WHERE id = ? RETURNING id, body, tries, host"
-        return tuple(RequestLease(*db.execute(take, (self._owner.name, number)).fetchone()) for number in free)
+        return tuple(RequestLease(*db.execute(take, (self._owner.name, number)).fetchone()) for number in chosen)
 
-    def _next(self, db: sqlite3.Connection, hosts: HostBudgets, now: float) -> float:
+    def _next(self, db: sqlite3.Connection, now: float) -> float:
         """Return the seconds until a request is ready, a host is due, or the next poll."""
         (ready,) = db.execute(
             "SELECT min(ready_at) FROM requests WHERE spider = ? AND state = 'waiting'", (self._spider,)
         ).fetchone()
-        first = min(hosts.next_at, now + POLL_SECONDS if ready is None else ready)
-        return float(max(0.01, min(first - now, POLL_SECONDS)))
+        due = next_due(db, self._spider, now)
+        times = [at - now for at in (ready, due) if at is not None]
+        return float(max(0.01, min([*times, POLL_SECONDS])))
 
     def _hosts(self, db: sqlite3.Connection, now: float) -> HostBudgets:
         process = self._owner.process_name

@@ -22,21 +22,20 @@ class HostBudgets:
         self, db: sqlite3.Connection, now: float, limits: Limits, *, silent_before: float, crowded: bool
     ) -> None:
         self._db = db
-        self._now = now
+        self.now = now
         self._limits = limits
         self._silent_before = silent_before
         self._crowded = crowded
         self._room: dict[str, float] = {}
         self._paces: dict[str, float] = {}
         self._leased: dict[str, int] | None = None
-        self.next_at = inf
 
     def avoid(self, hosts: Iterable[str]) -> None:
         """Grant these hosts nothing."""
         self._room |= dict.fromkeys(hosts, 0)
 
     def free(self, host: str) -> bool:
-        """Return whether `host` may be granted a request; if it is not due, `next_at` is at most when it is."""
+        """Return whether `host` may be granted a request."""
         if host not in self._room:
             self._room[host] = self._room_of(host)
         return self._room[host] > 0
@@ -47,14 +46,14 @@ class HostBudgets:
         if pace := self._paces[host]:
             self._db.execute(
                 "INSERT INTO hosts (host, due_at) VALUES (?, ?) ON CONFLICT DO UPDATE SET due_at = excluded.due_at",
-                (host, self._now + pace),
+                (host, self.now + pace),
             )
 
     def turn(self, host: str) -> float:
         """Charge one request outside the queue. Returns 0, or the seconds until the host is due."""
         due_at, pace = self._due(host)
-        if due_at > self._now:
-            return due_at - self._now
+        if due_at > self.now:
+            return due_at - self.now
         self._room[host], self._paces[host] = 1, pace
         self.grant(host)
         return 0.0
@@ -64,7 +63,7 @@ class HostBudgets:
         self._db.executemany(
             "INSERT INTO hosts (host, rest_until) VALUES (?, ?)"
             " ON CONFLICT DO UPDATE SET rest_until = max(rest_until, excluded.rest_until)",
-            [(storable(host), self._now + seconds) for host, seconds in rests.items()],
+            [(storable(host), self.now + seconds) for host, seconds in rests.items()],
         )
         self._db.executemany(
             "INSERT INTO hosts (host, pace) VALUES (?, ?) ON CONFLICT DO UPDATE SET pace = excluded.pace",
@@ -76,13 +75,13 @@ class HostBudgets:
         rows = self._db.execute(
             "SELECT host, rest_until FROM hosts WHERE rest_until > ?3 AND host IN"
             " (SELECT host FROM requests WHERE spider = ?1 AND owner = ?2 AND state = 'leased')",
-            (spider, owner, self._now),
+            (spider, owner, self.now),
         )
-        return {host: until - self._now for host, until in rows}
+        return {host: until - self.now for host, until in rows}
 
     def forget_ended(self) -> None:
         """Delete delays, and the backoffs that are over."""
-        self._db.execute("DELETE FROM hosts WHERE rest_until <= ?1 AND due_at <= ?1", (self._now,))
+        self._db.execute("DELETE FROM hosts WHERE rest_until <= ?1 AND due_at <= ?1", (self.now,))
         self._db.execute("UPDATE hosts SET pace = 0 WHERE pace > 0")
 
     def _due(self, host: str) -> tuple[float, float]:
@@ -93,8 +92,7 @@ class HostBudgets:
 
     def _room_of(self, host: str) -> float:
         due_at, pace = self._due(host)
-        if due_at > self._now:
-            self.next_at = min(self.next_at, due_at)
+        if due_at > self.now:
             return 0
         self._paces[host] = pace
         if not pace and not self._crowded:

@@ -15,7 +15,7 @@ from redis import Redis
 
 from memeloom.scrapers.frontier.contract import Changes, Frontier, Limits, QueuedRequest, RequestLease
 from memeloom.scrapers.frontier.owner import Owner, _started
-from tests.scrapers.frontier_workers import open_test_frontier, page
+from tests.scrapers.frontier_workers import open_test_frontier, page, page_number
 
 FOREVER = 10_000.0
 SLOW = Limits(delay_seconds=FOREVER)
@@ -290,6 +290,10 @@ class TestOlderVersions:
         path = tmp_path / "frontier.db"
         with closing(sqlite3.connect(path)) as old:
             old.executescript(VERSION_1)
+            old.execute(
+                "INSERT INTO requests (spider, state, priority, host, body) VALUES ('test', 'ready', 9, 'free', ?)",
+                (page(6).body,),
+            )
             columns = "(spider, state, priority, host, body, tries, owner, ready_at, reason)"
             old.executemany(
                 f"INSERT INTO requests {columns} VALUES ('test', ?, 0, 'host', ?, 0, ?, ?, ?)",
@@ -300,17 +304,17 @@ class TestOlderVersions:
                 ],
             )
             old.execute("INSERT INTO owners VALUES ('test', 'elsewhere|1|1|x', 0)")
-            old.execute("INSERT INTO spiders VALUES ('test', 2)")
+            old.execute("INSERT INTO spiders VALUES ('test', 3)")
             old.executemany("INSERT INTO rests VALUES (?, 'host', ?)", [("test", time.time() + 99), ("b", 1.0)])
             old.commit()
         with closing(open_test_frontier(f"sqlite:///{path}", limits=Limits(5.0, 1, 9))) as frontier:
-            assert frontier.open() == 2
+            assert frontier.open() == 3
             assert [dead.reason for dead in frontier.dead()] == ["gone"]
             assert 60 < frontier.turn("host") <= 99
             granted = frontier.exchange(Changes(added=[request(4, "other"), request(5, "other")], admit=1), 5)
-            assert ([found.host for found in granted.leases], granted.admitted) == (["other"], 1)
+            assert ([found.host for found in granted.leases], granted.admitted) == (["free", "other"], 1)
         with closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+            assert connection.execute("PRAGMA user_version").fetchone() == (3,)
 
     def test_backoffs_that_an_older_version_stored_on_redis_hold(self, redis_url: str) -> None:
         with Redis.from_url(redis_url) as client:
@@ -322,3 +326,16 @@ class TestOlderVersions:
                 frontier.open()
                 assert 60 < frontier.turn("host") <= 99
             assert not client.exists("{memeloom:test}:rests")
+
+    def test_a_queue_that_an_older_version_stored_on_redis_is_leased_in_order(self, redis_url: str) -> None:
+        with Redis.from_url(redis_url) as client:
+            client.set("{memeloom:test}:last_id", 9)
+            for number, host, priority in ((1, "a", 0), (2, "b", 5), (3, "a", 0), (4, "a", 5)):
+                body = page(number).body
+                client.hset("{memeloom:test}:requests", f"{number:016}", f"{priority} 0 {len(host)} {host}{body}")
+                client.zadd("{memeloom:test}:ready", {f"{number:016}{host}": -priority})
+            with closing(open_test_frontier(redis_url)) as frontier:
+                assert frontier.open() == 4
+                granted = frontier.exchange(Changes(), 9)
+                assert [page_number(found.body) for found in granted.leases] == [2, 4, 1, 3]
+            assert not client.exists("{memeloom:test}:ready")
