@@ -106,9 +106,12 @@ clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (most need real data: DATA=folder)
-.PHONY: bench-crawl bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train bench-gpu
+.PHONY: bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train bench-gpu
 bench-crawl: setup package-lists $(PEERS)  ## Crawl rates and memory beside Scrapy, scrapy-redis and img2dataset
 	$(BIN)/python -m bench.crawl --data $(DATA) $(ARGS)
+
+bench-manners: setup package-lists  ## Two processes on one host: gaps between requests, and Retry-After
+	$(BIN)/python -m bench.crawl_manners $(ARGS)
 
 bench-truth: setup  ## A crawl, each meme compared with what was served
 	$(BIN)/python -m bench.crawl_truth --data $(DATA) $(ARGS)

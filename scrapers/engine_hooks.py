@@ -38,12 +38,5 @@ def waker(crawler: Crawler) -> Callable[[], None]:
     return schedule
 
 
-def delay_until(crawler: Crawler, request: Request, at: float) -> None:
-    """Send requests that wait in the downloader for the host of `request` after `at`, on the monotonic clock."""
-    slot = crawler.engine.downloader.slots.get(request.meta.get("download_slot", ""))
-    if slot is not None:
-        slot.lastseen = max(slot.lastseen, at)
-
-
 def _slot(crawler: Crawler) -> Any:
     return crawler.engine._slot  # noqa: SLF001

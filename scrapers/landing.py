@@ -138,10 +138,10 @@ class Landing:
     async def _keep(self, meme: Meme, image: Image | None) -> None:
         if image is None and not meme.boxes:
             self._drop(Reason(Kind.STATED, "neither picture nor caption", About.DROPPED))
-        if not await self._session.admit():
+        if not await self._queue.admit():
             raise NotLanded("the crawl was stopped")
         await self._memes.put(meme.model_copy(update={"image": image}))
-        self._session.land(meme.source)
+        self._queue.land()
 
     async def _land_template(self, item: TemplateItem) -> None:
         """Store a template with the picture in the catalog, or request the picture: another address is another one."""

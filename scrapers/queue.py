@@ -16,6 +16,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.scrapers.aio import in_thread
 from memeloom.scrapers.frontier.contract import (
+    POLL_SECONDS,
     SUSPECT,
     Changes,
     Frontier,
@@ -37,6 +38,8 @@ _MOST_READY = 4 * _READY
 _GATHER_SECONDS = 0.05
 _GATHER_MOST = 256
 _HEARTBEATS_PER_LEASE = 6
+# A longer wait for a host's turn is left to the frontier.
+_LONGEST_TURN_SECONDS = 30.0
 
 
 class Lease:
@@ -73,8 +76,9 @@ class RequestQueue:
         self._ready: list[Lease] = []
         self._held: dict[int, Lease] = {}
         self._active: Counter[str] = Counter()
-        self._rests: dict[str, float] = {}
-        self._paces: dict[str, float] = {}
+        self._hosts = session.hosts
+        # Memes that wait for admission to `max_memes`.
+        self._waiting: list[asyncio.Future[bool]] = []
         # Kinds of requests for which a consumer waits; None for any kind.
         self._asking: set[str | None] = set()
         self._suspect: int | None = None
@@ -98,6 +102,7 @@ class RequestQueue:
             retried = await in_thread(self._thread, retry_dead, self._frontier, self._session.retry_failed)
             self._session.counts["requests tried again"] += retried
         self._session.inherited[self._source] = inherited
+        self._session.on_stop(lambda _: self._admit(len(self._waiting), admitted=False))
         self._heartbeat()
 
     async def close(self) -> None:
@@ -166,18 +171,58 @@ class RequestQueue:
 
     def rest(self, host: str, seconds: float) -> None:
         """Delay all requests to `host` by `seconds`, in every process."""
-        self._rests[host] = max(self._rests.get(host, 0.0), self._now() + seconds)
+        self._hosts.rest(host, self._now() + seconds)
         self._changes.rests[host] = max(self._changes.rests.get(host, 0.0), seconds)
+        self._start_exchange()
+
+    async def turn(self, host: str) -> float:
+        """Wait until a request to `host` may be sent; call it just before, also for robots.txt and redirects.
+
+        Returns 0, or the seconds that are left of a long backoff, or when the crawl stops. Raises StoreError.
+        """
+        try:
+            while wait := await self._seconds_until_turn(host):
+                if wait > _LONGEST_TURN_SECONDS or not await self._session.pause(wait):
+                    return wait
+        except StoreError as error:
+            self.fail(error)
+            raise
+        return 0.0
+
+    async def _seconds_until_turn(self, host: str) -> float:
+        now, pace = self._now(), self._hosts.pace(host)
+        if (rest := self._hosts.rests_until(host) - now) > 0:
+            return rest
+        if not pace or self._hosts.take_grant(host, now):
+            return 0.0
+        return await in_thread(self._thread, self._frontier.turn, host, pace)
+
+    async def admit(self) -> bool:
+        """Reserve the place of a meme among `max_memes`, over all processes. Returns False once the crawl stops."""
+        if self._session.stopping is not None or self._broken:
+            return False
+        if self._config.crawl.max_memes is None:
+            return True
+        waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
         self._exchange_if_needed()
+        return await waiting
+
+    def land(self) -> None:
+        """Count a durable meme that was admitted."""
+        self._session.landed[self._source] += 1
+        if self._config.crawl.max_memes is not None:
+            self._changes.landed += 1
+            self._exchange_if_needed()
 
     def pace(self, host: str, seconds: float) -> bool:
         """Set the delay between requests to `host`, in every process; the first of them starts after that delay.
 
         Returns False if that is its delay already.
         """
-        if self._paces.get(host) == seconds:
+        if not self._hosts.ask_delay(host, seconds):
             return False
-        self._paces[host] = self._changes.paces[host] = seconds
+        self._changes.paces[host] = seconds
         # Prefetched requests were granted without it.
         returned = [lease.id for lease in self._ready if lease.host == host]
         self._changes.released += returned
@@ -238,7 +283,7 @@ class RequestQueue:
         return kind in (None, lease.request.kind) and self._has_slot(lease.host, now)
 
     def _has_slot(self, host: str, now: float) -> bool:
-        return self._active[host] < self._per_host and self._rests.get(host, 0.0) <= now
+        return self._active[host] < self._per_host and self._hosts.rests_until(host) <= now
 
     def _exchange_if_needed(self) -> None:
         """Start an exchange if leases are needed or many changes wait; otherwise schedule one for the changes."""
@@ -247,7 +292,7 @@ class RequestQueue:
         news = bool(self._changes.added) or self._now() >= self._dry_until
         if len(self._changes) >= _GATHER_MOST or (news and self._want()):
             self._start_exchange()
-        elif len(self._changes):
+        elif len(self._changes) or self._waiting:
             self._later(_GATHER_SECONDS)
 
     def _later(self, seconds: float) -> None:
@@ -284,13 +329,15 @@ class RequestQueue:
         if self._exchanging is not None:
             return
         now = self._now()
-        rested = [self._rests.get(lease.host, 0.0) for lease in self._ready] if self._rests else []
+        rested = [self._hosts.rests_until(lease.host) for lease in self._ready]
         times = [at for at in (self._dry_until, self._alone_until, *rested) if now < at < math.inf]
         if times:
             self._later(min(times) - now)
 
     async def _exchange(self, want: int) -> None:
         changes, self._changes = self._changes, Changes()
+        changes.paces |= self._hosts.take_paces()
+        changes.admit = len(self._waiting)
         busy = self._busy_hosts()
         alone = not self._held and not self._ready
         granted = await in_thread(self._thread, self._frontier.exchange, changes, want, busy, alone=alone)
@@ -300,6 +347,7 @@ class RequestQueue:
             inherited = self._session.inherited
             inherited[self._source] = max(1, inherited[self._source])
         self._take(granted, busy)
+        self._share(granted)
 
     def _busy_hosts(self) -> set[str]:
         """Return the hosts without a free slot and with enough prefetched requests."""
@@ -330,6 +378,24 @@ class RequestQueue:
         if granted.set_aside:
             self._session.counts["requests set aside"] += granted.set_aside
 
+    def _share(self, granted: Granted) -> None:
+        """Follow what all processes of the crawl have in common."""
+        now, session = self._now(), self._session
+        session.began = min(session.began, now - granted.elapsed_seconds)
+        for host, seconds in granted.rests.items():
+            self._hosts.rest(host, now + seconds)
+        self._admit(granted.admitted, admitted=True)
+        if (most := self._config.crawl.max_memes) is not None and granted.landed >= most:
+            session.stop("max_memes")
+        elif self._waiting:
+            self._later(POLL_SECONDS)
+
+    def _admit(self, count: int, *, admitted: bool) -> None:
+        first, self._waiting = self._waiting[:count], self._waiting[count:]
+        for waiting in first:
+            if not waiting.done():
+                waiting.set_result(admitted)
+
     def _take_one(self, lease: RequestLease) -> None:
         try:
             request = StoredRequest.read(lease.body)
@@ -339,6 +405,7 @@ class RequestQueue:
         if lease.tries >= SUSPECT:
             self._suspect = lease.id
         self._ready.append(Lease(lease.id, request, is_last=lease.tries + 1 >= self._config.crawl.attempts))
+        self._hosts.granted(lease.host, self._now())
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

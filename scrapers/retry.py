@@ -13,7 +13,6 @@ from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
 
 from memeloom.configs.retry import backoff_seconds
-from memeloom.scrapers.engine_hooks import delay_until
 from memeloom.scrapers.hosts import host_of
 from memeloom.scrapers.reasons import TRANSIENT_FAILURES, TRANSIENT_STATUSES, HostGivenUp, Kind, Reason
 from memeloom.scrapers.request_info import changed
@@ -52,7 +51,7 @@ class PatientRetry:
         self._spider = spider
         self._session = spider.session
         self._hosts = spider.session.hosts
-        self._delay = max(_LEAST_BACKOFF, crawler.settings.getfloat("DOWNLOAD_DELAY"))
+        self._delay = max(_LEAST_BACKOFF, spider.config.crawl.delay_seconds)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "PatientRetry":
@@ -118,11 +117,7 @@ class PatientRetry:
 def rest_host(crawler: Crawler, request: Request, seconds: float) -> None:
     """Pause the host of `request`, which is in progress, in every process."""
     name = host_of(request)
-    until = time.monotonic() + seconds
-    host = our_spider(crawler).session.hosts[name]
-    host.rests_until = max(until, host.rests_until)
     scheduler_of(crawler).queue.rest(name, seconds)
-    delay_until(crawler, request, until)
 
 
 def _retry_after_of(response: Response) -> float | None:

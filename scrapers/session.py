@@ -1,6 +1,7 @@
 """State shared by the spiders of one crawl: limits, the stop request, counts and errors."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,6 +27,7 @@ class CrawlSession:
         retry_failed: the dead letters to start with, instead of the first pages; None for the first pages.
         errors: why the crawl fails, in order.
         stopping: why the crawl ends early, once it does.
+        began: when the crawl began, maybe in another process, on the monotonic clock.
         hosts: the state of each host.
         robots: the rules of each host, for all clients.
     """
@@ -39,10 +41,16 @@ class CrawlSession:
         self.retry_failed = retry_failed
         self.errors: list[MemeloomError] = []
         self.stopping: str | None = None
-        self.hosts = Hosts(crawl.breaker_failures, crawl.breaker_seconds, crawl.breaker_rests)
+        self.began = time.monotonic()
+        self.hosts = Hosts(
+            crawl.breaker_failures,
+            crawl.breaker_seconds,
+            crawl.breaker_rests,
+            crawl.delay_seconds,
+            crawl.concurrency_per_host,
+        )
         self.robots = Robots()
-        self._max_memes = crawl.max_memes
-        self._admitted = 0
+        self._max_seconds = None if crawl.max_minutes is None else 60 * crawl.max_minutes
         self._stopped = asyncio.Event()
         self._stoppers: list[Callable[[str], None]] = []
 
@@ -58,20 +66,10 @@ class CrawlSession:
             texts[str(reason)] += n
         return MappingProxyType(texts)
 
-    async def admit(self) -> bool:
-        """Take one of the `max_memes` slots. Without a free one, returns False once the crawl stops."""
-        if self.stopping is None and self._max_memes is not None and self._admitted >= self._max_memes:
-            await self._stopped.wait()
-        if self.stopping is not None:
-            return False
-        self._admitted += 1
-        return True
-
-    def land(self, source: str) -> None:
-        """Count a durable meme; the last of `max_memes` stops the crawl."""
-        self.landed[source] += 1
-        if self.landed.total() == self._max_memes:
-            self.stop("max_memes")
+    def check_deadline(self) -> None:
+        """Stop the crawl after `max_minutes`."""
+        if self._max_seconds is not None and time.monotonic() - self.began >= self._max_seconds:
+            self.stop("max_minutes")
 
     def stop(self, why: str) -> None:
         """Stop the crawl cleanly: start nothing new, finish requests in progress."""

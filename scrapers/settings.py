@@ -42,7 +42,7 @@ def user_agent(crawl: Crawl) -> str:
 
 
 def scrapy_settings(config: Config) -> dict[str, Any]:
-    """Return Scrapy's settings. A delay of 0 also disables AutoThrottle."""
+    """Return Scrapy's settings. The frontier keeps the delays, for all processes, so Scrapy's own are off."""
     crawl = config.crawl
     return {
         "MEMELOOM_CONFIG": config,
@@ -52,10 +52,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "USER_AGENT": user_agent(crawl),
         "SCHEDULER": "memeloom.scrapers.scheduler.DurableScheduler",
         # politeness
-        "DOWNLOAD_DELAY": crawl.delay_seconds,
-        "AUTOTHROTTLE_ENABLED": crawl.delay_seconds > 0,
-        "AUTOTHROTTLE_START_DELAY": crawl.delay_seconds,
-        "AUTOTHROTTLE_TARGET_CONCURRENCY": float(crawl.concurrency_per_host),
+        "DOWNLOAD_DELAY": 0,
         "CONCURRENT_REQUESTS": 32,
         # Scrapy creates this many tasks per response, and most yield a single picture.
         "CONCURRENT_ITEMS": 4,
@@ -87,6 +84,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "memeloom.scrapers.redirects.Redirects": 600,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "memeloom.scrapers.retry.PatientRetry": 550,
+            "memeloom.scrapers.turns.Turns": 900,
             **dict.fromkeys(_UNUSED_DOWNLOADER_PARTS),
         },
         "SPIDER_MIDDLEWARES": {"memeloom.scrapers.watch.EmptyPages": 900, **dict.fromkeys(_UNUSED_SPIDER_PARTS)},

@@ -61,13 +61,11 @@ async def crawl_sources(config: Config, session: CrawlSession, report: Callable[
 
     runner = AsyncCrawlerRunner(scrapy_settings(config))
     GuardedResolver.install(runner.settings)
-    deadline = config.crawl.max_minutes
-    loop = asyncio.get_running_loop()
-    timer = None if deadline is None else loop.call_later(60 * deadline, session.stop, "max_minutes")
     tasks = [runner.crawl(source, session=session) for source in config.crawl.sources]
     try:
         running: set[asyncio.Task[None]] = set(tasks)
         while running:
+            session.check_deadline()
             send()
             _, running = await asyncio.wait(running, timeout=HEARTBEAT_SECONDS)
         session.errors += [_as_ours(error) for task in tasks if (error := task.exception()) is not None]
@@ -75,8 +73,6 @@ async def crawl_sources(config: Config, session: CrawlSession, report: Callable[
     finally:
         for task in tasks:
             task.cancel()
-        if timer is not None:
-            timer.cancel()
 
 
 @contextmanager

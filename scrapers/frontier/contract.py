@@ -191,8 +191,12 @@ class Frontier(Protocol):
         """
         ...
 
-    def turn(self, host: str) -> float:
+    def turn(self, host: str, pace: float = 0.0) -> float:
         """Ask to start one request that is not in the queue, such as robots.txt or a redirect to another host.
+
+        Args:
+            host: its host.
+            pace: delay of the host, if it is longer than the frontier knows.
 
         Returns 0 if it may start now, which is charged to the host; else the seconds after which to ask again.
         """

@@ -479,7 +479,7 @@ end
 function steps.turn()
   local due_at, pace = due(ask.host)
   if due_at > now then return {string.format("%.6f", due_at - now)} end
-  charge(ask.host, pace)
+  charge(ask.host, math.max(pace, ask.pace or 0))
   return {0}
 end
 

@@ -213,8 +213,8 @@ class RedisFrontier:
             leases, known, died, unfinished, wait, bool(lost), others > 0, rests, admitted, landed, elapsed
         )  # fmt: skip
 
-    def turn(self, host: str) -> float:
-        (wait,), *_ = self._step(b"turn", {"host": host}, patience=2.0)
+    def turn(self, host: str, pace: float = 0.0) -> float:
+        (wait,), *_ = self._step(b"turn", {"host": host, "pace": pace}, patience=2.0)
         return float(wait)
 
     def mark(self, name: str) -> str | None:

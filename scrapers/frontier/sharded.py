@@ -81,8 +81,8 @@ class ShardedFrontier:
             elapsed_seconds=first.elapsed_seconds,
         )
 
-    def turn(self, host: str) -> float:
-        return self._shards[self._place(host)].turn(host)
+    def turn(self, host: str, pace: float = 0.0) -> float:
+        return self._shards[self._place(host)].turn(host, pace)
 
     def mark(self, name: str) -> str | None:
         return self._shards[0].mark(name)

@@ -151,9 +151,9 @@ class SqliteFrontier:
             rests = hosts.rests(self._spider, self._owner.name)
         return Granted(leases, known, dead, unfinished, wait, lost, shared, rests, admitted, landed, elapsed)
 
-    def turn(self, host: str) -> float:
+    def turn(self, host: str, pace: float = 0.0) -> float:
         with self._file.write() as db:
-            return self._hosts(db, time.time()).turn(storable(host))
+            return self._hosts(db, time.time()).turn(storable(host), pace)
 
     def mark(self, name: str) -> str | None:
         rows = self._file.read("SELECT value FROM marks WHERE spider = ? AND name = ?", (self._spider, storable(name)))

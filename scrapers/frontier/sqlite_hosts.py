@@ -49,12 +49,12 @@ class HostBudgets:
                 (host, self.now + pace),
             )
 
-    def turn(self, host: str) -> float:
+    def turn(self, host: str, least_pace: float) -> float:
         """Charge one request outside the queue. Returns 0, or the seconds until the host is due."""
         due_at, pace = self._due(host)
         if due_at > self.now:
             return due_at - self.now
-        self._room[host], self._paces[host] = 1, pace
+        self._room[host], self._paces[host] = 1, max(pace, least_pace)
         self.grant(host)
         return 0.0
 

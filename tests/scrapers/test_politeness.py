@@ -76,22 +76,6 @@ def test_records_are_batched_during_a_write_and_flush_waits_for_all() -> None:
     assert written == [[0], [1, 2, 3, 4, 5]]
 
 
-def test_no_more_memes_are_admitted_than_max_memes() -> None:
-    async def run() -> tuple[list[bool], str | None]:
-        session = CrawlSession(CRAWL.model_copy(update={"max_memes": 2}))
-        assert await session.admit()
-        assert await session.admit()
-        waiting = [asyncio.create_task(session.admit()) for _ in range(3)]
-        await asyncio.sleep(0)
-        session.land("imgflip")
-        await asyncio.sleep(0.01)
-        assert session.stopping is None
-        session.land("imgflip")
-        return await asyncio.gather(*waiting), session.stopping
-
-    assert asyncio.run(asyncio.wait_for(run(), 5)) == ([False] * 3, "max_memes")
-
-
 def test_a_pause_ends_early_when_the_crawl_stops() -> None:
     async def run() -> bool:
         session = CrawlSession(CRAWL)

@@ -28,9 +28,11 @@ def config(crawl_config: Callable[..., Config]) -> Config:
 
 
 @asynccontextmanager
-async def opened(config: Config) -> AsyncIterator[tuple[RequestQueue, Callable[..., Awaitable[Lease]]]]:
+async def opened(
+    config: Config, session: CrawlSession | None = None
+) -> AsyncIterator[tuple[RequestQueue, Callable[..., Awaitable[Lease]]]]:
     """A queue, and a consumer that waits for the next lease of a kind."""
-    queue, woken = RequestQueue(config, CrawlSession(config.crawl), "reddit"), asyncio.Event()
+    queue, woken = RequestQueue(config, session or CrawlSession(config.crawl), "reddit"), asyncio.Event()
     queue.on_leases(woken.set)
     await queue.open()
 
@@ -121,6 +123,43 @@ def test_a_retried_request_waits_and_counts_its_retries(config: Config) -> None:
             queue.finish(again, Done())
 
     asyncio.run(run())
+
+
+def test_a_request_is_sent_with_its_grant_or_waits_for_another(crawl_config: Callable[..., Config]) -> None:
+    config = crawl_config(sources=("reddit",), delay_seconds=1.0)
+
+    async def run() -> None:
+        async with opened(config) as (queue, lease):
+            queue.add(request("http://a.example/"))
+            one, clock = await lease(), asyncio.get_running_loop().time
+            began = clock()
+            # Robots.txt is sent instead of the page, which waits for a turn of its own.
+            assert await queue.turn("a.example") == 0
+            assert await queue.turn("a.example") == 0
+            assert clock() - began > 0.8
+            queue.rest("b.example", 500.0)
+            assert 400 < await queue.turn("b.example") <= 500
+            queue.finish(one, Done())
+
+    asyncio.run(run())
+
+
+def test_memes_are_admitted_until_max_memes(crawl_config: Callable[..., Config]) -> None:
+    config = crawl_config(sources=("reddit",), max_memes=2)
+
+    async def run() -> tuple[list[bool], str | None]:
+        session = CrawlSession(config.crawl)
+        async with opened(config, session) as (queue, _):
+            queue.add(request("http://a.example/"))
+            waiting = [asyncio.create_task(queue.admit()) for _ in range(4)]
+            _, left = await asyncio.wait(waiting, timeout=2, return_when=asyncio.FIRST_COMPLETED)
+            assert len(left) == 2
+            assert session.stopping is None
+            queue.land()
+            queue.land()
+            return await asyncio.wait_for(asyncio.gather(*waiting), 20), session.stopping
+
+    assert asyncio.run(run()) == ([True, True, False, False], "max_memes")
 
 
 def test_a_malformed_request_is_set_aside(config: Config) -> None:
