@@ -70,6 +70,7 @@ class Site:
         self.port = self.private_port = 0
         self._seed = seed
         self._cases = cases
+        self._servers: list[asyncio.Server] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         pixels = np.random.default_rng(seed).integers(0, 255, (90, 120, 3), dtype=np.uint8)
@@ -100,13 +101,15 @@ class Site:
         return fuzz_cases.address(self._chance(part, number), self.private_port, self.name, number)
 
     async def _open(self) -> None:
-        site = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        private = await asyncio.start_server(self._hit, "127.0.0.1", 0)
-        self.port, self.private_port = (each.sockets[0].getsockname()[1] for each in (site, private))
+        for answer in (self._serve, self._hit):
+            self._servers.append(await asyncio.start_server(answer, "127.0.0.1", 0))
+        self.port, self.private_port = (server.sockets[0].getsockname()[1] for server in self._servers)
         with suppress(OSError):  # a machine without IPv6
-            await asyncio.start_server(self._hit, "::1", self.private_port)
+            self._servers.append(await asyncio.start_server(self._hit, "::1", self.private_port))
 
     async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
