@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from aiohttp import web
 
@@ -15,13 +15,7 @@ from memeloom.demo.live_corpus import LiveCorpus
 from memeloom.demo.options import Options
 from memeloom.demo.pictures import PictureRenderer
 
-Host: TypeAlias = Literal[
-    "imgflip", "imgflip_api", "imgflip_images",
-    "reddit", "reddit_api", "reddit_images",
-    "bing", "google", "pictures", "inside", "control",
-]  # fmt: skip
-HOSTS: tuple[Host, ...] = get_args(Host)
-IMAGE_HOSTS: frozenset[Host] = frozenset({"imgflip_images", "reddit_images", "pictures"})
+Host: TypeAlias = str  # one of `sites.HOSTS`
 
 ADDRESSES = web.AppKey("addresses", Mapping[Host, str])
 STOPPING = web.AppKey("stopping", asyncio.Event)
@@ -58,8 +52,23 @@ class RequestLog:
         return {"requests": requests, "faults": dict(self.faults), "pictures": pictures}
 
 
+class Feed(Protocol):
+    """A site of its own posts, to which more can be added while it is served."""
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        """Return the number of posts published since the start, by listing."""
+
+    def publish(self, late: Mapping[str, int]) -> None:
+        """Add posts at the top. late: their number by listing."""
+
+
 class SiteContext:
-    """Options, corpus, addresses and log of one miniature internet, and its drawing thread."""
+    """Options, corpus, addresses and log of one miniature internet, and its drawing thread.
+
+    Attributes:
+        feeds: the sites that can publish posts, by source.
+    """
 
     def __init__(self, options: Options, corpus: LiveCorpus, addresses: Mapping[Host, str]) -> None:
         self.options = options
@@ -67,6 +76,7 @@ class SiteContext:
         self.renderer = PictureRenderer(corpus, quick=options.quick)
         self.addresses = addresses
         self.log = RequestLog()
+        self.feeds: dict[str, Feed] = {}
         self._drawing = ThreadPoolExecutor(1, "drawing")
 
     def url(self, host: Host) -> str:

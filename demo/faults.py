@@ -13,7 +13,8 @@ from memeloom.configs.errors import ConfigError
 from memeloom.demo import faults_connection as connection
 from memeloom.demo import faults_hostile as hostile
 from memeloom.demo import faults_responses as responses
-from memeloom.demo.context import HOSTS, IMAGE_HOSTS, Handler, Host
+from memeloom.demo.context import Handler, Host
+from memeloom.demo.sites import HOSTS, IMAGE_HOSTS
 
 Apply: TypeAlias = Callable[[web.Request, Handler, responses.Settings], Awaitable[web.StreamResponse]]
 Unit: TypeAlias = Literal["address", "host", "token"]

@@ -1,14 +1,16 @@
 """Imgflip: its pages, its templates API and its image host."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
 from aiohttp import web
 
-from memeloom.demo.context import SiteContext, html_response, picture_response, robots, whole_number
+from memeloom.demo.context import Host, SiteContext, html_response, picture_response, robots, whole_number
 from memeloom.demo.corpus import Blank, Post
 from memeloom.demo.imgflip_pages import listing_page, meme_page, template_list_page, template_page
+from memeloom.demo.site import Site
+from memeloom.demo.truth import ServedMeme, Serving
 
 _MEMES_A_PAGE = 15
 _TEMPLATES_A_PAGE = 10
@@ -175,3 +177,48 @@ def _file(request: web.Request) -> tuple[str, str]:
     if match is None:
         raise web.HTTPNotFound
     return match["key"], match["suffix"]
+
+
+def served(serving: Serving) -> Iterator[ServedMeme]:
+    """Yield the memes by template, newest first."""
+    for blank in serving.corpus.blanks:
+        for place in range(serving.corpus.count(blank)):
+            yield _served(serving.corpus.post(blank, place), serving)
+
+
+def _served(post: Post, serving: Serving) -> ServedMeme:
+    images, draw = serving.url("imgflip_images"), serving.renderer.meme
+    more = (serving.sha256(draw, post.blank, post.extra_boxes(number)) for number in range(len(post.extra_keys)))
+    return ServedMeme(
+        id=f"imgflip:{post.key}",
+        source="imgflip",
+        template_id=post.blank.id,
+        template_slug=post.blank.slug,
+        boxes=post.stated_boxes(),
+        title=post.title,
+        page_url=f"{serving.url('imgflip')}/i/{post.key}",
+        image_url=f"{images}/{post.key}.{post.suffix}",
+        score=post.votes or None,
+        views=post.views or None,
+        over_18=post.over_18 or None,
+        sha256=serving.sha256(draw, post.blank, post.boxes, post.suffix),
+        flaw=post.flaw,
+        kind=post.kind,
+        more_images=tuple(f"{images}/{key}.jpg" for key in post.extra_keys),
+        more_sha256=tuple(key for key in more if key),
+        late=post.late,
+    )
+
+
+def _routes(context: SiteContext) -> Mapping[Host, Sequence[web.AbstractRouteDef]]:
+    imgflip = Imgflip(context)
+    return {"imgflip": imgflip.site(), "imgflip_api": imgflip.api(), "imgflip_images": imgflip.images()}
+
+
+SITE = Site(
+    hosts=("imgflip", "imgflip_api", "imgflip_images"),
+    image_hosts=frozenset({"imgflip_images"}),
+    routes=_routes,
+    settings=lambda _, url: (f"crawl.imgflip.site={url('imgflip')}", f"crawl.imgflip.api={url('imgflip_api')}"),
+    served=served,
+)

@@ -18,9 +18,10 @@ from memeloom.demo.corpus import Corpus
 from memeloom.demo.faults import Rule, make_rules
 from memeloom.demo.live_corpus import LiveCorpus, read_corpus
 from memeloom.demo.options import Options
-from memeloom.demo.reddit_site import CLIENT_ID, CLIENT_SECRET
+from memeloom.demo.pictures import PictureRenderer
 from memeloom.demo.server import serve
-from memeloom.demo.truth import ServedMeme, Truth
+from memeloom.demo.sites import SITES
+from memeloom.demo.truth import ServedMeme, Serving
 
 _START_SECONDS = 120
 _STOP_SECONDS = 10
@@ -50,7 +51,7 @@ class Internet(Options):
         self._options = Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
         self._rules = make_rules(self.faults)
         self._process: BaseProcess | None = None
-        self._late: Mapping[str, Mapping[str, int]] = {"imgflip": {}, "reddit": {}}
+        self._late: Mapping[str, Mapping[str, int]] = {}
         self.addresses: Mapping[Host, str] = {}
 
     def __enter__(self) -> Self:
@@ -111,15 +112,7 @@ class Internet(Options):
     def settings(self) -> list[str]:
         """Return ``--set`` overrides that point memeloom at these sites."""
         return [
-            f"crawl.imgflip.site={self.url('imgflip')}",
-            f"crawl.imgflip.api={self.url('imgflip_api')}",
-            f"crawl.reddit.site={self.url('reddit')}",
-            f"crawl.reddit.api={self.url('reddit_api')}",
-            f"crawl.reddit.client_id={CLIENT_ID}",
-            f"crawl.reddit.client_secret={CLIENT_SECRET}",
-            f"crawl.reddit.subreddits=[{', '.join(self._options.subreddits)}]",
-            f"crawl.images.bing={self.url('bing')}",
-            f"crawl.images.google={self.url('google')}",
+            *(setting for site in SITES.values() for setting in site.settings(self._options, self.url)),
             "crawl.allow_hosts=[127.0.0.1]",
             "crawl.delay_seconds=0",
         ]
@@ -152,8 +145,11 @@ class Internet(Options):
         if self._process is not None:
             self._late = self._get("/late")
         corpus = LiveCorpus(self._corpus, self._options)
-        corpus.publish(self._late["imgflip"])
-        return Truth(self._options, self.addresses, hashes=hashes).memes(corpus, self._late["reddit"])
+        corpus.publish(self._late.get("imgflip", {}))
+        renderer = PictureRenderer(corpus, quick=self._options.quick)
+        serving = Serving(self._options, corpus, self.addresses, renderer, self._late, hashes)
+        for site in SITES.values():
+            yield from site.served(serving)
 
     @cached_property
     def _corpus(self) -> Corpus:

@@ -2,13 +2,17 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aiohttp import BasicAuth, web
 
-from memeloom.demo.context import SiteContext, picture_response, robots, whole_number
-from memeloom.demo.reddit_posts import RedditPosts, Submission, as_t3
+from memeloom.demo.context import Host, SiteContext, picture_response, robots, whole_number
+from memeloom.demo.options import Options
+from memeloom.demo.reddit_posts import SITE as REDDIT
+from memeloom.demo.reddit_posts import RedditPosts, Submission, as_t3, picture_address
+from memeloom.demo.site import Site
+from memeloom.demo.truth import ServedMeme, Serving
 
 CLIENT_ID = "miniature-client"
 CLIENT_SECRET = "miniature-secret"  # noqa: S105 -- opens nothing but this server
@@ -29,6 +33,7 @@ class Reddit:
         self._tokens: set[str] = set()
         self._window_end = 0.0
         self._used = 0
+        context.feeds["reddit"] = self
 
     def site(self) -> list[web.AbstractRouteDef]:
         """Return the routes of www.reddit.com."""
@@ -160,3 +165,55 @@ def _escaped(value: Any) -> Any:
 
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
     return web.json_response({"message": message, "error": status}, status=status, headers=headers)
+
+
+def served(serving: Serving) -> Iterator[ServedMeme]:
+    """Yield the pictures of posts that were not removed, without crossposts, which repeat their parent."""
+    reddit_posts = RedditPosts(serving.corpus, serving.options)
+    reddit_posts.publish(serving.late.get("reddit", {}))
+    for post in (post for posts in reddit_posts.posts.values() for post in posts):
+        if post.kind in ("removed", "deleted"):
+            continue
+        several = post.kind in ("gallery", "album")
+        for number, (drawn, state) in enumerate(zip(post.pictures, post.states, strict=True), start=1):
+            if state != "valid":
+                continue
+            yield ServedMeme(
+                id=f"reddit:{post.id}_{number}" if several else f"reddit:{post.id}",
+                source="reddit",
+                template_id=drawn.blank.id,
+                template_slug=drawn.blank.slug,
+                boxes=drawn.boxes,
+                title=post.title,
+                page_url=f"{REDDIT}{post.permalink}",
+                image_url=picture_address(drawn, serving.url("reddit_images"), preview=several),
+                score=post.score,
+                over_18=post.over_18,
+                sha256=serving.sha256(serving.renderer.meme, drawn.blank, drawn.boxes, drawn.suffix),
+                kind="animated" if drawn.suffix == "gif" else "still",
+                late=post.late,
+            )
+
+
+def _routes(context: SiteContext) -> Mapping[Host, Sequence[web.AbstractRouteDef]]:
+    reddit = Reddit(context)
+    return {"reddit": reddit.site(), "reddit_api": reddit.api(), "reddit_images": reddit.images()}
+
+
+def _settings(options: Options, url: Callable[[Host], str]) -> Sequence[str]:
+    return (
+        f"crawl.reddit.site={url('reddit')}",
+        f"crawl.reddit.api={url('reddit_api')}",
+        f"crawl.reddit.client_id={CLIENT_ID}",
+        f"crawl.reddit.client_secret={CLIENT_SECRET}",
+        f"crawl.reddit.subreddits=[{', '.join(options.subreddits)}]",
+    )
+
+
+SITE = Site(
+    hosts=("reddit", "reddit_api", "reddit_images"),
+    image_hosts=frozenset({"reddit_images"}),
+    routes=_routes,
+    settings=_settings,
+    served=served,
+)

@@ -11,15 +11,11 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.demo.bing_site import Bing
-from memeloom.demo.context import ADDRESSES, HOSTS, STOPPING, Handler, Host, SiteContext, robots
+from memeloom.demo.context import ADDRESSES, STOPPING, Handler, Host, SiteContext, robots
 from memeloom.demo.faults import FAULTS, FaultInjector, Rule
-from memeloom.demo.google_site import Google
-from memeloom.demo.image_host import ImageHost
-from memeloom.demo.imgflip_site import Imgflip
 from memeloom.demo.live_corpus import LiveCorpus, read_corpus
 from memeloom.demo.options import Options
-from memeloom.demo.reddit_site import Reddit
+from memeloom.demo.sites import HOSTS, SITES
 
 _BACKLOG = 256
 _SHUTDOWN_SECONDS = 2.0
@@ -64,19 +60,11 @@ async def _run(
 def _routes(
     context: SiteContext, injector: FaultInjector, stop: asyncio.Event
 ) -> Mapping[Host, list[web.AbstractRouteDef]]:
-    imgflip, reddit, pictures = Imgflip(context), Reddit(context), ImageHost(context)
+    sites = {host: list(routes) for site in SITES.values() for host, routes in site.routes(context).items()}
     return {
-        "imgflip": imgflip.site(),
-        "imgflip_api": imgflip.api(),
-        "imgflip_images": imgflip.images(),
-        "reddit": reddit.site(),
-        "reddit_api": reddit.api(),
-        "reddit_images": reddit.images(),
-        "bing": Bing(context, pictures).site(),
-        "google": Google(context, pictures).site(),
-        "pictures": pictures.routes(),
+        **sites,
         "inside": [web.get("/robots.txt", robots()), web.get("/{path:.*}", _secret)],
-        "control": [*_control(context, injector, stop), *_publishing(context, reddit)],
+        "control": [*_control(context, injector, stop), *_publishing(context)],
     }
 
 
@@ -85,14 +73,16 @@ async def _secret(_: web.Request) -> web.Response:
     return web.Response(text="the keys to everything")
 
 
-def _publishing(context: SiteContext, reddit: Reddit) -> list[web.AbstractRouteDef]:
+def _publishing(context: SiteContext) -> list[web.AbstractRouteDef]:
     async def get_late(_: web.Request) -> web.Response:
-        return web.json_response({"imgflip": context.corpus.late, "reddit": dict(reddit.late)})
+        late = {name: dict(feed.late) for name, feed in context.feeds.items()}
+        return web.json_response({"imgflip": context.corpus.late, **late})
 
     async def post_late(request: web.Request) -> web.Response:
         wanted = await request.json()
         context.corpus.publish(context.corpus.share_out(wanted["memes"]))
-        reddit.publish(dict.fromkeys(reddit.late, wanted["posts"]))
+        for feed in context.feeds.values():
+            feed.publish(dict.fromkeys(feed.late, wanted["posts"]))
         return await get_late(request)
 
     return [web.get("/late", get_late), web.post("/late", post_late)]

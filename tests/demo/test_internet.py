@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from memeloom.configs.errors import ConfigError
-from memeloom.demo.context import HOSTS
 from memeloom.demo.faults import Rule
 from memeloom.demo.internet import Internet
+from memeloom.demo.sites import HOSTS
 from tests.demo.client import asked, fetch
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def test_the_same_arguments_give_the_same_bytes_in_another_process(internet: Int
 
 def test_the_log_counts_requests_by_route_and_complete_pictures_by_address() -> None:
     with Internet(memes=24, faults={"cut_file": 1.0}) as internet:
-        meme = next(internet.served(hashes=True))
+        meme = next(meme for meme in internet.served(hashes=True) if meme.source == "imgflip")
         cut = fetch(meme.image_url).body
         assert internet.log()["pictures"] == {}
         for _ in range(2):
@@ -100,7 +100,7 @@ def test_the_server_stops_during_stalled_slow_and_endless_responses() -> None:
     ]
     internet = Internet(memes=12, faults=rules)
     internet.start()
-    meme = next(internet.served())
+    meme = next(meme for meme in internet.served() if meme.source == "imgflip")
     silent, endless = (internet.url("imgflip", path) for path in ("/meme/Proud-Toaster", "/memetemplates"))
     with asked(silent) as one, asked(meme.page_url) as two, asked(meme.image_url) as three, asked(endless) as four:
         assert [four.recv(12), two.recv(12)] == [b"HTTP/1.1 200"] * 2
@@ -156,8 +156,9 @@ main(["--memes", "12"])
         lines = [server.stderr.readline() for _ in range(len(HOSTS) + 2)]
         server.send_signal(signal.SIGINT)
         output, errors = server.communicate(timeout=20)
-    assert lines[0].startswith("imgflip ")
-    assert lines[-1].startswith("memeloom --set crawl.imgflip.site=http://127.0.0.1:")
+    assert [line.split()[0] for line in lines[: len(HOSTS)]] == list(HOSTS)
+    assert lines[-1].startswith("memeloom --set ")
+    assert " crawl.imgflip.site=http://127.0.0.1:" in lines[-1]
     assert output == ""
     assert "Traceback" not in errors
     assert server.returncode == 0

@@ -146,7 +146,7 @@ def crawl_with_kills(
         AssertionError: the crawl was not complete within `seconds`.
     """
     done, began = Disturbance(), time.monotonic()
-    pictures = sum(1 + len(meme.more_images) for meme in internet.served() if meme.source != "images")
+    pictures = sum(1 + len(meme.more_images) for meme in internet.served() if meme.source in ("imgflip", "reddit"))
     due = {round((place + 1) * kills / (len(outages) + 1)): outage for place, outage in enumerate(outages)}
 
     def wait_for(condition: Callable[[], bool]) -> None:

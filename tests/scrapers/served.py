@@ -104,6 +104,8 @@ def _differences(meme: Meme, truth: ServedMeme) -> Iterator[str]:
     }
     if meme.source != "images":
         pairs |= {"title": (meme.title, truth.title)}
+    if meme.source == "mastodon":
+        pairs |= {"boxes": (meme.boxes, truth.boxes)}
     if meme.source == "imgflip":
         pairs |= {
             "boxes": (meme.boxes, truth.boxes),

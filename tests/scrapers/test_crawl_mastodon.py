@@ -11,8 +11,12 @@ import pytest
 from memeloom.catalog.records import Meme, author_hash
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config
+from memeloom.demo.internet import Internet
 from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.sources.mastodon.settings import Mastodon
+from tests.scrapers.served import compare
 from tests.services.website import Answer, Asked, Website
 
 TAG = "/api/v1/timelines/tag/meme?limit=40&only_media=true"
@@ -86,6 +90,23 @@ def test_all_pages_are_read_and_the_next_crawl_ends_where_this_one_began(website
     server.fill([11, 10], [9, 8], [7, 6], [5])
     assert crawl(config).counts["new"] == 2
     assert asked(website) == ["", "&max_id=10"]
+
+
+def test_everything_that_the_miniature_internet_serves_is_stored(crawl_config: Callable[..., Config]) -> None:
+    with Internet(memes=12, quick=True) as internet:
+        sites = load_config(overrides=internet.settings, environment={}).crawl.section(Mastodon)
+        config = crawl_config(sources=("mastodon",), mastodon=sites.model_dump())
+        summary = crawl(config)
+        comparison = compare(config, internet)
+    assert comparison.faults() == {}
+    assert comparison.stored == 96
+    assert summary.reasons == {
+        "skipped: account not indexable": 12,
+        "skipped: attachment of type gifv": 6,
+        "skipped: boost of a bot": 6,
+        "skipped: not public": 6,
+        "skipped: page without a meme": 1,  # the last page names a next one, as real servers do
+    }
 
 
 def test_posts_per_hashtag_ends_a_timeline(website: Website, server: Server) -> None:
