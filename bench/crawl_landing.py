@@ -17,7 +17,7 @@ from memeloom.configs.load import load_config
 
 _OURS = "ours, SQLite + folder"
 _WEBDATASET, _RAW = "img2dataset, webdataset", "img2dataset, raw"
-_OF_WEBDATASET, _OF_RAW, _MOST_MB = 2.0, 1.0, 250
+_OF_WEBDATASET, _OF_RAW, _MOST_MB = 2.5, 0.5, 250
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from memeloom.catalog.records import Meme, Template
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The result of a picture request.
+    """A downloaded picture.
 
     Attributes:
-        data: the bytes; None if the request failed.
+        data: the bytes.
         declared: the Content-Type of the response.
     """
 
-    data: bytes | None
+    data: bytes
     declared: str | None = None
 
 
@@ -25,21 +25,18 @@ class MemeItem:
     """A meme from a page.
 
     Attributes:
-        picture: None until `meme.image_url` has been requested.
         fallback_url: a smaller copy, requested if the picture fails.
     """
 
     meme: Meme
-    picture: Picture | None = None
     fallback_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateItem:
-    """A template from a page; `picture` as in `MemeItem`."""
+    """A template from a page."""
 
     template: Template
-    picture: Picture | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,9 @@
-"""The item pipeline: validates pictures and stores memes and templates durably.
+"""Records become durable: known pictures are looked up, downloaded ones validated, blobs and documents written.
 
-A meme passes twice. The first time it has no picture: if an earlier crawl downloaded the same URL, the record is stored
-with that picture; otherwise a request for the picture is added to the frontier. The second time, after that request, it
-is stored.
-
-An item is finished when its blob and its document are durable, or the request for its picture is stored. If the picture
-fails or is invalid, a meme with a caption is stored without it and a meme without a caption is dropped; both are
-counted.
+A record's way: `meet` stores it with the picture that an earlier crawl downloaded from the same URL, or adds a request
+for the picture to the queue; `land` stores it with the downloaded picture. Each returns when blob and document are
+durable, or the request is in the queue. If the picture fails or is invalid, a meme with a caption is stored without it
+and a meme without a caption is dropped; both are counted.
 """
 
 import time
@@ -14,10 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NoReturn, ParamSpec, TypeVar
-
-from scrapy.crawler import Crawler
-from scrapy.exceptions import DropItem
+from typing import ParamSpec, TypeVar
 
 from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.documents import DocumentStore, Where
@@ -28,12 +22,11 @@ from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.retry import backoff_seconds
 from memeloom.configs.schema import Config
 from memeloom.scrapers.aio import Batch, in_thread
-from memeloom.scrapers.items import Mark, MemeItem, NotLanded, Picture, TemplateItem
+from memeloom.scrapers.items import MemeItem, NotLanded, Picture, TemplateItem
+from memeloom.scrapers.pictures.requests import picture_request
 from memeloom.scrapers.queue import RequestQueue
 from memeloom.scrapers.reasons import About, Kind, Reason
-from memeloom.scrapers.scheduler import scheduler_of
 from memeloom.scrapers.session import CrawlSession
-from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,55 +54,37 @@ class _Purged(Exception):
 
 
 class Landing:
-    """The item pipeline of one spider. Decoding, hashing and writing happen in threads."""
+    """The stores of one source. Decoding, hashing and writing happen in threads."""
 
     _documents: DocumentStore
     _blobs: BlobStore
-    _queue: RequestQueue
 
-    def __init__(self, crawler: Crawler, config: Config, spider: MemeSpider) -> None:
-        self._crawler = crawler
+    def __init__(self, config: Config, session: CrawlSession, queue: RequestQueue) -> None:
         self._config = config
-        self._spider = spider
-        self._session: CrawlSession = spider.session
+        self._session = session
+        self._queue = queue
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="landing")
         self._memes: Batch[Meme] = Batch(self._write_memes, _BATCH)
         self._look_ups: Batch[_LookUp] = Batch(lambda look_ups: self._retried(self._look_up, look_ups), _BATCH)
         self._recent: OrderedDict[str, None] = OrderedDict()
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> "Landing":
-        """Create the pipeline of a `MemeSpider`."""
-        return cls(crawler, crawler.settings["MEMELOOM_CONFIG"], our_spider(crawler))
-
-    async def open_spider(self) -> None:
+    async def open(self) -> None:
         """Open the stores. Raises StoreError, ConfigError."""
-        self._queue = scheduler_of(self._crawler).queue
         self._documents = await in_thread(self._threads, open_documents, self._config.store)
         self._blobs = await in_thread(self._threads, open_blobs, self._config.store)
 
-    async def close_spider(self) -> None:
+    async def close(self) -> None:
         """Write pending records and close the stores."""
         await self._memes.flush()
         await in_thread(self._threads, self._documents.close)
         await in_thread(self._threads, self._blobs.close)
         self._threads.shutdown()
 
-    async def process_item(self, item: MemeItem | TemplateItem | Mark) -> MemeItem | TemplateItem | Mark:
-        """Return when the item is durable, or will be atomically with its page. Raises DropItem, StoreError."""
-        match item:
-            case MemeItem(picture=None):
-                await self._meet(item)
-            case MemeItem():
-                await self._land(item)
-            case TemplateItem():
-                await self._land_template(item)
-            case Mark():
-                self._queue.mark(item.name, item.value)
-        return item
-
-    async def _meet(self, item: MemeItem) -> None:
-        """Store a meme with the picture in the catalog, or request the picture."""
+    async def meet(self, item: MemeItem | TemplateItem) -> None:
+        """Store a record of a page if its picture is known, or request the picture. Raises NotLanded, StoreError."""
+        if isinstance(item, TemplateItem):
+            await self._meet_template(item)
+            return
         meme = item.meme
         if self._met_before(meme.id):
             self._session.count(Reason(Kind.SEEN, about=About.SKIPPED))
@@ -117,7 +92,8 @@ class Landing:
         known = _LookUp(meme)
         await self._look_ups.put(known)
         if known.purged:
-            self._drop(Reason(Kind.PURGED))
+            self._session.count(Reason(Kind.PURGED))
+            return
         if known.image is None and meme.image_url:
             if self._ask(item):
                 return
@@ -126,63 +102,72 @@ class Landing:
             self._session.counts["images known"] += 1
         await self._keep(meme, known.image)
 
-    async def _land(self, item: MemeItem) -> None:
-        """Store a meme after its picture request, or request the smaller copy."""
-        image = await self._image(item.picture, About.IMAGE, item.meme.id)
+    async def land(self, item: MemeItem | TemplateItem, picture: Picture | None) -> None:
+        """Store a record after its picture request, which failed if `picture` is None. Raises NotLanded, StoreError.
+
+        If the picture is invalid, too, the smaller copy is requested.
+        """
+        if isinstance(item, TemplateItem):
+            image = await self._image(picture, About.TEMPLATE_IMAGE) if picture is not None else None
+            await self._keep_template(item.template, image)
+            return
+        try:
+            image = await self._image(picture, About.IMAGE, item.meme.id) if picture is not None else None
+        except _Purged:
+            self._session.count(Reason(Kind.PURGED))
+            return
         if image is None and item.fallback_url:
             self._session.counts["fallback pictures"] += 1
-            if self._ask(item):
+            if self._ask(item, smaller=True):
                 return
         await self._keep(item.meme, image)
 
     async def _keep(self, meme: Meme, image: Image | None) -> None:
         if image is None and not meme.boxes:
-            self._drop(Reason(Kind.STATED, "neither picture nor caption", About.DROPPED))
+            self._session.count(Reason(Kind.STATED, "neither picture nor caption", About.DROPPED))
+            return
         if not await self._queue.admit():
             raise NotLanded("the crawl was stopped")
         await self._memes.put(meme.model_copy(update={"image": image}))
         self._queue.land()
 
-    async def _land_template(self, item: TemplateItem) -> None:
-        """Store a template with the picture in the catalog, or request the picture: another address is another one."""
-        template, image = item.template, None
+    async def _meet_template(self, item: TemplateItem) -> None:
+        """As `meet`; another address is another picture."""
+        template = item.template
         known = await self._retried(self._known_template, template.id)
-        if item.picture is not None:
-            image = await self._image(item.picture, About.TEMPLATE_IMAGE)
-        elif known is not None and known.image_url == template.image_url:
+        image = None
+        if known is not None and known.image_url == template.image_url:
             image = known.image
             self._session.counts["template images known"] += 1
         elif template.image_url:
             if self._ask(item):
                 return
             self._session.count(Reason(Kind.NO_ADDRESS, about=About.TEMPLATE_IMAGE))
-        if image is None and known is not None:
+        await self._keep_template(template, image)
+
+    async def _keep_template(self, template: Template, image: Image | None) -> None:
+        if image is None and await self._retried(self._known_template, template.id) is not None:
             # The stored picture is kept, so its address is, too.
             template = template.model_copy(update={"image_url": None})
         changed = await self._retried(self._documents.upsert_templates, [template.model_copy(update={"image": image})])
         self._session.counts["templates"] += 1
         self._session.counts["templates new or changed"] += changed
 
-    def _ask(self, item: MemeItem | TemplateItem) -> bool:
-        """Add the request for the picture to the frontier. Returns False if its URL is not http or https."""
+    def _ask(self, item: MemeItem | TemplateItem, *, smaller: bool = False) -> bool:
+        """Add the request for the picture to the queue. Returns False if its URL is not http or https."""
         try:
-            request = self._spider.picture_request(item)
+            self._queue.add(picture_request(item, smaller=smaller))
         except ValueError:
             return False
-        self._crawler.engine.crawl(request)
         return True
 
-    async def _image(self, picture: Picture | None, about: About, meme_id: str | None = None) -> Image | None:
-        """Validate and store a picture. Returns None if there are no bytes or, with the reason counted, no valid image.
+    async def _image(self, picture: Picture, about: About, meme_id: str | None = None) -> Image | None:
+        """Validate and store a picture. Returns None, with the reason counted, if it is invalid.
 
-        Raises DropItem: the meme was purged while its picture was downloaded.
+        Raises _Purged: the meme was purged while its picture was downloaded.
         """
-        if picture is None or picture.data is None:
-            return None
         try:
             received = await self._retried(self._receive, picture.data, picture.declared, meme_id)
-        except _Purged:
-            self._drop(Reason(Kind.PURGED))
         except BadImage as error:
             self._session.count(Reason(Kind.STATED, error.reason, about))
             return None
@@ -193,10 +178,6 @@ class Landing:
         if received.misdeclared:
             self._session.counts["images of another type than declared"] += 1
         return received.image
-
-    def _drop(self, reason: Reason) -> NoReturn:
-        self._session.count(reason)
-        raise DropItem(str(reason))
 
     def _receive(self, data: bytes, declared: str | None, meme_id: str | None) -> Received:
         if meme_id is not None and self._documents.purged([meme_id]):

@@ -101,9 +101,8 @@ class PermissionsMiddleware:
             headers = [
                 (name, value.decode("latin-1")) for name in TAG_HEADERS for value in response.headers.getlist(name)
             ]
-            kind: Literal["pages", "pictures"] = "pages" if info.kind == "page" else "pictures"
             page = response.body if isinstance(response, HtmlResponse) else b""
-            self._permissions.check(response.url, headers, kind, page)
+            self._permissions.check(response.url, headers, "pages", page)
         return response
 
     async def _fetch(self, url: str) -> RobotsAnswer:

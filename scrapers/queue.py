@@ -69,7 +69,7 @@ class RequestQueue:
         self._config = config
         self._session = session
         self._source = source
-        self._per_host = 2 * config.crawl.concurrency_per_host
+        self._per_host = config.crawl.concurrency_per_host
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="frontier")
         self._consumers: list[Callable[[], None]] = []
         self._changes = Changes()

@@ -19,10 +19,10 @@ from memeloom.scrapers.request_info import changed
 from memeloom.scrapers.scheduler import scheduler_of
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
-_LONGEST_WAIT = 600.0
-_LONGEST_BACKOFF = 120.0
+LONGEST_WAIT = 600.0
+LONGEST_BACKOFF = 120.0
 # Retries are delayed even if requests are not.
-_LEAST_BACKOFF = 0.05
+LEAST_BACKOFF = 0.05
 
 
 def retry_after(value: str, now: datetime) -> float | None:
@@ -51,7 +51,7 @@ class PatientRetry:
         self._spider = spider
         self._session = spider.session
         self._hosts = spider.session.hosts
-        self._delay = max(_LEAST_BACKOFF, spider.config.crawl.delay_seconds)
+        self._delay = max(LEAST_BACKOFF, spider.config.crawl.delay_seconds)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "PatientRetry":
@@ -78,7 +78,7 @@ class PatientRetry:
         if asked is None:
             if response.status != 429:
                 self._count_failure(name, request)
-        elif asked > _LONGEST_WAIT:
+        elif asked > LONGEST_WAIT:
             self._session.count(Reason(Kind.LONG_WAIT))
             return response
         else:
@@ -97,7 +97,7 @@ class PatientRetry:
         if retry is None:
             return None
         if asked_seconds is None:
-            asked_seconds = backoff_seconds(retry.meta["retry_times"] + 1, self._delay, _LONGEST_BACKOFF)
+            asked_seconds = backoff_seconds(retry.meta["retry_times"] + 1, self._delay, LONGEST_BACKOFF)
         self._session.counts["retries"] += 1
         return await self._wait(retry, asked_seconds, instead_of=request)
 

@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Callable
+from typing import Literal
 
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
-from scrapy.http import HtmlResponse, Response, TextResponse
+from scrapy.http import Response, TextResponse
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -50,7 +51,7 @@ class DurableScheduler(BaseScheduler):
         self.queue = RequestQueue(spider.config, spider.session, spider.name)
         self._leases: dict[Request, Lease] = {}
         self._outcomes: dict[Request, Outcome] = {}
-        self._listeners: list[Callable[[RequestInfo, str, Reason | None], None]] = []
+        self._listeners: list[Callable[[Literal["page", "picture"], str, Reason | None], None]] = []
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "DurableScheduler":
@@ -93,7 +94,7 @@ class DurableScheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """Return a leased request whose host has a free slot, or None."""
-        while (lease := self.queue.next()) is not None:
+        while (lease := self.queue.next("page")) is not None:
             try:
                 request = to_request(lease.request, self._spider)
             except BadRequest as error:
@@ -111,8 +112,8 @@ class DurableScheduler(BaseScheduler):
         """Return whether `request` is a lease in progress."""
         return request in self._leases
 
-    def on_ended(self, ended: Callable[[RequestInfo, str, Reason | None], None]) -> None:
-        """Call `ended` with each request that ended: what it was for, its host, and why it failed."""
+    def on_ended(self, ended: Callable[[Literal["page", "picture"], str, Reason | None], None]) -> None:
+        """Call `ended` with each request that ended: its kind, its host, and why it failed."""
         self._listeners.append(ended)
 
     def _downloaded(self, result: Response | Failure, request: Request) -> Response | Failure:
@@ -122,15 +123,14 @@ class DurableScheduler(BaseScheduler):
             return result
         error = _error(result, info)
         if error is None:
-            is_page = info.kind == "picture" and isinstance(result, HtmlResponse)
-            self._outcomes[request] = Done(Reason(Kind.NOT_A_PICTURE) if is_page else None)
+            self._outcomes[request] = Done()
             return result
         failure = result if isinstance(result, Failure) else Failure(error)  # type: ignore[no-untyped-call]
         failure.request = request  # type: ignore[attr-defined]
         if ends_source(error):
             self._crawler.signals.send_catch_log(signals.spider_error, failure=failure, response=failure)
             return failure
-        outcome = after_download(error, is_last_resort="fallback_url" not in request.cb_kwargs)
+        outcome = after_download(error)
         self._outcomes[request] = outcome
         if (reason := reason_of_outcome(outcome)) is not None:
             self._spider.session.count(reason.of(_about(request, info)))
@@ -165,7 +165,7 @@ class DurableScheduler(BaseScheduler):
             return
         if not isinstance(outcome, Failed) or lease.is_last:
             for ended in self._listeners:
-                ended(info, lease.host, reason_of_outcome(outcome))
+                ended(info.kind, lease.host, reason_of_outcome(outcome))
 
     def _fingerprint(self, request: Request) -> bytes | None:
         info = info_of(request)

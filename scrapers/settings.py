@@ -89,7 +89,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         },
         "SPIDER_MIDDLEWARES": {"memeloom.scrapers.watch.EmptyPages": 900, **dict.fromkeys(_UNUSED_SPIDER_PARTS)},
         "EXTENSIONS": {"memeloom.scrapers.watch.Watch": 0},
-        "ITEM_PIPELINES": {"memeloom.scrapers.landing.Landing": 100},
+        "ITEM_PIPELINES": {"memeloom.scrapers.pipeline.Pipeline": 100},
         # logging
         "LOG_FORMATTER": "memeloom.scrapers.settings.QuietFormatter",
         "LOG_LEVEL": "WARNING",

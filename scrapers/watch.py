@@ -4,7 +4,7 @@ import asyncio
 import gc
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -17,7 +17,7 @@ from memeloom.scrapers.health import Health, why_nothing_found
 from memeloom.scrapers.items import MemeItem
 from memeloom.scrapers.outcomes import ends_source
 from memeloom.scrapers.reasons import About, Kind, Reason
-from memeloom.scrapers.request_info import RequestInfo, info_of
+from memeloom.scrapers.request_info import info_of
 from memeloom.scrapers.scheduler import is_from_its_site, scheduler_of
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
@@ -86,8 +86,12 @@ class Watch:
     def item_failed(self, failure: Failure) -> None:
         """Stop the crawl after a failure of the stores, because all spiders share them."""
         if isinstance(failure.value, MemeloomError):
-            self._fail(failure.value)
-            self._spider.session.stop("error")
+            self.store_failed(failure.value)
+
+    def store_failed(self, error: MemeloomError) -> None:
+        """Stop the crawl, because all spiders share the stores."""
+        self._fail(error)
+        self._spider.session.stop("error")
 
     def closed(self, reason: str) -> None:
         """Fail a spider that finished without storing a meme, unless it only resumed or retried."""
@@ -103,12 +107,12 @@ class Watch:
             self._spider.queue.drain()
             self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=why))
 
-    def ended(self, info: RequestInfo, host: str, reason: Reason | None) -> None:
-        """Check the health after a request; `reason` says why it failed."""
+    def ended(self, kind: Literal["page", "picture"], host: str, reason: Reason | None) -> None:
+        """Check the health after a request for a page or picture; `reason` says why it failed."""
         session = self._spider.session
         if session.stopping is not None or self._closing is not None or session.retry_failed:
             return  # interrupted requests and known failures do not count against the site
-        self._complain(self._health.ended(f"{info.kind}s", host, reason))
+        self._complain(self._health.ended(f"{kind}s", host, reason))
 
     def _complain(self, complaint: str | None) -> None:
         if complaint is not None and self._closing is None:

@@ -1,34 +1,28 @@
-"""The base class of all spiders: session, settings, requests for pages and pictures.
+"""The base class of all spiders: session, settings, requests for pages.
 
 The frontier stores requests as JSON, and another process may handle them. Spiders therefore keep no state that a later
 page needs: it goes into `cb_kwargs` as plain values, and callbacks are public methods.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
-from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
-from memeloom.catalog.records import Meme, Template, author_hash
-from memeloom.configs.errors import MemeloomError
+from memeloom.catalog.records import author_hash
 from memeloom.configs.schema import Config
 from memeloom.configs.sources import known_sources
-from memeloom.scrapers.items import MemeItem, Picture, TemplateItem
 from memeloom.scrapers.reasons import About, Kind, Reason
 from memeloom.scrapers.request_info import RequestInfo, meta_of
 from memeloom.scrapers.session import CrawlSession
-from memeloom.scrapers.tags import RefusedByTag
 
 if TYPE_CHECKING:  # it imports this module
     from memeloom.scrapers.queue import RequestQueue
     from memeloom.scrapers.scheduler import DurableScheduler
 
-# Pictures before pages: memes become durable sooner, and the frontier stays short.
-PICTURE_PRIORITY = 20
 PAGE_PRIORITY = 10
 _PAGE = RequestInfo("page")
 
@@ -92,51 +86,6 @@ class MemeSpider(Spider):
         options.setdefault("priority", PAGE_PRIORITY)
         return request(url, callback, meta=meta_of(info), **options)
 
-    def picture_request(self, item: MemeItem | TemplateItem) -> Request:
-        """Return the request for a record's picture, whose callback yields the item with its picture.
-
-        It is made once per crawl, even if the record appears on several pages. If the picture failed, the request is
-        for the smaller copy.
-
-        Raises:
-            ValueError: the URL is not http or https.
-        """
-        keywords: dict[str, Any] = {}
-        match item:
-            case MemeItem():
-                record: Meme | Template = item.meme
-                what, url = "meme", item.meme.image_url
-                if item.picture is not None:
-                    url = item.fallback_url
-                elif item.fallback_url:
-                    keywords["fallback_url"] = item.fallback_url
-            case TemplateItem():
-                record, what, url = item.template, "template", item.template.image_url
-        copy = "smaller copy of " if isinstance(item, MemeItem) and item.picture is not None else ""
-        keywords |= {"what": what, "record": record.model_dump(mode="json", exclude_defaults=True)}
-        return Request(
-            url or "",
-            self.picture,
-            errback=self.no_picture,
-            priority=PICTURE_PRIORITY,
-            meta=meta_of(RequestInfo("picture", unique=f"{copy}{what} {record.id}"))
-            | {"download_maxsize": self.config.crawl.max_image_bytes},
-            cb_kwargs=keywords,
-        )
-
-    def picture(
-        self, response: Response, what: str, record: dict[str, Any], fallback_url: str | None = None
-    ) -> Iterator[MemeItem | TemplateItem]:
-        """Yield the record with its picture."""
-        declared = (response.headers.get("Content-Type") or b"").decode("latin-1")
-        yield self._with_picture(Picture(response.body, declared), what, record, fallback_url)
-
-    def no_picture(self, failure: Failure) -> Iterator[MemeItem | TemplateItem]:
-        """Yield the record without its picture. A tag refuses both, because the caption belongs to the picture."""
-        if not isinstance(failure.value, RefusedByTag | MemeloomError):
-            request: Request = failure.request  # type: ignore[attr-defined]
-            yield self._with_picture(Picture(None), **request.cb_kwargs)
-
     def failed(self, failure: Failure) -> None:
         """Do nothing: a page that failed is counted, and set aside if it may succeed later, by the scheduler."""
 
@@ -151,13 +100,6 @@ class MemeSpider(Spider):
         if not name or not crawl.keep_author_hash or crawl.author_salt is None:
             return None
         return author_hash(name, crawl.author_salt.get_secret_value())
-
-    def _with_picture(
-        self, picture: Picture, what: str, record: dict[str, Any], fallback_url: str | None = None
-    ) -> MemeItem | TemplateItem:
-        if what == "meme":
-            return MemeItem(Meme.model_validate(record), picture, fallback_url)
-        return TemplateItem(Template.model_validate(record), picture)
 
 
 def our_spider(crawler: Crawler) -> MemeSpider:

@@ -1,0 +1,1 @@
+"""Pictures are downloaded by an asyncio client, outside Scrapy's engine."""

@@ -1,0 +1,91 @@
+"""Requests for pictures as the frontier stores them: the address, and the record that waits for the picture.
+
+Their form is that of Scrapy's requests with the callback `picture`, which earlier versions stored.
+"""
+
+import hashlib
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import urljoin
+
+from pydantic import ValidationError
+from w3lib.url import safe_url_string
+
+from memeloom.catalog.records import Meme, Template
+from memeloom.scrapers.frontier.contract import QueuedRequest
+from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest
+from memeloom.scrapers.items import MemeItem, TemplateItem
+from memeloom.scrapers.reasons import Kind, Reason, RequestFailed, TooManyRedirects
+from memeloom.scrapers.request_info import RequestInfo
+
+KIND: Final = "picture"
+
+_INFO = RequestInfo(KIND)
+
+# Pictures before pages: memes become durable sooner, and the frontier stays short.
+_PRIORITY = 20
+# A redirect goes before new pictures.
+_SOONER = 2
+_MOST_REDIRECTS = 5
+_SCHEMES = ("http:", "https:")
+
+
+def picture_request(item: MemeItem | TemplateItem, *, smaller: bool = False) -> QueuedRequest:
+    """Return the request for a record's picture, which is made once per crawl.
+
+    Args:
+        item: a record on a page, maybe on several.
+        smaller: the request is for the smaller copy, because the picture failed.
+
+    Raises:
+        ValueError: the URL is not http or https.
+    """
+    match item:
+        case MemeItem():
+            record: Meme | Template = item.meme
+            what, url = "meme", item.fallback_url if smaller else item.meme.image_url
+        case TemplateItem():
+            record, what, url = item.template, "template", item.template.image_url
+    keywords: dict[str, Any] = {"what": what, "record": record.model_dump(mode="json", exclude_defaults=True)}
+    if isinstance(item, MemeItem) and item.fallback_url and not smaller:
+        keywords["fallback_url"] = item.fallback_url
+    address = safe_url_string(url or "")
+    if not address.startswith(_SCHEMES):
+        raise ValueError(f"{url} is not an address on the web")
+    request = StoredRequest(address, KIND, cb_kwargs=keywords, info=_INFO, priority=_PRIORITY)
+    unique = f"unique:{'smaller copy of ' if smaller else ''}{what} {record.id}"
+    fingerprint = hashlib.sha1(unique.encode(), usedforsecurity=False).digest()[:16]
+    return QueuedRequest(request.text(), request.host, fingerprint, _PRIORITY)
+
+
+def redirected(request: StoredRequest, location: str) -> QueuedRequest:
+    """Return the request for the address that a response redirects to.
+
+    Raises:
+        TooManyRedirects: it is the sixth in a row.
+        RequestFailed: it is not http or https.
+    """
+    times = request.meta.get("redirect_times", 0) + 1
+    try:
+        # aiohttp decodes headers as UTF-8 and keeps other bytes as surrogates.
+        url = urljoin(request.url, safe_url_string(location.strip().encode("utf-8", "surrogateescape")))
+        there = replace(request, url=url, meta=request.meta | {"redirect_times": times})
+        queued = QueuedRequest(there.text(), there.host, None, request.priority + _SOONER)
+    except ValueError as error:
+        raise RequestFailed(Reason(Kind.NO_REDIRECT)) from error
+    if not url.startswith(_SCHEMES):
+        raise RequestFailed(Reason(Kind.NO_REDIRECT))
+    if times > _MOST_REDIRECTS:
+        raise TooManyRedirects(f"{request.url}: {times} redirects")
+    return queued
+
+
+def item_of(request: StoredRequest) -> MemeItem | TemplateItem:
+    """Return the record of a request. Raises BadRequest."""
+    keywords = request.cb_kwargs
+    try:
+        if keywords["what"] == "meme":
+            return MemeItem(Meme.model_validate(keywords["record"]), keywords.get("fallback_url"))
+        return TemplateItem(Template.model_validate(keywords["record"]))
+    except (KeyError, ValidationError) as error:
+        raise BadRequest(f"the frontier contains a malformed request: {error}: {request.url}") from error

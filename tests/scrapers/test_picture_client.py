@@ -1,0 +1,302 @@
+"""The client for pictures against hostile servers: each failure is one of the counted reasons, within limits."""
+
+import asyncio
+import gzip
+import socket
+import struct
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
+)
+
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Crawl
+from memeloom.scrapers.guard import AddressRefused
+from memeloom.scrapers.pictures.client import PictureClient, PictureResponse
+
+CRAWL = load_config(environment={}).crawl.model_copy(update={"allow_hosts": ("127.0.0.1",), "timeout_seconds": 20.0})
+LARGEST = 1_000_000
+OK = b"HTTP/1.1 200 OK\r\n"
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(serve: Serve | bytes) -> AsyncIterator[int]:
+    """Serve on a port: a function, or bytes that are sent to each request before the connection is closed."""
+    handlers: set[asyncio.Task[None] | None] = set()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handlers.add(asyncio.current_task())
+        try:
+            if isinstance(serve, bytes):
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(serve)
+            else:
+                await serve(reader, writer)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            writer.transport.abort()
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await asyncio.gather(*(task for task in handlers if task is not None))
+
+
+def fetch(serve: Serve | bytes, crawl: Crawl = CRAWL, path: str = "/a.jpg", times: int = 1) -> list[PictureResponse]:
+    async def run() -> list[PictureResponse]:
+        async with serving(serve) as port, closing_client(crawl) as client:
+            return [await client.get(f"http://127.0.0.1:{port}{path}", LARGEST) for _ in range(times)]
+
+    return asyncio.run(asyncio.wait_for(run(), 60))
+
+
+@asynccontextmanager
+async def closing_client(crawl: Crawl) -> AsyncIterator[PictureClient]:
+    client = PictureClient(crawl)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def get(url: str, crawl: Crawl = CRAWL) -> PictureResponse:
+    async def run() -> PictureResponse:
+        async with closing_client(crawl) as client:
+            return await client.get(url, LARGEST)
+
+    return asyncio.run(run())
+
+
+def zeros(count: int) -> bytes:
+    body = gzip.compress(bytes(count))
+    return OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+@pytest.mark.parametrize(
+    ("sent", "body"),
+    [
+        (OK + b"Content-Length: 3\r\n\r\nabc", b"abc"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", b"abc"),
+        (OK + b"\r\nabc", b"abc"),
+        (zeros(5), bytes(5)),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone", b""),
+        (b"HTTP/1.1 500 Oh\r\nContent-Length: 400000000\r\n\r\n", b""),
+    ],
+    ids=["length", "chunked", "until closed", "gzip", "no content", "error", "large error"],
+)
+def test_a_response_is_its_status_and_decoded_body(sent: bytes, body: bytes) -> None:
+    (response,) = fetch(sent)
+    assert (response.status, response.body) == (int(sent[9:12]), body)
+    assert response.is_success == (response.status < 300)
+
+
+@pytest.mark.parametrize(
+    ("sent", "error"),
+    [
+        (OK + b"Content-Length: 100\r\n\r\nabc", ResponseDataLossError),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab", ResponseDataLossError),
+        (zeros(100)[:-4], ResponseDataLossError),
+        (OK + b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", ResponseDataLossError),
+        (OK + b"Content-Length: 1000001\r\n\r\n", DownloadCancelledError),
+        (OK + b"\r\n" + bytes(1_000_001), DownloadCancelledError),
+        (zeros(50_000_000), DownloadCancelledError),
+        (OK + b"X: y\r\n" * 1000 + b"\r\n", DownloadCancelledError),
+        (OK + b"X: " + b"y" * 1_000_000 + b"\r\n\r\n", DownloadCancelledError),
+        (b"HTTP/1.1 200 " + b"y" * 1_000_000 + b"\r\n\r\n", DownloadCancelledError),
+        (OK + b"Content-Length: -5\r\n\r\n", DownloadFailedError),
+        (OK + b"Content-Length: 3\r\nContent-Length: 5\r\n\r\nabcde", DownloadFailedError),
+        (OK + b"Content-Length: 9" + b"9" * 40 + b"\r\n\r\n", DownloadFailedError),
+        (b"HTTP/1.1 99999 OK\r\n\r\n", DownloadFailedError),
+        (b"\x89PNG\r\n\r\n", DownloadFailedError),
+        (b"", DownloadFailedError),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 5000, DownloadFailedError),
+    ],
+    ids=[
+        "short body", "short chunk", "short gzip", "no gzip", "announced too many bytes", "too many bytes", "gzip bomb",
+        "many headers", "long header", "long reason", "negative length", "two lengths", "huge length", "bad status",
+        "no HTTP", "nothing", "only 100s",
+    ],
+)  # fmt: skip
+def test_a_bad_response_is_one_of_the_known_failures(sent: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        fetch(sent)
+
+
+@pytest.mark.parametrize("head", [OK, OK + b"\r\n", OK + b"Content-Length: 999999\r\n\r\nabc"])
+def test_slow_bytes_end_at_the_deadline(head: bytes) -> None:
+    async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head)
+        while True:
+            writer.write(b"a")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+    with pytest.raises(DownloadTimeoutError):
+        fetch(slowly, CRAWL.model_copy(update={"timeout_seconds": 0.5}))
+
+
+@pytest.mark.parametrize("piece", [b"X: y\r\n", b"\0" * 65536], ids=["headers", "body"])
+def test_endless_bytes_are_refused_while_they_arrive(piece: bytes) -> None:
+    sent = 0
+
+    async def endlessly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK if piece.endswith(b"\n") else OK + b"\r\n")
+        while True:
+            writer.write(piece)
+            sent += len(piece)
+            await writer.drain()
+
+    with pytest.raises(DownloadCancelledError):
+        fetch(endlessly)
+    assert sent < 20_000_000
+
+
+@pytest.mark.parametrize("sent", [b"", OK + b"Content-Length: 100\r\n\r\nabc"])
+def test_a_reset_connection_is_a_failure(sent: bytes) -> None:
+    async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(sent)
+        await writer.drain()
+        line: socket.socket = writer.get_extra_info("socket")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    with pytest.raises((DownloadFailedError, ResponseDataLossError)):
+        fetch(reset)
+
+
+def test_a_redirect_is_returned_and_connections_are_kept() -> None:
+    connections = 0
+
+    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert b"\r\nUser-Agent: memeloom/" in head
+            assert b"Cookie" not in head
+            writer.write(
+                b"HTTP/1.1 302 Found\r\nLocation: javascript:x\r\nSet-Cookie: a=b\r\nContent-Length: 4\r\n\r\nmore"
+            )
+
+    first, second = fetch(redirect, times=2)
+    assert (first.status, first.headers["location"]) == (second.status, "javascript:x")
+    assert connections == 1
+
+
+def test_the_path_is_sent_as_given_but_for_characters_that_no_request_may_contain() -> None:
+    seen: list[bytes] = []
+
+    async def record(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
+        writer.write(OK + b"Content-Length: 0\r\n\r\n")
+
+    fetch(record, path="/%7Ea%2Fb+c d/ü.jpg?s=%2B&q=a b#part")
+    assert seen == [b"GET /%7Ea%2Fb+c%20d/%C3%BC.jpg?s=%2B&q=a%20b HTTP/1.1"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/passwd", "javascript:x", "mailto:x", "http://[bad/", "http://h:99999/", "", "http://", "//x.com/a",
+     "http://127.0.0.1:7777%2f@x.com/a.jpg", "http://me:pw@x.com/a.jpg", "http://127.0.0.1:0/", "http://a b.com/",
+     "http://x.com\r\nHost: y.com/", "http://127.1/", "http://2130706433/", "http://0x7f.1/", "ftp://x.com/a.jpg"],
+)  # fmt: skip
+def test_what_is_no_web_address_is_never_sent(url: str) -> None:
+    with pytest.raises(AddressRefused):
+        get(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://10.0.0.1/a.jpg", "http://169.254.169.254/", "http://[::1]/", "http://[::ffff:127.0.0.2]/",
+     "http://[64:ff9b::a9fe:a9fe]/", "http://localhost/a.jpg", "http://127.0.0.2/"],
+)  # fmt: skip
+def test_private_addresses_are_refused(url: str) -> None:
+    with pytest.raises(AddressRefused):
+        get(url)
+
+
+def test_an_unknown_host_and_a_closed_port_are_failures() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        with pytest.raises(DownloadFailedError):
+            get(f"http://127.0.0.1:{bound.getsockname()[1]}/")
+    with pytest.raises(CannotResolveHostError):
+        get("http://nowhere.invalid/")
+
+
+def test_connections_go_to_the_addresses_that_were_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    connected: list[Any] = []
+
+    async def resolve(_: Any, host: str, *__: Any, **___: Any) -> list[tuple[Any, ...]]:
+        answers = {"outside.example": ("93.184.216.34",), "mixed.example": ("93.184.216.34", "10.0.0.1")}[host]
+        return [
+            (socket.AF_INET6 if ":" in each else socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 80))
+            for each in answers
+        ]
+
+    async def connect(_: Any, __: Any, address: Any) -> None:
+        connected.append(address)
+        raise ConnectionRefusedError
+
+    loop = asyncio.SelectorEventLoop
+    monkeypatch.setattr(loop, "getaddrinfo", resolve)
+    monkeypatch.setattr(loop, "sock_connect", connect)
+    with pytest.raises(DownloadFailedError):
+        get("http://outside.example/")
+    with pytest.raises(AddressRefused):
+        get("http://mixed.example/")
+    assert connected == [("93.184.216.34", 80)]
+
+
+def test_requests_go_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(OK + b"Content-Length: 3\r\n\r\nabc")
+
+    async def run() -> None:
+        async with serving(proxy) as port:
+            monkeypatch.setenv("http_proxy", f"http://me:s3cret@127.0.0.1:{port}")
+            monkeypatch.setenv("no_proxy", "direct.invalid")
+            async with closing_client(CRAWL.model_copy(update={"allow_hosts": ()})) as client:
+                assert (await client.get("http://pictures.example.com/a.jpg", LARGEST)).body == b"abc"
+                with pytest.raises(CannotResolveHostError):
+                    await client.get("http://direct.invalid/a.jpg", LARGEST)
+                for host in ("intranet", "localhost.", "10.0.0.1", "127.0.0.1"):
+                    with pytest.raises(AddressRefused):
+                        await client.get(f"http://{host}:{port}/a.jpg", LARGEST)
+
+    seen: list[bytes] = []
+    asyncio.run(run())
+    (head,) = seen
+    assert head.startswith(b"GET http://pictures.example.com/a.jpg HTTP/1.1\r\n")
+    assert b"\r\nProxy-Authorization: Basic bWU6czNjcmV0\r\n" in head
+
+
+def test_a_bomb_of_many_small_chunks_stays_small() -> None:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed = packer.compress(bytes(30_000_000)) + packer.flush()
+    pieces = [packed[at : at + 100] for at in range(0, len(packed), 100)]
+    body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    with pytest.raises(DownloadCancelledError):
+        fetch(OK + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
