@@ -42,8 +42,8 @@ from memeloom.scrapers.guard import AddressRefused, is_proxied, proxy_hosts, pub
 from memeloom.scrapers.settings import user_agent
 from memeloom.scrapers.tls import refused_by, ssl_context
 
-# With at most 128 headers, a response has at most 4 MB of them.
-_LARGEST_HEADER_BYTES = 32 * 2**10
+# With at most 128 headers, a response has at most 2 MB of them.
+_LARGEST_HEADER_BYTES = 16 * 2**10
 _MOST_HEADERS = 128
 # A shorter body of an error or redirect is read, so that its connection can be used again.
 _READ_ANYWAY_BYTES = 64 * 2**10
