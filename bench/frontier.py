@@ -6,17 +6,21 @@ pending requests stays. Sizes are measured in turn, in several rounds, because o
 the table gives medians. Rates of different sizes should be within 15 % of each other.
 
 `resting`: requests of a host in backoff stand before all others; the others must be leased as fast.
+`servers`: three processes on one Redis server and on two that share the frontier. Where there are too few processors to
+make Redis the limit, the processor time that a request takes of the busiest server tells what it could serve.
 """
 
 import argparse
 import hashlib
 import json
+import multiprocessing
 import os
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +35,7 @@ _TURN = 16
 _FILL = 2000
 _TOLERANCE = 0.15
 _FOREVER = 1e6
+_PROCESSES = 3
 _RARE_HOSTS = 20_000
 # Redis as a crawl should use it; it must not rewrite its log while it is measured.
 _SERVER = {"appendonly": "yes", "appendfsync": "everysec", "auto-aof-rewrite-percentage": "0"}
@@ -84,19 +89,20 @@ class Filled:
         empty = self._stored_bytes()
         began = time.monotonic()
         while self.added < self.pending:
-            self.frontier.exchange(Changes(added=self._new(min(_FILL, self.pending - self.added))), 0)
+            self.frontier.exchange(Changes(added=self.new_requests(min(_FILL, self.pending - self.added))), 0)
         self.fill_seconds = time.monotonic() - began
         self.bytes_each = (self._stored_bytes() - empty) / self.pending
 
-    def turns(self, seconds: float) -> None:
-        """Add, lease and acknowledge for `seconds`."""
+    def turns(self, seconds: float) -> int:
+        """Add, lease and acknowledge for `seconds`. Returns the number of requests."""
         began, processor, done = time.monotonic(), self._processor_seconds(), 0
         while time.monotonic() < began + seconds:
-            granted = self.frontier.exchange(Changes(added=self._new(_TURN), done=self.leased), _TURN)
+            granted = self.frontier.exchange(Changes(added=self.new_requests(_TURN), done=self.leased), _TURN)
             self.leased = [lease.id for lease in granted.leases]
             done += len(self.leased)
         self.rates.append(done / (time.monotonic() - began))
         self.costs.append((self._processor_seconds() - processor) / max(1, done) * 1e6)
+        return done
 
     def disk_bytes(self) -> int:
         """Return the size of all files."""
@@ -113,17 +119,13 @@ class Filled:
         with Redis.from_url(self.server.url()) as client:
             return int(client.info("memory")["used_memory"])
 
-    def _new(self, n: int) -> list[QueuedRequest]:
+    def new_requests(self, n: int) -> list[QueuedRequest]:
+        """Return the next `n` requests."""
         self.added += n
         return [request(number) for number in range(self.added - n, self.added)]
 
     def _processor_seconds(self) -> float:
-        redis = 0.0
-        if self.server is not None:
-            with Redis.from_url(self.server.url()) as client:
-                facts = client.info("cpu")
-            redis = facts["used_cpu_user"] + facts["used_cpu_sys"]
-        return time.process_time() + redis
+        return time.process_time() + (_redis_seconds(self.server) if self.server else 0.0)
 
 
 def main() -> None:
@@ -131,6 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 1_000_000, 10_000_000])
     parser.add_argument("--stores", nargs="+", choices=["sqlite", "redis"], default=["sqlite", "redis"])
+    parser.add_argument("--parts", nargs="+", help="sqlite, redis, 'resting sqlite', 'resting redis', servers")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each size in each round")
     parser.add_argument("--folder", type=Path, help="where SQLite's files lie (default: the folder of temporary files)")
@@ -140,10 +143,14 @@ def main() -> None:
         with ExitStack() as stack:
             if part.startswith("resting"):
                 yield _resting(stack, part.partition(" ")[2], options)
+            elif part == "servers":
+                yield from (_servers(stack, count, options) for count in (1, 2))
             else:
                 yield from _grown(stack, part, options)
 
-    parts = [*options.stores, *(f"resting {store}" for store in options.stores)]
+    parts = options.parts or [
+        *options.stores, *(f"resting {store}" for store in options.stores), *["servers"] * ("redis" in options.stores)
+    ]  # fmt: skip
     print_parts("The frontier as it grows", parts, measure)
 
 
@@ -194,6 +201,45 @@ def _resting(stack: ExitStack, store: str, options: argparse.Namespace) -> Row:
     figures = {"requests/s": f"{rates[1]:,.0f}, without them {rates[0]:,.0f}"}
     goal = f"≥ {1 - _TOLERANCE:.0%} of without"
     return Row(f"{size:,} of a resting host first", store, figures, goal, rates[1] >= (1 - _TOLERANCE) * rates[0])
+
+
+def _servers(stack: ExitStack, count: int, options: argparse.Namespace) -> Row:
+    """Measure processes that share a frontier on `count` servers."""
+    servers = [RedisServer(**_SERVER) for _ in range(count)]
+    for server in servers:
+        stack.callback(server.stop)
+    url = ",".join(server.url() for server in servers)
+    seconds = options.rounds * options.seconds
+    before = [_redis_seconds(server) for server in servers]
+    with ProcessPoolExecutor(_PROCESSES, multiprocessing.get_context("spawn")) as processes:
+        counts = list(processes.map(_work, [url] * _PROCESSES, range(_PROCESSES), [seconds] * _PROCESSES))
+    done = sum(counts)
+    costs = [(_redis_seconds(server) - start) / done for server, start in zip(servers, before, strict=True)]
+    figures = {
+        "requests/s": f"{done / seconds:,.0f}",
+        "processor of the servers": " and ".join(f"{cost * 1e6:.1f}" for cost in costs) + " µs a request",
+        "so they could serve": f"{1 / max(costs):,.0f} requests/s",
+    }
+    return Row(f"{_PROCESSES} processes", f"{count} Redis server{'s' * (count > 1)}", figures)
+
+
+def _work(url: str, number: int, seconds: float) -> int:
+    """Fill and turn for `seconds`; returns the number of requests acknowledged."""
+    frontier = open_frontier(url, "bench", lease_seconds=600, attempts=5, timeout_seconds=60, limits=Limits())
+    frontier.open()
+    filled = Filled(frontier, 10_000, Path(), None, added=number * 10**9)
+    for _ in range(5):
+        frontier.exchange(Changes(added=filled.new_requests(_FILL)), 0)
+    done = filled.turns(seconds)
+    frontier.close()
+    return done
+
+
+def _redis_seconds(server: RedisServer) -> float:
+    """Return the processor time that a server has used."""
+    with Redis.from_url(server.url()) as client:
+        facts = client.info("cpu")
+    return float(facts["used_cpu_user"] + facts["used_cpu_sys"])
 
 
 def _open(stack: ExitStack, store: str, pending: int, parent: Path | None) -> Filled:
