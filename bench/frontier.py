@@ -6,8 +6,9 @@ pending requests stays. Sizes are measured in turn, in several rounds, because o
 the table gives medians. Rates of different sizes should be within 15 % of each other.
 
 `resting`: requests of a host in backoff stand before all others; the others must be leased as fast.
-`servers`: three processes on one Redis server and on two that share the frontier. Where there are too few processors to
-make Redis the limit, the processor time that a request takes of the busiest server tells what it could serve.
+`servers`: three processes on one Redis server and on two that share the frontier, with requests to many hosts. Where
+there are too few processors to make Redis the limit, the processor time that a request takes of the busiest server
+tells what it could serve.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from redis import Redis
@@ -69,7 +70,8 @@ def request(number: int) -> QueuedRequest:
 class Filled:
     """A frontier with `pending` requests.
 
-    folder: its files. server: its Redis. rates: requests a second of each round; costs: processor time of ours and of
+    folder: its files. server: its Redis. many_hosts: all hosts have as many requests.
+    rates: requests a second of each round; costs: processor time of ours and of
     Redis in µs per request.
     """
 
@@ -80,6 +82,7 @@ class Filled:
     added: int = 0
     fill_seconds: float = 0.0
     bytes_each: float = 0.0
+    many_hosts: bool = False
     leased: list[int] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
@@ -122,7 +125,13 @@ class Filled:
     def new_requests(self, n: int) -> list[QueuedRequest]:
         """Return the next `n` requests."""
         self.added += n
-        return [request(number) for number in range(self.added - n, self.added)]
+        new = [request(number) for number in range(self.added - n, self.added)]
+        if self.many_hosts:
+            return [
+                replace(each, host=f"cdn{number % _RARE_HOSTS}.example.net")
+                for number, each in enumerate(new, self.added)
+            ]
+        return new
 
     def _processor_seconds(self) -> float:
         return time.process_time() + (_redis_seconds(self.server) if self.server else 0.0)
@@ -227,7 +236,7 @@ def _work(url: str, number: int, seconds: float) -> int:
     """Fill and turn for `seconds`; returns the number of requests acknowledged."""
     frontier = open_frontier(url, "bench", lease_seconds=600, attempts=5, timeout_seconds=60, limits=Limits())
     frontier.open()
-    filled = Filled(frontier, 10_000, Path(), None, added=number * 10**9)
+    filled = Filled(frontier, 10_000, Path(), None, added=number * 10**9, many_hosts=True)
     for _ in range(5):
         frontier.exchange(Changes(added=filled.new_requests(_FILL)), 0)
     done = filled.turns(seconds)

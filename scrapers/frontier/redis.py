@@ -177,9 +177,7 @@ class RedisFrontier:
         return int(cleared) == 1
 
     def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
-        failed = changes.failed + changes.dead
-        for number in (*changes.done, *changes.released, *(number for number, _ in failed)):
-            self._held.pop(number, None)
+        self.expect_end(changes)
         ask: dict[str, Any] = {
             "active": Counter(self._held.values()),
             "want": want,
@@ -212,6 +210,12 @@ class RedisFrontier:
         return Granted(
             leases, known, died, unfinished, wait, bool(lost), others > 0, rests, admitted, landed, elapsed
         )  # fmt: skip
+
+    def expect_end(self, changes: Changes) -> None:
+        """Count the leases that `changes` end as ended, in the budgets of their hosts."""
+        failed = changes.failed + changes.dead
+        for number in (*changes.done, *changes.released, *(number for number, _ in failed)):
+            self._held.pop(number, None)
 
     def turn(self, host: str, pace: float = 0.0) -> float:
         (wait,), *_ = self._step(b"turn", {"host": host, "pace": pace}, patience=2.0)

@@ -1,7 +1,7 @@
 """One frontier on several Redis servers. Each host, with its requests, its budget and its backoff, is on one of them.
 
-A page is acknowledged on its server after its follow-up requests are stored on theirs. A crash in between repeats the
-page, and the fingerprints drop the follow-up requests that are known.
+A page is acknowledged on its server after its follow-up requests are stored on theirs: with the next exchange, unless
+all are on one server. A crash in between repeats the page, and the fingerprints drop the follow-up requests again.
 """
 
 import hashlib
@@ -27,6 +27,8 @@ class ShardedFrontier:
         self._shards = list(shards)
         # Unfinished requests of each shard, as of the last exchange.
         self._unfinished = [1] * len(shards)
+        # What ends leases once the requests of the last exchange are stored.
+        self._deferred = [Changes() for _ in shards]
         self._threads: ThreadPoolExecutor | None = None
 
     def open(self) -> int:
@@ -38,23 +40,30 @@ class ShardedFrontier:
         return sum(self._unfinished)
 
     def exchange(self, changes: Changes, want: int, avoid: Iterable[str] = (), *, alone: bool = False) -> Granted:
-        before, after = self._split(changes)
-        early = [Granted()] * len(self._shards)
-        adding = [place for place, part in enumerate(before) if part]
-        ending = [place for place, part in enumerate(after) if part]
-        wants = self._share(want, [len(part.added) for part in before])
+        parts, ends = self._split(changes)
+        adding = [place for place, part in enumerate(parts) if part.added]
+        ending = [place for place, part in enumerate(ends) if part]
+        wants = self._share(want, [len(part.added) for part in parts])
+        for part, end in zip(parts, self._deferred, strict=True):
+            _end(part, end)
         if adding and ending and (len(adding) > 1 or adding != ending):
-            early = self._each(lambda place: self._shards[place].exchange(before[place], 0), adding)
-            before = [Changes() for _ in self._shards]
+            self._deferred = ends
+            for shard, end in zip(self._shards, ends, strict=True):
+                shard.expect_end(end)
+        else:
+            self._deferred = [Changes() for _ in self._shards]
+            for part, end in zip(parts, ends, strict=True):
+                _end(part, end)
+        parts[0].landed, parts[0].admit = changes.landed, changes.admit
         avoided = self._by_shard(avoid)
         held = [shard.leased for shard in self._shards]
 
         def exchange(place: int) -> Granted:
-            part = _joined(before[place], after[place])
-            return self._shards[place].exchange(part, wants[place], avoided[place])
+            return self._shards[place].exchange(parts[place], wants[place], avoided[place])
 
         granted = self._each(exchange)
-        if any(each.lost for each in (*early, *granted)):
+        lost = any(each.lost for each in granted)
+        if lost:
             self._release([set() if each.lost else ids for each, ids in zip(granted, held, strict=True)])
         missing = want - sum(len(each.leases) for each in granted)
         for place in range(len(granted)) if missing else ():
@@ -69,11 +78,11 @@ class ShardedFrontier:
         first = granted[0]
         return Granted(
             leases,
-            known=sum(each.known for each in (*early, *granted)),
-            set_aside=sum(each.set_aside for each in (*early, *granted)),
+            known=sum(each.known for each in granted),
+            set_aside=sum(each.set_aside for each in granted),
             unfinished=self._count_unfinished(),
             next_seconds=min(waits, default=0.0) if len(leases) < want else 0.0,
-            lost=any(each.lost for each in (*early, *granted)),
+            lost=lost,
             shared=any(each.shared for each in granted),
             rests={host: seconds for each in granted for host, seconds in each.rests.items()},
             admitted=first.admitted,
@@ -111,6 +120,8 @@ class ShardedFrontier:
 
     def close(self) -> None:
         try:
+            if any(self._deferred):
+                self.exchange(Changes(), 0)
             left = [shard.leave(clears=False) for shard in self._shards if shard.is_owner]
             # Requests that move meanwhile are those of another owner, whom `_clear` sees on every server.
             if len(left) == len(self._shards) and not sum(left):
@@ -146,7 +157,7 @@ class ShardedFrontier:
             after[number % len(after)].failed.append((number // len(after), reason))
         for number, reason in changes.dead:
             after[number % len(after)].dead.append((number // len(after), reason))
-        after[0].marks, after[0].landed, after[0].admit = changes.marks, changes.landed, changes.admit
+        after[0].marks = changes.marks
         return before, after
 
     def _share(self, want: int, added: list[int]) -> list[int]:
@@ -234,7 +245,10 @@ class ShardedFrontier:
         return [future.result() for future in futures]
 
 
-def _joined(before: Changes, after: Changes) -> Changes:
-    """Return both in one; they have no field in common."""
-    after.added, after.rests, after.paces = before.added, before.rests, before.paces
-    return after
+def _end(changes: Changes, ends: Changes) -> None:
+    """Add what ends leases, and the marks that depend on it."""
+    changes.done += ends.done
+    changes.released += ends.released
+    changes.failed += ends.failed
+    changes.dead += ends.dead
+    changes.marks |= ends.marks

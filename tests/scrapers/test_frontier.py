@@ -621,8 +621,8 @@ class TestConcurrency:
                 kills += sum(crawler.wait() == -9 for crawler in crawlers)
         assert kills >= 3
         assert sorted(worked) == list(range(PAGES))
-        # A kill repeats at most the leases of the killed process.
-        assert worked.total() - PAGES <= 7 * kills
+        # A kill repeats at most the leases of the killed process; on several servers, those of its last exchange, too.
+        assert worked.total() - PAGES <= 7 * kills * (2 if isinstance(watcher, ShardedFrontier) else 1)
         assert watcher.tallies() == Tallies(0, 0, 0, PAGES)
 
     @staticmethod

@@ -16,6 +16,7 @@ from memeloom.scrapers.frontier.contract import Changes, Granted, QueuedRequest,
 from memeloom.scrapers.frontier.dead_letters import dead_letters, retry_dead
 from memeloom.scrapers.frontier.sharded import ShardedFrontier
 from tests.scrapers.frontier_workers import open_test_frontier, page, page_number
+from tests.scrapers.test_frontier import of_ended_process
 from tests.services.redis import RedisServer
 
 # Hosts on the first and on the second server.
@@ -70,44 +71,49 @@ def test_as_many_as_wanted_are_leased_if_one_server_has_them(frontier: ShardedFr
 
 
 class TestCrashes:
-    def test_a_crash_between_the_servers_repeats_the_page_and_loses_and_doubles_nothing(
+    def test_a_crash_before_the_page_is_acknowledged_repeats_it_and_loses_and_doubles_nothing(
         self, another: Callable[..., ShardedFrontier], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        frontier = another()
+        frontier = of_ended_process(monkeypatch, another)
+        assert isinstance(frontier, ShardedFrontier)
         frontier.exchange(Changes(added=[on(FIRST, 1)]), 0)
-        leases = lease(frontier)
-        first = frontier._shards[0]
-        exchange = first.exchange
-
-        def crash(changes: Changes, *arguments: Any, **options: Any) -> Granted:
-            if changes.done:
-                raise KeyboardInterrupt
-            return exchange(changes, *arguments, **options)
-
         links = [on(SECOND, 2), on(FIRST, 3)]
-        monkeypatch.setattr(first, "exchange", crash)
-        with pytest.raises(KeyboardInterrupt):
-            frontier.exchange(Changes(added=links, done=[leases[1]]), 5)
-        frontier.close()
+        # The links are stored, the page is not acknowledged, and then the process is gone.
+        granted = frontier.exchange(Changes(added=links, done=[lease(frontier)[1]]), 0)
+        assert granted.unfinished == 3
         heir = another()
         repeated = lease(heir)
         assert repeated.keys() == {1, 2, 3}
         granted = heir.exchange(Changes(added=links, done=[repeated[1]]), 5)
-        assert (granted.known, granted.unfinished) == (2, 2)
+        assert (granted.known, heir.exchange(Changes(), 5).unfinished) == (2, 2)
 
-    def test_an_error_of_the_later_server_acknowledges_nothing_before_the_links_are_stored(
-        self, frontier: ShardedFrontier, monkeypatch: pytest.MonkeyPatch
+    def test_an_error_of_another_server_acknowledges_nothing(
+        self, another: Callable[..., ShardedFrontier], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        frontier = another()
         frontier.exchange(Changes(added=[on(FIRST, 1)]), 0)
         leases = lease(frontier)
 
         def fail(*_: Any, **__: Any) -> Granted:
             raise StoreError("no")
 
-        monkeypatch.setattr(frontier._shards[1], "exchange", fail)
-        with pytest.raises(StoreError, match="no"):
-            frontier.exchange(Changes(added=[on(SECOND, 2)], done=[leases[1]]), 5)
+        with monkeypatch.context() as patch:
+            patch.setattr(frontier._shards[1], "exchange", fail)
+            with pytest.raises(StoreError, match="no"):
+                frontier.exchange(Changes(added=[on(SECOND, 2)], done=[leases[1]]), 5)
         assert frontier._shards[0].tallies().leased == 1
+
+    def test_what_waits_for_its_links_is_acknowledged_when_the_frontier_is_closed(
+        self, another: Callable[..., ShardedFrontier]
+    ) -> None:
+        frontier = another()
+        frontier.exchange(Changes(added=[on(FIRST, 1)]), 0)
+        frontier.exchange(Changes(added=[on(SECOND, 2)], done=[lease(frontier)[1]], marks={"newest": "1"}), 0)
+        assert frontier.mark("newest") is None
+        frontier.close()
+        frontier = another()
+        assert frontier.mark("newest") == "1"
+        assert lease(frontier).keys() == {2}
 
 
 class TestEnd:
@@ -125,6 +131,7 @@ class TestEnd:
             if not second_was_empty.is_set():
                 assert granted.unfinished == 0
                 worker.exchange(Changes(added=[on(SECOND, 2)], done=[leases[1]]), 0)
+                worker.exchange(Changes(), 0)
                 second_was_empty.set()
             return granted
 
@@ -134,7 +141,7 @@ class TestEnd:
 
         monkeypatch.setattr(watcher._shards[0], "exchange", ask_first)
         monkeypatch.setattr(watcher._shards[1], "exchange", ask_second)
-        assert watcher.exchange(Changes(), 0).unfinished == 1
+        assert watcher.exchange(Changes(), 0).unfinished > 0
         assert lease(watcher).keys() == {2}
 
     def test_fingerprints_stay_until_all_servers_are_done(self, another: Callable[..., ShardedFrontier]) -> None:
