@@ -144,7 +144,7 @@ class Internet(Options):
         """
         if self._process is not None:
             self._late = self._get("/late")
-        corpus = LiveCorpus(self._corpus, self._options)
+        corpus = LiveCorpus(self.corpus, self._options)
         corpus.publish(self._late.get("imgflip", {}))
         renderer = PictureRenderer(corpus, quick=self._options.quick)
         serving = Serving(self._options, corpus, self.addresses, renderer, self._late, hashes)
@@ -152,7 +152,8 @@ class Internet(Options):
             yield from site.served(serving)
 
     @cached_property
-    def _corpus(self) -> Corpus:
+    def corpus(self) -> Corpus:
+        """Return the corpus that was served at the start."""
         return read_corpus(self._options)
 
     def _get(self, path: str) -> dict[str, Any]:

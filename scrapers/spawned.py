@@ -77,7 +77,7 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, retry_failed: 
         from scrapy.utils.reactor import install_reactor
 
         install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
-        configure_logging(install_root_handler=False)
+        configure_logging({"LOG_INSTALL_ROOT_HANDLER": False})
         reactor: Any = sys.modules["twisted.internet.reactor"]
         session = CrawlSession(config.crawl, retry_failed=retry_failed)
         loop = asyncio.get_event_loop()

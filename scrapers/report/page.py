@@ -12,6 +12,13 @@ from memeloom.scrapers.report.series import CrawlHistory
 _ROWS = 30  # of the table that repeats the plots
 _KILLED = "killed: its series has no end"
 _SET_ASIDE = "requests set aside"
+# Counts whose name in `run.json` does not explain itself.
+_LABELS = {
+    "new": "new memes",
+    "updated": "updated memes",
+    "unchanged": "unchanged memes",
+    "bytes": "size of the images",
+}
 _FIRST = ("pages", "memes", "new", "updated", "unchanged", "images", "bytes")
 
 
@@ -63,7 +70,11 @@ def _tiles(history: CrawlHistory) -> list[tuple[str, str, str]]:
 
 def _done(counts: Mapping[str, int]) -> list[tuple[str, int | str]]:
     names = [*(name for name in _FIRST if name in counts), *(name for name in counts if name not in _FIRST)]
-    return [(name, size(counts[name]) if name == "bytes" else counts[name]) for name in names if counts[name]]
+    return [
+        (_LABELS.get(name, name), size(counts[name]) if name == "bytes" else counts[name])
+        for name in names
+        if counts[name]
+    ]
 
 
 def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:

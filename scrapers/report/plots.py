@@ -1,5 +1,6 @@
 """The plots of a crawl, computed from its samples."""
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,8 +12,8 @@ from memeloom.scrapers.report.series import CrawlHistory, Sample
 
 INTERVALS = 120
 _MOST_HOSTS = COLOURS - 1
-# Skipped on purpose; every other reason is an error.
-_LEFT_OUT = ("skipped: ", "dropped: ", "removed by a purge")
+# Left out on purpose; every other reason is an error.
+_LEFT_OUT = re.compile(r"(skipped|dropped): |removed by a purge|.*: (forbidden by robots\.txt|tagged )")
 
 
 def plots(history: CrawlHistory) -> list[Plot]:
@@ -28,7 +29,7 @@ def plots(history: CrawlHistory) -> list[Plot]:
 
 def is_error(reason: str) -> bool:
     """Return whether `reason` is an error."""
-    return not reason.startswith(_LEFT_OUT)
+    return not _LEFT_OUT.match(reason)
 
 
 class Intervals:

@@ -46,13 +46,19 @@ def read_page(html: str) -> Tree:
 
 
 def joiner(url: str) -> Callable[[str], str]:
-    """Return `urljoin` for the page at `url`, several times faster for URLs that start with a slash."""
+    """Return `urljoin` for the page at `url`, several times faster for URLs that start with a slash.
+
+    It returns an empty string for an address that cannot be parsed: one link must not make a whole page unreadable.
+    """
     scheme, host = urlsplit(url)[:2]
 
     def join(address: str) -> str:
-        if address.startswith("//"):
-            return f"{scheme}:{address}"
-        return f"{scheme}://{host}{address}" if address.startswith("/") else urljoin(url, address)
+        if address.startswith("/") and "[" not in address and "]" not in address and address.isascii():
+            return f"{scheme}:{address}" if address.startswith("//") else f"{scheme}://{host}{address}"
+        try:
+            return urlsplit(urljoin(url, address)).geturl()
+        except ValueError:
+            return ""
 
     return join
 

@@ -139,8 +139,8 @@ def crawl_with_kills(
 ) -> Disturbance:
     """Let `crawlers` finish their crawl while they are killed at random moments.
 
-    They are killed when shares of all pictures have been served, shortly after a start, or while they close; `outages`
-    are spread evenly among the kills.
+    They are killed when shares of all pictures have been requested, shortly after a start, or while they close;
+    `outages` are spread evenly among the kills.
 
     Raises:
         AssertionError: the crawl was not complete within `seconds`.
@@ -165,7 +165,7 @@ def crawl_with_kills(
         victim = chance.choice(crawlers)
         if moment != "at the start":
             least = (number + chance.random()) / (kills + 1) * pictures
-            wait_for(lambda least=least: len(internet.log()["pictures"]) >= least)  # type: ignore[misc]
+            wait_for(lambda least=least: _requested(internet) >= least)  # type: ignore[misc]
         time.sleep(chance.uniform(0, 2.0 if moment == "at the start" else 0.3))
         if moment == "while closing":
             victim.signal(signal.SIGINT)
@@ -182,6 +182,13 @@ def crawl_with_kills(
     done.starts = sum(crawler.starts for crawler in crawlers)
     done.seconds = time.monotonic() - began
     return done
+
+
+def _requested(internet: Internet) -> int:
+    """Return the number of requests for pictures, answered in any way."""
+    hosts = internet.log()["requests"]
+    routes = [each for host in hosts if host.endswith("_images") for each in hosts[host].items()]
+    return sum(sum(statuses.values()) for route, statuses in routes if route != "/robots.txt")
 
 
 def everything(*sources: str) -> list[str]:

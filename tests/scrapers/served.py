@@ -21,12 +21,14 @@ from memeloom.scrapers.frontier.contract import frontier_of
 class Comparison:
     """What a crawl stored, compared with what was served.
 
-    wrong: number of memes by differing field. lost, doubled, foreign: ids. bad_blobs: keys whose bytes are missing or
-    differ. stray_blobs: keys that no record names. unfinished: requests by source and state.
+    left_out: number of served memes that must not be stored. lost, doubled, foreign: ids.
+    wrong: number of memes by differing field. bad_blobs: keys whose bytes are missing or differ.
+    stray_blobs: keys that no record names. unfinished: requests by source and state.
     fetched: complete downloads of pictures; refetched: those of pictures that had been downloaded before.
     """
 
     served: int
+    left_out: int
     stored: int
     lost: set[str]
     doubled: set[str]
@@ -47,13 +49,20 @@ class Comparison:
         return {name: value for name, value in found.items() if value}
 
 
-def compare(config: Config, internet: Internet) -> Comparison:
-    """Compare the catalog, its blobs and the frontier with what was served; removes the faults of `internet`."""
+def compare(
+    config: Config, internet: Internet, *, expected: Callable[[ServedMeme], ServedMeme | None] = lambda meme: meme
+) -> Comparison:
+    """Compare the catalog, its blobs and the frontier with what was served; removes the faults of `internet`.
+
+    expected: what must be stored of a served meme; None: nothing.
+    """
     internet.set_faults({})
     times = [picture["times"] for picture in internet.log()["pictures"].values()]
     sources = config.crawl.sources
     served = {meme.id: meme for meme in internet.served(hashes=True) if meme.source in sources}
     truth = served | {further.id: further for meme in served.values() for further in _further(meme)}
+    wanted = {name: meme for name, served_meme in truth.items() if (meme := expected(served_meme)) is not None}
+    without, truth = len(truth) - len(wanted), wanted
     wrong: Counter[str] = Counter()
     with closing(open_documents(config.store)) as documents, closing(open_blobs(config.store)) as blobs:
         memes = list(documents.scan())
@@ -68,7 +77,8 @@ def compare(config: Config, internet: Internet) -> Comparison:
         bad = {key for key in kept | named if not _is_sound(blobs.get, key)}
     addresses = Counter(meme.image_url for meme in memes if meme.image_url)
     return Comparison(
-        served=len(truth),
+        served=len(truth) + without,
+        left_out=without,
         stored=len(memes),
         lost=truth.keys() - stored.keys(),
         doubled={str(address) for address, n in addresses.items() if n > 1}
@@ -120,7 +130,7 @@ def _differences(meme: Meme, truth: ServedMeme) -> Iterator[str]:
 
 def _picture_key(truth: ServedMeme) -> str | None:
     """The key of the picture: of its bytes or, if it is animated, of its first frame."""
-    if truth.kind != "animated":
+    if truth.sha256 is None or truth.kind != "animated":
         return truth.sha256
     with urllib.request.urlopen(truth.image_url, timeout=60) as answer:
         data = answer.read()

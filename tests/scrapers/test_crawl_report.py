@@ -18,7 +18,7 @@ from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.report.__main__ import main as write_page
 from memeloom.scrapers.report.page import draw
-from memeloom.scrapers.report.plots import Intervals
+from memeloom.scrapers.report.plots import Intervals, is_error
 from memeloom.scrapers.report.series import (
     POINTS,
     CrawlHistory,
@@ -157,6 +157,21 @@ def test_plots_are_labelled_and_their_values_are_in_a_table() -> None:
     assert said["Latency of the busiest hosts"] == "site.example 250 ms"
     assert all(attributes.get("role") == "img" for tag, attributes in page.tags if tag == "svg")
     assert "until 30 s" in page.text
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [
+        ("image: HTTP 404", True),
+        ("page: robots.txt: HTTP 503", True),
+        ("page: forbidden by robots.txt", False),
+        ("template image: tagged noai", False),
+        ("skipped: text post", False),
+        ("dropped: not a picture", False),
+    ],
+)
+def test_what_a_site_forbids_is_left_out_and_no_error(reason: str, *, error: bool) -> None:
+    assert is_error(reason) == error
 
 
 @pytest.mark.parametrize("taken", [0, 1])

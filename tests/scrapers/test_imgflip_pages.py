@@ -49,6 +49,15 @@ def test_a_listing_has_memes_template_and_next_page() -> None:
     )
 
 
+@pytest.mark.parametrize("address", ["http://[bad/", "//[bad/a.jpg", "http://℀.example/a.jpg"])
+def test_an_address_that_cannot_be_parsed_costs_only_its_meme(address: str) -> None:
+    hostile = PICTURE.replace("//i.imgflip.com/8abc12.jpg", address)
+    blank = BLANK.replace("//i.imgflip.com/4/30b1gx.jpg", address)
+    listing = imgflip.parse_listing(blank + unit(hostile) + unit(PICTURE), URL)
+    assert [meme.image_url for meme in listing.memes] == ["https://i.imgflip.com/8abc12.jpg"]
+    assert (listing.skipped, listing.template_id) == ({"unreadable unit": 1}, None)
+
+
 @pytest.mark.parametrize(
     ("stats", "views", "votes"),
     [("1 view", 1, None), ("12,345,678 views, 1 upvote", 12_345_678, 1), ("3 votes, 1 comment", None, 3)],

@@ -111,8 +111,11 @@ class Listing:
 
 
 def template_id(image_url: str) -> str | None:
-    """Return a template's number: the key in the URL of its blank picture, read in base 36."""
-    match = _IMAGE_PATH.search(urlsplit(image_url).path)
+    """Return a template's number: the key in the URL of its blank picture, read in base 36; None if it has none."""
+    try:
+        match = _IMAGE_PATH.search(urlsplit(image_url).path)
+    except ValueError:
+        return None
     return str(int(match["key"], 36)) if match else None
 
 
