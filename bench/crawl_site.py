@@ -4,7 +4,7 @@ Prints its port and serves until standard input closes:
 
 - `/page/N`: 40 memes, with links to pages 2N+1 and 2N+2, which no other page links to, and back to N-1;
 - `/small/N`: the same links and one meme;
-- `/slow/N`: the same as `/small/N`, after 0.1 s;
+- `/slow/N`: the same as `/small/N`, after 0.5 s;
 - `/list/N`: the addresses of pictures 100 N … 100 N + 99;
 - `/picture/N.jpg`: a JPEG of the folder PICTURES with a unique comment in its header, so that no two are equal.
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 UNITS = 40
 LISTED = 100
-_LATENCY_SECONDS = 0.1
+_LATENCY_SECONDS = 0.5
 _WORDS = ("when", "the", "deploy", "works", "on", "friday", "and", "nobody", "knows", "why", "cat", "stares")
 
 
