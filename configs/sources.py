@@ -28,7 +28,7 @@ class Source:
 
     Attributes:
         name: the folder's, the spider's, the one in `crawl.sources` and of its section in `crawl`.
-        about: what it is, in a few words.
+        about: what it is, in a few words, for messages.
         requests: the requests that it makes, in order, for the documentation.
         gets: what a meme of it gets, for the documentation.
         settings: its settings.

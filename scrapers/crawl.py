@@ -141,7 +141,8 @@ def drop_failed_requests(config: Config, which: DeadFilter = ALL) -> int:
 
 def _check(settings: Crawl) -> None:
     if not settings.sources:
-        raise ConfigError(f"crawl.sources: name at least one of {', '.join(known_sources())}")
+        known = ", ".join(f"{name} ({source.about})" for name, source in known_sources().items())
+        raise ConfigError(f"crawl.sources: name at least one of {known}")
     if settings.ca is not None:
         try:
             ssl.create_default_context(cafile=settings.ca)

@@ -1,5 +1,7 @@
 """A source is one folder: settings, choices, middlewares and documentation follow from its declaration."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,24 @@ def test_the_documentation_lists_every_source_as_it_is_declared() -> None:
 @pytest.mark.parametrize("folder", sorted(path.name for path in FOLDER.iterdir() if (path / "pages.py").exists()))
 def test_every_folder_with_pages_is_a_source(folder: str) -> None:
     assert known_sources()[folder].name == folder
+
+
+def test_no_code_outside_its_folder_names_the_newest_source() -> None:
+    root = DOCS.parents[1]
+    rooms = [root / room for room in ("catalog", "cli", "configs", "demo", "engine", "scrapers")]
+    own = (FOLDER / "mastodon", root / "demo" / "mastodon_site.py")
+    files = [
+        path for room in rooms for path in room.rglob("*.py") if not any(path.is_relative_to(each) for each in own)
+    ]
+    assert [path for path in files if "mastodon" in path.read_text(encoding="utf-8").lower()] == []
+
+
+def test_settings_are_loaded_without_scrapy() -> None:
+    script = (
+        "import sys; from memeloom.configs.load import load_config; load_config(environment={}); "
+        "print(sorted({'scrapy', 'twisted', 'parsel', 'aiohttp', 'selenium', 'cv2'} & sys.modules.keys()))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", script], text=True, timeout=60).strip() == "[]"
 
 
 @pytest.mark.parametrize("name", known_sources())
