@@ -1,22 +1,16 @@
 """Scrapy's download handler with a limit on headers, and a browser for pages that need one."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
-from scrapy.core.downloader.handlers.http11 import (
-    HTTP11DownloadHandler,
-    _LenientHTTP11ClientFactory,
-    _LenientHTTP11ClientProtocol,
-)
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, DownloadFailedError
 from scrapy.http import HtmlResponse, Response
 from twisted.internet.error import ConnectError
-from twisted.internet.interfaces import IAddress
-from twisted.python.failure import Failure
-from twisted.web._newclient import HEADER, STATUS
 
+from memeloom.scrapers import engine_hooks
 from memeloom.scrapers.browsers.gate import Upstream
 from memeloom.scrapers.request_info import info_of
 from memeloom.scrapers.settings import user_agent
@@ -31,7 +25,6 @@ if TYPE_CHECKING:
 # Flag of a response that is incomplete because the crawl stops.
 UNFINISHED = "unfinished"
 
-_LARGEST_HEAD_BYTES = 64 * 2**10
 # These headers describe the encoded body, which the browser has decoded.
 _SPENT_HEADERS = {"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"}
 
@@ -42,14 +35,13 @@ _POOLS: "WeakKeyDictionary[Crawler, BrowserPool]" = WeakKeyDictionary()
 class BrowserHandler(HTTP11DownloadHandler):
     """Downloads requests whose info names a browser page in a browser, all others as Scrapy does.
 
-    The response has the page's status
-    and headers. If the crawl stops first, the response has the flag `UNFINISHED`; it is empty if no browser was free.
+    The response has the page's status and headers. If the crawl stops first, the response has the flag `UNFINISHED`; it
+    is empty if no browser was free.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._pool._factory = _BoundedFactory  # noqa: SLF001 -- as Scrapy itself does
-        self._contextFactory: Any = VerifiedTls(crawler.settings["MEMELOOM_CONFIG"].crawl.ca)
+        engine_hooks.set_up(self, VerifiedTls(crawler.settings["MEMELOOM_CONFIG"].crawl.ca))
 
     async def download_request(self, request: Request) -> Response:
         """Download a request. Raises BrowserFailed, and the errors of Scrapy's handlers."""
@@ -88,7 +80,7 @@ class BrowserHandler(HTTP11DownloadHandler):
             raise DownloadFailedError(f"{request.url}: {error}") from error
         except DownloadFailedError as error:
             match _cause(error):
-                case _HeadTooLarge():
+                case engine_hooks.HeadTooLarge():
                     raise DownloadCancelledError(f"{request.url}: its headers are too large") from error
                 case CertificateRefused() as refusal:
                     raise refusal from error
@@ -105,37 +97,12 @@ class BrowserHandler(HTTP11DownloadHandler):
         return pool
 
 
-class _HeadTooLarge(Exception):
-    """The status line and headers exceed 64 KB."""
-
-
-class _BoundedProtocol(_LenientHTTP11ClientProtocol):
-    """Closes connections with too many headers: Twisted limits a header line, but not their number."""
-
-    _seen = 0
-
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802 -- Twisted's name
-        super().dataReceived(data)  # type: ignore[no-untyped-call]
-        if getattr(self._parser, "state", None) not in (STATUS, HEADER):
-            self._seen = 0
-            return
-        self._seen += len(data)
-        if self._seen > _LARGEST_HEAD_BYTES:
-            error = _HeadTooLarge(f"headers of more than {_LARGEST_HEAD_BYTES} bytes")
-            self._giveUp(Failure(error))  # type: ignore[no-untyped-call]
-
-
-class _BoundedFactory(_LenientHTTP11ClientFactory):
-    def buildProtocol(self, addr: IAddress | None) -> _BoundedProtocol:  # noqa: ARG002, N802 -- Twisted's
-        return _BoundedProtocol(self._quiescentCallback)  # type: ignore[no-untyped-call]
-
-
 def _cause(error: BaseException | None) -> BaseException | None:
     """Return our own exception among the reasons of a failed download, if there is one."""
     while error is not None:
         for reason in getattr(error, "reasons", None) or ():
             inner = getattr(reason, "value", reason)
-            if isinstance(inner, (_HeadTooLarge, CertificateRefused)):
+            if isinstance(inner, (engine_hooks.HeadTooLarge, CertificateRefused)):
                 return inner
         error = error.__cause__ or error.__context__
     return None
