@@ -21,7 +21,7 @@ def test_no_source_ends_and_nothing_private_is_reached(part: str, cases: int) ->
 
 def test_the_cases_reach_the_private_listener_without_the_guard() -> None:
     with patch.object(addresses, "_is_public_v4", return_value=True):
-        found = fuzz.run("pictures", 2, 100)
+        found = fuzz.run("pictures", 2, 400)
     assert found.hits
 
 

@@ -222,6 +222,7 @@ def parse_meme(html: str, url: str, box_count: int | None = None) -> tuple[Poste
 
     Raises:
         LayoutChanged: no picture, or not a meme's URL.
+        ValueError: the picture's address cannot be parsed.
     """
     page = read_page(html)
     path, join = _MEME_ADDRESS.fullmatch(url), joiner(url)
@@ -231,6 +232,8 @@ def parse_meme(html: str, url: str, box_count: int | None = None) -> tuple[Poste
         raise LayoutChanged(SITE, "/i/", url)
     if not address and _WALL in (text_of(page.root) or "").lower():
         return ()
+    if address == "":
+        raise ValueError(f"the address of the picture at {url} cannot be parsed")
     if not address:
         raise LayoutChanged(SITE, ", ".join(MEME_PICTURES), url)
     title = page.text(MEME_TITLE)
