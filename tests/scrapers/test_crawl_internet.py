@@ -137,7 +137,7 @@ def test_retried_pictures_land_when_their_host_heals_and_fail_again_when_it_does
     dead = [request for _, request in failed_requests(config)]
     by_source = Counter(source for source, _ in failed_requests(config))
     assert min(by_source["imgflip"], by_source["reddit"]) > 10
-    assert {request.reason for request in dead} == {"HTTP 503"}
+    assert {request.reason for request in dead} <= {"HTTP 503", "host given up"}
 
     # One picture host heals; the requests to the other one become dead letters again.
     internet.set_faults(broken[1:])
