@@ -13,9 +13,11 @@ from scrapy.resolver import dnscache
 from scrapy.settings import Settings
 from twisted.internet.address import IPv4Address, IPv6Address
 
+from memeloom.configs.load import load_config
 from memeloom.scrapers.addresses import allowed, host_and_port, is_public, may_be_public
 from memeloom.scrapers.browsers.gate import MARK, REFUSED, Gate
 from memeloom.scrapers.guard import AddressGuard, AddressRefused, GuardedResolver, public_addresses
+from memeloom.scrapers.pictures.client import PictureClient
 from tests.scrapers.hostile import AMBIGUOUS, NOT_PUBLIC, NUMBERS, PUBLIC
 
 # Asks for an address of a host that may be allowed; returns the hosts that it refused.
@@ -76,6 +78,18 @@ async def scrapys_guard(urls: list[str], allow_hosts: tuple[str, ...]) -> set[st
     return refused
 
 
+async def picture_client(urls: list[str], allow_hosts: tuple[str, ...]) -> set[str]:
+    client = PictureClient(load_config(environment={}).crawl.model_copy(update={"allow_hosts": allow_hosts}))
+    refused = set()
+    for url in urls:
+        try:
+            await client.check(url)
+        except (AddressRefused, CannotResolveHostError):
+            refused.add(url)
+    await client.close()
+    return refused
+
+
 async def browsers_gate(urls: list[str], allow_hosts: tuple[str, ...]) -> set[str]:
     gate, refused = Gate(allow_hosts), set()
     port = await gate.open()
@@ -126,7 +140,7 @@ async def resolved(host: str, allow_hosts: tuple[str, ...] = ()) -> list[tuple[t
     return found
 
 
-CLIENTS = [scrapys_guard, scrapys_resolver, browsers_gate]
+CLIENTS = [scrapys_guard, scrapys_resolver, picture_client, browsers_gate]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
