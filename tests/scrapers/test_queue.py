@@ -24,7 +24,7 @@ def request(url: str, callback: str = "parse") -> QueuedRequest:
 
 @pytest.fixture
 def config(crawl_config: Callable[..., Config]) -> Config:
-    return crawl_config(sources=("reddit",), concurrency_per_host=1, attempts=2)
+    return crawl_config(sources=("reddit",), concurrency_per_host=2, attempts=2)
 
 
 @asynccontextmanager
