@@ -97,10 +97,6 @@ class PictureClient:
         if self._proxied is not None:
             await self._proxied.close()
 
-    async def get(self, url: str, largest: int) -> PictureResponse:
-        """Check an address and send the request. Raises as `check` and `send`."""
-        return await self.send(await self.check(url), largest)
-
     async def check(self, url: str) -> Target:
         """Return what `send` takes.
 

@@ -21,7 +21,7 @@ from memeloom.scrapers.hosts import host_of_url
 from memeloom.scrapers.items import MemeItem, NotLanded, Picture, TemplateItem
 from memeloom.scrapers.outcomes import Done, Outcome, Released, Retry, SetAside, after_download
 from memeloom.scrapers.permissions import Permissions
-from memeloom.scrapers.pictures.client import PictureClient, PictureResponse
+from memeloom.scrapers.pictures.client import PictureClient, PictureResponse, Target
 from memeloom.scrapers.pictures.requests import KIND, item_of, redirected
 from memeloom.scrapers.pictures.retries import Retries
 from memeloom.scrapers.queue import Lease, RequestQueue
@@ -158,8 +158,12 @@ class PictureDownloader:
         target = await self._client.check(request.url)
         if not await self._permissions.may_start(request.url) or await self._queue.turn(host):
             return None
+        return await self._send(target, host, self._crawl.max_image_bytes)
+
+    async def _send(self, target: Target, host: str, largest: int) -> PictureResponse:
+        """Send a request, and count its response for the host."""
         began = time.monotonic()
-        response = await self._client.send(target, self._crawl.max_image_bytes)
+        response = await self._client.send(target, largest)
         if response.status not in TRANSIENT_STATUSES:
             self._session.hosts.answered(host, len(response.body), time.monotonic() - began)
         return response
@@ -171,7 +175,7 @@ class PictureDownloader:
                 if not await self._session.pause(wait):
                     raise IgnoreRequest("the crawl was stopped")
             try:
-                response = await self._client.get(url, LARGEST_BODY_BYTES)
+                response = await self._send(await self._client.check(url), host, LARGEST_BODY_BYTES)
             except TRANSIENT_FAILURES:
                 if times == self._crawl.retries:
                     raise

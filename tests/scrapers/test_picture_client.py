@@ -29,6 +29,10 @@ OK = b"HTTP/1.1 200 OK\r\n"
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
+async def sent(client: PictureClient, url: str) -> PictureResponse:
+    return await client.send(await client.check(url), LARGEST)
+
+
 @asynccontextmanager
 async def serving(serve: Serve | bytes) -> AsyncIterator[int]:
     """Serve on a port: a function, or bytes that are sent to each request before the connection is closed."""
@@ -61,7 +65,7 @@ async def serving(serve: Serve | bytes) -> AsyncIterator[int]:
 def fetch(serve: Serve | bytes, crawl: Crawl = CRAWL, path: str = "/a.jpg", times: int = 1) -> list[PictureResponse]:
     async def run() -> list[PictureResponse]:
         async with serving(serve) as port, closing_client(crawl) as client:
-            return [await client.get(f"http://127.0.0.1:{port}{path}", LARGEST) for _ in range(times)]
+            return [await sent(client, f"http://127.0.0.1:{port}{path}") for _ in range(times)]
 
     return asyncio.run(asyncio.wait_for(run(), 60))
 
@@ -78,7 +82,7 @@ async def closing_client(crawl: Crawl) -> AsyncIterator[PictureClient]:
 def get(url: str, crawl: Crawl = CRAWL) -> PictureResponse:
     async def run() -> PictureResponse:
         async with closing_client(crawl) as client:
-            return await client.get(url, LARGEST)
+            return await sent(client, url)
 
     return asyncio.run(run())
 
@@ -279,12 +283,12 @@ def test_requests_go_through_the_proxy_of_the_environment(monkeypatch: pytest.Mo
             monkeypatch.setenv("http_proxy", f"http://me:s3cret@127.0.0.1:{port}")
             monkeypatch.setenv("no_proxy", "direct.invalid")
             async with closing_client(CRAWL.model_copy(update={"allow_hosts": ()})) as client:
-                assert (await client.get("http://pictures.example.com/a.jpg", LARGEST)).body == b"abc"
+                assert (await sent(client, "http://pictures.example.com/a.jpg")).body == b"abc"
                 with pytest.raises(CannotResolveHostError):
-                    await client.get("http://direct.invalid/a.jpg", LARGEST)
+                    await sent(client, "http://direct.invalid/a.jpg")
                 for host in ("intranet", "localhost.", "10.0.0.1", "127.0.0.1"):
                     with pytest.raises(AddressRefused):
-                        await client.get(f"http://{host}:{port}/a.jpg", LARGEST)
+                        await sent(client, f"http://{host}:{port}/a.jpg")
 
     seen: list[bytes] = []
     asyncio.run(run())
