@@ -1,8 +1,53 @@
 """The types that settings are made of; `schema.py` and the settings of sources use them."""
 
+import re
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from pydantic_core import PydanticCustomError
+
+# A host name of any script, or an IPv6 address in brackets.
+_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[^\x00-\x20\x7f\\@%:\[\]]+")
+_PORT = re.compile(r":[0-9]{1,5}")
+
+
+def _web_address(text: str) -> str:
+    address = text.rstrip("/")
+    if not _is_address(address, ("http", "https"), with_user=False):
+        raise PydanticCustomError("web_address", "not a web address: write https://host")
+    return address
+
+
+def proxy_address(text: str) -> str:
+    """Return the address of a proxy; ValueError, without the address, if it is none."""
+    address = text.rstrip("/")
+    if not _is_address(address, ("http",), with_user=True) or urlsplit(address).path:
+        raise PydanticCustomError(
+            "proxy_address", "not the address of an HTTP proxy: write http://user:password@host:port"
+        )
+    return address
+
+
+def _secret_proxy(secret: SecretStr) -> SecretStr:
+    return SecretStr(proxy_address(secret.get_secret_value()))
+
+
+def _is_address(text: str, schemes: tuple[str, ...], *, with_user: bool) -> bool:
+    if re.search(r"[\x00-\x20\x7f]", text):
+        return False
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return False
+    user, at, place = parts.netloc.rpartition("@")
+    host = _HOST.match(place)
+    if host is None or (at and not (with_user and user)) or parts.query or parts.fragment:
+        return False
+    rest = place[host.end() :]
+    return parts.scheme in schemes and port != 0 and (not rest or _PORT.fullmatch(rest) is not None)
+
 
 Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
@@ -10,6 +55,9 @@ Seconds = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Folder = Annotated[str, "folder"]  # the command line completes these as paths
 File = Annotated[str, "file"]
+# Addresses without a trailing slash. Messages about them do not repeat them: they may hold a password.
+WebAddress = Annotated[str, AfterValidator(_web_address)]
+ProxyAddress = Annotated[SecretStr, AfterValidator(_secret_proxy)]
 
 
 class Section(BaseModel):

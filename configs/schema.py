@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr, SecretStr, create_model
 
-from memeloom.configs.fields import Count, File, Folder, Fraction, Positive, Seconds, Section
+from memeloom.configs.fields import Count, File, Folder, Fraction, Positive, ProxyAddress, Seconds, Section
 from memeloom.configs.sources import known_sources
 
 S = TypeVar("S", bound=Section)
@@ -37,7 +37,7 @@ class _Crawl(Section):
     lease_seconds: Seconds
     attempts: Positive
     contact: str | None
-    proxy: SecretStr | None
+    proxy: ProxyAddress | None
     ca: str | None
     obey_robots: bool
     obey_tags: tuple[Literal["noai", "noimageai", "noml", "tdm-reservation", "noindex", "noimageindex"], ...]

@@ -7,13 +7,16 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
+from urllib.request import getproxies
 
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError
+from memeloom.configs.fields import proxy_address
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Crawl
 from memeloom.configs.sources import known_sources
+from memeloom.scrapers.addresses import allowed
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import DeadRequest, frontier_of
 from memeloom.scrapers.frontier.dead_letters import ALL, DeadCounts, DeadFilter, count_dead, dead_letters, drop_dead
@@ -143,15 +146,31 @@ def _check(settings: Crawl) -> None:
     if not settings.sources:
         known = ", ".join(f"{name} ({source.about})" for name, source in known_sources().items())
         raise ConfigError(f"crawl.sources: name at least one of {known}")
-    if settings.ca is not None:
-        try:
-            ssl.create_default_context(cafile=settings.ca)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"crawl.ca: not a PEM file of certificates: {settings.ca}") from error
+    _check_network(settings)
     if settings.keep_author_hash and settings.author_salt is None:
         raise ConfigError("crawl.author_salt: needed because crawl.keep_author_hash is true")
     for source in settings.sources:
         known_sources()[source].check(settings)
+
+
+def _check_network(settings: Crawl) -> None:
+    if settings.ca is not None:
+        try:
+            ssl.create_default_context(cafile=settings.ca)
+        except (OSError, ssl.SSLError) as error:
+            problem = "not a PEM file of certificates" if Path(settings.ca).is_file() else "no such file"
+            raise ConfigError(f"crawl.ca: {problem}: {settings.ca}") from error
+    try:
+        allowed(settings.allow_hosts)
+    except ValueError:
+        raise ConfigError("crawl.allow_hosts: write hosts without scheme and port, as [localhost, 10.0.0.7]") from None
+    if settings.proxy is None:
+        for scheme in {"http", "https"} & (proxies := getproxies()).keys():
+            url = proxies[scheme]
+            try:
+                proxy_address(url if "://" in url else f"http://{url}")
+            except ValueError as error:
+                raise ConfigError(f"environment variable {scheme}_proxy: {error}") from None
 
 
 def _run(running: Running, view: View) -> Report:

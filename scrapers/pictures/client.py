@@ -85,7 +85,7 @@ class PictureClient:
     def __init__(self, crawl: Crawl) -> None:
         self._allowed = allowed(crawl.allow_hosts)
         self._timeout = crawl.timeout_seconds
-        self._proxies = getproxies()
+        self._proxies = {name: url if "://" in url else f"http://{url}" for name, url in getproxies().items()}
         self._proxy_hosts = proxy_hosts()
         self._direct = _session(crawl, GuardedResolver(self._allowed, crawl.timeout_seconds))
         # Connects to the proxies only, which may be private and resolve the names themselves.

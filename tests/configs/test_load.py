@@ -1,7 +1,9 @@
 """Settings: four places, one checked result, and errors that name the place, the key and the nearest key."""
 
+import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -11,6 +13,7 @@ from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config, masked, write_config
 from memeloom.configs.schema import Config
 from memeloom.scrapers.sources.imgflip.settings import Imgflip
+from memeloom.scrapers.sources.mastodon.settings import Mastodon
 
 
 def _write(folder: Path, text: str) -> Path:
@@ -72,6 +75,42 @@ def test_values_of_the_environment_are_shown_as_they_were_written(tmp_path: Path
     assert shown["store"]["documents"] == "${MONGO}"
     assert shown["store"]["blobs"] == "s3://bucket/${PREFIX}"
     assert shown["crawl"]["imgflip"]["searches"] == ["doge", "the ${WORD}"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("crawl.proxy", "nonsense", "not the address of an HTTP proxy: write http://user:password@host:port"),
+        ("crawl.proxy", "socks5://me:hush@proxy:1080", "not the address of an HTTP proxy"),
+        ("crawl.proxy", "https://me:hush@proxy:1080", "not the address of an HTTP proxy"),
+        ("crawl.proxy", "http://me:hush@:1080", "not the address of an HTTP proxy"),
+        ("crawl.proxy", "http://me:hush@proxy:hush", "not the address of an HTTP proxy"),
+        ("crawl.reddit.api", "javascript:hush", "not a web address: write https://host"),
+        ("crawl.reddit.site", "https://me:hush@host", "not a web address"),
+        ("crawl.imgflip.site", "hush", "not a web address"),
+        ("crawl.imgflip.api", "https://host/?key=hush", "not a web address"),
+        ("crawl.images.bing", "https://", "not a web address"),
+        ("crawl.images.google", "https://ho st", "not a web address"),
+        ("crawl.mastodon.servers", ["https://example.social", "example.social"], "not a web address"),
+    ],
+)
+def test_an_address_that_is_none_is_a_one_line_error_without_the_address(key: str, value: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(overrides=[f"{key}={json.dumps(value)}"], environment={})
+    assert key in str(caught.value)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "hush" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_addresses_lose_their_last_slash_and_proxies_keep_their_password() -> None:
+    sets = ["crawl.imgflip.site=http://127.0.0.1:80/imgflip/", "crawl.mastodon.servers=['https://bücher.example/']"]
+    crawl = load_config(overrides=[*sets, "crawl.proxy='http://me:h%2Fsh@[::1]:3128/'"], environment={}).crawl
+    assert crawl.section(Imgflip).site == "http://127.0.0.1:80/imgflip"
+    assert crawl.section(Mastodon).servers == ("https://bücher.example",)
+    assert crawl.proxy is not None
+    assert crawl.proxy.get_secret_value() == "http://me:h%2Fsh@[::1]:3128"
 
 
 def test_written_settings_load_as_the_same_settings(tmp_path: Path) -> None:

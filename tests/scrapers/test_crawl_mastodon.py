@@ -155,7 +155,6 @@ def test_a_used_up_limit_is_waited_for_until_its_date(website: Website, server: 
     ("settings", "message"),
     [
         ({"servers": ()}, "crawl.mastodon.servers: name servers"),
-        ({"servers": ("example.social",)}, "write https://example.social"),
         ({"hashtags": ()}, "crawl.mastodon.hashtags"),
     ],
 )

@@ -1,12 +1,16 @@
 """Crawls through a proxy."""
 
 import asyncio
+import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy import Request
 
 from memeloom.catalog.stores import open_documents
+from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.guard import AddressGuard, AddressRefused, is_proxied
@@ -31,6 +35,26 @@ def test_all_requests_go_through_the_proxy_and_its_password_is_not_stored(
     assert all(asked.path.startswith("http://") for asked in website.asked)
     assert all("Basic" in asked.headers["Proxy-Authorization"] for asked in website.asked)
     assert "s3cret" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("settings", "proxy", "said"),
+    [
+        ({"ca": "/no/such.pem"}, "http://proxy:3128", "crawl.ca: no such file: /no/such.pem"),
+        ({"ca": __file__}, "proxy:3128", "crawl.ca: not a PEM file of certificates"),
+        ({"allow_hosts": ("http://localhost",)}, "", "crawl.allow_hosts: write hosts without scheme and port"),
+        ({}, "socks5://me:s3cret@proxy:1080", "environment variable http_proxy: not the address of an HTTP proxy"),
+    ],
+)
+def test_unusable_settings_of_the_network_are_named_before_the_crawl_starts(
+    settings: Any, proxy: str, said: str, crawl_config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    config = crawl_config(**settings)
+    with pytest.raises(ConfigError, match=re.escape(said)) as caught:
+        crawl(config)
+    assert "s3cret" not in str(caught.value)
+    assert not Path(config.runs).exists()
 
 
 @pytest.mark.parametrize(

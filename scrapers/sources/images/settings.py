@@ -2,15 +2,15 @@
 
 from typing import Literal
 
-from memeloom.configs.fields import Positive, Seconds, Section
+from memeloom.configs.fields import Positive, Seconds, Section, WebAddress
 
 
 class ImageSearch(Section):
     """Settings of the image searches and their browsers."""
 
     engines: tuple[Literal["bing", "google"], ...]
-    bing: str
-    google: str
+    bing: WebAddress
+    google: WebAddress
     queries: tuple[str, ...]
     template_queries: bool
     templates: Positive

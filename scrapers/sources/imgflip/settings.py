@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-from memeloom.configs.fields import Positive, Section
+from memeloom.configs.fields import Positive, Section, WebAddress
 
 
 class Imgflip(Section):
     """Settings of Imgflip."""
 
-    site: str
-    api: str
+    site: WebAddress
+    api: WebAddress
     lists: tuple[Literal["top-all-time", "top-new"], ...]
     templates: Positive
     searches: tuple[str, ...]

@@ -11,13 +11,10 @@ if TYPE_CHECKING:  # it imports this module
 
 
 def check(crawl: "Crawl") -> None:
-    """Raise ConfigError without servers or hashtags, or for a server that is not an address."""
+    """Raise ConfigError without servers or hashtags."""
     settings = crawl.section(Mastodon)
     if not settings.servers:
         raise ConfigError("crawl.mastodon.servers: name servers whose terms allow it, as [https://example.social]")
-    for server in settings.servers:
-        if not server.startswith(("http://", "https://")):
-            raise ConfigError(f"crawl.mastodon.servers: {server!r} is not an address; write https://{server}")
     if not settings.hashtags:
         raise ConfigError("crawl.mastodon.hashtags: name at least one")
 

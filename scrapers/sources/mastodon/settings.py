@@ -1,12 +1,12 @@
 """Settings of Mastodon. Defaults and meaning are in `defaults.yaml`."""
 
-from memeloom.configs.fields import Positive, Section
+from memeloom.configs.fields import Positive, Section, WebAddress
 
 
 class Mastodon(Section):
     """Settings of Mastodon."""
 
-    servers: tuple[str, ...]
+    servers: tuple[WebAddress, ...]
     hashtags: tuple[str, ...]
     languages: tuple[str, ...]
     posts_per_hashtag: Positive

@@ -30,7 +30,7 @@ class MastodonSpider(MemeSpider):
         """Yield the first page of each timeline."""
         for server in self.own.servers:
             for hashtag in self.own.hashtags:
-                yield self.timeline(server.rstrip("/"), hashtag.lstrip("#"))
+                yield self.timeline(server, hashtag.lstrip("#"))
 
     def timeline(
         self,
@@ -78,4 +78,4 @@ class MastodonSpider(MemeSpider):
 
 
 def _mark(server: str, hashtag: str) -> str:
-    return f"newest of {server.rstrip('/')} #{hashtag.lstrip('#').lower()}"
+    return f"newest of {server} #{hashtag.lstrip('#').lower()}"

@@ -4,14 +4,14 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-from memeloom.configs.fields import Positive, Section
+from memeloom.configs.fields import Positive, Section, WebAddress
 
 
 class Reddit(Section):
     """Settings of Reddit."""
 
-    site: str
-    api: str
+    site: WebAddress
+    api: WebAddress
     client_id: str | None
     client_secret: SecretStr | None
     subreddits: tuple[str, ...]
