@@ -171,6 +171,5 @@ def _detailed(error: BaseException) -> Reason | None:
         case MemeloomError():
             return Reason(Kind.STATED, str(error))
         case IgnoreRequest():
-            # Scrapy's decompression has no exception of its own for a bomb.
-            return Reason(Kind.TOO_MANY_BYTES if "ecompress" in str(error) else Kind.IGNORED)
+            return Reason(Kind.IGNORED)
     return None

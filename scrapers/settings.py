@@ -82,6 +82,8 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
             "memeloom.scrapers.permissions.PermissionsMiddleware": 100,
             "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
             "memeloom.scrapers.redirects.Redirects": 600,
+            "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+            "memeloom.scrapers.decoding.Decoding": 590,
             "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
             "memeloom.scrapers.retry.PatientRetry": 550,
             "memeloom.scrapers.turns.Turns": 900,

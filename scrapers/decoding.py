@@ -1,0 +1,22 @@
+"""Scrapy's decompression of pages, with the reasons that pictures have: too many bytes, or cut off."""
+
+from scrapy import Request
+from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
+from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, ResponseDataLossError
+from scrapy.http import Response
+
+
+class Decoding(HttpCompressionMiddleware):
+    """The downloader middleware that decompresses bodies. Each decompressor has errors of its own for damaged ones."""
+
+    def process_response(  # type: ignore[override]
+        self, request: Request, response: Response
+    ) -> Request | Response:
+        """Return the decompressed response. Raises DownloadCancelledError, ResponseDataLossError."""
+        try:
+            result: Request | Response = super().process_response(request, response)
+        except IgnoreRequest as error:  # a bomb
+            raise DownloadCancelledError(str(error)) from error
+        except Exception as error:
+            raise ResponseDataLossError(f"{response.url}: {type(error).__name__}: {error}") from error
+        return result
