@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memeloom.configs.schema import Crawl
-from memeloom.scrapers.reasons import About, Reason
+from memeloom.scrapers.reasons import About, Kind, Reason
 
 # Long enough to outlast a temporary failure of part of a site.
 PAGES = 100
@@ -20,7 +20,7 @@ _NAMED = 3
 
 
 class Health:
-    """The health of one source. Each method returns a one-line complaint, or None."""
+    """The health of one source. `ended` and `read` return a one-line complaint, or None."""
 
     def __init__(self, source: str, crawl: Crawl) -> None:
         self._source = source
@@ -32,10 +32,16 @@ class Health:
         }
         self._most_empty = crawl.max_empty_pages
         self._empty: Counter[str] = Counter()
+        self._pages = 0
+        self._failures: Counter[Reason] = Counter()
 
     def ended(self, kind: str, host: str, reason: Reason | None = None) -> str | None:
         """Count a request for one of the `pages` or `pictures`; it failed if `reason` is given."""
         window, (key, limit) = self._windows[kind], self._limits[kind]
+        if reason is not None:
+            self._failures[reason.of(About.PAGE if kind == "pages" else About.IMAGE)] += 1
+        elif kind == "pages":
+            self._pages += 1
         window.append(None if reason is None else (reason, host))
         if limit is None or len(window) < _SIZES[kind]:
             return None
@@ -62,17 +68,27 @@ class Health:
             f"another page; look at it in a browser"
         )
 
+    def why_nothing_found(self, essential: str, counted: Mapping[Reason, int]) -> str:
+        """Explain in one line why the source has finished without a meme.
 
-def why_nothing_found(source: str, essential: str, pages: int, reasons: Mapping[Reason, int]) -> str:
-    """Explain in one line why a finished source has no memes, based on the counted `reasons`."""
-    counted = Counter(reasons)
-    failed = [reason for reason, n in counted.items() if n and reason.about is About.PAGE]
-    if not pages and failed and all(reason.is_unreachable for reason in failed):
-        return f"{source}: no page could be reached: {_most(+counted)}; is this machine connected to the network?"
-    causes = ", ".join(f"{reason} ({n})" for reason, n in (+counted).most_common(4))
-    found = f"{source}: not one meme found: {essential!r} matched nothing on {pages} pages"
-    return f"{found}; {causes}" if causes else found
+        Args:
+            essential: what matches on each page with memes.
+            counted: all reasons of a crawl of this source only; otherwise empty.
+        """
+        pages = [reason for reason in self._failures if reason.about is About.PAGE]
+        causes = _most(+(Counter(counted) or self._failures), 4)
+        if not self._pages and pages and all(reason.is_unreachable for reason in pages):
+            return f"{self._source}: no page could be reached: {causes}; is this machine connected to the network?"
+        if not self._pages and pages and all(reason.kind is Kind.ROBOTS_UNAVAILABLE for reason in pages):
+            found = "no page was requested, because robots.txt could not be fetched"
+        elif not self._pages:
+            found = "no page could be read"
+        elif len(self._failures) > len(pages):
+            found = f"no picture could be fetched; pages read: {self._pages}"
+        else:
+            found = f"{essential!r} matched nothing; pages read: {self._pages}"
+        return f"{self._source}: not one meme found: {found}" + (f"; {causes}" if causes else "")
 
 
-def _most(counts: Counter[Any]) -> str:
-    return ", ".join(f"{name} ({n})" for name, n in counts.most_common(_NAMED))
+def _most(counts: Counter[Any], named: int = _NAMED) -> str:
+    return ", ".join(f"{name} ({n})" for name, n in counts.most_common(named))

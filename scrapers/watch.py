@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.scrapers.errors import CrawlFailed, LayoutChanged
-from memeloom.scrapers.health import Health, why_nothing_found
+from memeloom.scrapers.health import Health
 from memeloom.scrapers.items import MemeItem
 from memeloom.scrapers.outcomes import ends_source
 from memeloom.scrapers.reasons import About, Kind, Reason
@@ -98,8 +98,9 @@ class Watch:
         session, name = self._spider.session, self._spider.name
         anew = not session.inherited.get(name) and not session.retry_failed
         if reason == "finished" and anew and not self._failed and not session.landed[name]:
-            message = why_nothing_found(name, self._spider.essential, session.counts["pages"], session.counted)
-            self._fail(CrawlFailed(message))
+            alone = len(self._spider.config.crawl.sources) == 1
+            counted = session.counted if alone else {}
+            self._fail(CrawlFailed(self._health.why_nothing_found(self._spider.essential, counted)))
 
     def close(self, why: str) -> None:
         """Close this spider cleanly: requests in progress are finished."""

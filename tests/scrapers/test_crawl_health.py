@@ -10,10 +10,11 @@ from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.dead_letters import ALL
-from memeloom.scrapers.health import PAGES, PICTURES, Health, why_nothing_found
-from memeloom.scrapers.reasons import About, Kind, Reason
+from memeloom.scrapers.health import PAGES, PICTURES, Health
+from memeloom.scrapers.reasons import Kind, Reason
+from memeloom.scrapers.sources.imgflip.settings import Imgflip
 from tests.scrapers.subreddits import LISTING, Subreddits
-from tests.services.website import Website
+from tests.services.website import Website, serving
 
 TIMED_OUT, FORBIDDEN = Reason(Kind.TIMED_OUT), Reason(Kind.HTTP, "403")
 
@@ -134,17 +135,52 @@ def test_empty_pages_among_others_are_counted(subreddits: Subreddits, with_good:
     assert crawl(with_good(*dead(5))).reasons == {"skipped: page without a meme": 5}
 
 
-def test_a_source_without_memes_says_why() -> None:
-    robots = Reason(Kind.ROBOTS_UNAVAILABLE, "timed out", About.PAGE)
-    reasons = {Reason(Kind.UNKNOWN_HOST, about=About.PAGE): 2, robots: 1}
-    assert why_nothing_found("images", "a.iusc", 0, reasons) == (
-        "images: no page could be reached: page: unknown host (2), page: robots.txt: timed out (1); "
-        "is this machine connected to the network?"
+@pytest.mark.parametrize(
+    ("pages", "pictures", "said"),
+    [
+        (
+            [Reason(Kind.UNKNOWN_HOST), Reason(Kind.UNKNOWN_HOST), Reason(Kind.ROBOTS_UNAVAILABLE, "timed out")], [],
+            "no page could be reached: page: unknown host (2), page: robots.txt: timed out (1); "
+            "is this machine connected to the network?",
+        ),
+        (
+            [Reason(Kind.ROBOTS_UNAVAILABLE, "HTTP 503")], [],
+            "not one meme found: no page was requested, because robots.txt could not be fetched; "
+            "page: robots.txt: HTTP 503 (1)",
+        ),
+        (
+            [Reason(Kind.ROBOTS)], [],
+            "not one meme found: no page could be read; page: forbidden by robots.txt (1)",
+        ),
+        (
+            [None], [FORBIDDEN, FORBIDDEN],
+            "not one meme found: no picture could be fetched; pages read: 1; image: HTTP 403 (2)",
+        ),
+        ([None, None], [], "not one meme found: '.base' matched nothing; pages read: 2"),
+    ],
+)  # fmt: skip
+def test_a_source_without_memes_says_why(pages: list[Reason | None], pictures: list[Reason | None], said: str) -> None:
+    source = health()
+    for kind, reasons in (("pages", pages), ("pictures", pictures)):
+        for reason in reasons:
+            source.ended(kind, "a.example", reason)
+    assert source.why_nothing_found(".base", {}) == f"imgflip: {said}"
+
+
+def test_a_source_without_robots_txt_says_so_beside_a_healthy_one(
+    website: Website, subreddits: Subreddits, with_good: Callable[..., Config]
+) -> None:
+    config = with_good()
+    with serving() as down:
+        down.pages["/robots.txt"] = (503, {}, b"")
+        imgflip = config.crawl.section(Imgflip).model_copy(update={"site": down.url, "api": down.url})
+        both = config.crawl.model_copy(update={"sources": ("imgflip", "reddit"), "imgflip": imgflip})
+        with pytest.raises(CrawlFailed) as failed:
+            crawl(config.model_copy(update={"crawl": both}))
+    assert str(failed.value).startswith(
+        "imgflip: not one meme found: no page was requested, because robots.txt could not be fetched; "
+        "page: robots.txt: HTTP 503 (2); kept: 1 memes"
     )
-    assert why_nothing_found("images", "a.iusc", 0, {Reason(Kind.ROBOTS, about=About.PAGE): 1}) == (
-        "images: not one meme found: 'a.iusc' matched nothing on 0 pages; page: forbidden by robots.txt (1)"
-    )
-    assert why_nothing_found("reddit", "x", 3, {}) == "reddit: not one meme found: 'x' matched nothing on 3 pages"
 
 
 def test_a_crawl_without_a_network_says_so(crawl_config: Callable[..., Config]) -> None:
