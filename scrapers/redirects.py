@@ -1,6 +1,7 @@
 """Scrapy's redirects, with a reason of its own for each address that cannot be followed."""
 
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
@@ -11,7 +12,14 @@ _STATUSES = frozenset({301, 302, 303, 307, 308})
 
 
 class Redirects(RedirectMiddleware):
-    """The downloader middleware that follows redirects to http and https."""
+    """The downloader middleware that follows redirects to http and https, without a Referer."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "Redirects":
+        """Create the middleware; Scrapy's looks for the middleware that sets Referer, and warns without it."""
+        redirects = cls(crawler.settings)
+        redirects.crawler = crawler
+        return redirects
 
     def process_response(  # type: ignore[override]
         self, request: Request, response: Response

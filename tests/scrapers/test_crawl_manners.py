@@ -89,7 +89,8 @@ def test_pictures_that_cannot_be_had_are_counted_by_reason_and_not_stored(
 def test_requests_name_the_crawler_and_wait_for_the_rate_limit(website: Website, subreddits: Subreddits) -> None:
     subreddits.fill(*subreddits.pictures(4), per_page=2)
     budget = {"x-ratelimit-remaining": "0.0", "x-ratelimit-reset": "2", "x-ratelimit-used": "100"}
-    website.pages[FIRST_PAGE] = (200, budget, website.body(FIRST_PAGE))
+    asking_for_more = {"Referrer-Policy": "unsafe-url"}
+    website.pages[FIRST_PAGE] = (200, budget | asking_for_more, website.body(FIRST_PAGE))
     config = subreddits.config(contact="mailto:me@example.org")
     crawl(config)
     (first,) = website.times(FIRST_PAGE)
@@ -98,7 +99,7 @@ def test_requests_name_the_crawler_and_wait_for_the_rate_limit(website: Website,
     assert len(memes_of(config)) == 4
     assert all(asked.headers["User-Agent"].startswith("memeloom/") for asked in website.asked)
     assert all(asked.headers["User-Agent"].endswith(" (+mailto:me@example.org)") for asked in website.asked)
-    assert not any("Cookie" in asked.headers for asked in website.asked)
+    assert not any({"Cookie", "Referer"} & asked.headers.keys() for asked in website.asked)
     tokens = {asked.headers.get("Authorization") for asked in website.asked if asked.path.startswith("/r/")}
     assert tokens == {"Bearer t0k3n"}
     assert not any("Authorization" in asked.headers for asked in website.asked if asked.path.endswith(".jpg"))
