@@ -3,7 +3,7 @@
 A record's way: `meet` stores it with the picture that an earlier crawl downloaded from the same URL, or adds a request
 for the picture to the queue; `land` stores it with the downloaded picture. Each returns when blob and document are
 durable, or the request is in the queue. If the picture fails or is invalid, a meme with a caption is stored without it
-and a meme without a caption is dropped; both are counted.
+and a meme without a caption is dropped; both are counted. An address that is not on the web is not stored.
 """
 
 import time
@@ -98,6 +98,7 @@ class Landing:
             if self._ask(item):
                 return
             self._session.count(Reason(Kind.NO_ADDRESS, about=About.IMAGE))
+            meme = meme.model_copy(update={"image_url": None})
         if known.image is not None:
             self._session.counts["images known"] += 1
         await self._keep(meme, known.image)

@@ -125,6 +125,22 @@ def test_a_crawl_that_finds_nothing_is_an_error(imgflip: Callable[..., Config], 
         crawl(imgflip())
 
 
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "mailto:me@example.org", "data:image/png;base64,AAAA"])
+def test_a_meme_keeps_its_caption_but_not_an_address_that_is_not_on_the_web(
+    imgflip: Callable[..., Config], website: Website, address: str
+) -> None:
+    path = "/meme/Distracted-Boyfriend?sort=latest&page=2"
+    answer = website.pages[path]
+    assert isinstance(answer, tuple)
+    status, headers, page = answer
+    hostile = unit(website.url, "hh1", CAPTIONS[0]).replace(website.url.removeprefix("http:") + "/hh1.jpg", address)
+    website.pages[path] = (status, headers, hostile.encode() + page)
+    config = imgflip()
+    assert crawl(config).reasons["image: not an address on the web"] == 1
+    (meme,) = open_documents(config.store).scan(Where(ids=("imgflip:hh1",)))
+    assert (meme.boxes, meme.image, meme.image_url) == (("TOP", "BOTTOM"), None, None)
+
+
 def test_facts_missing_from_the_listing_come_from_the_pages_of_template_and_meme(
     website: Website, crawl_config: Callable[..., Config], picture: Callable[[int], bytes]
 ) -> None:
