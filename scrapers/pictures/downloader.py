@@ -23,7 +23,6 @@ from memeloom.scrapers.outcomes import Done, Outcome, Released, Retry, SetAside,
 from memeloom.scrapers.permissions import Permissions
 from memeloom.scrapers.pictures.client import PictureClient, PictureResponse, Target
 from memeloom.scrapers.pictures.requests import KIND, item_of, redirected
-from memeloom.scrapers.pictures.retries import Retries
 from memeloom.scrapers.queue import Lease, RequestQueue
 from memeloom.scrapers.reasons import (
     TRANSIENT_FAILURES,
@@ -35,6 +34,7 @@ from memeloom.scrapers.reasons import (
     RequestFailed,
     reason_of,
 )
+from memeloom.scrapers.retries import Retries
 from memeloom.scrapers.robots import LARGEST_BODY_BYTES, RobotsAnswer
 from memeloom.scrapers.session import CrawlSession
 from memeloom.scrapers.tags import RefusedByTag

@@ -8,7 +8,7 @@ import pytest
 from memeloom.catalog.errors import StoreFull
 from memeloom.configs.load import load_config
 from memeloom.scrapers.aio import Batch
-from memeloom.scrapers.retry import retry_after
+from memeloom.scrapers.retries import retry_after
 from memeloom.scrapers.session import CrawlSession
 
 CRAWL = load_config(environment={}).crawl
