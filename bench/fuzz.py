@@ -24,6 +24,7 @@ from unittest.mock import patch
 
 from rich.console import Console
 from rich.table import Table
+from scrapy.resolver import dnscache
 
 from bench.fuzz_cases import NAMES
 from bench.fuzz_site import PER_BROWSER_PAGE, Site
@@ -140,7 +141,10 @@ def hostile_dns() -> Iterator[Counter[str]]:
         patch.object(socket, "getaddrinfo", resolve),
         patch.object(socket.socket, "connect", guarded_connect),
         patch.object(socket.socket, "connect_ex", guarded_connect_ex),
+        ExitStack() as stack,
     ):
+        dnscache.clear()
+        stack.callback(dnscache.clear)
         yield outside
 
 

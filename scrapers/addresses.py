@@ -7,7 +7,6 @@ The ranges stand here because `ipaddress.is_global` differs between versions of 
 import ipaddress
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from urllib.parse import urlsplit
 
@@ -60,7 +59,6 @@ _NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
-@lru_cache(4096)  # requests ask for the same few addresses again and again
 def is_public(address: str) -> bool:
     """Return whether `address`, IPv4 or IPv6, is on the public internet.
 

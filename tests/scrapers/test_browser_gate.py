@@ -5,6 +5,7 @@ import socket
 from typing import Any
 
 import pytest
+from scrapy.resolver import dnscache
 
 from memeloom.scrapers.browsers.gate import MARK, REFUSED, UNREACHABLE, Gate, Upstream
 from tests.services.website import Website
@@ -76,6 +77,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: tuple[str, ...]) -> lis
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80)) for address in answers[len(asked) - 1]]
 
     monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", resolve)
+    dnscache.clear()
     return asked
 
 
