@@ -52,11 +52,11 @@ def reason_of_outcome(outcome: Outcome) -> Reason | None:
     return None if isinstance(outcome, Released) else outcome.reason
 
 
-def bad_response(status: int, *, is_page: bool, is_text: bool) -> Reason | None:
-    """Return why a response cannot be used; None if it can."""
+def bad_page(status: int, *, is_text: bool) -> Reason | None:
+    """Return why a page cannot be used; None if it can."""
     if not 200 <= status < 300:
         return Reason(Kind.HTTP, str(status))
-    return Reason(Kind.NOT_TEXT) if is_page and not is_text else None
+    return None if is_text else Reason(Kind.NOT_TEXT)
 
 
 def after_download(error: BaseException, *, is_last_resort: bool = True) -> Done | Failed | SetAside | Released:

@@ -79,8 +79,8 @@ class RequestQueue:
         self._hosts = session.hosts
         # Memes that wait for admission to `max_memes`.
         self._waiting: list[asyncio.Future[bool]] = []
-        # Kinds of requests for which a consumer waits; None for any kind.
-        self._asking: set[str | None] = set()
+        # Kinds of requests for which a consumer waits.
+        self._asking: set[str] = set()
         self._suspect: int | None = None
         self._unfinished = 1
         # Number of our requests that were new to the frontier.
@@ -132,8 +132,8 @@ class RequestQueue:
         self._changes.added.append(request)
         self._exchange_if_needed()
 
-    def next(self, kind: str | None = None) -> Lease | None:
-        """Return a leased request of `kind` (None: any) whose host has a free slot; None if there is none now."""
+    def next(self, kind: str) -> Lease | None:
+        """Return a leased request of `kind` whose host has a free slot; None if there is none now."""
         self._exchange_if_needed()
         now = self._now()
         for place, lease in enumerate(self._ready):
@@ -275,12 +275,12 @@ class RequestQueue:
             return 0
         return _READY
 
-    def _is_starved(self, kind: str | None, now: float) -> bool:
+    def _is_starved(self, kind: str, now: float) -> bool:
         """Return whether no prefetched request of `kind` may start."""
         return not any(self._may_start(lease, kind, now) for lease in self._ready)
 
-    def _may_start(self, lease: Lease, kind: str | None, now: float) -> bool:
-        return kind in (None, lease.request.kind) and self._has_slot(lease.host, now)
+    def _may_start(self, lease: Lease, kind: str, now: float) -> bool:
+        return lease.request.kind == kind and self._has_slot(lease.host, now)
 
     def _has_slot(self, host: str, now: float) -> bool:
         return self._active[host] < self._per_host and self._hosts.rests_until(host) <= now

@@ -22,7 +22,6 @@ class RequestInfo:
 
     Attributes:
         kind: its outcome counts as that of a page or of a picture.
-        unique: requests with the same value are made once in a crawl, whatever their URLs.
         browser: how a browser shows the page; None for a plain download.
         signed: the source's sign-in signs it.
         refreshed: it is repeated after a new sign-in.
@@ -31,7 +30,6 @@ class RequestInfo:
     """
 
     kind: Literal["page", "picture"] = "page"
-    unique: str | None = None
     browser: BrowserPage | None = None
     signed: bool = False
     refreshed: bool = False

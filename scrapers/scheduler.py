@@ -1,6 +1,5 @@
 """Scrapy's scheduler on a `RequestQueue`: a request is acknowledged once all its results are durable."""
 
-import hashlib
 from collections.abc import Callable
 from typing import Literal
 
@@ -26,13 +25,12 @@ from memeloom.scrapers.outcomes import (
     SetAside,
     after_download,
     after_processing,
-    bad_response,
+    bad_page,
     ends_source,
     reason_of_outcome,
 )
 from memeloom.scrapers.queue import Lease, RequestQueue
 from memeloom.scrapers.reasons import About, Kind, Reason, RequestFailed
-from memeloom.scrapers.request_info import RequestInfo, info_of
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
 _MEDIA = (b"image/", b"audio/", b"video/", b"font/")
@@ -81,7 +79,7 @@ class DurableScheduler(BaseScheduler):
         try:
             stored = to_stored(request, self._spider)
             body = stored.text()
-            fingerprint = None if request.dont_filter else self._fingerprint(request)
+            fingerprint = None if request.dont_filter else self._crawler.request_fingerprinter.fingerprint(request)[:16]
         except BadRequest as error:
             # Acknowledge nothing from here on, so that its page is crawled again once the spider is fixed.
             self.queue.fail(error)
@@ -118,10 +116,9 @@ class DurableScheduler(BaseScheduler):
 
     def _downloaded(self, result: Response | Failure, request: Request) -> Response | Failure:
         """Decide after all retries. Returns the response for the callback, or the failure for the errback."""
-        info = info_of(request)
-        if info is None or request not in self._leases:
+        if request not in self._leases:
             return result
-        error = _error(result, info)
+        error = _error(result)
         if error is None:
             self._outcomes[request] = Done()
             return result
@@ -133,7 +130,7 @@ class DurableScheduler(BaseScheduler):
         outcome = after_download(error)
         self._outcomes[request] = outcome
         if (reason := reason_of_outcome(outcome)) is not None:
-            self._spider.session.count(reason.of(_about(request, info)))
+            self._spider.session.count(reason.of(About.PAGE))
         return failure
 
     def _failed(self, failure: Failure, response: Response | Failure | None) -> None:
@@ -144,9 +141,8 @@ class DurableScheduler(BaseScheduler):
             return
         error = failure.value or RuntimeError("a failure without a cause")
         self._outcomes[request] = outcome = after_processing(error, from_its_site=is_from_its_site(response))
-        info = info_of(request)
-        if isinstance(outcome, Failed) and lease.is_last and info is not None:
-            self._spider.session.count(outcome.reason.of(_about(request, info)))
+        if isinstance(outcome, Failed) and lease.is_last:
+            self._spider.session.count(outcome.reason.of(About.PAGE))
 
     def _item_dropped(self, exception: Exception, response: Response | Failure | None) -> None:
         request = getattr(response, "request", None)
@@ -160,27 +156,18 @@ class DurableScheduler(BaseScheduler):
         # Without an outcome, another request takes its place: a redirect or a retry.
         outcome = self._outcomes.pop(request, None)
         self.queue.finish(lease, outcome or Done())
-        info = info_of(request)
-        if info is None or outcome is None or isinstance(outcome, Released):
+        if outcome is None or isinstance(outcome, Released):
             return
         if not isinstance(outcome, Failed) or lease.is_last:
             for ended in self._listeners:
-                ended(info.kind, lease.host, reason_of_outcome(outcome))
-
-    def _fingerprint(self, request: Request) -> bytes | None:
-        info = info_of(request)
-        if info is not None and info.unique is not None:
-            if request.meta.get("redirect_times"):
-                return None  # the same request, redirected
-            return hashlib.sha1(f"unique:{info.unique}".encode(), usedforsecurity=False).digest()[:16]
-        return self._crawler.request_fingerprinter.fingerprint(request)[:16]
+                ended("page", lease.host, reason_of_outcome(outcome))
 
 
-def _error(result: Response | Failure, info: RequestInfo) -> BaseException | None:
+def _error(result: Response | Failure) -> BaseException | None:
     """Return why a download failed; None if it did not."""
     if isinstance(result, Failure):
         return result.value or RuntimeError("a failure without a cause")
-    reason = bad_response(result.status, is_page=info.kind == "page", is_text=_is_text(result))
+    reason = bad_page(result.status, is_text=_is_text(result))
     return None if reason is None else RequestFailed(reason)
 
 
@@ -196,12 +183,6 @@ def is_from_its_site(response: Response | Failure) -> bool:
         return True
     first = response.request.meta.get("redirect_urls", [response.request.url])[0]
     return host_of_url(first) == host_of_url(response.url)
-
-
-def _about(request: Request, info: RequestInfo) -> About:
-    if info.kind == "page":
-        return About.PAGE
-    return About.TEMPLATE_IMAGE if request.cb_kwargs.get("what") == "template" else About.IMAGE
 
 
 def scheduler_of(crawler: Crawler) -> DurableScheduler:

@@ -19,7 +19,7 @@ _PASSING_META = frozenset(
     {"proxy", "download_slot", "download_latency", "download_timeout", "_auth_proxy", "redirect_reasons"}
 )
 # Names in the `meta` of requests that version 1 stored, and those in `RequestInfo`.
-_OLD_META = {"unique": "unique", "browser": "browser", "reddit": "signed", "refreshed": "refreshed"}
+_OLD_META = {"browser": "browser", "reddit": "signed", "refreshed": "refreshed"}
 
 
 class BadRequest(MemeloomError):
@@ -98,6 +98,7 @@ def _of_this_version(form: dict[str, Any]) -> dict[str, Any]:
         return form
     meta = form.get("meta", {})
     info = {new: meta.pop(old) for old, new in _OLD_META.items() if old in meta}
+    meta.pop("unique", None)
     info["kind"] = "page" if meta.pop("page", False) else "picture"
     info["obeys_robots"] = not meta.pop("dont_obey_robotstxt", False)
     return form | {"info": info, "meta": meta}

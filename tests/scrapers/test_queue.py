@@ -36,7 +36,7 @@ async def opened(
     queue.on_leases(woken.set)
     await queue.open()
 
-    async def lease(kind: str | None = None) -> Lease:
+    async def lease(kind: str = "page") -> Lease:
         while (found := queue.next(kind)) is None:
             woken.clear()
             await asyncio.wait_for(woken.wait(), 30)
@@ -77,10 +77,10 @@ def test_a_host_has_limited_slots_and_rests_for_all_consumers(config: Config) ->
             first, second, other = await lease("picture"), await lease("page"), await lease()
             assert (first.host, second.host, other.host) == ("a.example", "a.example", "b.example")
             queue.finish(other, Done())
-            assert queue.next() is None, "both slots of the host are taken"
+            assert queue.next("page") is None, "both slots of the host are taken"
             queue.finish(first, Done())
             queue.rest("a.example", 0.2)
-            assert queue.next() is None
+            assert queue.next("page") is None
             began = asyncio.get_running_loop().time()
             third = await lease()
             assert asyncio.get_running_loop().time() - began > 0.15

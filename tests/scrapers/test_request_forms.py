@@ -9,7 +9,7 @@ from scrapy import Request, Spider
 from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest, to_request, to_stored, url_of
 from memeloom.scrapers.request_info import BrowserPage, RequestInfo, meta_of
 
-INFO = RequestInfo("picture", unique="meme 1", browser=BrowserPage("bing", 5), refreshed=True)
+INFO = RequestInfo("picture", browser=BrowserPage("bing", 5), refreshed=True)
 
 
 class Reader(Spider):
@@ -53,7 +53,7 @@ def test_values_of_middlewares_are_not_stored(spider: Reader) -> None:
 @pytest.mark.parametrize(
     ("meta", "info"),
     [
-        ({"unique": "meme 1"}, RequestInfo("picture", unique="meme 1")),
+        ({"unique": "meme 1"}, RequestInfo("picture")),
         ({"page": True, "reddit": True, "dont_obey_robotstxt": True}, RequestInfo(signed=True, obeys_robots=False)),
         ({"page": True, "browser": {"engine": "bing", "results": 5}}, RequestInfo(browser=BrowserPage("bing", 5))),
     ],
