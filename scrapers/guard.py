@@ -125,17 +125,34 @@ class AddressGuard:
 
     async def process_request(self, request: Request) -> None:
         """Check a request. Raises AddressRefused, CannotResolveHostError."""
-        try:
-            host, _ = host_and_port(request.url)
-        except ValueError as error:
-            raise AddressRefused(f"{request.url}: {error}") from error
-        if host in self._allow_hosts:
-            return
-        if self._proxies and is_proxied(urlsplit(request.url).scheme, host):
-            if not may_be_public(host) or host in self._proxies:
-                raise AddressRefused(f"{host} is not a public name")
-        else:
-            await public_addresses(host, self._allow_hosts, self._timeout)
+        await check_url(request.url, self._allow_hosts, self._timeout, self._proxies)
+
+
+async def check_url(
+    url: str, allow_hosts: frozenset[str], timeout_seconds: float, proxies: frozenset[str]
+) -> tuple[str, int, bool]:
+    """Return host and port of a URL that may be requested, and whether a proxy resolves the host.
+
+    Args:
+        url: any text.
+        allow_hosts: hosts that may be private.
+        timeout_seconds: deadline of the look-up.
+        proxies: what `proxy_hosts` returned.
+
+    Raises:
+        AddressRefused: not a web address, or its host is, or resolves to, a private address.
+        CannotResolveHostError: unknown host.
+    """
+    try:
+        host, port = host_and_port(url)
+    except ValueError as error:
+        raise AddressRefused(f"{url}: {error}") from error
+    if proxies and is_proxied(urlsplit(url.strip()).scheme, host):
+        if host not in allow_hosts and (host in proxies or not may_be_public(host)):
+            raise AddressRefused(f"{host} is not a public name")
+        return host, port, True
+    await public_addresses(host, allow_hosts, timeout_seconds)
+    return host, port, False
 
 
 def proxy_hosts() -> frozenset[str]:

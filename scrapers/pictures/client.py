@@ -37,8 +37,8 @@ from w3lib.url import safe_url_string
 from yarl import URL
 
 from memeloom.configs.schema import Crawl
-from memeloom.scrapers.addresses import allowed, host_and_port, may_be_public
-from memeloom.scrapers.guard import AddressRefused, is_proxied, proxy_hosts, public_addresses
+from memeloom.scrapers.addresses import allowed
+from memeloom.scrapers.guard import AddressRefused, check_url, proxy_hosts, public_addresses
 from memeloom.scrapers.settings import user_agent
 from memeloom.scrapers.tls import refused_by, ssl_context
 
@@ -104,8 +104,8 @@ class PictureClient:
             AddressRefused: not a web address, or its host is, or resolves to, a private address.
             CannotResolveHostError: unknown host.
         """
+        host, port, proxied = await check_url(url, self._allowed, self._timeout, self._proxy_hosts)
         try:
-            host, port = host_and_port(url)
             parts = urlsplit(safe_url_string(url))
             # Built from the checked host, so that no other parser can find another one in `url`.
             target = URL.build(
@@ -114,12 +114,7 @@ class PictureClient:
             )  # fmt: skip
         except ValueError as error:
             raise AddressRefused(f"{url}: {error}") from error
-        if not self._proxies or not is_proxied(parts.scheme, host):
-            await public_addresses(host, self._allowed, self._timeout)
-            return Target(target)
-        if host not in self._allowed and (host in self._proxy_hosts or not may_be_public(host)):
-            raise AddressRefused(f"{host} is not a public name")
-        return Target(target, self._proxies[parts.scheme])
+        return Target(target, self._proxies[parts.scheme] if proxied else None)
 
     async def send(self, target: Target, largest: int) -> PictureResponse:
         """Return the response to a request.
