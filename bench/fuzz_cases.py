@@ -1,4 +1,4 @@
-"""Hostile addresses and answers, from a seed: what strangers' links and servers may contain.
+"""Hostile addresses and answers, from a seed: what untrusted pages and hostile servers may contain.
 
 Every address that can be read at all leads to a port of loopback, in one disguise or another.
 """
@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from urllib.parse import quote
 
-# Names that lead inside, as a stranger's DNS may answer; the n-th look-up returns the n-th answer.
+# Names that lead to private addresses, as a hostile DNS server may answer; the n-th look-up returns the n-th answer.
 NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "inside.example": (("127.0.0.1",),),
     "six.inside.example": (("::1",),),

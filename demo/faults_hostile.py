@@ -1,4 +1,4 @@
-"""Faults of hostile or careless strangers: addresses that no client may choke on, wrong types, and refusals."""
+"""Faults of hostile or careless servers: addresses that must not crash a client, wrong types, and refusals."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Which addresses are public: the only ones that a stranger's link, redirect or DNS answer may lead to.
+"""Which addresses are public: the only ones that an untrusted link, redirect or DNS answer may lead to.
 
 An address is public if it is global unicast and in none of the special-purpose ranges of IANA's registries (RFC 6890).
 The ranges stand here because `ipaddress.is_global` differs between versions of Python.

@@ -114,7 +114,7 @@ class PictureDownloader:
         self._take()
 
     async def _process(self, lease: Lease) -> None:
-        """Finish a lease. Whatever a stranger's bytes cause is a failure of this picture only."""
+        """Finish a lease. Whatever an untrusted picture causes is a failure of this picture only."""
         try:
             outcome = await self._outcome(lease)
         except NotLanded:

@@ -1,4 +1,4 @@
-"""Pictures from strangers: what is refused and why, what is decoded and how, and what the hashes are good for."""
+"""Untrusted pictures: what is refused and why, what is decoded and how, and what the hashes are good for."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""Crawls of fuzzed answers: whatever a stranger's server sends, only its own requests fail, each with a reason."""
+"""Crawls of fuzzed answers: whatever a hostile server sends, only its own requests fail, each with a reason."""
 
 import socketserver
 import threading

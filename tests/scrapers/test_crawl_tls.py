@@ -33,9 +33,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """An authority that nobody trusts."""
-    return Authority(tmp_path_factory.mktemp("stranger"), "A stranger")
+def other_authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority that no client trusts."""
+    return Authority(tmp_path_factory.mktemp("other"), "Other")
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def _warn_again() -> None:
 
 def test_a_crawl_trusts_the_authority_of_the_settings_and_names_refused_certificates(
     authority: Authority,
-    stranger: Authority,
+    other_authority: Authority,
     crawl_config: Callable[..., Config],
     picture: Callable[[int], bytes],
     caplog: pytest.LogCaptureFixture,
@@ -53,7 +53,7 @@ def test_a_crawl_trusts_the_authority_of_the_settings_and_names_refused_certific
     bad = {
         " has expired": authority.certificate("127.0.0.1", days=-1),
         " is for another host": authority.certificate("other.example"),
-        "s authority is unknown": stranger.certificate("127.0.0.1"),
+        "s authority is unknown": other_authority.certificate("127.0.0.1"),
     }
     with ExitStack() as stack:
         site = stack.enter_context(serving(authority.certificate("127.0.0.1")))
@@ -106,13 +106,13 @@ def shown(*urls: str, ca: Path | None = None, upstream: Upstream | None = None) 
 
 @pytest.mark.usefixtures("folder")
 def test_the_browser_trusts_the_authority_of_the_settings_and_names_refused_certificates(
-    authority: Authority, stranger: Authority, website: Website
+    authority: Authority, other_authority: Authority, website: Website
 ) -> None:
     certificates = [
         authority.certificate("localhost"),
         authority.certificate("localhost", days=-1),
         authority.certificate("other.example"),
-        stranger.certificate("localhost"),
+        other_authority.certificate("localhost"),
     ]
     with ExitStack() as stack:
         sites = [stack.enter_context(serving(certificate)) for certificate in certificates]
