@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from memeloom.catalog.records import Meme, Template, TemplateRef, author_hash
 from memeloom.configs.errors import ConfigError
+from memeloom.scrapers.sources.posts import UNREADABLE
 from memeloom.scrapers.sources.reddit import pages as reddit
 
 JsonObject: TypeAlias = Mapping[str, Any]
@@ -96,7 +97,7 @@ class RecordReader:
     def read_reddit(self, record: JsonObject, _slug: str) -> Iterator[Meme | Skipped]:
         """Read one submission of a monthly Reddit dump, a `t3` object as in the API."""
         images, reasons = reddit.parse_post(record)
-        if reddit.UNREADABLE in reasons:
+        if UNREADABLE in reasons:
             raise Misfit("its address, title, id or time cannot be read")
         seen = _time(record.get("retrieved_on") or record.get("retrieved_utc"))
         try:

@@ -10,7 +10,8 @@ from scrapy.http import Response
 
 from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.sources.mastodon.limits import seconds_to_wait
-from memeloom.scrapers.sources.mastodon.pages import PostedPicture, Timeline, age_rank, parse_timeline, plain_text
+from memeloom.scrapers.sources.mastodon.pages import Timeline, age_rank, parse_timeline, plain_text
+from memeloom.scrapers.sources.posts import PostedPicture
 
 URL = "https://example.social/api/v1/timelines/tag/meme?limit=40"
 ACCOUNT = {"acct": "someone", "bot": False, "discoverable": True, "indexable": True, "noindex": False}
@@ -39,10 +40,11 @@ def test_a_picture_has_its_alt_text_as_caption_and_the_post_as_title() -> None:
     page = timeline(post(sensitive=True))
     assert page.pictures == (
         PostedPicture(
+            source="mastodon",
             id=page.pictures[0].id,
             page_url="https://example.social/@someone/1",
             image_url="https://files.example.social/1.jpg",
-            alt="Alt 1",
+            caption="Alt 1",
             title="When it works on my machine #meme",
             author="someone@example.social",
             score=3,
@@ -60,7 +62,7 @@ def test_a_post_has_the_same_id_on_every_server_and_its_pictures_are_numbered() 
     assert [picture.id for picture in here] == [picture.id for picture in there]
     assert len({picture.id for picture in here}) == 2
     assert there[0].page_url == "https://example.social/users/someone/statuses/1"
-    assert here[1].alt is None
+    assert here[1].caption is None
     assert here[1].meme(None, None).boxes == ()
 
 
@@ -160,7 +162,7 @@ def test_a_real_server_is_understood(real_data: Path) -> None:
     assert dict(timeline(public).skipped) == {"account not discoverable": 1}
     public["account"]["discoverable"] = True
     pictures = timeline(public).pictures
-    assert [picture.alt for picture in pictures][:2] == [
+    assert [picture.caption for picture in pictures][:2] == [
         "John Lennon doing a funny walk",
         "hololives #1 detective, watson ameliachan",
     ]

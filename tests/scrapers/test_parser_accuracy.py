@@ -17,6 +17,7 @@ import pytest
 
 from memeloom.scrapers.sources.imgflip import pages as imgflip
 from memeloom.scrapers.sources.imgflip.caption import parse_alt
+from memeloom.scrapers.sources.posts import UNREADABLE
 from memeloom.scrapers.sources.reddit import pages as reddit
 
 SavedListing: TypeAlias = tuple[reddit.Listing, list[dict[str, Any]], str]
@@ -114,7 +115,7 @@ def test_reddit_listings(real_data: Path, listings: list[SavedListing]) -> None:
         assert pictures == {key for post in posts for key in _pictures(post)}
         assert len({key.partition("_")[0] for key in pictures}) <= page.posts
         assert page.posts <= len(page.images) + sum(page.skipped.values())
-        assert reddit.UNREADABLE not in page.skipped
+        assert UNREADABLE not in page.skipped
         assert page.newest == max(posts, key=lambda post: post["created_utc"], default={"name": None})["name"]
         # The manifest's count includes the originals of crossposts.
         assert page.posts == counted[name] or len(known) > len(posts)

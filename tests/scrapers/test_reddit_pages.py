@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from memeloom.scrapers.errors import LayoutChanged
+from memeloom.scrapers.sources.posts import PostedPicture
 from memeloom.scrapers.sources.reddit import pages as reddit
 
 URL = "https://oauth.reddit.com/r/memes/new"
@@ -28,8 +29,8 @@ def listing(*posts: dict[str, Any], after: str | None = None) -> reddit.Listing:
 def test_a_picture_is_read_without_post_hint() -> None:
     page = listing(post(url="https://preview.redd.it/x.png?width=640&amp;copy=1&amp;s=1"), after="t3_abc1")
     assert page.images == (
-        reddit.PostedImage(
-            id="abc1", page_url="https://www.reddit.com/r/memes/comments/abc1/a/",
+        PostedPicture(
+            source="reddit", id="abc1", page_url="https://www.reddit.com/r/memes/comments/abc1/a/",
             image_url="https://preview.redd.it/x.png?width=640&copy=1&s=1", title="A title", author="someone", score=12,
             over_18=False, posted_at=datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC),
         ),

@@ -17,55 +17,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from parsel import Selector
 
-from memeloom.catalog.records import Meme
 from memeloom.scrapers.errors import LayoutChanged
+from memeloom.scrapers.sources.posts import UNREADABLE, PostedPicture, Skip, count
 
 SITE = "mastodon"
 UNIT = "[].media_attachments"
-UNREADABLE = "unreadable post"
 
 _BREAK = re.compile(r"(?i)<br\s*/?>|</p>")
 _SHOWN = "//text()[not(ancestor::span[contains(concat(' ', @class, ' '), ' invisible ')])]"
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?')
-
-
-@dataclass(frozen=True, slots=True)
-class PostedPicture:
-    """One picture of a post.
-
-    Attributes:
-        id: a hash of the post's address, which is the same on every server; `_<n>` for the n-th of several pictures.
-        alt: the description that its author wrote, or None.
-        title: the post as plain text.
-        author: the account as ``name@server``.
-    """
-
-    id: str
-    page_url: str
-    image_url: str
-    alt: str | None
-    title: str | None
-    author: str
-    score: int | None
-    over_18: bool
-    posted_at: datetime | None
-
-    def meme(self, author_hash: str | None, fetched_at: datetime | None) -> Meme:
-        """Return the record of the picture. Raises pydantic's ValidationError."""
-        return Meme(
-            id=f"{SITE}:{self.id}",
-            source=SITE,
-            page_url=self.page_url,
-            image_url=self.image_url,
-            boxes=(self.alt,) if self.alt else (),
-            title=self.title,
-            score=self.score,
-            over_18=self.over_18,
-            posted_at=self.posted_at,
-            author=author_hash,
-            fetched_at=fetched_at,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +44,6 @@ class Timeline:
     ids: tuple[str, ...]
     next_id: str | None
     skipped: Mapping[str, int]
-
-
-class _Skip(Exception):
-    """A post that is left out; the message is the reason."""
 
 
 def age_rank(post: str) -> tuple[int, str]:
@@ -120,7 +77,7 @@ def parse_timeline(body: bytes, url: str, link: str = "", languages: Collection[
     for post in posts:
         try:
             pictures += _pictures(post, urlsplit(url).netloc, languages, skipped)
-        except _Skip as skip:
+        except Skip as skip:
             skipped[str(skip)] += 1
         except (KeyError, TypeError, ValueError, AttributeError):
             skipped[UNREADABLE] += 1
@@ -155,15 +112,17 @@ def _pictures(
         elif not str(url).startswith(("http://", "https://")):
             skipped["picture without an address"] += 1
         else:
+            # The post's address is the same on every server; its number is not.
             key = hashlib.sha256(address.encode()).hexdigest()[:24]
             picture = PostedPicture(
+                source=SITE,
                 id=f"{key}_{number}" if len(attachments) > 1 else key,
                 page_url=str(post.get("url") or address),
                 image_url=str(url),
-                alt=str(attachment.get("description") or "").strip() or None,
+                caption=str(attachment.get("description") or "").strip() or None,
                 title=plain_text(str(post.get("content") or "")) or None,
                 author=account["acct"] if "@" in account["acct"] else f"{account['acct']}@{server}",
-                score=_count(post.get("favourites_count")),
+                score=count(post.get("favourites_count")),
                 over_18=bool(post["sensitive"]),
                 posted_at=_time(post.get("created_at")),
             )
@@ -175,23 +134,19 @@ def _pictures(
 def _check(post: dict[str, Any], languages: Collection[str]) -> None:
     account = post["account"]
     if post.get("reblog"):
-        raise _Skip("boost of a bot" if account.get("bot") else "boost")
+        raise Skip("boost of a bot" if account.get("bot") else "boost")
     if post["visibility"] != "public":
-        raise _Skip("not public")
+        raise Skip("not public")
     if account.get("noindex"):
-        raise _Skip("account with noindex")
+        raise Skip("account with noindex")
     if account.get("indexable") is not True:
-        raise _Skip("account not indexable")
+        raise Skip("account not indexable")
     if account.get("discoverable") is not True:
-        raise _Skip("account not discoverable")
+        raise Skip("account not discoverable")
     if languages and post.get("language") not in languages:
-        raise _Skip("other language")
+        raise Skip("other language")
     if not post["media_attachments"]:
-        raise _Skip("post without a picture")
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+        raise Skip("post without a picture")
 
 
 def _time(value: object) -> datetime | None:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from memeloom.catalog.records import Meme
 from memeloom.scrapers.errors import LayoutChanged
+from memeloom.scrapers.sources.posts import UNREADABLE, PostedPicture, Skip, count
 
 SITE = "reddit"
 BASE = "https://www.reddit.com"
@@ -21,40 +21,6 @@ _VIDEO_HOSTS = frozenset({"v.redd.it", "youtube.com", "www.youtube.com", "youtu.
 # Imgur's `<key>.gifv` is a page; the file is a silent video.
 _IMGUR_HOSTS = frozenset({"imgur.com", "i.imgur.com", "m.imgur.com", "www.imgur.com"})
 _ID = re.compile(r"[0-9a-z]{1,16}")
-UNREADABLE = "unreadable post"
-
-
-@dataclass(frozen=True, slots=True)
-class PostedImage:
-    """One picture of a post, still or animated.
-
-    Attributes:
-        id: the post's, followed by `_<n>` for the n-th picture of a gallery.
-    """
-
-    id: str
-    page_url: str
-    image_url: str
-    title: str
-    author: str | None
-    score: int | None
-    over_18: bool | None
-    posted_at: datetime | None
-
-    def meme(self, author_hash: str | None, fetched_at: datetime | None) -> Meme:
-        """Return the record of the picture, without a caption, which OCR reads. Raises pydantic's ValidationError."""
-        return Meme(
-            id=f"{SITE}:{self.id}",
-            source=SITE,
-            page_url=self.page_url,
-            image_url=self.image_url,
-            title=self.title,
-            score=self.score,
-            over_18=self.over_18,
-            posted_at=self.posted_at,
-            author=author_hash,
-            fetched_at=fetched_at,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +34,7 @@ class Listing:
         skipped: number of posts or gallery entries that are not pictures, by reason.
     """
 
-    images: tuple[PostedImage, ...]
+    images: tuple[PostedPicture, ...]
     after: str | None
     names: tuple[str, ...]
     skipped: Mapping[str, int] = field(default_factory=dict)
@@ -89,10 +55,6 @@ def age_rank(name: str) -> int:
     return int(name.rpartition("_")[2], 36)
 
 
-class _Skip(Exception):
-    """A post that is not a picture; the message is the reason."""
-
-
 def parse_listing(body: str | bytes, url: str) -> Listing:
     """Parse one page of `/r/<sub>/<sort>`. Posts that cannot be parsed are counted.
 
@@ -107,7 +69,7 @@ def parse_listing(body: str | bytes, url: str) -> Listing:
     if not isinstance(children, list):
         raise LayoutChanged(SITE, "data.children[]", url)
     skipped: Counter[str] = Counter()
-    images: list[PostedImage] = []
+    images: list[PostedPicture] = []
     names: list[str] = []
     for child in children:
         kind, post = (child.get("kind"), child.get("data")) if isinstance(child, dict) else (None, None)
@@ -122,7 +84,7 @@ def parse_listing(body: str | bytes, url: str) -> Listing:
     return Listing(tuple(images), after if isinstance(after, str) else None, tuple(names), skipped)
 
 
-def parse_post(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
+def parse_post(post: Mapping[str, Any]) -> tuple[list[PostedPicture], list[str]]:
     """Return the pictures of one `t3` object, and a reason for each skipped entry (or for the whole post).
 
     A crosspost is parsed as its original post, so a picture has one id wherever it is posted.
@@ -135,7 +97,7 @@ def parse_post(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
         if post.get("is_gallery"):
             return _gallery(post)
         return [_image(post, str(post["id"]), _single_url(post))], []
-    except _Skip as reason:
+    except Skip as reason:
         return [], [str(reason)]
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
         return [], [UNREADABLE]
@@ -144,15 +106,15 @@ def parse_post(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
 def _check_kept(post: Mapping[str, Any]) -> None:
     """Skip removed and deleted posts, even if their picture is still available."""
     if post.get("removed_by_category") is not None or post.get("removed") or post.get("banned_by"):
-        raise _Skip("removed")
+        raise Skip("removed")
     if post.get("author") in (None, "[deleted]"):
-        raise _Skip("deleted")
+        raise Skip("deleted")
 
 
 def _single_url(post: Mapping[str, Any]) -> str:
     """Return the URL of the post's picture; for a GIF, that of the GIF or of its silent video."""
     if post.get("is_self"):
-        raise _Skip("text post")
+        raise Skip("text post")
     url = _unescape(post.get("url_overridden_by_dest") or post["url"])
     parts = urlsplit(url)
     if parts.hostname in _IMGUR_HOSTS and parts.path.endswith(".gifv"):
@@ -162,8 +124,8 @@ def _single_url(post: Mapping[str, Any]) -> str:
     if video := _silent_video(post):
         return _unescape(video)
     if post.get("is_video") or parts.hostname in _VIDEO_HOSTS or parts.path.endswith(_VIDEO_ENDINGS):
-        raise _Skip("video")
-    raise _Skip("link")
+        raise Skip("video")
+    raise Skip("link")
 
 
 def _silent_video(post: Mapping[str, Any]) -> str | None:
@@ -175,11 +137,11 @@ def _silent_video(post: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _gallery(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
+def _gallery(post: Mapping[str, Any]) -> tuple[list[PostedPicture], list[str]]:
     items = (post.get("gallery_data") or {}).get("items") or ()
     media = post.get("media_metadata") or {}
     if not items or not media:
-        raise _Skip("gallery without pictures")
+        raise Skip("gallery without pictures")
     images, reasons = [], []
     for place, item in enumerate(items, start=1):
         entry = media.get(item["media_id"]) or {}
@@ -194,17 +156,18 @@ def _gallery(post: Mapping[str, Any]) -> tuple[list[PostedImage], list[str]]:
     return images, reasons
 
 
-def _image(post: Mapping[str, Any], image_id: str, url: str) -> PostedImage:
+def _image(post: Mapping[str, Any], image_id: str, url: str) -> PostedPicture:
     if not _ID.fullmatch(post["id"]):
         raise ValueError("not an id of Reddit")
-    created, score, over_18 = post.get("created_utc"), post.get("score"), post.get("over_18")
-    return PostedImage(
+    created, over_18 = post.get("created_utc"), post.get("over_18")
+    return PostedPicture(
+        source=SITE,
         id=image_id,
         page_url=urljoin(BASE, post["permalink"]),
         image_url=url,
         title=_unescape(post["title"]),
         author=post["author"],
-        score=score if isinstance(score, int) and not isinstance(score, bool) else None,
+        score=count(post.get("score")),
         over_18=over_18 if isinstance(over_18, bool) else None,
         posted_at=datetime.fromtimestamp(float(created), UTC) if created else None,
     )

@@ -10,6 +10,7 @@ from scrapy.http import Response
 
 from memeloom.scrapers.items import Mark, MemeItem
 from memeloom.scrapers.request_info import RequestInfo
+from memeloom.scrapers.sources.posts import UNREADABLE
 from memeloom.scrapers.sources.reddit import pages as reddit
 from memeloom.scrapers.sources.reddit.pages import age_rank
 from memeloom.scrapers.sources.reddit.settings import Reddit
@@ -58,7 +59,7 @@ class RedditSpider(MemeSpider):
             try:
                 meme = image.meme(self.author(image.author), datetime.now(UTC))
             except ValidationError:  # such as an unpaired surrogate, which JSON may contain
-                self.skip({reddit.UNREADABLE: 1})
+                self.skip({UNREADABLE: 1})
             else:
                 yield MemeItem(meme)
         gathered += page.posts
