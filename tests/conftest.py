@@ -1,9 +1,11 @@
 """Fixtures for the tests of all rooms: stores, real servers and real data."""
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pymongo
 import pytest
@@ -15,6 +17,9 @@ from tests.services.ceph import Gateway, S3Access, make_bucket
 from tests.services.keeper import shared
 from tests.services.mongod import Mongod
 from tests.services.redis import DATABASES, flush
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 _ROOT = Path(__file__).parents[1]
 
@@ -31,6 +36,25 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data: {folder} is not a folder (set MEMELOOM_DATA)")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Chrome]":
+    """A real Chromium, without a display."""
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("no Chromium: apt-get install chromium chromium-driver")
+    options = ChromeOptions()
+    options.binary_location = chromium
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", f"user-data-dir={profile}"):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    with Chrome(options, ChromeService(driver)) as chrome:
+        chrome.set_page_load_timeout(60)
+        yield chrome
 
 
 @pytest.fixture

@@ -3,15 +3,14 @@
 import base64
 import io
 import random
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image as Pillow
-from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver import Chrome
 
 from memeloom.catalog.images import inspect_image
 from memeloom.catalog.stores import open_blobs
@@ -78,22 +77,6 @@ def test_what_may_be_unsafe_is_not_shown(built: Built) -> None:
 def test_too_large_a_picture_is_left_out(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(card_pictures, "_MOST_PIXELS", 200 * 300 - 1)
     assert pictures_in(built()) == []
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Chrome]:
-    """A real Chromium, without a display."""
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("no Chromium: apt-get install chromium chromium-driver")
-    options = ChromeOptions()
-    options.binary_location = chromium
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path}/profile"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    with Chrome(options, ChromeService(driver)) as chrome:
-        chrome.set_page_load_timeout(60)
-        yield chrome
 
 
 def test_a_phone_shows_the_whole_card_and_the_policy_refuses_nothing(browser: Chrome, built: Built) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.webdriver import Chrome
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
@@ -148,6 +149,23 @@ def test_values_are_escaped_in_the_page() -> None:
     assert not page.of("img")
     assert page.text.count(HOSTILE) >= 8
     assert any(HOSTILE in label for label in labels(page))
+
+
+def test_a_phone_shows_hosts_on_one_line_and_the_page_does_not_scroll_sideways(browser: Chrome, tmp_path: Path) -> None:
+    names = ("127.0.0.1:37205", f"{'a' * 120}.example")
+    hosts = tuple(HostSnapshot(name, "given up", 0.25, 10_000, 10_000, 10**9) for name in names)
+    page = tmp_path / "page.html"
+    page.write_text(draw(small_history(status=CrawlStatus(hosts=hosts, states={"given up": 2}))))
+    metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(page.as_uri())
+    lines = """
+        return [...document.querySelectorAll("tbody th")].filter(cell => arguments[0].includes(cell.innerText))
+            .map(cell => { const text = document.createRange(); text.selectNodeContents(cell);
+                           return text.getClientRects().length; });"""
+    normal, longest = browser.execute_script(lines, names)
+    assert (normal, longest > 1) == (1, True)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
 def test_plots_are_labelled_and_their_values_are_in_a_table() -> None:

@@ -1,37 +1,17 @@
 """Decisions on the page become commands: in a real browser, then in a real shell."""
 
-import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from PIL import Image as Pillow
-from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from memeloom.catalog.records import Template
 from memeloom.templates.report.gather import Cluster
 from memeloom.templates.report.page import Card, Census, draw, draw_closely, make_card
 from tests.html_page import Page
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    """A real Chromium, without a display."""
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("no Chromium: apt-get install chromium chromium-driver")
-    options = ChromeOptions()
-    options.binary_location = chromium
-    profile = tmp_path_factory.mktemp("profile")
-    for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", f"user-data-dir={profile}"):
-        options.add_argument(f"--{flag}")
-    chrome = Chrome(options, ChromeService(driver))
-    chrome.set_page_load_timeout(60)
-    yield chrome
-    chrome.quit()
-
 
 AWKWARD = (
     "Plain", "two words", "it's", "'", "''quoted''", '"$HOME" `id` $(id)', "a\\b\\", "100% *?[]{}~!", "-rf", "--",
