@@ -5,14 +5,14 @@
 - plain: all memes of Imgflip, then a second crawl, which must change nothing and request no picture of a template.
 - hostile: every ninth picture redirects to `javascript:`, `mailto:` or a malformed address, listings link such
   addresses as pictures, and a tenth of the pages come as image/jpeg once. `--retry-failed` must find what is missing.
-  Imgflip's memes are kept with their captions even without a picture, Reddit's are not. What the hostile links add to
-  Imgflip's listings is kept likewise where a meme's own page is not read; it is not counted.
+  Where a page states the caption (Imgflip, Mastodon), a meme is kept without its picture; Reddit's is not. So are the
+  memes that the hostile links add to Imgflip's listings, unless a meme's own page is read, which does not exist.
 - faults that heal: every fifth address answers 503 once, nothing is retried; then `--retry-failed`.
 - robots.txt: that of Reddit's image host answers 503, so nothing is requested there; then it heals.
 - noai: half of Imgflip's pictures are tagged; these must not be kept.
 - two processes: on one frontier, at 20 requests a second to each host for both together.
 
-Lost, doubled and wrong must be 0 in every row.
+Lost, doubled and wrong must be 0 in every row; they count memes and templates.
 """
 
 import argparse
@@ -20,15 +20,16 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit
 
 from rich.console import Console
 from rich.table import Table
 
-from memeloom.catalog.records import Meme, Template
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config
 from memeloom.demo.faults import Rule
@@ -39,15 +40,15 @@ from memeloom.scrapers.crawl import crawl, failed_requests
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.dead_letters import ALL
 from tests.scrapers.killing import Crawler
-from tests.scrapers.served import Comparison, compare
+from tests.scrapers.served import Comparison, Served, ServedTemplate, as_served, compare
 
-_UNREACHABLE = re.compile(r"\d\w*[7gpy]\.(jpg|png|gif)($|\?)")
-_HOSTILE_KEY = re.compile(r"^imgflip:.*h\d+$")
+_UNREACHABLE = re.compile(r"(\d\w*[7gpy]|7-\d)\.(jpg|png|gif)($|\?)")
 HOSTILE = (
-    Rule("redirect_hostile", times=None, path=f"_images/.*{_UNREACHABLE.pattern}"),
+    Rule("redirect_hostile", times=None, path=f"_(images|media)/.*{_UNREACHABLE.pattern}"),
     Rule("page_as_picture", 0.1, path=r"imgflip/(meme|i)"),
     Rule("hostile_links", times=None),
 )
+_MEMES_A_PAGE = 15
 _TRANSIENT = (Rule("server_error", 0.2, path=r"/(?!robots)"),)
 _NO_ROBOTS = (Rule("server_error", times=None, path="reddit_images/robots"),)
 TAGGED = re.compile("[02468acegikmoqsuwy]\\.(jpg|png|gif)$")
@@ -131,43 +132,61 @@ def _two_processes(internet: Internet, folder: Path) -> tuple[dict[str, object],
 
 
 def _healed(internet: Internet, config: Config, faults: Sequence[Rule]) -> tuple[dict[str, object], Counter[str]]:
-    """Crawl with faults; then without, as `--retry-failed` does. Hostile links fail again, and are no memes."""
+    """Crawl with faults; then retry what failed with only those that last."""
     internet.set_faults(faults)
     reasons, seconds = _timed(config)
     failures = sum(1 for _ in failed_requests(config))
-    internet.set_faults([rule for rule in faults if rule.fault == "redirect_hostile"])
+    hostile = faults is HOSTILE
+    internet.set_faults([rule for rule in faults if rule.times is None] if hostile else [])
     with suppress(CrawlFailed):
         crawl(config, retry_failed=ALL)
-    expected, ignored = (reachable, is_hostile) if faults is HOSTILE else (lambda meme: meme, lambda _: False)
-    found = compare(config, internet, expected=expected, ignored=ignored)
-    cells = _cells(found, seconds, unfinished=failures_to_heal(config))
+    # The own corpus is crawled by each meme's own page, and hostile links have none.
+    found = compare(
+        config, internet,
+        expected=reachable if hostile else as_served,
+        added=added_by_links(internet) if hostile and internet.data else (),
+    )  # fmt: skip
+    cells = _cells(found, seconds)
     return cells | {"failures at first": failures}, reasons
 
 
-def untagged(meme: ServedMeme) -> ServedMeme | None:
-    """Return what must be kept of a meme with the faults `NO_AI`."""
-    return None if meme.source == "imgflip" and TAGGED.search(meme.image_url) else meme
+def untagged(record: Served) -> Served | None:
+    """Return what must be kept of a meme or template with the faults `NO_AI`."""
+    on_imgflip = isinstance(record, ServedTemplate) or record.source == "imgflip"
+    return None if on_imgflip and TAGGED.search(record.image_url) else record
 
 
-def reachable(meme: ServedMeme) -> ServedMeme | None:
-    """Return what must be kept of a meme with the faults `HOSTILE`: without its picture, only a caption is left."""
-    if not _UNREACHABLE.search(meme.image_url):
-        return meme
-    return replace(meme, sha256=None) if meme.source == "imgflip" and meme.boxes else None
+def reachable(record: Served) -> Served | None:
+    """Return what must be kept with the faults `HOSTILE`: only templates and stated captions without their picture."""
+    if not _UNREACHABLE.search(record.image_url):
+        return record
+    stated = isinstance(record, ServedTemplate) or (record.source != "reddit" and record.boxes)
+    return replace(record, sha256=None) if stated else None
 
 
-def is_hostile(record: Meme | Template) -> bool:
-    """Return whether `HOSTILE` causes a record: the caption of an added link, a template without its picture."""
-    address = record.image_url or ""
-    if isinstance(record, Template):
-        return _UNREACHABLE.search(address) is not None
-    natural = f"/{record.id.removeprefix('imgflip:')}." in address
-    return record.image is None and not natural and _HOSTILE_KEY.search(record.id) is not None
+def added_by_links(internet: Internet) -> Iterator[ServedMeme]:
+    """Yield what must be kept of the memes that `hostile_links` adds to Imgflip's listings.
+
+    Each is the first of a page again, with another key and address. It has no picture, so only its caption can be kept,
+    and no more of its address than is http or https. An address that is no URL at all makes its entry unreadable.
+    """
+    memes = [meme for meme in internet.served() if meme.source == "imgflip"]
+    for _, listing in groupby(memes, lambda meme: meme.template_id):
+        for first in filter(lambda meme: meme.boxes, list(listing)[::_MEMES_A_PAGE]):
+            for number, address in enumerate(HOSTILE_ADDRESSES):
+                with suppress(ValueError):
+                    url = urlsplit(urljoin(first.page_url, address)).geturl()
+                    yield replace(
+                        first, id=f"{first.id}h{number}", page_url=f"{first.page_url}h{number}",
+                        image_url=url if _is_on_the_web(url) else "",
+                    )  # fmt: skip
 
 
-def failures_to_heal(config: Config) -> int:
-    """Return the number of dead letters that are no hostile links."""
-    return sum(request.url not in HOSTILE_ADDRESSES for _, request in failed_requests(config))
+def _is_on_the_web(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https") and urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def _timed(config: Config) -> tuple[Counter[str], float]:
@@ -180,8 +199,8 @@ def _timed(config: Config) -> tuple[Counter[str], float]:
     return reasons, time.monotonic() - began
 
 
-def _cells(found: Comparison, seconds: float, unfinished: int | None = None) -> dict[str, object]:
-    left = sum(found.unfinished.values()) if unfinished is None else unfinished
+def _cells(found: Comparison, seconds: float) -> dict[str, object]:
+    left = sum(found.unfinished.values())
     wrong = found.wrong.total() + len(found.foreign) + len(found.bad_blobs) + len(found.stray_blobs)
     return {
         "served": found.served, "left out": found.left_out, "kept": found.stored, "lost": len(found.lost),

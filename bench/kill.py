@@ -20,14 +20,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.crawl_truth import HOSTILE, NO_AI, failures_to_heal, reachable, untagged
+from bench.crawl_truth import HOSTILE, NO_AI, reachable, untagged
 from memeloom.demo.internet import Internet
-from memeloom.demo.truth import ServedMeme
 from memeloom.scrapers.crawl import crawl, failed_requests
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.dead_letters import ALL
 from tests.scrapers.killing import MILD_FAULTS, Crawler, Disturbance, crawl_with_kills, everything, settings_of
-from tests.scrapers.served import Comparison, compare
+from tests.scrapers.served import Comparison, Served, compare
 from tests.services.ceph import Cluster, Gateway, make_bucket
 from tests.services.mongod import Mongod
 from tests.services.redis import RedisServer
@@ -77,18 +76,17 @@ def _line(kind: str, options: argparse.Namespace) -> dict[str, str]:
         internet.set_faults(_LASTING)
         with suppress(CrawlFailed):
             crawl(config, retry_failed=ALL)
-        found = compare(config, internet, expected=_expected)
-        return _cells(done, found, failures, failures_to_heal(config))
+        return _cells(done, compare(config, internet, expected=_expected), failures)
 
 
-def _expected(meme: ServedMeme) -> ServedMeme | None:
-    kept = untagged(meme)
+def _expected(record: Served) -> Served | None:
+    kept = untagged(record)
     return None if kept is None else reachable(kept)
 
 
-def _cells(done: Disturbance, stored: Comparison, failures: int, left: int) -> dict[str, str]:
+def _cells(done: Disturbance, stored: Comparison, failures: int) -> dict[str, str]:
     kills = ", ".join(f"{n} {how}" for how, n in sorted(done.kills.items()))
-    found = {name: value for name, value in stored.faults().items() if name != "unfinished requests"}
+    found = stored.faults()
     return {
         "memes served": str(stored.served),
         "tagged noai": str(stored.left_out),
@@ -100,7 +98,7 @@ def _cells(done: Disturbance, stored: Comparison, failures: int, left: int) -> d
         "wrong or missing bytes": str(len(stored.bad_blobs)),
         "pictures of no meme": str(len(stored.stray_blobs)),
         "requests set aside at first": str(failures),
-        "left after --retry-failed": str(left),
+        "left after --retry-failed": str(sum(stored.unfinished.values())),
         "pictures fetched": str(stored.fetched),
         "of these again": f"{stored.refetched} ({stored.refetched / max(1, stored.fetched):.1%})",
         "kills": kills,
