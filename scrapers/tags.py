@@ -6,6 +6,8 @@ Pure functions, for every client of a crawl. `crawl.obey_tags` names the tags th
 import html
 import re
 from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 from memeloom.scrapers.robots import AGENT
 
@@ -14,9 +16,11 @@ TAGS = ("noai", "noimageai", "noml", TDM, "noindex", "noimageindex")
 TAG_HEADERS = ("x-robots-tag", TDM)
 
 # Directives whose value follows a colon; any other name before a colon is that of a crawler.
-_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+_VALUED = frozenset({"max-snippet", "max-image-preview", "max-video-preview"})
+# Only a weekday is followed by a comma within a date.
+_EXPIRY = re.compile(r"unavailable_after\s*:((?:\s*(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\s*,)?[^,]*)", re.IGNORECASE)
 _OURS = frozenset({"", "*", "robots", AGENT})
-# One pass over the page: what looks like a tag in a comment, a script or a style sheet is none.
+# One pass over the page, which skips comments, scripts and style sheets.
 _META = re.compile(
     rb"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1|\Z)|<meta(?=[\s/])([^<>]{0,1000})>", re.DOTALL | re.IGNORECASE
 )
@@ -38,7 +42,7 @@ def tags_in_headers(headers: Iterable[tuple[str, str]]) -> set[str]:
         match name.lower():
             case "x-robots-tag":
                 for line in value.splitlines():  # Chromium joins headers of one name like this
-                    found |= _directives(line)
+                    found |= _directives(_expired(line))
             case "tdm-reservation" if value.strip() == "1":
                 found.add(TDM)
     return found.intersection(TAGS)
@@ -55,7 +59,7 @@ def tags_in_page(body: bytes) -> set[str]:
         content = attributes.get("content", "")
         match attributes.get("name", "").strip().lower():
             case "robots" | "memeloom":
-                found |= _words(content)
+                found |= _words(_expired(content))
             case "tdm-reservation" if content.strip() == "1":
                 found.add(TDM)
     return found.intersection(TAGS)
@@ -80,6 +84,22 @@ def _directives(value: str) -> set[str]:
         if agent in _OURS:
             found |= _words(words)
     return found
+
+
+def _expired(text: str) -> str:
+    """Replace each `unavailable_after` by `noindex` if its time has passed, and by nothing if not."""
+    return _EXPIRY.sub(lambda expiry: "noindex" if _has_passed(expiry[1].strip()) else "", text)
+
+
+def _has_passed(text: str) -> bool:
+    """Return whether a time has passed: ISO 8601, RFC 822 or RFC 850, in UTC without a zone. False if it is neither."""
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            time = parse(text)
+            return (time if time.tzinfo else time.replace(tzinfo=UTC)) <= datetime.now(UTC)
+        except (ValueError, OverflowError):
+            continue
+    return False
 
 
 def _words(text: str) -> set[str]:
