@@ -7,10 +7,12 @@
 | other 4xx | there is no robots.txt: everything is allowed |
 | 429, 5xx, none | nothing is allowed; the next request after a minute asks again |
 
-Rules are kept for 24 hours.
+Rules are kept for 24 hours. Each rule with a wildcard is matched by itself with each URL, so only the first 2,048 are
+matched exactly; a later Disallow forbids everything that begins like it, and a later Allow is ignored.
 """
 
 import asyncio
+import logging
 import re
 import time
 from collections import OrderedDict
@@ -29,12 +31,18 @@ LARGEST_BODY_BYTES = 4 * 2**20
 LONGEST_DELAY_SECONDS = 300.0
 
 _PARSED_BYTES = 500 * 2**10
+# As many rules as Yandex reads. Google limits the bytes only.
+_MOST_WILDCARDS = 2048
 _HOPS = 5
 _KEPT_SECONDS = 24 * 3600.0
 _ASKED_AGAIN_SECONDS = 60.0
 _ORIGINS = 10_000
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
-_AGENT_LINE = re.compile(r"^\s*user[- ]?agent\s*[:\s]\s*([^#\n]*).*$", re.IGNORECASE | re.MULTILINE)
+_AGENT_LINE = re.compile(r"\s*user[- ]?agent\s*[:\s]\s*([^#]*)", re.IGNORECASE)
+# With the spellings of "disallow" that the parser knows.
+_RULE_LINE = re.compile(r"\s*(allow|di[a-z]*w)\s*[:\s]\s*([^#*$]*)([*$]?)", re.IGNORECASE)
+
+_LOG = logging.getLogger(__name__)
 
 
 class RobotsAnswer(NamedTuple):
@@ -69,10 +77,12 @@ class Rules:
 
     Attributes:
         delay_seconds: the larger of Crawl-delay and Request-rate; 0 if neither is given.
+        shortened: number of rules that are shortened to what precedes their wildcard, because there are too many.
     """
 
     def __init__(self, body: bytes) -> None:
-        self._parser = Protego.parse(_AGENT_LINE.sub(_known_agent, _text(body)))
+        text, self.shortened = _simplified(_text(body))
+        self._parser = Protego.parse(text)
         rate = self._parser.request_rate(AGENT)
         delay = max(self._parser.crawl_delay(AGENT) or 0.0, rate.seconds / rate.requests if rate else 0.0)
         self.delay_seconds = min(LONGEST_DELAY_SECONDS, delay)
@@ -141,6 +151,9 @@ class Robots:
             rules = error.with_traceback(None)
         finally:
             del self._fetches[origin]
+        if isinstance(rules, Rules) and rules.shortened:
+            problem = "%s/robots.txt: %d rules are shortened, because more than %d have wildcards"
+            _LOG.warning(problem, origin, rules.shortened, _MOST_WILDCARDS)
         seconds = _KEPT_SECONDS if isinstance(rules, Rules) else _ASKED_AGAIN_SECONDS
         self._known[origin] = _Known(rules, self._clock() + seconds)
         self._known.move_to_end(origin)
@@ -184,10 +197,29 @@ def _text(body: bytes) -> str:
     return "\n".join(text.splitlines())
 
 
-def _known_agent(line: re.Match[str]) -> str:
+def _simplified(text: str) -> tuple[str, int]:
+    """Return an equal robots.txt that can be matched quickly, and the number of rules that had to be shortened."""
+    lines, ours, naming, wildcards = [], False, True, 0
+    for line in text.split("\n"):
+        if agent := _AGENT_LINE.match(line):
+            name = _known_agent(agent[1])
+            # Consecutive agents share the rules that follow.
+            ours, naming = (naming and ours) or name != "other", True
+            lines.append(f"User-agent: {name}")
+            continue
+        rule = _RULE_LINE.match(line)
+        naming = naming and rule is None
+        wildcards += bool(rule and rule[3] and ours)
+        if rule is None or not (rule[3] and ours and wildcards > _MOST_WILDCARDS):
+            lines.append(line)
+        elif rule[1].lower() != "allow":
+            lines.append(f"Disallow: {rule[2] or '/'}")
+    return "\n".join(lines), max(0, wildcards - _MOST_WILDCARDS)
+
+
+def _known_agent(agent: str) -> str:
     """Name an agent ``memeloom``, ``*`` or ``other``: thousands of names make the parser quadratic."""
-    agent = line[1].strip().lower()
-    token = re.match(r"[a-z_-]*", agent)
+    token = re.match(r"[a-z_-]*", agent.strip().lower())
     if token is not None and token[0] == AGENT:
-        return f"User-agent: {AGENT}"
-    return "User-agent: *" if agent == "*" else "User-agent: other"
+        return AGENT
+    return "*" if agent.strip() == "*" else "other"

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -172,6 +173,47 @@ def test_a_file_of_15_000_agents_is_parsed_quickly() -> None:
     agents = b"".join(b"User-agent: a%d\n" % number for number in range(15_000))
     rules = Rules(agents + b"Disallow: /a\n" * 15_000)
     assert rules.allow(f"{SITE}/a")
+
+
+WILDCARDS = b"User-agent: *\n" + b"".join(b"Disallow: /x/*/%d$\n" % number for number in range(2_048))
+
+
+def test_many_wildcards_are_matched_quickly() -> None:
+    lines = b"".join(b"Disallow: /*a*%d\n" % number for number in range(25_000))
+    rules = Rules(b"User-agent: *\nDisallow: /x\nAllow: /y\n" + lines)
+    began = time.process_time()
+    assert not rules.allow(f"{SITE}/z{'a' * 50_000}")
+    assert time.process_time() - began < 0.3
+
+
+@pytest.mark.parametrize(
+    ("further", "path", "allowed"),
+    [
+        (b"", "/x/a/7", False),
+        (b"", "/x/a", True),
+        (b"Disallow: /i/*.png", "/i/a.png", False),
+        (b"Disallow: /i/*.png", "/i/a.jpg", False),
+        (b"Disallow: /i/*.png", "/a.png", True),
+        (b"Disallow: /a$", "/ab", False),
+        (b"Disallow: *.png", "/a", False),
+        (b"Disallow: /\nAllow: /*.png", "/a.png", False),
+        (b"Disallow: /i/ # *", "/a", True),
+        (b"User-agent: other\nDisallow: /*.png", "/a.jpg", True),
+    ],
+)
+def test_of_too_many_wildcards_the_further_ones_forbid_what_begins_like_them(
+    further: bytes, path: str, allowed: bool
+) -> None:
+    assert Rules(WILDCARDS + further).allow(SITE + path) is allowed
+
+
+def test_shortened_rules_are_logged_with_their_site(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        host = Host(ok(WILDCARDS + b"Disallow: /a/*/b"))
+        assert [await host.check(f"{SITE}/{path}") for path in ("a/c", "b")] == ["RobotsForbidden", "allowed"]
+
+    run(main)
+    assert caplog.messages == [f"{SITE}/robots.txt: 1 rules are shortened, because more than 2048 have wildcards"]
 
 
 def test_any_bytes_are_rules() -> None:
