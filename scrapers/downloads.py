@@ -12,6 +12,7 @@ from twisted.internet.error import ConnectError
 
 from memeloom.scrapers import engine_hooks
 from memeloom.scrapers.browsers.gate import Upstream
+from memeloom.scrapers.reasons import About, Kind, Reason
 from memeloom.scrapers.request_info import info_of
 from memeloom.scrapers.settings import user_agent
 from memeloom.scrapers.sources.images.engines import ENGINES
@@ -48,15 +49,18 @@ class BrowserHandler(HTTP11DownloadHandler):
         info = info_of(request)
         if info is None or info.browser is None:
             return await self._download(request)
+        session = our_spider(self.crawler).session
         page = await self._browsers().show(
             request.url,
             ENGINES[info.browser.engine],
             info.browser.results,
-            lambda: our_spider(self.crawler).session.stopping is not None,
+            lambda: session.stopping is not None,
             _upstream(request),
         )
         if page is None:
             return HtmlResponse(request.url, request=request, flags=[UNFINISHED], encoding="utf-8")
+        if page.refused:
+            session.count(Reason(Kind.ADDRESS_REFUSED, about=About.WITHIN_PAGE), len(page.refused))
         body = page.html.encode("utf-8", "replace")
         if len(body) > self.crawler.settings.getint("DOWNLOAD_MAXSIZE"):
             raise DownloadCancelledError(f"{page.url} has {len(body)} bytes")

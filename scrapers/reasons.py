@@ -34,6 +34,7 @@ class About(StrEnum):
     """What a reason is about."""
 
     PAGE = "page"
+    WITHIN_PAGE = "within a page"
     IMAGE = "image"
     TEMPLATE_IMAGE = "template image"
     SKIPPED = "skipped"

@@ -51,13 +51,19 @@ _CERTIFICATE_PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A rendered page. `finished` is False if the crawl stopped before scrolling ended."""
+    """A rendered page.
+
+    Attributes:
+        finished: False if the crawl stopped before scrolling ended.
+        refused: hosts that it requested and that are not public.
+    """
 
     url: str
     status: int
     headers: dict[str, str]
     html: str
     finished: bool
+    refused: frozenset[str]
 
 
 class Browser:
@@ -225,7 +231,8 @@ class Browser:
         self._process_events(tab)
         finished = tab.status >= 400 or scroll.to_the_end()
         self._process_events(tab)
-        return Page(tab.driver.current_url, tab.status, tab.headers, tab.driver.page_source, finished)
+        refused = frozenset(self._gate.refused)
+        return Page(tab.driver.current_url, tab.status, tab.headers, tab.driver.page_source, finished, refused)
 
     def _process_events(self, tab: "_Tab") -> None:
         """Process the tab's network events. Raises if it no longer shows a page of a site."""

@@ -206,6 +206,21 @@ def test_a_search_redirected_to_a_private_address_is_refused(website: Website, s
     assert len(website.times(bing_url("cats"))) == 1
 
 
+def test_private_hosts_that_a_script_requests_are_counted(website: Website, searching: Searching) -> None:
+    targets = ["http://10.0.0.1/", "http://10.0.0.1/again", "http://169.254.169.254/", f"{website.url}/allowed"]
+    found = json.dumps(results(f"{website.url}/1.jpg"))
+    website.html(
+        bing_url("cats"),
+        f"""<body><script>
+        Promise.allSettled({json.dumps(targets)}.map(url => fetch(url))).then(() => document.body.innerHTML = {found});
+        </script>""",
+    )
+    config = searching()
+    summary = crawl(config)
+    assert summary.reasons == {"within a page: address refused": 2}
+    assert len(memes_of(config)) == 1
+
+
 def test_an_endless_page_does_not_delay_the_end_of_a_crawl(website: Website, searching: Searching) -> None:
     website.html(
         bing_url("cats"),
