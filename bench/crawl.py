@@ -53,7 +53,7 @@ def _measure(part: str, options: argparse.Namespace, folder: Path, redis: Redis 
         case "pages":
             return pages(folder, redis, int(2000 * options.scale), options.rounds)
         case "pictures":
-            return pictures(folder, options.data, int(30 * options.scale), options.rounds)
+            return pictures(folder, options.data, int(60 * options.scale), options.rounds)
         case "memory":
             return memory(folder, redis, int(50_000 * options.scale))
         case "sharing" if redis is not None:

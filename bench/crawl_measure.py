@@ -40,7 +40,7 @@ class Series:
     rates: list[float] = field(default_factory=list)
     memory_mb: list[float] = field(default_factory=list)
     redis_cpu_seconds: list[float] = field(default_factory=list)
-    start_cpu_seconds: list[float] = field(default_factory=list)
+    start_cpu_seconds: float = 0.0
 
     @property
     def rate(self) -> float:

@@ -1,7 +1,7 @@
 """The crawl bench's parts on pages, memory and sharing. An incomplete crawl ends the bench."""
 
-import shutil
 import statistics
+import tempfile
 import time
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def pages(folder: Path, redis: Redis | None, count: int, rounds: int) -> list[Ro
     with site(count) as address:
         for _ in range(rounds):
             for name, (kind, on_redis) in crawlers.items():
-                _crawl_pages(series[name], kind, f"{address}/page/0", count, clean(folder), redis if on_redis else None)
+                _crawl_pages(series[name], kind, f"{address}/page/0", count, fresh(folder), redis if on_redis else None)
     plain = series[_PLAIN].rate
     return [_page_row(name, measured, plain) for name, measured in series.items()]
 
@@ -65,7 +65,7 @@ def memory(folder: Path, redis: Redis | None, count: int) -> list[Row]:
     with site(count) as address:
         for name, (kind, on_redis) in crawlers.items():
             place = ["--redis", redis.fresh()] if redis and on_redis else []
-            run = crawl(kind, f"{address}/small/0", clean(folder), "--sample", str(count), *place).wait()
+            run = crawl(kind, f"{address}/small/0", fresh(folder), "--sample", str(count), *place).wait()
             expect(name, int(run.answer["items"]), count)
             samples = run.answer["samples_mb"]
             growth = samples[-1] / samples[1]
@@ -85,7 +85,7 @@ def sharing(folder: Path, redis: Redis, count: int) -> list[Row]:
     seconds = []
     with site(count) as address:
         for processes in (1, 2):
-            place, used, began = redis.fresh(), clean(folder), time.monotonic()
+            place, used, began = redis.fresh(), fresh(folder), time.monotonic()
             options = ["--redis", place, "--concurrency", str(_HOST_CONCURRENCY)]
             crawls = [crawl("crawl", f"{address}/slow/0", used, *options, pinned=False) for _ in range(processes)]
             shares = [each.wait().answer["items"] for each in crawls]
@@ -101,12 +101,13 @@ def sharing(folder: Path, redis: Redis, count: int) -> list[Row]:
     return [Row("sharing", "two processes, one Redis", figures, f"<= {_SHARED} x one", share <= _SHARED)]
 
 
-def clean(folder: Path) -> Path:
-    """Return an empty folder in `folder` for one crawl."""
-    used = folder / "crawl"
-    shutil.rmtree(used, ignore_errors=True)
-    used.mkdir()
-    return used
+def fresh(folder: Path) -> Path:
+    """Return a new folder in `folder` for one crawl.
+
+    Those of earlier crawls stay until the end: for minutes after many files were deleted, ext4 searches long for each
+    new one.
+    """
+    return Path(tempfile.mkdtemp(dir=folder))
 
 
 def expect(name: str, found: int, wanted: int) -> None:

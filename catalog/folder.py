@@ -3,13 +3,13 @@
 import errno
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+from uuid import uuid4
 
 from memeloom.catalog.blobs import BLOB_KEY, BlobStore, blob_key, check_key, verified
 from memeloom.catalog.errors import BlobMissing, StoreDenied, StoreError, StoreFull
@@ -25,7 +25,7 @@ _ERRORS: Final[Mapping[int, tuple[type[StoreError], str]]] = MappingProxyType(
 class FolderBlobs(BlobStore):
     """A `BlobStore` in `folder`, created with the first blob.
 
-    A blob is written to a temporary file, fsynced, and linked under its key, which fails if another process was faster.
+    A blob is written to a temporary file, fsynced and renamed; processes that store the same blob replace equal bytes.
     """
 
     def __init__(self, folder: str) -> None:
@@ -39,10 +39,10 @@ class FolderBlobs(BlobStore):
                 # A fresh time keeps a sweep of unreferenced blobs from deleting it before we refer to it.
                 with suppress(PermissionError):
                     os.utime(path)
-                fsync_folder(path.parent)
             else:
                 _make_folder(path.parent)
-                _write_once(path, data)
+                _write(path, data)
+            fsync_folder(path.parent)
         return key
 
     def get(self, key: str) -> bytes:
@@ -118,27 +118,17 @@ def _make_folder(folder: Path) -> None:
     fsync_folder(folder.parent)
 
 
-def _write_once(path: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(prefix=".put-", dir=path.parent)
-    temporary = Path(name)
+def _write(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".put-{uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with temporary.open("xb") as stream:
             stream.write(data)
             stream.flush()
-            os.fchmod(stream.fileno(), 0o644)
             os.fsync(stream.fileno())
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            pass
-        except OSError as error:
-            # Some file systems have no hard links. A rename may overwrite, but only with the same bytes.
-            if error.errno not in (errno.EPERM, errno.EOPNOTSUPP):
-                raise
-            temporary.replace(path)
-        fsync_folder(path.parent)
-    finally:
+        temporary.replace(path)
+    except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
 
 
 def _listed(folder: Path, pattern: re.Pattern[str]) -> list[str]:

@@ -1,8 +1,10 @@
 """The contract of the blob store, kept by a folder and by S3 alike."""
 
+import errno
 import hashlib
 import os
 import pickle
+import stat
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +14,7 @@ import pytest
 from obstore.store import S3Store
 
 from memeloom.catalog.blobs import BlobStore, blob_key
-from memeloom.catalog.errors import BlobMissing, StoreCorrupt, StoreError
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt, StoreError, StoreFull
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Store
@@ -119,6 +121,21 @@ class TestFolder:
         (Path(store_config.blobs) / "stray").write_bytes(b"x")
         path.with_name("ab").mkdir()
         assert list(blobs.keys()) == [key]
+
+    def test_a_full_disk_is_an_error_that_leaves_no_file(
+        self, store_config: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        blobs = open_blobs(store_config)
+        blobs.put(b"first")
+
+        def fsync(handle: int) -> None:
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        with pytest.raises(StoreFull, match="No space left on device; make room and run again"):
+            blobs.put(b"second")
+        assert [path.name for path in Path(store_config.blobs).rglob("*") if path.is_file()] == [blob_key(b"first")]
 
     def test_damage_is_found_when_it_is_read(self, store_config: Store) -> None:
         blobs = open_blobs(store_config)
