@@ -7,7 +7,6 @@ led to.
 
 import asyncio
 import math
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,31 +26,17 @@ from memeloom.scrapers.frontier.contract import (
 )
 from memeloom.scrapers.frontier.dead_letters import retry_dead
 from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest
+from memeloom.scrapers.leases import Lease, Leases
 from memeloom.scrapers.outcomes import Done, Failed, Outcome, Released, Retry, SetAside
 from memeloom.scrapers.reasons import About, Kind, Reason
 from memeloom.scrapers.session import CrawlSession
 
-# Prefetched leases: enough to keep the consumers busy during an exchange, few enough to share a short queue.
-_READY = 16
-_MOST_READY = 4 * _READY
 # Changes are batched for this long, or up to this many, while no new leases are needed.
 _GATHER_SECONDS = 0.05
 _GATHER_MOST = 256
 _HEARTBEATS_PER_LEASE = 6
 # A longer wait for a host's turn is left to the frontier.
 _LONGEST_TURN_SECONDS = 30.0
-
-
-class Lease:
-    """A leased request; `is_last` if a failed attempt sets it aside. Leases are compared by identity."""
-
-    __slots__ = ("host", "id", "is_last", "request")
-
-    def __init__(self, number: int, request: StoredRequest, *, is_last: bool) -> None:
-        self.id = number
-        self.request = request
-        self.is_last = is_last
-        self.host = request.host
 
 
 class RequestQueue:
@@ -69,19 +54,13 @@ class RequestQueue:
         self._config = config
         self._session = session
         self._source = source
-        self._per_host = config.crawl.concurrency_per_host
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="frontier")
         self._consumers: list[Callable[[], None]] = []
         self._changes = Changes()
-        self._ready: list[Lease] = []
-        self._held: dict[int, Lease] = {}
-        self._active: Counter[str] = Counter()
         self._hosts = session.hosts
+        self._leases = Leases(session.hosts, config.crawl.concurrency_per_host)
         # Memes that wait for admission to `max_memes`.
         self._waiting: list[asyncio.Future[bool]] = []
-        # Kinds of requests for which a consumer waits.
-        self._asking: set[str] = set()
-        self._suspect: int | None = None
         self._unfinished = 1
         # Number of our requests that were new to the frontier.
         self._brought = 0
@@ -97,11 +76,10 @@ class RequestQueue:
     async def open(self) -> None:
         """Open the frontier and start the heartbeats. Raises StoreError, ConfigError."""
         self._frontier = await in_thread(self._thread, frontier_of, self._config, self._source)
-        inherited = await in_thread(self._thread, self._frontier.open)
+        self._session.inherited[self._source] = await in_thread(self._thread, self._frontier.open)
         if self._session.retry_failed:
             retried = await in_thread(self._thread, retry_dead, self._frontier, self._session.retry_failed)
             self._session.counts["requests tried again"] += retried
-        self._session.inherited[self._source] = inherited
         self._session.on_stop(lambda _: self._admit(len(self._waiting), admitted=False))
         self._heartbeat()
 
@@ -109,8 +87,7 @@ class RequestQueue:
         """Apply the last changes and release the leases that are not finished."""
         # An exchange after the last would make this process an owner again.
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timer()
         self._heart.cancel()
         if self._exchanging is not None:
             await self._exchanging
@@ -134,26 +111,13 @@ class RequestQueue:
 
     def next(self, kind: str) -> Lease | None:
         """Return a leased request of `kind` whose host has a free slot; None if there is none now."""
+        lease = self._leases.start(kind, self._now())
         self._exchange_if_needed()
-        now = self._now()
-        for place, lease in enumerate(self._ready):
-            if self._may_start(lease, kind, now):
-                del self._ready[place]
-                self._held[lease.id] = lease
-                self._active[lease.host] += 1
-                self._asking.discard(kind)
-                return lease
-        if kind not in self._asking:
-            self._asking.add(kind)
-            self._exchange_if_needed()
-        return None
+        return lease
 
     def finish(self, lease: Lease, outcome: Outcome) -> None:
         """Free the slot of a lease, and apply its outcome with the next exchange."""
-        del self._held[lease.id]
-        self._active[lease.host] -= 1
-        if lease.id == self._suspect:
-            self._suspect = None
+        self._leases.end(lease)
         match outcome:
             case Done():
                 self._changes.done.append(lease.id)
@@ -224,11 +188,7 @@ class RequestQueue:
             return False
         self._changes.paces[host] = seconds
         # Prefetched requests were granted without it.
-        returned = [lease.id for lease in self._ready if lease.host == host]
-        self._changes.released += returned
-        self._ready = [lease for lease in self._ready if lease.host != host]
-        if self._suspect in returned:
-            self._suspect = None
+        self._changes.released += self._leases.give_back(host)
         self.rest(host, seconds)
         return True
 
@@ -243,9 +203,8 @@ class RequestQueue:
 
     def is_pending(self) -> bool:
         """Return True if any process still has unfinished requests."""
-        if self._broken:
-            return False
-        return bool(self._unfinished or len(self._changes) or self._ready or self._exchanging)
+        unfinished = self._unfinished or len(self._changes) or self._leases.ready or self._exchanging
+        return bool(unfinished) and not self._broken
 
     def drain(self) -> None:
         """Lease nothing more; requests in progress are finished."""
@@ -265,25 +224,9 @@ class RequestQueue:
 
     def _want(self) -> int:
         """Return how many leases to ask for."""
-        stopping = self._session.stopping is not None or self._draining
-        if stopping or self._suspect is not None or len(self._ready) >= _MOST_READY:
+        if self._session.stopping is not None or self._draining:
             return 0
-        if len(self._ready) < _READY // 2:
-            return _READY - len(self._ready)
-        now = self._now()
-        if now < self._alone_until or not any(self._is_starved(kind, now) for kind in self._asking):
-            return 0
-        return _READY
-
-    def _is_starved(self, kind: str, now: float) -> bool:
-        """Return whether no prefetched request of `kind` may start."""
-        return not any(self._may_start(lease, kind, now) for lease in self._ready)
-
-    def _may_start(self, lease: Lease, kind: str, now: float) -> bool:
-        return lease.request.kind == kind and self._has_slot(lease.host, now)
-
-    def _has_slot(self, host: str, now: float) -> bool:
-        return self._active[host] < self._per_host and self._hosts.rests_until(host) <= now
+        return self._leases.wanted(now := self._now(), may_grow=now >= self._alone_until)
 
     def _exchange_if_needed(self) -> None:
         """Start an exchange if leases are needed or many changes wait; otherwise schedule one for the changes."""
@@ -296,18 +239,18 @@ class RequestQueue:
             self._later(_GATHER_SECONDS)
 
     def _later(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        at = loop.time() + seconds
-        if self._timer is not None:
-            if self._timer.when() <= at:
-                return
-            self._timer.cancel()
-        self._timer = loop.call_at(at, self._start_exchange)
+        at = self._now() + seconds
+        if self._timer is None or at < self._timer.when():
+            self._stop_timer()
+            self._timer = asyncio.get_running_loop().call_at(at, self._start_exchange)
 
-    def _start_exchange(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _start_exchange(self) -> None:
+        self._stop_timer()
         if self._exchanging is None and not self._broken and not self._closed:
             self._exchanging = asyncio.create_task(self._exchange_once())
 
@@ -320,16 +263,15 @@ class RequestQueue:
             self._exchanging = None
         if not self._broken and not self._closed:
             self._exchange_if_needed()
-            self._wake_later()
+            if self._exchanging is None:
+                self._wake_later()
         for wake in self._consumers:
             wake()
 
     def _wake_later(self) -> None:
         """Schedule an exchange for when the frontier may have requests, or the backoff of a local host ends."""
-        if self._exchanging is not None:
-            return
         now = self._now()
-        rested = [self._hosts.rests_until(lease.host) for lease in self._ready]
+        rested = [self._hosts.rests_until(lease.host) for lease in self._leases.ready]
         times = [at for at in (self._dry_until, self._alone_until, *rested) if now < at < math.inf]
         if times:
             self._later(min(times) - now)
@@ -338,28 +280,19 @@ class RequestQueue:
         changes, self._changes = self._changes, Changes()
         changes.paces |= self._hosts.take_paces()
         changes.admit = len(self._waiting)
-        busy = self._busy_hosts()
-        alone = not self._held and not self._ready
+        busy = self._leases.busy_hosts(self._now())
+        alone = not self._leases.ready and not self._leases.started
         granted = await in_thread(self._thread, self._frontier.exchange, changes, want, busy, alone=alone)
         self._brought += len(changes.added) - granted.known
         if granted.shared or (granted.known and not self._brought):
             # Other processes crawl too, so finding nothing here does not mean that the site has nothing.
-            inherited = self._session.inherited
-            inherited[self._source] = max(1, inherited[self._source])
+            self._session.inherited[self._source] = max(1, self._session.inherited[self._source])
         self._take(granted, busy)
         self._share(granted)
 
-    def _busy_hosts(self) -> set[str]:
-        """Return the hosts without a free slot and with enough prefetched requests."""
-        now = self._now()
-        waiting = Counter(lease.host for lease in self._ready)
-        return {host for host, n in waiting.items() if n >= _READY // 2 and not self._has_slot(host, now)}
-
     def _take(self, granted: Granted, busy: set[str]) -> None:
         if granted.lost:
-            self._ready.clear()
-            if self._suspect not in self._held:
-                self._suspect = None
+            self._leases.ready.clear()
         for lease in granted.leases:
             if lease.host in self._changes.paces:  # granted without that delay
                 self._changes.released.append(lease.id)
@@ -402,9 +335,8 @@ class RequestQueue:
         except BadRequest as error:
             self._changes.dead.append((lease.id, str(error)))
             return
-        if lease.tries >= SUSPECT:
-            self._suspect = lease.id
-        self._ready.append(Lease(lease.id, request, is_last=lease.tries + 1 >= self._config.crawl.attempts))
+        is_last, is_suspect = lease.tries + 1 >= self._config.crawl.attempts, lease.tries >= SUSPECT
+        self._leases.ready.append(Lease(lease.id, request, request.host, is_last, is_suspect))
         self._hosts.granted(lease.host, self._now())
 
     def _now(self) -> float:

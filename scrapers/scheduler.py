@@ -17,6 +17,7 @@ from memeloom.scrapers.frontier.contract import QueuedRequest
 from memeloom.scrapers.frontier.forms import BadRequest, to_request, to_stored
 from memeloom.scrapers.hosts import host_of_url
 from memeloom.scrapers.items import NotLanded
+from memeloom.scrapers.leases import Lease
 from memeloom.scrapers.outcomes import (
     Done,
     Failed,
@@ -29,7 +30,7 @@ from memeloom.scrapers.outcomes import (
     ends_source,
     reason_of_outcome,
 )
-from memeloom.scrapers.queue import Lease, RequestQueue
+from memeloom.scrapers.queue import RequestQueue
 from memeloom.scrapers.reasons import About, Kind, Reason, RequestFailed
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 

@@ -19,11 +19,12 @@ from memeloom.configs.schema import Crawl
 from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest
 from memeloom.scrapers.hosts import host_of_url
 from memeloom.scrapers.items import MemeItem, NotLanded, Picture, TemplateItem
+from memeloom.scrapers.leases import Lease
 from memeloom.scrapers.outcomes import Done, Outcome, Released, Retry, SetAside, after_download
 from memeloom.scrapers.permissions import Permissions
 from memeloom.scrapers.pictures.client import PictureClient, PictureResponse, Target
 from memeloom.scrapers.pictures.requests import KIND, item_of, redirected
-from memeloom.scrapers.queue import Lease, RequestQueue
+from memeloom.scrapers.queue import RequestQueue
 from memeloom.scrapers.reasons import (
     TRANSIENT_FAILURES,
     TRANSIENT_STATUSES,

@@ -9,8 +9,9 @@ import pytest
 from memeloom.configs.schema import Config
 from memeloom.scrapers.frontier.contract import QueuedRequest, Tallies, frontier_of
 from memeloom.scrapers.frontier.forms import StoredRequest
+from memeloom.scrapers.leases import Lease
 from memeloom.scrapers.outcomes import Done, Failed, Outcome, Released, Retry, SetAside
-from memeloom.scrapers.queue import Lease, RequestQueue
+from memeloom.scrapers.queue import RequestQueue
 from memeloom.scrapers.reasons import Kind, Reason
 from memeloom.scrapers.request_info import RequestInfo
 from memeloom.scrapers.session import CrawlSession
