@@ -1,4 +1,4 @@
-"""Scrapy's decompression of pages, with the reasons that pictures have: too many bytes, or cut off."""
+"""Scrapy's decompression of pages; its failures are counted as for pictures: too many bytes, or cut off."""
 
 from scrapy import Request
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
@@ -7,7 +7,7 @@ from scrapy.http import Response
 
 
 class Decoding(HttpCompressionMiddleware):
-    """The downloader middleware that decompresses bodies. Each decompressor has errors of its own for damaged ones."""
+    """The downloader middleware that decompresses bodies."""
 
     def process_response(  # type: ignore[override]
         self, request: Request, response: Response
@@ -17,6 +17,6 @@ class Decoding(HttpCompressionMiddleware):
             result: Request | Response = super().process_response(request, response)
         except IgnoreRequest as error:  # a bomb
             raise DownloadCancelledError(str(error)) from error
-        except Exception as error:
+        except Exception as error:  # a damaged body; each decompressor raises its own
             raise ResponseDataLossError(f"{response.url}: {type(error).__name__}: {error}") from error
         return result

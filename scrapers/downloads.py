@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Flag of a response that is incomplete because the crawl stops.
 UNFINISHED = "unfinished"
 
-# These headers describe the encoded body, which the browser has decoded.
+# Headers of the encoded body, which the browser has decoded, and of its connection.
 _SPENT_HEADERS = {"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"}
 
 # Scrapy creates a handler per scheme; all handlers of a crawler share one pool.

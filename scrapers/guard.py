@@ -97,7 +97,7 @@ class GuardedResolver:
                     kind = IPv6Address if ":" in address else IPv4Address
                     resolutionReceiver.addressResolved(kind("TCP", address, portNumber))
             except (IgnoreRequest, CannotResolveHostError, ValueError):
-                pass  # the interface knows no errors; the middleware tells which it was
+                pass  # this interface reports no errors; the middleware, which checks the name first, does
             finally:
                 resolutionReceiver.resolutionComplete()
 

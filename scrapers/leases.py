@@ -59,13 +59,14 @@ class Leases:
 
     def wanted(self, now: float, *, may_grow: bool) -> int:
         """Return how many leases to ask for: a reserve and, if it `may_grow`, more if a consumer can start none."""
-        n = len(self.ready)
-        if any(lease.is_suspect for lease in (*self.ready, *self.started)):
-            return 0
+        n, wanted = len(self.ready), 0
         if n < _READY // 2:
-            return _READY - n
-        grows = may_grow and n < _MOST_READY and any(self._startable(kind, now) is None for kind in self._asking)
-        return _READY if grows else 0
+            wanted = _READY - n
+        elif may_grow and n < _MOST_READY and any(self._startable(kind, now) is None for kind in self._asking):
+            wanted = _READY
+        if wanted and any(lease.is_suspect for lease in (*self.ready, *self.started)):
+            return 0
+        return wanted
 
     def busy_hosts(self, now: float) -> set[str]:
         """Return the hosts without a free slot and with enough leases that are not started."""

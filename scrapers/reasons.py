@@ -154,7 +154,7 @@ _KINDS: tuple[tuple[type[BaseException], Kind], ...] = (
 
 
 def reason_of(error: BaseException) -> Reason:
-    """Return the reason for any exception in a request's way."""
+    """Return the reason for an exception that a request, its response or its parser raised."""
     for exception, kind in _KINDS:
         if isinstance(error, exception):
             return Reason(kind)

@@ -16,7 +16,7 @@ class Redirects(RedirectMiddleware):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "Redirects":
-        """Create the middleware; Scrapy's looks for the middleware that sets Referer, and warns without it."""
+        """Create the middleware without Scrapy's warning that no middleware sets Referer."""
         redirects = cls(crawler.settings)
         redirects.crawler = crawler
         return redirects

@@ -1,4 +1,4 @@
-"""What memeloom knows about a request, as one typed value in its `meta`."""
+"""The purpose of a request and how it is sent: one typed value in its `meta`."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal

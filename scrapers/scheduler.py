@@ -154,7 +154,7 @@ class DurableScheduler(BaseScheduler):
         lease = self._leases.pop(request, None)
         if lease is None:
             return
-        # Without an outcome, another request takes its place: a redirect or a retry.
+        # A request without an outcome is replaced by a redirect or a retry.
         outcome = self._outcomes.pop(request, None)
         self.queue.finish(lease, outcome or Done())
         if outcome is None or isinstance(outcome, Released):

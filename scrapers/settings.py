@@ -10,8 +10,9 @@ from memeloom.configs.sources import known_sources
 
 _LARGEST_PAGE = 32 * 2**20
 
-# Scrapy components that inspect every request, response or item for a feature not used here. Each of the spider's costs
-# every item of a page three steps of asynchronous generators. Referer: a site's header would override REFERRER_POLICY.
+# Scrapy components that inspect every request, response or item for a feature not used here. A spider middleware adds
+# three steps of asynchronous generators to every item of a page. RefererMiddleware would let a site's Referrer-Policy
+# override REFERRER_POLICY.
 _UNUSED_DOWNLOADER_PARTS = (
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware",
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware",

@@ -47,7 +47,7 @@ def refused(host: str, problem: str) -> CertificateRefused:
 
 
 def refused_by(host: str, error: ssl.SSLCertVerificationError) -> CertificateRefused:
-    """Return the error for what Python's ssl says of a certificate."""
+    """Return the error for a verification error of Python's ssl module."""
     return refused(host, _problem(error.verify_code))
 
 
@@ -77,7 +77,7 @@ class VerifiedTls:
             self._context.load_verify_locations(ca)
 
     def creatorForNetloc(self, hostname: bytes, port: int) -> "_Creator":  # noqa: ARG002, N802 -- Twisted's
-        """Return what makes connections to a host."""
+        """Return the factory of connections to a host."""
         return _Creator(self._context, hostname.decode("ascii").strip("[]"))
 
 
@@ -93,7 +93,7 @@ class _Creator:
         if not numeric:
             connection.set_tlsext_host_name(host.encode())
 
-        # The protocol owns the connection: a strong reference would be a cycle.
+        # Weak, because the protocol owns the connection and a cycle would delay its release.
         owner = weakref.ref(tlsProtocol)
 
         def verify(_: SSL.Connection, certificate: Any, problem: int, depth: int, ok: int) -> bool:

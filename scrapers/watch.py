@@ -118,7 +118,7 @@ class Watch:
     def _complain(self, complaint: str | None) -> None:
         if complaint is not None and self._closing is None:
             self._fail(CrawlFailed(complaint))
-            self.close("not well")
+            self.close("unhealthy")
 
     def _fail(self, error: MemeloomError) -> None:
         self._failed = True

@@ -26,7 +26,10 @@ HEARTBEAT_SECONDS = 0.5
 class Report:
     """The progress of a crawl at a heartbeat.
 
-    errors: one line per failed source. stopped: why the crawl ends early. over: this is the last report.
+    Attributes:
+        errors: one line per failed source.
+        stopped: why the crawl ends early.
+        over: this is the last report.
     """
 
     counts: Counter[str]

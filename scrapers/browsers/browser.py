@@ -30,7 +30,7 @@ from memeloom.scrapers.sources.images.search import Engine
 from memeloom.scrapers.sources.images.settings import ImageSearch
 from memeloom.scrapers.tls import CertificateRefused, refused
 
-# Runs before any script of a page, because nobody can answer a dialog.
+# Runs before any script of a page: a dialog would block it.
 _NO_DIALOGS = "for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => null;"
 _START_SECONDS = 60.0
 _END_SECONDS = 15.0

@@ -22,7 +22,7 @@ _WORST_FIRST = {"given up": 3, "resting": 2, "trying": 1, "ok": 0}
 
 @dataclass(frozen=True, slots=True)
 class CrawlStatus:
-    """queue: unfinished requests by source. hosts: the worst, then the busiest. states: number of hosts by state."""
+    """queue: unfinished requests by source. hosts: failing ones, then the busiest. states: number of hosts by state."""
 
     queue: dict[str, int] = field(default_factory=dict)
     hosts: tuple[HostSnapshot, ...] = ()

@@ -47,7 +47,7 @@ class Timeline:
 
 
 def age_rank(post: str) -> tuple[int, str]:
-    """Return what ids are sorted by, oldest first: they are numbers, or letters and digits of one length."""
+    """Return the sort key of an id, oldest first: ids are numbers, or letters and digits of equal length."""
     return len(post), post
 
 
