@@ -23,6 +23,7 @@ from memeloom.dataset.steps.text import (
     require_box_count,
     require_text,
 )
+from memeloom.dataset.steps.typography import plain_typography
 from memeloom.engine.steps import Keep, apply_steps
 
 # Compares captions with each other, so the builder does it.
@@ -58,6 +59,7 @@ def _profanity(settings: Dataset) -> Step:
 
 STEPS: Mapping[str, Callable[[Dataset], Step]] = MappingProxyType(
     {
+        "typography": lambda settings: plain_typography(settings.characters),
         "whitespace": lambda _: collapse_whitespace,
         "lowercase": lambda _: lower_case,
         "boilerplate": lambda _: PrefilteredStep(strip_boilerplate, search_substrings(MARK_HINTS)),

@@ -16,7 +16,7 @@ def test_a_sample_of_the_real_captions(build: Build, meme: MakeMeme, real_data: 
     assert counts["kept"] + sum(reasons.values()) == len(rows)
     assert 0.68 < counts["kept"] / len(rows) < 0.75
     assert 0.19 < share["too long"] < 0.25
-    assert 0.015 < share["characters"] < 0.035
+    assert 0.002 < share["characters"] < 0.008
     assert 0.001 < share["language"] < 0.01
     assert 0.005 < share["profanity: strong"] < 0.03
     assert share.get("profanity: slur", 0) < 0.005

@@ -39,7 +39,7 @@ def test_steps_run_in_the_order_of_the_settings(settings: Dataset) -> None:
 def test_an_unknown_step_names_the_nearest(settings: Dataset) -> None:
     with pytest.raises(ConfigError, match=r"dataset\.steps: unknown step 'lenght'; did you mean length\?"):
         build_steps(changed(settings, steps=("lenght",)))
-    with pytest.raises(ConfigError, match=r"unknown step 'xyz'; known are whitespace, .*duplicates"):
+    with pytest.raises(ConfigError, match=r"unknown step 'xyz'; known are typography, .*duplicates"):
         build_steps(changed(settings, steps=("xyz",)))
 
 
@@ -54,6 +54,8 @@ def test_duplicates_come_last_and_once(settings: Dataset, steps: tuple[str, ...]
     [
         ("characters", {"characters": "any"}, caption("naïve"), caption("naïve")),
         ("characters", {"characters": "ascii"}, caption("naïve"), Drop("characters")),
+        ("typography", {"characters": "any"}, caption("it’s"), caption("it’s")),
+        ("typography", {"characters": "ascii"}, caption("it’s"), caption("it's")),
         ("separator", {"separator": ";"}, caption("a;b"), Drop("separator")),
         ("length", {"max_characters": 3}, caption("four"), Drop("too short")),
         ("length", {"min_characters": 0, "max_characters": 3}, caption("four"), Drop("too long")),
