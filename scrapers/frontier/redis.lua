@@ -8,8 +8,10 @@
 -- ARGV[4…] the records of new requests
 --
 -- A record is "<priority> <bytes of fingerprint> <bytes of host> <fingerprint><host><body>", an id has 16 digits.
--- Each host has a queue of its own, so that the requests of a host in backoff are not in the way of others. The heads
--- of all queues are in one sorted set, as id and host in one string: equal priorities sort by id.
+-- Each host has queues of its own, so that the requests of a host in backoff are not in the way of others. New requests
+-- of one priority are in a list, where a step takes the same time and few bytes however long it is; requests that return
+-- have older ids than those behind them, so they are in a sorted set. The heads of all queues are in sorted sets, as id
+-- and name of the queue in one string: equal priorities sort by id.
 
 local function key(name) return KEYS[1] .. ":" .. name end
 local function shared(name) return KEYS[2] .. ":" .. name end
@@ -33,14 +35,6 @@ local PACES = shared("paces")    -- hash: host → its own delay
 local ALL_OWNERS = shared("owners") -- sorted set: name of an owner of any spider, by its last exchange
 local ADMITTED = shared("admitted") -- hash: owner → number of memes that it may land
 local CRAWL = shared("crawl")    -- hash: "begun_at", and "landed", the number of landed memes
-
--- The queues of a kind. `heads` is a sorted set: id and host of the first request of each host, by -priority.
--- `queue(host)` is a sorted set: id, by -priority.
-local function kind(heads, name)
-  return {heads = key(heads), queue = function(host) return key(name .. ":" .. host) end}
-end
-local READY = kind("heads", "ready")
-local SUSPECTS = kind("suspect_heads", "suspects") -- to be leased alone
 
 local function active(owner) return shared("active:" .. owner) end -- hash: host → number of leases of `owner`
 local function held(owner) return key("held:" .. owner) end -- set: ids that `owner` has leased
@@ -83,6 +77,41 @@ local function members(name, values)
   return found
 end
 
+-- The queues of a kind. `heads` is a sorted set: id and name of the queue of the first request of each, by -priority.
+-- `key(name)` is the key of a queue, `host(name)` its host, `first(name, n)` are its first ids, each followed by its
+-- -priority, and `remove_first(name, ids)` removes some of these.
+local function kind(heads, prefix)
+  return {heads = key(heads), key = function(name) return key(prefix .. ":" .. name) end}
+end
+
+-- A sorted set for each host: id, by -priority.
+local function sorted(heads, prefix)
+  local self = kind(heads, prefix)
+  function self.host(name) return name end
+  function self.first(name, n) return redis.call("ZRANGE", self.key(name), 0, n - 1, "WITHSCORES") end
+  function self.remove_first(name, ids) change("ZREM", self.key(name), ids) end
+  return self
+end
+
+-- A list for each priority of a host: id. Its name is "<priority>:<host>".
+local function listed(heads, prefix)
+  local self = kind(heads, prefix)
+  function self.host(name) return name:match(":(.*)$") end
+  function self.first(name, n)
+    local entries, score = {}, -name:match("^[^:]*")
+    for i, id in ipairs(redis.call("LRANGE", self.key(name), 0, n - 1)) do
+      entries[2 * i - 1], entries[2 * i] = id, score
+    end
+    return entries
+  end
+  function self.remove_first(name, ids) redis.call("LPOP", self.key(name), #ids) end
+  return self
+end
+
+local NEW = listed("new_heads", "new") -- never leased
+local READY = sorted("heads", "ready") -- returned to the queue, or stored by an earlier version
+local SUSPECTS = sorted("suspect_heads", "suspects") -- to be leased alone
+
 -- Return priority, fingerprint ("" for none) and host of a record.
 local function parts(record)
   local priority, print_bytes, host_bytes, start = record:match("^(%S+) (%d+) (%d+) ()")
@@ -105,15 +134,14 @@ local function forget_owner(owner)
   redis.call("HDEL", ADMITTED, owner)
 end
 
--- Call `use` to change the queue of a host, and keep its head up to date.
-local function with_queue(queues, host, use)
-  local queue = queues.queue(host)
-  local before = redis.call("ZRANGE", queue, 0, 0)[1]
-  use(queue)
-  local after = redis.call("ZRANGE", queue, 0, 0, "WITHSCORES")
+-- Call `use` to change a queue, and keep its head up to date.
+local function with_queue(queues, name, use)
+  local before = queues.first(name, 1)[1]
+  use(queues.key(name))
+  local after = queues.first(name, 1)
   if before == after[1] then return end
-  if before then redis.call("ZREM", queues.heads, before .. host) end
-  if after[1] then redis.call("ZADD", queues.heads, after[2], after[1] .. host) end
+  if before then redis.call("ZREM", queues.heads, before .. name) end
+  if after[1] then redis.call("ZADD", queues.heads, after[2], after[1] .. name) end
 end
 
 -- Queue a request that is not leased.
@@ -213,21 +241,21 @@ local function add()
     if wait then
       redis.call("ZADD", WAITING, now + wait, id .. request.host)
     else
-      local entries = queued[request.host] or {}
-      entries[#entries + 1] = -request.priority
+      local name = ("%.17g:%s"):format(request.priority, request.host)
+      local entries = queued[name] or {}
       entries[#entries + 1] = id
-      queued[request.host] = entries
+      queued[name] = entries
     end
   end
   change("SADD", SEEN, prints)
   change("HSET", REQUESTS, records)
-  for host, entries in pairs(queued) do
-    with_queue(READY, host, function(queue) change("ZADD", queue, entries) end)
+  for name, entries in pairs(queued) do
+    with_queue(NEW, name, function(queue) change("RPUSH", queue, entries) end)
   end
   return known
 end
 
--- Remove a request from every queue and lease.
+-- Remove a request that was leased once from every queue and lease.
 local function remove_everywhere(id)
   local record = redis.call("HGET", REQUESTS, id)
   if not record then return end
@@ -274,6 +302,16 @@ local function wake()
   change("ZREM", WAITING, entries)
 end
 
+-- Move some requests of an earlier version, the first ones, to the queues of their hosts: all at once would block the
+-- server for long.
+local function convert()
+  for _, old in ipairs({OLD_READY, OLD_SUSPECTS}) do
+    local entries = redis.call("ZRANGE", old, 0, rules.wakes - 1)
+    for _, entry in ipairs(entries) do put_back(entry:sub(1, 16)) end
+    change("ZREM", old, entries)
+  end
+end
+
 -- Charge one request to a host.
 local function charge(host, pace)
   if pace > 0 then redis.call("ZADD", DUE, now + pace, host) end
@@ -318,7 +356,7 @@ local function budgets()
   return self
 end
 
--- Return an iterator over the heads of queues, as {score, id, host}.
+-- Return an iterator over the heads of the queues of a kind.
 local function heads_of(queues)
   local page, at, looked = {}, 1, 0
   return function()
@@ -328,22 +366,53 @@ local function heads_of(queues)
     end
     if at > #page then return nil end
     at = at + 2
-    return {score = tonumber(page[at - 1]), id = page[at - 2]:sub(1, 16), host = page[at - 2]:sub(17)}
+    local name = page[at - 2]:sub(17)
+    return {
+      score = tonumber(page[at - 1]), id = page[at - 2]:sub(1, 16), queues = queues, name = name,
+      host = queues.host(name), taken = {},
+    }
   end
 end
 
 local function is_before(a, b) return a.score < b.score or (a.score == b.score and a.id < b.id) end
 
--- Lease up to `want` requests of hosts that have room for them, by priority and age.
-local function take(queues, want, hosts)
-  local next_head = heads_of(queues)
-  local head, open, granted, ids = next_head(), {}, {}, {}
-  while #ids < want do
-    local best
-    for place, candidate in ipairs(open) do
-      if not best or is_before(candidate, open[best]) then best = place end
+-- Return the place of the first head in a list.
+local function first_of(heads)
+  local best
+  for place, head in ipairs(heads) do
+    if not best or is_before(head, heads[best]) then best = place end
+  end
+  return best
+end
+
+-- Return an iterator over the heads of the queues of several kinds, by priority and age.
+local function heads_of_all(kinds)
+  local nexts, heads = {}, {}
+  for _, queues in ipairs(kinds) do
+    local next_head = heads_of(queues)
+    local head = next_head()
+    if head then nexts[#nexts + 1], heads[#heads + 1] = next_head, head end
+  end
+  return function()
+    local place = first_of(heads)
+    if not place then return nil end
+    local head = heads[place]
+    heads[place] = nexts[place]()
+    if not heads[place] then
+      table.remove(heads, place)
+      table.remove(nexts, place)
     end
-    -- Hosts whose first request is later than the best so far need not be looked at yet.
+    return head
+  end
+end
+
+-- Lease up to `want` requests of hosts that have room for them, by priority and age.
+local function take(kinds, want, hosts)
+  local next_head = heads_of_all(kinds)
+  local head, open, used, ids = next_head(), {}, {}, {}
+  while #ids < want do
+    local best = first_of(open)
+    -- Queues whose first request is later than the best so far need not be looked at yet.
     while head and (not best or is_before(head, open[best])) do
       if hosts.room[head.host] > 0 then
         open[#open + 1] = head
@@ -352,26 +421,26 @@ local function take(queues, want, hosts)
       head = next_head()
     end
     if not best then break end
-    local host, own = open[best].host, granted[open[best].host]
-    if not own then
-      own = {entries = redis.call("ZRANGE", queues.queue(host), 0, want - 1, "WITHSCORES"), ids = {}}
-      granted[host] = own
+    local own = open[best]
+    -- Another queue of its host may have taken the room.
+    if hosts.room[own.host] > 0 then
+      if not own.entries then
+        own.entries = own.queues.first(own.name, want)
+        used[#used + 1] = own
+      end
+      hosts.room[own.host] = hosts.room[own.host] - 1
+      own.taken[#own.taken + 1] = own.id
+      ids[#ids + 1] = own.id
+      local place = 2 * #own.taken + 1
+      own.id, own.score = own.entries[place], tonumber(own.entries[place + 1])
     end
-    hosts.room[host] = hosts.room[host] - 1
-    own.ids[#own.ids + 1] = open[best].id
-    ids[#ids + 1] = open[best].id
-    local place = 2 * #own.ids + 1
-    if hosts.room[host] > 0 and own.entries[place] then
-      open[best] = {score = tonumber(own.entries[place + 1]), id = own.entries[place], host = host}
-    else
-      table.remove(open, best)
-    end
+    if not own.id or hosts.room[own.host] <= 0 then table.remove(open, best) end
   end
-  for host, own in pairs(granted) do
-    with_queue(queues, host, function(queue) change("ZREM", queue, own.ids) end)
-    redis.call("HINCRBY", active(me), host, #own.ids)
-    charge(host, hosts.pace[host])
-    if hosts.pace[host] > 0 then hosts.next_at = math.min(hosts.next_at, now + hosts.pace[host]) end
+  for _, own in ipairs(used) do
+    with_queue(own.queues, own.name, function() own.queues.remove_first(own.name, own.taken) end)
+    redis.call("HINCRBY", active(me), own.host, #own.taken)
+    charge(own.host, hosts.pace[own.host])
+    if hosts.pace[own.host] > 0 then hosts.next_at = math.min(hosts.next_at, now + hosts.pace[own.host]) end
   end
   change("SADD", held(me), ids)
   return ids
@@ -433,10 +502,6 @@ function steps.open()
   local left = unfinished()
   if ask.clears and left == 0 and others() == 0 then clear() end
   if ask.servers then redis.call("HSET", MARKS, "frontier servers", ask.servers) end
-  for _, old in ipairs({OLD_READY, OLD_SUSPECTS}) do
-    for _, entry in ipairs(redis.call("ZRANGE", old, 0, -1)) do put_back(entry:sub(1, 16)) end
-    redis.call("DEL", old)
-  end
   if redis.call("EXISTS", OLD_RESTS) == 1 then
     redis.call("ZUNIONSTORE", RESTS, 2, RESTS, OLD_RESTS, "AGGREGATE", "MAX")
     redis.call("DEL", OLD_RESTS)
@@ -466,9 +531,10 @@ function steps.exchange()
   local left, ids, wait = unfinished(), {}, 0
   if ask.want and left > 0 then
     wake()
+    convert()
     local hosts = budgets()
-    ids = take(READY, ask.want, hosts)
-    if #ids == 0 and ask.alone then ids = take(SUSPECTS, 1, hosts) end
+    ids = take({NEW, READY}, ask.want, hosts)
+    if #ids == 0 and ask.alone then ids = take({SUSPECTS}, 1, hosts) end
     if #ids < ask.want then wait = next_seconds(hosts) end
   end
   local times = string.format("%.6f %.6f", wait, age)
@@ -544,12 +610,13 @@ function steps.forget()
     redis.call("UNLINK", hash)
     change("HSET", hash, pairs_left)
   end
-  for _, queues in ipairs({READY, SUSPECTS}) do
+  for _, queues in ipairs({NEW, READY, SUSPECTS}) do
     for _, entry in ipairs(redis.call("ZRANGE", queues.heads, 0, -1)) do
-      redis.call("UNLINK", queues.queue(entry:sub(17)))
+      redis.call("UNLINK", queues.key(entry:sub(17)))
     end
+    redis.call("UNLINK", queues.heads)
   end
-  redis.call("UNLINK", READY.heads, SUSPECTS.heads, OLD_READY, OLD_SUSPECTS, WAITING, DEAD, REASONS, DEAD_PRINTS, MARKS)
+  redis.call("UNLINK", OLD_READY, OLD_SUSPECTS, WAITING, DEAD, REASONS, DEAD_PRINTS, MARKS)
   clear()
   return {left - unfinished()}
 end
