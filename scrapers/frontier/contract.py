@@ -288,7 +288,8 @@ def open_frontier(
 def _sharded(
     urls: list[str], spider: str, lease_seconds: float, attempts: int, timeout_seconds: float, limits: Limits
 ) -> Frontier:
-    from memeloom.scrapers.frontier.redis import RedisFrontier, server_name
+    from memeloom.scrapers.frontier.redis import RedisFrontier
+    from memeloom.scrapers.frontier.redis_link import server_name
     from memeloom.scrapers.frontier.sharded import ShardedFrontier
 
     if not all(url.startswith(("redis://", "rediss://", "unix://")) for url in urls):
