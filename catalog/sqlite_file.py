@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -76,7 +76,7 @@ class SqliteFile:
         timeout_seconds: how long to wait for the write lock.
         schema: statements that create the tables.
         version: of the schema.
-        upgrades: by version n, the statements that make it n + 1; all run in one transaction.
+        upgrades: by version n, the statements or the function that make it n + 1; all run in one transaction.
         kind: SQLite's application id, which tells this kind of file from others.
         what: name of this kind of file, for messages.
         power_safe: a committed transaction survives a power loss. Without it the last ones may be lost then, in order;
@@ -95,7 +95,7 @@ class SqliteFile:
         schema: str,
         version: int,
         *,
-        upgrades: Mapping[int, str] = MappingProxyType({}),
+        upgrades: Mapping[int, str | Callable[[sqlite3.Connection], None]] = MappingProxyType({}),
         kind: int = CATALOG,
         what: str = "catalog",
         power_safe: bool = True,
@@ -249,9 +249,12 @@ class SqliteFile:
                 " use the memeloom that wrote it or a newer one"
             )
 
-    def _define(self, connection: sqlite3.Connection, statements: str) -> None:
-        for statement in statements.split(";\n"):
-            connection.execute(statement)
+    def _define(self, connection: sqlite3.Connection, change: str | Callable[[sqlite3.Connection], None]) -> None:
+        if callable(change):
+            change(connection)
+        else:
+            for statement in change.split(";\n"):
+                connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {self._kind}")
         connection.execute(f"PRAGMA user_version = {self._version}")
 

@@ -21,75 +21,9 @@ from memeloom.scrapers.frontier.contract import (
 from memeloom.scrapers.frontier.forms import url_of
 from memeloom.scrapers.frontier.owner import Owner
 from memeloom.scrapers.frontier.sqlite_hosts import HostBudgets
-from memeloom.scrapers.frontier.sqlite_queues import FILL as FILL_QUEUES
-from memeloom.scrapers.frontier.sqlite_queues import SCHEMA as QUEUES
 from memeloom.scrapers.frontier.sqlite_queues import first_requests, next_due
-
-_VERSION = 3
-# "mfro": distinguishes frontiers from catalogs.
-_KIND = 0x6D66726F
-
-# `unfinished` is a counter, to detect the end of a crawl without scanning all rows.
-_SCHEMA = (
-    """
-CREATE TABLE requests (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    spider TEXT NOT NULL,
-    state TEXT NOT NULL,
-    suspect INTEGER NOT NULL DEFAULT 0,
-    priority INTEGER NOT NULL,
-    host TEXT NOT NULL,
-    body TEXT NOT NULL,
-    tries INTEGER NOT NULL DEFAULT 0,
-    fingerprint BLOB,
-    ready_at REAL,
-    owner TEXT,
-    reason TEXT
-);
-CREATE INDEX waiting ON requests (spider, ready_at) WHERE state = 'waiting';
-CREATE INDEX leased ON requests (spider, owner, host) WHERE state = 'leased';
-CREATE INDEX dead ON requests (spider, fingerprint) WHERE state = 'dead';
-CREATE INDEX dead_letters ON requests (spider, ready_at) WHERE state = 'dead';
-CREATE TABLE seen (spider TEXT, fingerprint BLOB, PRIMARY KEY (spider, fingerprint)) WITHOUT ROWID;
-CREATE TABLE owners (
-    spider TEXT,
-    name TEXT,
-    seen_at REAL NOT NULL,
-    admitted INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (spider, name)
-) WITHOUT ROWID;
-CREATE TABLE marks (spider TEXT, name TEXT, value TEXT NOT NULL, PRIMARY KEY (spider, name)) WITHOUT ROWID;
-CREATE TABLE spiders (name TEXT PRIMARY KEY, unfinished INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
-CREATE TABLE hosts (
-    host TEXT PRIMARY KEY,
-    due_at REAL NOT NULL DEFAULT 0,
-    rest_until REAL NOT NULL DEFAULT 0,
-    pace REAL NOT NULL DEFAULT 0
-) WITHOUT ROWID;
-CREATE TABLE crawl (begun_at REAL NOT NULL, landed INTEGER NOT NULL DEFAULT 0);
-"""
-    + QUEUES
-)
-# Version 1 had backoffs per spider, neither delays nor admitted memes, and no order of dead letters.
-_UPGRADES = {
-    1: """
-CREATE TABLE hosts (
-    host TEXT PRIMARY KEY,
-    due_at REAL NOT NULL DEFAULT 0,
-    rest_until REAL NOT NULL DEFAULT 0,
-    pace REAL NOT NULL DEFAULT 0
-) WITHOUT ROWID;
-CREATE TABLE crawl (begun_at REAL NOT NULL, landed INTEGER NOT NULL DEFAULT 0);
-INSERT INTO hosts (host, rest_until) SELECT host, max(until) FROM rests GROUP BY host;
-DROP TABLE rests;
-DROP INDEX leased;
-CREATE INDEX leased ON requests (spider, owner, host) WHERE state = 'leased';
-ALTER TABLE owners ADD COLUMN admitted INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX dead_letters ON requests (spider, ready_at) WHERE state = 'dead';
-""",
-    # Version 2 had one queue for all hosts.
-    2: "DROP INDEX ready;\n" + QUEUES + FILL_QUEUES,
-}
+from memeloom.scrapers.frontier.sqlite_seen import Fingerprints
+from memeloom.scrapers.frontier.sqlite_tables import KIND, SCHEMA, UPGRADES, VERSION
 
 
 class SqliteFrontier:
@@ -105,7 +39,7 @@ class SqliteFrontier:
         limits: Limits,
     ) -> None:
         self._file = SqliteFile(
-            path, timeout_seconds, _SCHEMA, _VERSION, upgrades=_UPGRADES, kind=_KIND, what="frontier", power_safe=False
+            path, timeout_seconds, SCHEMA, VERSION, upgrades=UPGRADES, kind=KIND, what="frontier", power_safe=False
         )
         self._spider = spider
         self._lease_seconds = lease_seconds
@@ -120,7 +54,7 @@ class SqliteFrontier:
             now = time.time()
             unfinished = self._count(db, -self._reclaim(db, now))
             if not unfinished and not self._others(db):
-                self._clear(db)
+                Fingerprints(db, self._spider).clear()
             if all(name == self._owner.name for name, _ in self._live_owners(db, now)):
                 self._begin(db, now)
             self._renew(db, now)
@@ -163,11 +97,11 @@ class SqliteFrontier:
         with self._file.snapshot() as db:
             row = db.execute(
                 "SELECT unfinished, (SELECT count(*) FROM requests WHERE spider = name AND state = 'leased'),"
-                " (SELECT count(*) FROM requests WHERE spider = name AND state = 'dead'),"
-                " (SELECT count(*) FROM seen WHERE spider = name) FROM spiders WHERE name = ?",
+                " (SELECT count(*) FROM requests WHERE spider = name AND state = 'dead') FROM spiders WHERE name = ?",
                 (self._spider,),
             ).fetchone()
-        unfinished, leased, dead, seen = row or (0, 0, 0, 0)
+            seen = Fingerprints(db, self._spider).count()
+        unfinished, leased, dead = row or (0, 0, 0)
         return Tallies(unfinished - leased, leased, dead, seen)
 
     def dead(self, limit: int = 1000, after: tuple[float, int] = (0.0, -1)) -> list[DeadRequest]:
@@ -179,21 +113,20 @@ class SqliteFrontier:
         return [DeadRequest(number, url_of(body), *facts) for number, body, *facts in rows]
 
     def retry_dead(self, ids: Sequence[int]) -> int:
-        mine = [(number, self._spider) for number in ids]
+        retry = (
+            "UPDATE requests SET state = 'ready', tries = 0, suspect = 0, reason = NULL, ready_at = NULL"
+            " WHERE id = ? AND spider = ? AND state = 'dead' RETURNING fingerprint"
+        )
         with self._file.write() as db:
-            db.executemany(
-                "INSERT OR IGNORE INTO seen SELECT spider, fingerprint FROM requests"
-                " WHERE id = ? AND spider = ? AND state = 'dead' AND fingerprint IS NOT NULL",
-                mine,
-            )
-            count = db.executemany(
-                "UPDATE requests SET state = 'ready', tries = 0, suspect = 0, reason = NULL, ready_at = NULL"
-                " WHERE id = ? AND spider = ? AND state = 'dead'",
-                mine,
-            ).rowcount
+            rows = [db.execute(retry, (number, self._spider)).fetchone() for number in ids]
+            retried = [row[0] for row in rows if row]
             db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
-            self._count(db, max(count, 0))
-        return max(count, 0)
+            self._count(db, len(retried))
+            fingerprints = Fingerprints(db, self._spider)
+            for fingerprint in filter(None, retried):
+                fingerprints.add(fingerprint)
+            fingerprints.tidy()
+        return len(retried)
 
     def drop_dead(self, ids: Sequence[int]) -> int:
         with self._file.write() as db:
@@ -210,7 +143,7 @@ class SqliteFrontier:
             db.execute("DELETE FROM requests WHERE spider = ? AND state = 'dead'", (self._spider,))
             db.execute("INSERT OR IGNORE INTO spiders (name) VALUES (?)", (self._spider,))
             self._count(db, -unfinished - died)
-            self._clear(db)
+            Fingerprints(db, self._spider).clear()
             db.execute("DELETE FROM marks WHERE spider = ?", (self._spider,))
         return unfinished
 
@@ -225,7 +158,7 @@ class SqliteFrontier:
                 )
                 db.execute("DELETE FROM owners WHERE spider = ? AND name = ?", (self._spider, self._owner.name))
                 if not self._count(db, 0) and not self._others(db):
-                    self._clear(db)
+                    Fingerprints(db, self._spider).clear()
         finally:
             self._file.close()
 
@@ -239,15 +172,23 @@ class SqliteFrontier:
 
     def _add(self, db: sqlite3.Connection, added: list[QueuedRequest], now: float) -> tuple[int, int]:
         """Store new requests. Returns the numbers of duplicates and of new requests."""
+        if not added:
+            return 0, 0
         known = 0
+        fingerprints = Fingerprints(db, self._spider)
+        (has_dead,) = db.execute(
+            "SELECT EXISTS (SELECT 1 FROM requests WHERE spider = ? AND state = 'dead')", (self._spider,)
+        ).fetchone()
         for new in added:
-            if new.fingerprint:
-                me = (self._spider, new.fingerprint)
-                if not db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", me).rowcount:
-                    known += 1
-                    continue
+            if new.fingerprint and not fingerprints.add(new.fingerprint):
+                known += 1
+                continue
+            if new.fingerprint and has_dead:
                 # A new crawl repeats the request, so an earlier dead letter is obsolete.
-                db.execute("DELETE FROM requests WHERE spider = ? AND fingerprint = ? AND state = 'dead'", me)
+                db.execute(
+                    "DELETE FROM requests WHERE spider = ? AND fingerprint = ? AND state = 'dead'",
+                    (self._spider, new.fingerprint),
+                )
             waits = new.wait_seconds > 0
             db.execute(
                 "INSERT INTO requests (spider, state, priority, host, body, fingerprint, ready_at)"
@@ -257,6 +198,7 @@ class SqliteFrontier:
                     storable(new.body), new.fingerprint or None, now + new.wait_seconds if waits else None,
                 ),
             )  # fmt: skip
+        fingerprints.tidy()
         return known, len(added) - known
 
     def _end(self, db: sqlite3.Connection, changes: Changes) -> int:
@@ -391,6 +333,3 @@ class SqliteFrontier:
             "UPDATE spiders SET unfinished = unfinished + ? WHERE name = ? RETURNING unfinished", (delta, self._spider)
         ).fetchone()
         return int(unfinished)
-
-    def _clear(self, db: sqlite3.Connection) -> None:
-        db.execute("DELETE FROM seen WHERE spider = ?", (self._spider,))

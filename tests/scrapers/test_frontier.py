@@ -3,13 +3,14 @@
 import json
 import os
 import random
+import sqlite3
 import subprocess
 import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,39 @@ class TestFingerprints:
         entries = [QueuedRequest("{}", "host", value) for value in prints]
         assert add(frontier, *entries).known == 0
         assert add(frontier, *entries).known == len(entries)
+
+    def test_many_fingerprints_are_known_in_both_levels(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """On SQLite, where new ones move from one table to another in ranges."""
+        monkeypatch.setattr("memeloom.scrapers.frontier.sqlite_seen._RECENT", 40)
+        monkeypatch.setattr("memeloom.scrapers.frontier.sqlite_seen._RANGE", 16)
+        path = tmp_path / "frontier.db"
+        one, two = (open_test_frontier(f"sqlite:///{path}", "one") for _ in range(2))
+        other = open_test_frontier(f"sqlite:///{path}", "other")
+        frontiers = (one, two, other)
+        for frontier in frontiers:
+            frontier.open()
+        rng = random.Random(1)
+        seen: dict[Frontier, set[bytes]] = {}
+        seen[one] = seen[two] = set()
+        seen[other] = set()
+        for _ in range(300):
+            frontier = rng.choice(frontiers)
+            prints = [b"%d" % rng.randrange(1, 2000) for _ in range(rng.randrange(12))]
+            known = len(prints) - len(set(prints) - seen[frontier])
+            assert add(frontier, *(QueuedRequest("{}", "host", each) for each in prints)).known == known
+            seen[frontier] |= set(prints)
+        with closing(sqlite3.connect(path)) as connection:
+            counted = "SELECT (SELECT count(*) FROM seen), (SELECT count(*) FROM recent), sum(recent) FROM fingerprints"
+            old, recent, believed = connection.execute(counted).fetchone()
+        assert recent == believed <= 2 * (40 + 12)
+        assert old + recent == len(seen[one]) + len(seen[other])
+        for frontier in (one, other):
+            assert frontier.tallies().seen == len(seen[frontier])
+            frontier.forget()
+            assert frontier.tallies().seen == 0
+            assert add(frontier, QueuedRequest("{}", "host", seen[frontier].pop())).known == 0
+        for frontier in frontiers:
+            frontier.close()
 
     def test_an_unfinished_crawl_is_resumed(self, another: Callable[..., Frontier], url: str) -> None:
         frontier = another()
@@ -670,6 +704,13 @@ class TestLongQueues:
         assert peak < 4_000_000
         assert long <= 1.3 * short
         assert avoiding_long <= 1.3 * avoiding_short
+
+    def test_the_queue_on_redis_takes_few_bytes(self, redis_url: str) -> None:
+        with closing(open_test_frontier(redis_url)) as frontier, Redis.from_url(redis_url) as client:
+            frontier.open()
+            self._fill(frontier, 0, 3000)
+            sizes = [client.memory_usage(f"{{memeloom:test}}:new:{priority}:busy") for priority in range(3)]
+        assert 0 < sum(sizes) <= 12 * 3000
 
     @staticmethod
     def _fill(frontier: Frontier, first: int, last: int) -> None:

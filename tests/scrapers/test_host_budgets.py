@@ -223,6 +223,19 @@ class TestConcurrency:
         fill(impatient, 9)
         assert len(self.lease_all(impatient)) == 2
 
+    def test_requests_of_all_priorities_share_the_budget_of_their_host(self, another: Open) -> None:
+        limits = Limits(concurrency=3)
+        one, neighbour = another(limits), another(limits, process=1)
+        added = [request(number, "host", priority=number % 3) for number in range(9)]
+        one.exchange(Changes(added=[*added, request(9, "other", priority=1)]), 0)
+        # A request that returns has a place among those that were never leased.
+        (first, *_) = held = lease(one)
+        assert [page_number(found.body) for found in held] == [2, 5, 8, 9]
+        one.exchange(Changes(released=[first.id]), 0)
+        assert [page_number(found.body) for found in lease(one)] == [2]
+        one.exchange(Changes(released=[first.id], done=[held[1].id, held[2].id]), 0)
+        assert [page_number(found.body) for found in lease(neighbour)] == [2, 1, 4]
+
     def test_without_a_delay_only_a_single_process_leases_more(self, another: Open) -> None:
         limits = Limits(concurrency=3)
         single = another(limits)
@@ -314,7 +327,27 @@ class TestOlderVersions:
             granted = frontier.exchange(Changes(added=[request(4, "other"), request(5, "other")], admit=1), 5)
             assert ([found.host for found in granted.leases], granted.admitted) == (["free", "other"], 1)
         with closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+            assert connection.execute("PRAGMA user_version").fetchone() == (4,)
+
+    def test_fingerprints_of_version_3_are_known(self, tmp_path: Path) -> None:
+        path = tmp_path / "frontier.db"
+        prints = [b"", b"a", b"a" * 16, b"a" * 17, bytes(16)]
+        with closing(open_test_frontier(f"sqlite:///{path}")) as frontier:
+            frontier.open()
+            frontier.exchange(Changes(added=[page(1)]), 0)
+        with closing(sqlite3.connect(path)) as old:
+            old.executescript("DROP TABLE seen; DROP TABLE recent; DROP TABLE fingerprints; PRAGMA user_version = 3;")
+            old.execute("CREATE TABLE seen (spider TEXT, fingerprint BLOB, PRIMARY KEY (spider, fingerprint))")
+            old.executemany(
+                "INSERT INTO seen VALUES (?, ?)", [(name, each) for name in ("a", "test") for each in prints]
+            )
+            old.commit()
+        with closing(open_test_frontier(f"sqlite:///{path}")) as frontier:
+            assert frontier.open() == 1
+            assert frontier.tallies().seen == len(prints)
+            added = [QueuedRequest("{}", "host", each) for each in (*prints[1:], b"new", b"a" * 15)]
+            assert frontier.exchange(Changes(added=added), 0).known == len(prints) - 1
+            assert frontier.tallies().seen == len(prints) + 2
 
     def test_backoffs_that_an_older_version_stored_on_redis_hold(self, redis_url: str) -> None:
         with Redis.from_url(redis_url) as client:
@@ -339,3 +372,21 @@ class TestOlderVersions:
                 granted = frontier.exchange(Changes(), 9)
                 assert [page_number(found.body) for found in granted.leases] == [2, 4, 1, 3]
             assert not client.exists("{memeloom:test}:ready")
+
+    def test_a_long_queue_of_an_older_version_is_converted_in_steps(
+        self, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("memeloom.scrapers.frontier.redis.WAKES", 3)
+        with Redis.from_url(redis_url) as client:
+            for number in range(8):
+                client.hset("{memeloom:test}:requests", f"{number:016}", f"0 0 4 host{page(number).body}")
+                client.zadd("{memeloom:test}:ready", {f"{number:016}host": 0})
+            with closing(open_test_frontier(redis_url)) as frontier:
+                assert frontier.open() == 8
+                leased: list[RequestLease] = []
+                left = []
+                for _ in range(4):
+                    leased += frontier.exchange(Changes(), 2).leases
+                    left.append(client.zcard("{memeloom:test}:ready"))
+            assert [page_number(found.body) for found in leased] == list(range(8))
+            assert left == [5, 2, 0, 0]
