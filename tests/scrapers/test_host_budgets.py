@@ -373,6 +373,20 @@ class TestOlderVersions:
                 assert [page_number(found.body) for found in granted.leases] == [2, 4, 1, 3]
             assert not client.exists("{memeloom:test}:ready")
 
+    def test_requests_that_an_older_version_queued_by_host_are_leased_among_new_ones(self, redis_url: str) -> None:
+        with Redis.from_url(redis_url) as client:
+            client.set("{memeloom:test}:last_id", 9)
+            for number, priority in ((1, 5), (2, 0)):
+                record = f"{priority} 0 4 host{page(number).body}"
+                client.hset("{memeloom:test}:requests", f"{number:016}", record)
+                client.zadd("{memeloom:test}:ready:host", {f"{number:016}": -priority})
+            client.zadd("{memeloom:test}:heads", {f"{1:016}host": -5})
+            with closing(open_test_frontier(redis_url)) as frontier:
+                assert frontier.open() == 2
+                added = [request(3, priority=5), request(4, priority=9), request(5, "other")]
+                granted = frontier.exchange(Changes(added=added), 9)
+                assert [page_number(found.body) for found in granted.leases] == [4, 1, 3, 2, 5]
+
     def test_a_long_queue_of_an_older_version_is_converted_in_steps(
         self, redis_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
