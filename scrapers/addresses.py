@@ -42,7 +42,7 @@ _IPV4_AT_THE_END = (
     IPv6Network("64:ff9b::/96"),                              # the well-known translator (NAT64), RFC 6052
 )  # fmt: skip
 _6TO4 = IPv6Network("2002::/16")  # its IPv4 address follows the prefix, RFC 3056
-# Upper half of the interface identifier of an ISATAP address (RFC 5214), without the bit that says "globally unique".
+# Upper half of the interface identifier of an ISATAP address (RFC 5214), without the universal/local bit.
 _ISATAP = 0x00005EFE
 _ISATAP_MASK = 0xFDFFFFFF
 

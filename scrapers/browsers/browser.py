@@ -195,11 +195,11 @@ class Browser:
             if line.startswith(b"{"):
                 self._folder = Path(json.loads(line)["folder"])
             elif found := re.search(rb"successfully on port (\d+)", line):
-                process.stdout.close()  # further output must not fill a pipe that nobody reads
+                process.stdout.close()  # a full pipe would block chromedriver
                 return int(found[1])
             elif b"port not available" in line:
                 return None
-        raise OSError("chromedriver exited at once")
+        raise OSError("chromedriver exited immediately")
 
     @contextmanager
     def _fresh_tab(self) -> Iterator["_Tab"]:
@@ -239,9 +239,9 @@ class Browser:
         tab.read_events()
         if found := _CERTIFICATE_ERROR.search(tab.failure):
             raise refused(urlsplit(tab.asked).hostname or "", _CERTIFICATE_PROBLEMS.get(found[1], found[1]))
-        said = tab.headers.get(MARK)
-        if said is not None or tab.status == 0:
-            raise self._not_shown(tab.url, refused=said == REFUSED)
+        mark = tab.headers.get(MARK)
+        if mark is not None or tab.status == 0:
+            raise self._not_shown(tab.url, refused=mark == REFUSED)
 
     def _not_shown(self, url: str, *, refused: bool = False) -> Exception:
         """Return the error for a page that did not load: the gate refused a host, or a host is unreachable."""

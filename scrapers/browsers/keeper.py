@@ -112,16 +112,16 @@ def _locked(folder: Path) -> Iterator[None]:
 def _watch(driver: "subprocess.Popen[bytes]") -> None:
     """Forward chromedriver's output until it exits or standard input closes."""
     assert driver.stdout is not None
-    said = driver.stdout.fileno()
-    open_ends = [0, said]
+    output = driver.stdout.fileno()
+    open_ends = [0, output]
     while True:
         ready, _, _ = select.select(open_ends, [], [], _LOOK_SECONDS)
         if 0 in ready and not os.read(0, 65536):
             return
-        if said in ready:
-            data = os.read(said, 65536)
+        if output in ready:
+            data = os.read(output, 65536)
             if not data:
-                open_ends.remove(said)
+                open_ends.remove(output)
             _print(data)
         if _reap(driver.pid):
             return

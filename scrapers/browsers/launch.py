@@ -38,7 +38,7 @@ _FLAGS = (
     "--disable-breakpad", "--disable-crash-reporter", "--metrics-recording-only", "--no-pings",
     "--dns-prefetch-disable", "--disable-auto-reload",
     "--disable-features=MediaRouter,DialMediaRouteProvider,OptimizationHints,Translate,InterestFeedContentSuggestions",
-    # the crawl downloads pictures itself; nobody answers prompts
+    # the crawl downloads pictures itself; prompts cannot be answered
     "--blink-settings=imagesEnabled=false", "--mute-audio", "--deny-permission-prompts", "--disable-notifications",
 )  # fmt: skip
 _BLOCK = 2
@@ -73,13 +73,13 @@ class Programs:
     def user_agent(self, product: str) -> str:
         """Return the browser's User-Agent with `product` appended. Raises BrowserFailed: it does not run."""
         try:
-            said = subprocess.run(
+            output = subprocess.run(
                 [self.browser, "--version"], env=browser_environment(os.environ), capture_output=True, text=True,
                 timeout=30, check=False,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BrowserFailed(f"image search: {self.browser} does not run: {error}") from error
-        version = re.search(r"(\d+)\.\d+\.\d+", said.stdout)
+        version = re.search(r"(\d+)\.\d+\.\d+", output.stdout)
         engine = f" HeadlessChrome/{version[1]}.0.0.0" if version else ""
         system = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)"
         return f"{system}{engine} Safari/537.36 {product}"
