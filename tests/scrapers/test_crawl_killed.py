@@ -22,7 +22,7 @@ from memeloom.demo.internet import Internet
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import frontier_of
-from memeloom.scrapers.report.series import read_history
+from memeloom.scrapers.report.series import CrawlHistory, read_history
 from tests.scrapers.killing import (
     MILD_FAULTS,
     Crawler,
@@ -92,6 +92,11 @@ def succeeds(crawler: Crawler) -> None:
     assert crawler.wait(LONG) == 0, crawler.output
 
 
+def history_of(crawler: Crawler) -> CrawlHistory:
+    (series,) = crawler.runs.glob("crawl-*.jsonl")
+    return read_history(series)
+
+
 def stored(settings: list[str]) -> int:
     with closing(open_documents(settings_of(settings).store)) as documents:
         return documents.count()
@@ -111,6 +116,8 @@ class TestKilled:
             assert crawler.wait(LONG) == 130
             assert "Traceback" not in crawler.output
         else:
+            if victim == "both":
+                wait_until(lambda: history_of(crawler).last.counts.get("memes", 0) > 0)
             assert crawler.kill(victim)
         if victim == "child":
             assert crawler.code == 1
@@ -118,8 +125,7 @@ class TestKilled:
             assert crawler.output.strip().endswith("what it had acknowledged is kept")
         wait_until(crawler.is_gone)
         if victim == "both":
-            (series,) = crawler.runs.glob("crawl-*.jsonl")
-            history = read_history(series)
+            history = history_of(crawler)
             assert history.end is None
             assert history.last.counts["memes"] > 0
         crawler.start()
