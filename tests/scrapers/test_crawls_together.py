@@ -47,8 +47,8 @@ def test_requests_keep_the_delay_of_their_host(website: Website, subreddits: Sub
     crawl_twice(subreddits.config(frontier=frontier, delay_seconds=DELAY))
     times = sorted(asked.at for asked in website.asked)
     assert len(times) >= 6 + 2 + 2, "pictures, pages, and robots.txt or token of each"
-    # A busy machine shifts single requests, but no request comes before its turn.
-    assert all(at - times[0] >= 0.9 * place * DELAY - 0.1 for place, at in enumerate(times))
+    # A busy machine may hold up single requests, the first one, too. Two delays side by side would take half the time.
+    assert times[-1] - times[0] >= 0.7 * (len(times) - 1) * DELAY
     assert times[-1] - times[0] < 3 * len(times) * DELAY + 10
 
 
