@@ -65,7 +65,10 @@ def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
         "## Samples\n\n"
         + "\n".join(f"    {one_line(s.template_name)}: {one_line(' / '.join(s.boxes))}" for s in tally.samples),
         "## Features\n\n"
-        + table(("feature", "values", "description"), ((f.name, f.values, f.about) for f in manifest.features)),
+        + table(
+            ("feature", "kind", "values", "description"),
+            ((f.name, f.kind, f.values, f.about) for f in manifest.features),
+        ),
         f"`{manifest.vocabulary.name}` lists the {manifest.characters:,} characters of the texts by frequency; "
         f"{code(manifest.separator)} ends each box. `{manifest.word_list.name}` lists the {manifest.words:,} most "
         f"frequent words. {FORMATS[manifest.format]} (compression: {manifest.compression}).",

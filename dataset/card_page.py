@@ -82,7 +82,7 @@ def render_page(manifest: Manifest, tally: Tally, copies: Copies, pictures: Sequ
         groups=[(each.name, each.number, (), "") for each in cluster_bins(manifest.clusters)],
         pairs=near_pairs(copies, _PAIRS),
         format=FORMATS[manifest.format],
-        features=[(each.name, each.values, each.about) for each in manifest.features],
+        features=[(each.name, each.kind, each.values, each.about) for each in manifest.features],
         sources=[(one_line(name), n) for name, n in manifest.lineage.sources.items()],
         settings=yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=False, width=1000),
         licence=LICENCE,

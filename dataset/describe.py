@@ -50,8 +50,8 @@ def describe_dataset(
         compression=settings.compression,
         images=settings.images,
         features=tuple(
-            Feature(name=name, values=values, about=about)
-            for name, values, about in FEATURES
+            Feature(name=name, kind=kind, values=values, about=about)
+            for name, kind, values, about in FEATURES
             if name != "image" or settings.images != "none"
         ),
         vocabulary=_file(vocabulary.write(folder)),

@@ -1,8 +1,9 @@
 """Read `tf.train.Example` with protobuf, and write it by hand five times as fast; without TensorFlow.
 
-An Example maps names of features to lists of values. Ours are lists of bytes; other lists are read as empty features:
+An Example maps names of features to lists of values. Ours are lists of bytes or of integers; a list of floats is read
+as an empty feature:
 
-    Example{1: Features{1: entry{1: name, 2: Feature{1: BytesList}}}}
+    Example{1: Features{1: entry{1: name, 2: Feature{1: BytesList, 3: Int64List}}}}
 
 Features are sorted by name, so equal features give equal bytes.
 """
@@ -20,7 +21,7 @@ class NotAnExample(ValueError):
 
 
 def parse_example(data: bytes) -> Any:
-    """Return the map of features, from name to a message with `bytes_list.value`.
+    """Return the map of features, from name to a message with `bytes_list.value` and `int64_list.value`.
 
     Accepts features in any order and unknown fields. A missing name gives an empty message.
 
@@ -43,10 +44,10 @@ def _example() -> tuple[Any, type[Exception]]:
     types = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="memeloom", syntax="proto3")
 
-    def add(parent: Any, name: str, *fields: tuple[str, int, str | int]) -> Any:
-        """Add a message type with fields of a name, a label and a type: protobuf's number or another message."""
+    def add(parent: Any, name: str, *fields: tuple[int, str, int, str | int]) -> Any:
+        """Add a message type with fields of a number, name, label and type: protobuf's number or another message."""
         message = parent.add(name=name)
-        for number, (field, label, kind) in enumerate(fields, start=1):
+        for number, field, label, kind in fields:
             made = message.field.add(name=field, number=number, label=label)
             if isinstance(kind, str):
                 made.type, made.type_name = types.TYPE_MESSAGE, f".memeloom.{kind}"
@@ -56,12 +57,13 @@ def _example() -> tuple[Any, type[Exception]]:
 
     one, many = types.LABEL_OPTIONAL, types.LABEL_REPEATED
     messages = file.message_type
-    add(messages, "BytesList", ("value", many, types.TYPE_BYTES))
-    add(messages, "Feature", ("bytes_list", one, "BytesList"))
-    features = add(messages, "Features", ("feature", many, "Features.FeatureEntry"))
-    entry = add(features.nested_type, "FeatureEntry", ("key", one, types.TYPE_STRING), ("value", one, "Feature"))
+    add(messages, "BytesList", (1, "value", many, types.TYPE_BYTES))
+    add(messages, "Int64List", (1, "value", many, types.TYPE_INT64))
+    add(messages, "Feature", (1, "bytes_list", one, "BytesList"), (3, "int64_list", one, "Int64List"))
+    features = add(messages, "Features", (1, "feature", many, "Features.FeatureEntry"))
+    entry = add(features.nested_type, "FeatureEntry", (1, "key", one, types.TYPE_STRING), (2, "value", one, "Feature"))
     entry.options.map_entry = True
-    add(messages, "Example", ("features", one, "Features"))
+    add(messages, "Example", (1, "features", one, "Features"))
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("memeloom.Example")), DecodeError
@@ -86,11 +88,22 @@ class Headers(dict[int, bytes]):
 
 def list_headers(name: str) -> Headers:
     """Return the headers of a feature with a list of bytes; each value follows its `VALUE` header."""
+    return _feature_headers(name, b"\x0a")
+
+
+def integer_headers(name: str) -> Headers:
+    """Return the headers of the single integer of a feature, by the length of its `signed_varint`."""
+    lists = _feature_headers(name, b"\x1a")
+    return Headers(lambda length: lists[len(VALUE[length]) + length] + VALUE[length])
+
+
+def _feature_headers(name: str, kind: bytes) -> Headers:
+    """Return the headers of a feature with a list whose field in `Feature` has the tag `kind`."""
     key = name.encode()
     named = b"\x0a%b%b\x12" % (varint(len(key)), key)
 
     def header(length: int) -> bytes:
-        values = b"\x0a" + varint(length)
+        values = kind + varint(length)
         entry = named + varint(len(values) + length) + values
         return b"\x0a" + varint(len(entry) + length) + entry
 
@@ -113,6 +126,12 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
+def signed_varint(value: int) -> bytes:
+    """Return an integer of 64 bits as protobuf writes it: negative ones as two's complement."""
+    return varint(value & _UINT64)
+
+
+_UINT64 = 2**64 - 1
 # Before a value in a list of bytes, and before the features of an Example: field 1, delimited.
 VALUE = Headers(lambda length: b"\x0a" + varint(length))
 EXAMPLE = VALUE

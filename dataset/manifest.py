@@ -15,7 +15,7 @@ from memeloom.catalog.records import TemplateBox
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import write_json
 from memeloom.dataset.formats.contract import Compression, FormatName
-from memeloom.dataset.schema import SCHEMA_VERSION, SPLITS, Split
+from memeloom.dataset.schema import SCHEMA_VERSION, SPLITS, Kind, Split, Values
 
 MANIFEST = "manifest.json"
 KIND: Final = "memeloom dataset"
@@ -67,7 +67,8 @@ class Feature(_Part):
     """A feature of the records."""
 
     name: str
-    values: Literal["one", "many"]
+    kind: Kind
+    values: Values
     about: str
 
 
@@ -93,7 +94,7 @@ class Manifest(_Part):
     """
 
     kind: Literal["memeloom dataset"] = KIND
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: Literal[4] = SCHEMA_VERSION
     records: int
     splits: Mapping[Split, int]
     kept: Mapping[str, int]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memeloom.dataset.formats.registry import check_readable
 from memeloom.dataset.manifest import Manifest, read_manifest
-from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
+from memeloom.dataset.schema import INTEGERS, SPLITS, DatasetRecord, Split
 from memeloom.dataset.verify import all_records
 from memeloom.dataset.vocabulary import Vocabulary, read_vocabulary
 
@@ -66,16 +66,20 @@ class DatasetReader:
     def to_tensorflow(self, split: Split = "train") -> Any:
         """Return a split as a `tf.data.Dataset` of dictionaries of tensors, one caption each.
 
-        Keys are the features of `dataset.schema.FEATURES`: scalar strings, `boxes` a string vector.
+        Keys are the features of `dataset.schema.FEATURES`: scalar strings, `boxes` a string vector, integers an int64
+        vector of one value, or of none if it is unknown.
         """
         import tensorflow as tf
 
         compression = _TENSORFLOW_COMPRESSION.get(self.manifest.compression)
         if self.manifest.format != "tfrecord" or compression is None:
             return self._generated(tf, split)
-        names = [name for name in self._features if name != "boxes"]
-        features: dict[str, Any] = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
-        features["boxes"] = tf.io.RaggedFeature(tf.string)
+        features = {
+            feature.name: tf.io.FixedLenFeature([], tf.string)
+            if feature.values == "one"
+            else tf.io.RaggedFeature(tf.int64 if feature.kind == "int64" else tf.string)
+            for feature in self.manifest.features
+        }
         paths = [str(path) for path in self.manifest.paths(self.folder, split)]
         examples = tf.data.TFRecordDataset(paths, compression_type=compression)
         return examples.map(lambda example: tf.io.parse_single_example(example, features), tf.data.AUTOTUNE)
@@ -83,7 +87,8 @@ class DatasetReader:
     def to_torch(self, split: Split = "train") -> Any:
         """Return a split as a PyTorch `IterableDataset` of dictionaries, one caption each.
 
-        Values are `str`, `boxes` is a list, `image` is bytes. The workers of a `DataLoader` share the records.
+        Values are `str`, `boxes` is a list, `image` is bytes, integers are `int` or None. The
+        workers of a `DataLoader` share the records.
         """
         from torch.utils.data import IterableDataset, get_worker_info
 
@@ -104,17 +109,22 @@ class DatasetReader:
 
         return (Batch(*map(jax.device_put, batch)) for batch in self.batches(split, size=size, length=length))
 
-    @property
-    def _features(self) -> list[str]:
-        return [feature.name for feature in self.manifest.features]
-
     def _row(self, record: DatasetRecord) -> dict[str, Any]:
-        row = {name: getattr(record, name) for name in self._features}
+        row = {feature.name: getattr(record, feature.name) for feature in self.manifest.features}
         return {**row, "boxes": list(record.boxes)}
 
     def _generated(self, tf: Any, split: Split) -> Any:
-        signature = {name: tf.TensorSpec([None] if name == "boxes" else [], tf.string) for name in self._features}
-        rows = lambda: map(self._row, self.records(split))  # noqa: E731  (a fresh iterator for each epoch)
+        signature = {
+            feature.name: tf.TensorSpec(
+                [] if feature.values == "one" else [None], tf.int64 if feature.kind == "int64" else tf.string
+            )
+            for feature in self.manifest.features
+        }
+
+        def rows() -> Iterator[dict[str, Any]]:
+            for row in map(self._row, self.records(split)):
+                yield row | {name: [] if row[name] is None else [row[name]] for name in INTEGERS}
+
         return tf.data.Dataset.from_generator(rows, output_signature=signature)
 
     @cached_property

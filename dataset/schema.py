@@ -3,29 +3,48 @@
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from memeloom.dataset.examples import EXAMPLE, VALUE, NotAnExample, list_headers, parse_example, value_headers
+from memeloom.dataset.examples import (
+    EXAMPLE,
+    VALUE,
+    Headers,
+    NotAnExample,
+    integer_headers,
+    list_headers,
+    parse_example,
+    signed_varint,
+    value_headers,
+)
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 Split: TypeAlias = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
-# Name, number of values, and meaning; `docs/dataset.md` shows them. All are bytes; text is UTF-8.
-FEATURES: tuple[tuple[str, Literal["one", "many"], str], ...] = (
-    ("id", "one", "id of the meme in the catalog"),
-    ("template", "one", "id of the template"),
-    ("template_name", "one", "name of the template"),
-    ("source", "one", "site that the meme comes from"),
-    ("split", "one", "train, validation or test"),
-    ("text", "one", "every box followed by the separator: make|all the memes|"),
-    ("boxes", "many", "the boxes, one value each; an empty box is an empty value"),
-    ("image_key", "one", "sha256 in the blob store of the picture that was asked for; empty if there is none"),
-    ("image", "one", "the picture's bytes as they lie in the blob store; only if the dataset was built with images"),
-)
+Kind: TypeAlias = Literal["text", "bytes", "int64"]
+Values: TypeAlias = Literal["one", "many", "optional"]
+# Name, kind, number of values, and meaning; `docs/dataset.md` shows them. Text is UTF-8.
+FEATURES: tuple[tuple[str, Kind, Values, str], ...] = (
+    ("id", "text", "one", "id of the meme in the catalog"),
+    ("template", "text", "one", "id of the template"),
+    ("template_name", "text", "one", "name of the template"),
+    ("source", "text", "one", "site that the meme comes from"),
+    ("split", "text", "one", "train, validation or test"),
+    ("text", "text", "one", "every box followed by the separator: make|all the memes|"),
+    ("boxes", "text", "many", "the boxes, one value each; an empty box is an empty value"),
+    ("score", "int64", "optional", "votes that the site counted when the meme was fetched; may be negative"),
+    ("views", "int64", "optional", "views that the site counted when the meme was fetched"),
+    ("posted_at", "int64", "optional", "time of the post, in seconds since 1970 (UTC)"),
+    ("image_key", "text", "one", "sha256 in the blob store of the picture that was asked for; empty if there is none"),
+    (
+        "image", "bytes", "one",
+        "the picture's bytes as they lie in the blob store; only if the dataset was built with images",
+    ),
+)  # fmt: skip
+INTEGERS: Final = tuple(name for name, kind, _, _ in FEATURES if kind == "int64")
 _CACHED_TEMPLATES = 20_000
 
 
 class DatasetRecord(NamedTuple):
-    """One caption; `image` is None in a dataset built without images."""
+    """One caption; `image` is None in a dataset built without images, and an integer is None if it is unknown."""
 
     id: str
     template: str
@@ -36,6 +55,9 @@ class DatasetRecord(NamedTuple):
     boxes: tuple[str, ...]
     image_key: str = ""
     image: bytes | None = None
+    score: int | None = None
+    views: int | None = None
+    posted_at: int | None = None
 
 
 def encode_record(record: DatasetRecord) -> bytes:
@@ -49,8 +71,11 @@ def encode_record(record: DatasetRecord) -> bytes:
         _ID[len(key)], key,
         image, record.image or b"",
         _IMAGE_KEY[len(image_key)], image_key,
+        b"" if record.posted_at is None else _integer(_POSTED_AT, record.posted_at),
+        b"" if record.score is None else _integer(_SCORE, record.score),
         _source_to_template_name(record.source, record.split, record.template, record.template_name),
         _TEXT[len(text)], text,
+        b"" if record.views is None else _integer(_VIEWS, record.views),
     ))  # fmt: skip
     return EXAMPLE[len(body)] + body
 
@@ -58,8 +83,15 @@ def encode_record(record: DatasetRecord) -> bytes:
 _ID, _IMAGE, _IMAGE_KEY, _SOURCE, _SPLIT, _TEMPLATE, _NAME, _TEXT = map(
     value_headers, ("id", "image", "image_key", "source", "split", "template", "template_name", "text")
 )
+_POSTED_AT, _SCORE, _VIEWS = map(integer_headers, ("posted_at", "score", "views"))
 _BOXES = list_headers("boxes")
 _NO_BOXES = b"\x0a\x09\x0a\x05boxes\x12\x00"
+
+
+def _integer(headers: Headers, value: int) -> bytes:
+    """Return a feature of one integer. TensorFlow's parsers take a feature that is left out for an absent value."""
+    packed = signed_varint(value)
+    return headers[len(packed)] + packed
 
 
 @lru_cache(_CACHED_TEMPLATES)
@@ -89,6 +121,7 @@ def decode_record(data: bytes) -> DatasetRecord:
             tuple([box.decode() for box in features["boxes"].bytes_list.value]),
             features["image_key"].bytes_list.value[0].decode(),
             features["image"].bytes_list.value[0] if "image" in features else None,
+            *[features[name].int64_list.value[0] if name in features else None for name in INTEGERS],
         )
     except (IndexError, UnicodeDecodeError) as error:
         raise NotAnExample(f"not a record of a dataset: {error!r}") from error

@@ -106,11 +106,15 @@ def _of_payloads(payloads: list[bytes], path: Path, number: int, offset: int) ->
     for name in ("boxes", "id"):
         examples.skip(name)
     examples.skip("image", optional=True)
-    for name in ("image_key", "source", "split"):
+    examples.skip("image_key")
+    for name in ("posted_at", "score"):
+        examples.skip(name, optional=True)
+    for name in ("source", "split"):
         examples.skip(name)
     templates = examples.value("template")
     examples.skip("template_name")
     texts = examples.value("text")
+    examples.skip("views", optional=True)
     try:
         if examples.are_over():
             said, lengths = examples.joined(*texts)

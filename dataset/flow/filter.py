@@ -10,7 +10,7 @@ import orjson
 
 from memeloom.configs.schema import Dataset
 from memeloom.dataset.flow.block import ROW, SEGMENTS, Array, Head, Pairs, write_block
-from memeloom.dataset.flow.memes import HASH_BYTES, Facts, naming_key, read_facts
+from memeloom.dataset.flow.memes import HASH_BYTES, UNKNOWN_TIME, Facts, naming_key, read_facts
 from memeloom.dataset.flow.similarity import MIX, normalise, signatures
 from memeloom.dataset.flow.work import WorkFolder, name_hash, read_plan
 from memeloom.dataset.schema import SPLITS
@@ -21,8 +21,9 @@ from memeloom.dataset.steps.registry import DUPLICATES, build_steps
 from memeloom.engine.steps import Drop
 
 _NUMBERS = {split: number for number, split in enumerate(SPLITS)}
-# The first fields of a caption, up to its image key, are the line of a block.
+# The line of a block: the first fields of a caption, up to its image key, then score, views and time of the post.
 _IN_LINE = 7
+_SECOND = 1_000_000
 
 
 class Filter(NamedTuple):
@@ -109,12 +110,12 @@ def prepare(settings: Dataset) -> tuple[list[Step], Splitter]:
 
 def _placed(facts: Facts, caption: Caption, splitter: Splitter) -> tuple[Place, Facts] | Drop:
     place = splitter.place(caption.template, caption.boxes, facts.posted)
-    return Drop("no date") if place.split is None else (place, Facts(caption, facts.posted, facts.phash))
+    return Drop("no date") if place.split is None else (place, Facts(caption, *facts[1:]))
 
 
 def _rows(kept: list[tuple[Place, Facts]]) -> tuple[Array, bytes]:
     rows = np.empty(len(kept), ROW)
-    lines = [orjson.dumps(facts.caption[:_IN_LINE]) for _, facts in kept]
+    lines = [orjson.dumps((*facts.caption[:_IN_LINE], *_integers(facts))) for _, facts in kept]
     orders = np.frombuffer(b"".join([place.order for place, _ in kept]), ">u8").reshape(-1, 2)
     rows["order"], rows["low"] = orders[:, 0], orders[:, 1]
     rows["posted"] = [facts.posted for _, facts in kept]
@@ -129,11 +130,29 @@ def _rows(kept: list[tuple[Place, Facts]]) -> tuple[Array, bytes]:
     return rows, b"".join(lines)
 
 
-def read_line(line: bytes) -> Caption:
-    """Return the caption in a line of a block, up to its image key: no step needs more any longer."""
+def _integers(facts: Facts) -> tuple[int | None, int | None, int | None]:
+    return facts.score, facts.views, None if facts.posted == UNKNOWN_TIME else facts.posted // _SECOND
+
+
+class Row(NamedTuple):
+    """A line of a block: the caption up to its image key, and the numbers of `dataset.schema.DatasetRecord`."""
+
+    caption: Caption
+    score: int | None
+    views: int | None
+    posted_at: int | None
+
+
+def read_row(line: bytes) -> Row:
+    """Return the content of a line of a block."""
     values: list[Any] = orjson.loads(line)
     values[5] = tuple(values[5])
-    return Caption(*values)
+    return Row(Caption(*values[:_IN_LINE]), *values[_IN_LINE:])
+
+
+def read_line(line: bytes) -> Caption:
+    """Return the caption in a line of a block, up to its image key: no step needs more any longer."""
+    return read_row(line).caption
 
 
 def words_of(captions: list[Caption], rows: Array) -> Pairs:

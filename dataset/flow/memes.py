@@ -89,11 +89,14 @@ class Facts(NamedTuple):
     Attributes:
         posted: Microseconds since 1970 in UTC; `UNKNOWN_TIME` if unknown.
         phash: Perceptual hash of the meme's own picture, 32 bytes; empty without one.
+        score, views: As counted by the site; None if unknown.
     """
 
     caption: Caption
     posted: int
     phash: bytes
+    score: int | None = None
+    views: int | None = None
 
 
 def naming_of(templates: Iterable[Template]) -> Naming:
@@ -171,6 +174,8 @@ def _facts(meme: dict[str, Any], template: dict[str, Any], naming: Naming, pictu
         caption,
         UNKNOWN_TIME if posted is None else round(datetime.fromisoformat(posted).timestamp() * 1_000_000),
         b"" if own is None else bytes.fromhex(own["phash256"]),
+        meme.get("score"),
+        meme.get("views"),
     )
 
 
@@ -181,6 +186,11 @@ def _check(facts: Facts) -> None:
     "".join((*caption[:5], *caption.boxes, caption.image_key))
     if caption.width < 0 or caption.height < 0 or len(facts.phash) not in (0, HASH_BYTES):
         raise ValueError("not a picture")
+    if not {type(facts.score), type(facts.views)} <= _INTEGERS:
+        raise TypeError("score or views: not an integer")
+
+
+_INTEGERS = frozenset({int, type(None)})
 
 
 def _texts(meme: dict[str, Any]) -> tuple[str, ...]:

@@ -19,13 +19,12 @@ from memeloom.configs.schema import Store
 from memeloom.dataset.flow.block import Array, open_block
 from memeloom.dataset.flow.caps import LIMIT
 from memeloom.dataset.flow.choose import CHOSEN
-from memeloom.dataset.flow.filter import read_line
+from memeloom.dataset.flow.filter import Row, read_row
 from memeloom.dataset.flow.work import WorkFolder, checksum_of, digest_of, read_plan
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import file_sha256
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
 from memeloom.dataset.statistics import SHARD_WORDS, ShardTally
-from memeloom.dataset.steps.caption import Caption
 
 # Captions in memory at once.
 _AT_ONCE = 32_768
@@ -93,7 +92,7 @@ def write_shard(task: WriteShard) -> Written:
     format_ = FORMATS[settings.format]
     file = format_.create(target / task.file, settings.compression, pictures=settings.images != "none")
     try:
-        for row, picture in _with_pictures(_read(task, work, limits), task.store, dropped):
+        for (row, score, views, posted_at), picture in _with_pictures(_read(task, work, limits), task.store, dropped):
             record = DatasetRecord(
                 id=row.id,
                 template=row.template,
@@ -104,6 +103,9 @@ def write_shard(task: WriteShard) -> Written:
                 boxes=row.boxes,
                 image_key=row.image_key,
                 image=picture,
+                score=score,
+                views=views,
+                posted_at=posted_at,
             )
             file.write(record)
             tally.add(record, row.template_slug)
@@ -155,7 +157,7 @@ def _within(rows: Array, limits: Array) -> Array:
     return within
 
 
-def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Caption]:
+def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Row]:
     for rows in _rows(task, work, limits):
         lines = [b""] * len(rows)
         by_block = np.argsort(rows["block"], kind="stable")
@@ -168,12 +170,12 @@ def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Caption
                         mine.tolist(), block.lines(rows["start"][mine], rows["length"][mine]), strict=True
                     ):
                         lines[at] = line
-        yield from map(read_line, lines)
+        yield from map(read_row, lines)
 
 
 def _with_pictures(
-    rows: Iterator[Caption], store: Store | None, dropped: Counter[tuple[str, str]]
-) -> Iterator[tuple[Caption, bytes | None]]:
+    rows: Iterator[Row], store: Store | None, dropped: Counter[tuple[str, str]]
+) -> Iterator[tuple[Row, bytes | None]]:
     """Yield rows with the bytes of their pictures; at most 96 pictures are in memory.
 
     Rows whose picture is missing or damaged in the blob store are counted in `dropped` by reason and source.
@@ -193,8 +195,8 @@ def _with_pictures(
                 return "picture damaged"
 
         while batch := list(itertools.islice(rows, _PICTURES_AT_ONCE)):
-            for row, found in zip(batch, readers.map(fetch, (row.image_key for row in batch)), strict=True):
+            for row, found in zip(batch, readers.map(fetch, (row.caption.image_key for row in batch)), strict=True):
                 if isinstance(found, str):
-                    dropped[found, row.source] += 1
+                    dropped[found, row.caption.source] += 1
                 else:
                     yield row, found

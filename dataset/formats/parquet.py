@@ -1,7 +1,8 @@
 """Parquet files, for data frames, DuckDB, Spark and the package `datasets`. Needs the extra ``parquet``.
 
-One column per feature: text as strings, `boxes` as a list of strings, `image` as bytes. Pages have a CRC-32. A row
-group holds 4,096 records or 8 MiB of pictures, which bounds memory. Output is deterministic for one version of pyarrow.
+One column per feature: text as strings, `boxes` as a list of strings, `image` as bytes, integers as nullable int64,
+`posted_at` as a nullable timestamp. Pages have a CRC-32. A row group holds 4,096 records or 8 MiB of pictures, which
+bounds memory. Output is deterministic for one version of pyarrow.
 """
 
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from typing import Any
 from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.formats.contract import Check, Compression
 from memeloom.dataset.formats.packed import DamagedRecords, HashedFile
-from memeloom.dataset.schema import FEATURES, DatasetRecord
+from memeloom.dataset.schema import FEATURES, INTEGERS, DatasetRecord
 
 _GROUP_RECORDS = 4096
 _GROUP_BYTES = 8 * 2**20
 _BATCH_RECORDS = 512
+_MILLISECONDS = 1000
 # Columns with repeated values, worth a dictionary and statistics.
 _REPEATING = ["template", "template_name", "source", "split"]
 
@@ -27,7 +29,7 @@ class ParquetFile(HashedFile):
         from pyarrow.parquet import ParquetWriter
 
         super().__init__(path)
-        self._columns = [name for name, _, _ in FEATURES if pictures or name != "image"]
+        self._columns = [name for name, *_ in FEATURES if pictures or name != "image"]
         self._schema = _schema(self._columns)
         self._writer: Any = ParquetWriter(
             _Stream(self),
@@ -60,6 +62,7 @@ class ParquetFile(HashedFile):
 
         columns = zip(*self._group, strict=True)
         by_name = dict(zip(DatasetRecord._fields, columns, strict=True))
+        by_name["posted_at"] = tuple(None if time is None else time * _MILLISECONDS for time in by_name["posted_at"])
         arrays = [pa.array(by_name[name], self._schema.field(name).type) for name in self._columns]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
         self._group.clear()
@@ -94,8 +97,12 @@ class _Stream:
 def _schema(columns: list[str]) -> Any:
     import pyarrow as pa
 
-    types = {"boxes": pa.list_(pa.field("element", pa.string(), nullable=False)), "image": pa.binary()}
-    return pa.schema([pa.field(name, types.get(name, pa.string()), nullable=False) for name in columns])
+    types = dict.fromkeys(INTEGERS, pa.int64()) | {
+        "boxes": pa.list_(pa.field("element", pa.string(), nullable=False)),
+        "image": pa.binary(),
+        "posted_at": pa.timestamp("ms", tz="UTC"),  # Parquet has no seconds
+    }
+    return pa.schema([pa.field(name, types.get(name, pa.string()), nullable=name in INTEGERS) for name in columns])
 
 
 def read_parquet(path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:
@@ -126,7 +133,7 @@ def read_parquet(path: Path, check: Check | None = None) -> Iterator[DatasetReco
         raise DamagedRecords(path, f"broken row group ({what})", offset=offset, record=number) from error
 
 
-_REQUIRED = tuple(name for name, _, _ in FEATURES if name != "image")
+_REQUIRED = tuple(name for name, *_ in FEATURES if name != "image")
 
 
 def _begins(group: Any) -> int:
@@ -135,7 +142,12 @@ def _begins(group: Any) -> int:
 
 
 def _records(batch: Any) -> Iterator[DatasetRecord]:
-    columns = {name: column.to_pylist() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    import pyarrow as pa
+
+    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+    arrays["posted_at"] = arrays["posted_at"].cast(pa.int64())
+    columns = {name: array.to_pylist() for name, array in arrays.items()}
     columns["boxes"] = map(tuple, columns["boxes"])
+    columns["posted_at"] = [None if time is None else time // _MILLISECONDS for time in columns["posted_at"]]
     columns.setdefault("image", [None] * batch.num_rows)
     yield from map(DatasetRecord._make, zip(*(columns[name] for name in DatasetRecord._fields), strict=True))

@@ -9,11 +9,12 @@ import json
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple
 
 from memeloom.dataset.formats.contract import Check, Compression
 from memeloom.dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
-from memeloom.dataset.schema import DatasetRecord
+from memeloom.dataset.schema import INTEGERS, DatasetRecord
 
 _BLOCK = tarfile.BLOCKSIZE
 _END = 2 * _BLOCK
@@ -61,6 +62,10 @@ def picture_suffix(data: bytes) -> str:
     return next((suffix for head, suffix in _KINDS if data.startswith(head)), ".bin")
 
 
+_IN_JSON = tuple(name for name in DatasetRecord._fields if name != "image")
+_TEXTS = tuple(name for name in _IN_JSON if name not in {"boxes", *INTEGERS})
+
+
 class _Member(NamedTuple):
     name: str
     data: bytes
@@ -101,10 +106,11 @@ def _pairs(path: Path) -> Iterator[tuple[Any, bytes | None, int]]:
 
 
 def _record(facts: Any, image: bytes | None) -> DatasetRecord | None:
-    names = DatasetRecord._fields[:-1]
-    if isinstance(facts, dict) and tuple(facts) == names and isinstance(facts["boxes"], list):
-        texts = [*(value for name, value in facts.items() if name != "boxes"), *facts["boxes"]]
-        if all(isinstance(text, str) for text in texts):
+    if isinstance(facts, dict) and tuple(facts) == _IN_JSON and isinstance(facts["boxes"], list):
+        texts = [*(facts[name] for name in _TEXTS), *facts["boxes"]]
+        numbers = [facts[name] for name in INTEGERS]
+        # `type`: a bool is an instance of int.
+        if all(isinstance(text, str) for text in texts) and {*map(type, numbers)} <= {int, NoneType}:
             return DatasetRecord(**{**facts, "boxes": tuple(facts["boxes"])}, image=image)
     return None
 

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,28 @@ def test_each_meme_is_kept_or_dropped_for_a_counted_reason(build: Build, mixed: 
     assert lineage.settings["split"]["salt"] == built.config.dataset.split.salt
     assert lineage.commit
     assert str(tmp_path).encode() not in built.files["manifest.json"]
+
+
+@pytest.mark.parametrize("form", ["tfrecord", "parquet", "webdataset"])
+def test_score_views_and_time_of_the_post_are_features(
+    build: Build, english: MakeMemes, meme: MakeMeme, form: str
+) -> None:
+    zone = timezone(timedelta(hours=-8))
+    posted = datetime(2020, 2, 3, 4, 5, 6, 789_000, tzinfo=zone)
+    facts = {
+        "known": {"score": -3, "views": 120_000, "posted_at": posted},
+        "before": {"score": 0, "views": 0, "posted_at": datetime(1969, 12, 31, 23, 59, 59, 500_000, tzinfo=UTC)},
+        "unknown": {},
+    }
+    memes = [meme(key, f"this is the caption of {key}", **each) for key, each in facts.items()]
+    built = build([*memes, *english(40)], format=form)
+    found = {key: built.by_id[f"imgflip:{key}"][-3:] for key in facts}
+    assert found == {"known": (-3, 120_000, 1_580_731_506), "before": (0, 0, -1), "unknown": (None, None, None)}
+    kinds = {feature.name: (feature.kind, feature.values) for feature in built.manifest.features}
+    assert {kinds[name] for name in ("score", "views", "posted_at")} == {("int64", "optional")}
+    # A later count changes the record.
+    again = build([memes[0].model_copy(update={"score": 17})], format=form)
+    assert again.by_id["imgflip:known"].score == 17
 
 
 def test_captions_are_in_random_order_in_shards_of_limited_size(build: Build, english: MakeMemes) -> None:

@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "dataset.md").read_text(encoding="utf-8")
 
 
 def test_it_names_every_step_and_feature() -> None:
-    for name in (*STEPS, DUPLICATES, *(name for name, _, _ in FEATURES)):
+    for name in (*STEPS, DUPLICATES, *(name for name, *_ in FEATURES)):
         assert re.search(rf"^\| `{name}` \|", PAGE, re.MULTILINE), name
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memeloom.dataset.examples import NotAnExample, _example, parse_example
-from memeloom.dataset.schema import FEATURES, DatasetRecord, decode_record, encode_record
+from memeloom.dataset.schema import FEATURES, INTEGERS, DatasetRecord, decode_record, encode_record
 
 
 def example(**features: tuple[bytes | int, ...]) -> bytes:
@@ -16,26 +16,27 @@ def example(**features: tuple[bytes | int, ...]) -> bytes:
     for name, values in features.items():
         feature = message.features.feature[name]
         for value in values:
-            if isinstance(value, bytes):
-                feature.bytes_list.value.append(value)
-            else:
-                feature.MergeFromString(b"\x1a\x02\x08" + bytes([value]))  # an Int64List
+            kind = feature.bytes_list if isinstance(value, bytes) else feature.int64_list
+            kind.value.append(value)
     data: bytes = message.SerializeToString()
     return data
 
 
-def features_of(record: DatasetRecord) -> dict[str, tuple[bytes, ...]]:
+def features_of(record: DatasetRecord) -> dict[str, tuple[bytes | int, ...]]:
     facts = record._asdict()
-    ones = [name for name, values, _ in FEATURES if values == "one" and name != "image"]
-    features = {name: (facts[name].encode(),) for name in ones} | {"boxes": tuple(map(str.encode, record.boxes))}
+    features: dict[str, tuple[bytes | int, ...]]
+    texts = [name for name, kind, values, _ in FEATURES if (kind, values) == ("text", "one")]
+    features = {name: (facts[name].encode(),) for name in texts} | {"boxes": tuple(map(str.encode, record.boxes))}
+    features |= {name: (facts[name],) for name in INTEGERS if facts[name] is not None}
     return features if record.image is None else {**features, "image": (record.image,)}
 
 
 def record(image: bytes | None = None) -> DatasetRecord:
     boxes = ("", "größe ✓ | ok")
     return DatasetRecord(
-        "imgflip:1", "61579", "One Does Not Simply", "imgflip", "train", "|x|", boxes, "ab" * 32, image
-    )
+        "imgflip:1", "61579", "One Does Not Simply", "imgflip", "train", "|x|", boxes, "ab" * 32, image,
+        -5, 123_456, 1_600_000_000,
+    )  # fmt: skip
 
 
 def drawn(seed: int) -> DatasetRecord:
@@ -47,6 +48,8 @@ def drawn(seed: int) -> DatasetRecord:
 
     lengths = (0, 1, 50, 100, 118, 120, 122, 124, 126, 128, 130, 4090, 4096, 16_370, 16_384)
     facts: dict[str, Any] = {name: text(*lengths) for name in DatasetRecord._fields}
+    numbers = [None, 0, 1, 127, 128, 2**31, -1, 2**63 - 1, -(2**63)]
+    facts |= {name: rng.choice(numbers) for name in INTEGERS}
     facts["boxes"] = tuple(text(*lengths) for _ in range(rng.randrange(5)))
     facts["image"] = rng.choice([None, b"", rng.randbytes(rng.choice([1, 100, 4096, 20_000, 2_100_000]))])
     return DatasetRecord(**facts)
@@ -58,7 +61,8 @@ def test_a_written_record_holds_exactly_its_features(seed: int) -> None:
     data = encode_record(made)
     assert decode_record(data) == made
     found = parse_example(data)
-    assert {name: tuple(found[name].bytes_list.value) for name in found} == features_of(made)
+    lists = {name: found[name].int64_list if name in INTEGERS else found[name].bytes_list for name in found}
+    assert {name: tuple(each.value) for name, each in lists.items()} == features_of(made)
     # The same bytes as protobuf's; only the order of the features may differ.
     assert sorted(data) == sorted(example(**features_of(made)))
 
@@ -91,7 +95,7 @@ def test_a_truncated_or_altered_record_is_refused_or_another_record(seed: int) -
         assert isinstance(decode_record(rng.randbytes(200)), DatasetRecord)
 
 
-@pytest.mark.parametrize("name", [name for name, _, _ in FEATURES if name != "image"])
+@pytest.mark.parametrize("name", [name for name, kind, _, _ in FEATURES if kind == "text"])
 def test_an_example_that_lacks_a_feature_is_refused(name: str) -> None:
     features = features_of(record())
     del features[name]
@@ -100,3 +104,12 @@ def test_an_example_that_lacks_a_feature_is_refused(name: str) -> None:
     if name != "boxes":
         with pytest.raises(NotAnExample, match="not a record of a dataset"):
             decode_record(example(**features, **{name: (1, 2)}))
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_an_integer_that_is_absent_is_left_out_and_one_that_is_text_is_refused(name: str) -> None:
+    features = features_of(record())
+    del features[name]
+    assert decode_record(example(**features)) == DatasetRecord(**{**record()._asdict(), name: None})
+    with pytest.raises(NotAnExample, match="not a record of a dataset"):
+        decode_record(example(**features, **{name: (b"5",)}))

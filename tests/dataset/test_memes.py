@@ -51,6 +51,8 @@ def drawn(meme: MakeMeme, rng: random.Random) -> Meme:
         template=f"t{rng.randrange(1, 9)}",
         image=own,
         over_18=rng.choice([None, True, False]),
+        score=rng.choice([None, 0, -4, 2**40]),
+        views=rng.choice([None, 0, 2**40]),
         posted_at=rng.choice([None, datetime(2020, 2, 3, 4, 5, 6, rng.randrange(10**6), tzinfo=zone)]),
         ocr=rng.choice([None, ocr]),
         clean=rng.choice([None, DerivedImage(image=image(7), method="inpaint", made_from=(made_from,))]),
@@ -78,7 +80,7 @@ def expected(meme: Meme, pictures: Pictures) -> tuple[str, Facts | Drop, str | N
     phash = bytes.fromhex(meme.image.phash256) if meme.image else b""
     if picture:
         caption = caption._replace(image_key=picture.key, width=picture.width, height=picture.height)
-    return meme.source, Facts(caption, posted, phash), name
+    return meme.source, Facts(caption, posted, phash, meme.score, meme.views), name
 
 
 @pytest.mark.parametrize("pictures", ["none", "meme", "template", "inpainted"])
@@ -99,6 +101,7 @@ def test_facts_are_those_of_the_validated_record(meme: MakeMeme, pictures: Pictu
     [
         {"source": 5}, {"id": None}, {"boxes": ["fine", 5]}, {"boxes": 5}, {"template": "t1"}, {"template": {}},
         {"template": {"id": "t9", "name": "N"}}, {"template": {"id": ["t1"], "name": "N", "slug": "s"}},
+        {"score": "5"}, {"views": 1.5}, {"score": True},
         {"posted_at": "yesterday"}, {"posted_at": 5}, {"image": {}}, {"image": {"key": "k", "width": 1, "height": 1}},
         {"image": {"key": 5, "width": 1, "height": 1, "phash256": "00" * 32}},
         {"image": {"key": "k", "width": "1", "height": 1, "phash256": "00" * 32}},

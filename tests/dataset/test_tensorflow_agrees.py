@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from memeloom.dataset.formats.tfrecord import RecordWriter, read_records
-from memeloom.dataset.schema import FEATURES, SPLITS, DatasetRecord, encode_record
+from memeloom.dataset.reader import read_dataset
+from memeloom.dataset.schema import FEATURES, INTEGERS, SPLITS, DatasetRecord, encode_record
+from tests.dataset.builds import Build, MakeMeme
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 COMPRESSION = {"a.tfrecord": "", "a.tfrecord.gz": "GZIP"}
@@ -26,14 +28,18 @@ def records(number: int) -> list[DatasetRecord]:
         boxes = tuple("".join(rng.choices("abc déf✓猫😀 ", k=rng.choice([0, 9, 40, 127, 300]))) for _ in range(at % 5))
         image = rng.randbytes(rng.randrange(1, 3000)) if at % 2 else None
         text = "".join(f"{box}|" for box in boxes)
-        made.append(DatasetRecord(f"imgflip:{at}", "1", "Ünicode", "imgflip", SPLITS[at % 3], text, boxes, "", image))
+        numbers = [rng.choice([None, 0, -3, 2**40]) for _ in INTEGERS]
+        made.append(
+            DatasetRecord(f"imgflip:{at}", "1", "Ünicode", "imgflip", SPLITS[at % 3], text, boxes, "", image, *numbers)
+        )
     return made
 
 
 def record_of(features: dict[str, Any]) -> DatasetRecord:
-    texts = {name: features[name].decode() for name, values, _ in FEATURES[:-1] if values == "one"}
+    texts = {name: features[name].decode() for name, kind, values, _ in FEATURES if (kind, values) == ("text", "one")}
+    numbers: dict[str, Any] = {name: next(iter(features[name].tolist()), None) for name in INTEGERS}
     boxes = tuple(box.decode() for box in features["boxes"])
-    return DatasetRecord(**texts, boxes=boxes, image=features["image"] or None)
+    return DatasetRecord(**texts, **numbers, boxes=boxes, image=features["image"] or None)
 
 
 @pytest.mark.parametrize("name", COMPRESSION)
@@ -43,7 +49,10 @@ def test_tensorflow_reads_what_we_write(tf: Any, tmp_path: Path, name: str) -> N
         for record in written:
             writer.append(encode_record(record))
     one = tf.io.FixedLenFeature([], tf.string, default_value="")
-    schema = {feature: one if values == "one" else tf.io.RaggedFeature(tf.string) for feature, values, _ in FEATURES}
+    kinds = {"text": tf.string, "bytes": tf.string, "int64": tf.int64}
+    schema = {
+        feature: one if values == "one" else tf.io.RaggedFeature(kinds[kind]) for feature, kind, values, _ in FEATURES
+    }
     parsed = tf.data.TFRecordDataset(str(tmp_path / name), compression_type=COMPRESSION[name]).map(
         lambda data: tf.io.parse_single_example(data, schema)
     )
@@ -63,3 +72,24 @@ def test_we_read_what_tensorflow_writes_and_write_the_same_bytes(tf: Any, tmp_pa
             ours.append(payload)
     if not COMPRESSION[name]:
         assert (tmp_path / f"ours-{name}").read_bytes() == (tmp_path / name).read_bytes()
+
+
+@pytest.mark.parametrize(("form", "compression"), [("tfrecord", "gzip"), ("tfrecord", "zstd"), ("parquet", "zstd")])
+def test_integers_of_a_dataset_are_tensors_of_one_value_or_none(
+    tf: Any, build: Build, meme: MakeMeme, form: str, compression: str
+) -> None:
+    memes = [
+        meme(
+            str(at), f"this is caption number {at} of all", score=None if at % 3 else -at, views=at if at % 2 else None
+        )
+        for at in range(40)
+    ]
+    built = build(memes, format=form, compression=compression)
+    rows = read_dataset(built.folder).to_tensorflow("train").as_numpy_iterator()
+    found = {row["id"].decode(): [row[name].tolist() for name in INTEGERS] for row in rows}
+    train = [record for record in built.records if record.split == "train"]
+    assert found == {
+        record.id: [[] if value is None else [value] for value in (getattr(record, name) for name in INTEGERS)]
+        for record in train
+    }
+    assert len(found) > 10

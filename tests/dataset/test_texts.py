@@ -12,7 +12,7 @@ from memeloom.dataset.examples import EXAMPLE, VALUE, list_headers, parse_exampl
 from memeloom.dataset.formats.packed import DamagedRecords
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.formats.tfrecord import RecordWriter
-from memeloom.dataset.schema import DatasetRecord, encode_record
+from memeloom.dataset.schema import INTEGERS, DatasetRecord, encode_record
 from memeloom.dataset.texts import read_texts
 
 Pairs = list[tuple[str, str]]
@@ -34,6 +34,7 @@ def records(count: int, *, pictures: bool = False, seed: int = 1) -> list[Datase
             letters(20_000 if rng.random() < 0.02 else rng.choice([2, 60, 200])),
             tuple(letters(30) for _ in range(rng.randrange(5))), letters(70),
             rng.randbytes(rng.choice([0, 100, 20_000])) if pictures and number % 3 else None,
+            *(rng.choice([None, 0, -1, 200, 2**40]) for _ in INTEGERS),
         )
         for number in range(count)
     ]  # fmt: skip
@@ -98,7 +99,7 @@ def example(**features: list[bytes]) -> bytes:
 
 def features_of(payload: bytes) -> dict[str, list[bytes]]:
     features = parse_example(payload)
-    return {name: list(features[name].bytes_list.value) for name in sorted(features)}
+    return {name: list(features[name].bytes_list.value) for name in sorted(features) if name not in INTEGERS}
 
 
 @pytest.mark.parametrize(
