@@ -35,7 +35,7 @@ help:  ## Print this help
 crawl: setup browser  ## Crawl the sites of CONFIG into the catalog
 	$(MEMELOOM) crawl $(ARGS)
 
-import: setup  ## Import caption dumps: make import FILES='a.jsonl.gz folder/'
+import: setup  ## Import your own data or caption dumps: make import FILES='pictures/ a.jsonl.gz'
 	$(MEMELOOM) import $(ARGS) $(FILES)
 
 templates: setup  ## Recognise templates, find new ones

@@ -22,20 +22,42 @@ if TYPE_CHECKING:
 
 @click.command("import", cls=Command)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--map",
+    "maps",
+    multiple=True,
+    metavar="FIELD=COLUMN",
+    help="Column of a field in your own data (caption=text); by default it is guessed. Repeatable.",
+)
+@click.option("--source-name", metavar="NAME", help="Name of your own data, with which its ids begin (default own).")
 @click.option("--strict", is_flag=True, help="Stop at the first broken record instead of skipping and counting it.")
-@click.option("--layout", help="Layout of the files; by default it is recognised.")
+@click.option("--layout", help="Layout or format of the files; by default it is recognised.")
 @click.pass_obj
-def import_(context: CommandContext, paths: tuple[Path, ...], strict: bool, layout: str | None) -> None:
-    """Import caption dumps from PATHS: files, folders of files, or - for standard input.
+def import_(
+    context: CommandContext,
+    paths: tuple[Path, ...],
+    maps: tuple[str, ...],
+    source_name: str | None,
+    strict: bool,
+    layout: str | None,
+) -> None:
+    """Import your own data or caption dumps from PATHS: files, folders, or - for standard input.
 
-    Known layouts: ImgFlip575K (one file a template, or one caption a line), Memefly's captions
+    Own data: pictures; CSV, TSV, Parquet or JSON lines with captions and paths or addresses of
+    pictures (captions.csv in a folder of pictures); WebDataset tars. The summary shows which
+    columns were read.
+
+    Dumps: ImgFlip575K (one file a template, or one caption a line), Memefly's captions
     by meme, Imgflip's template API, Reddit's monthly dumps, and the output of `memeloom export`.
     """
     config = context.config()
-    from memeloom.scrapers.dumps.transfer import import_dumps
+    from memeloom.scrapers.dumps.transfer import Own, import_dumps
 
+    own = Own(maps, source_name)
     context.run(
-        "import", config, lambda config, progress: import_dumps(config, paths, progress, strict=strict, layout=layout)
+        "import",
+        config,
+        lambda config, progress: import_dumps(config, paths, progress, strict=strict, layout=layout, own=own),
     )
 
 
@@ -45,7 +67,7 @@ def import_(context: CommandContext, paths: tuple[Path, ...], strict: bool, layo
 def export(context: CommandContext, path: Path) -> None:
     """Write every meme to PATH, one JSON object a line; .gz and .zst are compressed, - is standard output."""
     config = context.config()
-    from memeloom.scrapers.dumps.transfer import export_memes
+    from memeloom.scrapers.dumps.export import export_memes
 
     if path == Path("-"):  # no table among the records
         from memeloom.cli.progress import open_progress

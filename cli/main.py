@@ -15,7 +15,7 @@ from memeloom.report.format import escape_controls
 # In the order in which the stages run: module and function of each command, and its line in the help.
 _COMMANDS = {
     "crawl": ("memeloom.cli.crawl:crawl", "Crawl sites into the catalog."),
-    "import": ("memeloom.cli.catalog:import_", "Import caption dumps (JSON, JSONL; plain, gz, zst)."),
+    "import": ("memeloom.cli.catalog:import_", "Import your own pictures and captions, or caption dumps."),
     "ocr": ("memeloom.cli.ocr:ocr", "Read the captions that are only in the picture."),
     "templates": ("memeloom.cli.templates:templates", "Match memes with templates; find and curate new templates."),
     "build-dataset": ("memeloom.cli.dataset:build", "Clean the captions and write a dataset."),

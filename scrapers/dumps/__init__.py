@@ -1,1 +1,1 @@
-"""Caption dumps: find and decompress files, stream JSON, detect record layouts, import and export."""
+"""Own data and caption dumps: find files, read rows and JSON, detect columns and layouts, import and export."""

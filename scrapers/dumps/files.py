@@ -1,23 +1,19 @@
-"""Find dump files, and read them decompressed in chunks."""
+"""Read files decompressed in chunks, and write them compressed."""
 
 import gzip
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
 import zstandard
 
-from memeloom.configs.errors import MemeloomError
-
 CHUNK = 256 * 1024
 STDIN = Path("-")
-_ENDINGS = (".json", ".jsonl", ".ndjson")
-_PACKED = (".gz", ".zst")
+PACKED = (".gz", ".zst")
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + n]) + b"\x2a\x4d\x18" for n in range(16)))
 # Reddit's monthly dumps are compressed with `zstd --long=31`, which needs this much memory.
@@ -28,45 +24,6 @@ _ZSTD_INPUT = 2048
 
 class Damage(Exception):
     """The file is truncated or damaged; the message is a short fixed phrase that is counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class DumpFile:
-    """A file to read. `named` is True if the user named it, False if it was found in a folder."""
-
-    path: Path
-    named: bool
-
-    @property
-    def slug(self) -> str:
-        """The file name without suffixes, which is the template's slug in dumps with a file per template."""
-        name = self.path.name
-        for endings in (_PACKED, _ENDINGS):
-            name = next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)
-        return name
-
-
-def find_files(paths: Sequence[Path]) -> list[DumpFile]:
-    """Return the files at `paths`: files, ``-`` for stdin, and all dumps below directories in sorted order.
-
-    Raises:
-        MemeloomError: a path is missing, is neither a file nor a directory, or is a directory without a dump.
-    """
-    found: list[DumpFile] = []
-    for path in paths:
-        if path.is_dir():
-            below = sorted(file for file in path.rglob("*") if _is_dump(file.relative_to(path)) and file.is_file())
-            if not below:
-                raise MemeloomError(
-                    f"{path}: no *.json, *.jsonl or *.ndjson (plain, .gz or .zst) and no *.zst or *.gz in this folder"
-                )
-            found += (DumpFile(file, named=False) for file in below)
-        elif path == STDIN or path.is_file():
-            found.append(DumpFile(path, named=True))
-        else:
-            problem = "neither a file nor a folder" if path.exists() else "no such file or folder"
-            raise MemeloomError(f"cannot import {path}: {problem}")
-    return found
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:
@@ -104,15 +61,6 @@ def packed_writer(path: Path, stream: IO[bytes]) -> Iterator[Callable[[bytes], o
             yield frame.write
     else:
         yield stream.write
-
-
-def _is_dump(path: Path) -> bool:
-    """Return whether a file name is that of a dump: a known or only a compression suffix (`RS_2023-01.zst`)."""
-    name = path.name
-    for ending in _PACKED:
-        name = name.removesuffix(ending)
-    bare = name != path.name and "." not in name
-    return (bare or name.endswith(_ENDINGS)) and not any(part.startswith(".") for part in path.parts)
 
 
 def _read_pieces(path: Path) -> Iterator[bytes]:

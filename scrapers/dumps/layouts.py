@@ -4,26 +4,19 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from pydantic import ValidationError
 
 from memeloom.catalog.records import Meme, Template, TemplateRef, author_hash
-from memeloom.configs.errors import ConfigError
+from memeloom.scrapers.dumps.values import Misfit, are_texts, first_problem, number_of, slug_of, time_of, url_of
 from memeloom.scrapers.sources.posts import UNREADABLE
 from memeloom.scrapers.sources.reddit import pages as reddit
 
 JsonObject: TypeAlias = Mapping[str, Any]
 _POST = re.compile(r"(?:https?:)?/{0,2}(?:www\.)?imgflip\.com/(i|gif)/([0-9A-Za-z]{1,32})(?:[/?#].*)?")
-_URL = re.compile(r"(?:(https?:)?//)?([^\s/]+\.[^\s/]+/\S*)")
 _AUTHOR_HASH = re.compile(r"[0-9a-f]{64}")
 _KEPT_REFS = 10_000
-_INT64 = 2**63
-
-
-class Misfit(Exception):
-    """A record that violates its layout; the message says how."""
 
 
 class Skipped(NamedTuple):
@@ -70,10 +63,10 @@ class RecordReader:
         captions = record["meme_text"]
         if not isinstance(captions, list):
             raise Misfit("meme_text is not a list")
-        template = self._ref(record["meme_name"])
+        template = self.ref(record["meme_name"])
         for caption in captions:
             boxes = [caption] if isinstance(caption, str) else caption
-            if not _are_texts(boxes):
+            if not are_texts(boxes):
                 yield Misfit("a caption in meme_text is not a text")
                 continue
             content = "\0".join((template.slug, *boxes)).encode()
@@ -89,7 +82,7 @@ class RecordReader:
         try:
             meme = Meme.model_validate(record)
         except ValidationError as error:
-            raise Misfit(_first_problem(error)) from None
+            raise Misfit(first_problem(error)) from None
         if meme.author is not None and not _AUTHOR_HASH.fullmatch(meme.author):
             meme = meme.model_copy(update={"author": self._author(meme.author)})
         yield meme
@@ -99,12 +92,12 @@ class RecordReader:
         images, reasons = reddit.parse_post(record)
         if UNREADABLE in reasons:
             raise Misfit("its address, title, id or time cannot be read")
-        seen = _time(record.get("retrieved_on") or record.get("retrieved_utc"))
+        seen = time_of(record.get("retrieved_on") or record.get("retrieved_utc"))
         try:
             for image in images:
                 yield image.meme(self._author(image.author), seen)
         except ValidationError as error:
-            raise Misfit(_first_problem(error)) from None
+            raise Misfit(first_problem(error)) from None
         yield from map(Skipped, reasons)
 
     def read_template_list(self, record: JsonObject, _slug: str) -> Iterator[Template | Misfit]:
@@ -136,31 +129,8 @@ class RecordReader:
             self._by_slug[template.slug] = template
         self._refs.clear()
 
-    def _imgflip(
-        self, record: JsonObject, template: object, image: object, title: object, views: object, votes: object,
-        author: object,
-    ) -> Meme:  # fmt: skip
-        post, boxes = record["post"], record["boxes"]
-        found = _POST.fullmatch(post) if isinstance(post, str) else None
-        if not found:
-            raise Misfit("post is not the address of an Imgflip post")
-        if not _are_texts(boxes):
-            raise Misfit("boxes is not a list of texts")
-        kind, key = found.groups()
-        return Meme(
-            id=f"imgflip:{key}",
-            source="imgflip",
-            page_url=f"https://imgflip.com/{kind}/{key}",
-            image_url=_url(image),
-            template=self._ref(template),
-            boxes=tuple(boxes),
-            title=title if isinstance(title, str) and title else None,
-            score=_number(votes),
-            views=_number(views),
-            author=self._author(author),
-        )
-
-    def _ref(self, name: object) -> TemplateRef:
+    def ref(self, name: object) -> TemplateRef:
+        """Return the reference to the template with that name or slug. Raises Misfit if it is no text."""
         if not isinstance(name, str) or not name.strip():
             raise Misfit("no template is named")
         ref = self._refs.get(name)
@@ -173,6 +143,30 @@ class RecordReader:
             self._refs[name] = ref
         return ref
 
+    def _imgflip(
+        self, record: JsonObject, template: object, image: object, title: object, views: object, votes: object,
+        author: object,
+    ) -> Meme:  # fmt: skip
+        post, boxes = record["post"], record["boxes"]
+        found = _POST.fullmatch(post) if isinstance(post, str) else None
+        if not found:
+            raise Misfit("post is not the address of an Imgflip post")
+        if not are_texts(boxes):
+            raise Misfit("boxes is not a list of texts")
+        kind, key = found.groups()
+        return Meme(
+            id=f"imgflip:{key}",
+            source="imgflip",
+            page_url=f"https://imgflip.com/{kind}/{key}",
+            image_url=url_of(image),
+            template=self.ref(template),
+            boxes=tuple(boxes),
+            title=title if isinstance(title, str) and title else None,
+            score=number_of(votes),
+            views=number_of(views),
+            author=self._author(author),
+        )
+
     def _author(self, name: object) -> str | None:
         if self._author_salt is None or not isinstance(name, str) or not name:
             return None
@@ -184,8 +178,8 @@ class RecordReader:
         if not isinstance(identity, str | int) or isinstance(identity, bool) or not str(identity) or not slug:
             raise Misfit("a template without an id or a name")
         new = Template(
-            id=str(identity), slug=slug, name=name, alt_names=alt_names, image_url=_url(image),
-            box_count=_number(box_count), source="imgflip",
+            id=str(identity), slug=slug, name=name, alt_names=alt_names, image_url=url_of(image),
+            box_count=number_of(box_count), source="imgflip",
         )  # fmt: skip
         known = self._by_id.get(new.id)
         if known is None:
@@ -228,13 +222,9 @@ LAYOUTS = {
     )
 }  # fmt: skip
 TEMPLATE_LAYOUTS = ("template", "get_memes")
-
-
-def layout_named(name: str) -> Layout:
-    """Return the layout called `name`. Raises ConfigError, which lists the known ones."""
-    if name not in LAYOUTS:
-        raise ConfigError(f"unknown layout {name!r}; known are {', '.join(LAYOUTS)}")
-    return LAYOUTS[name]
+# Own data has columns instead of a layout (`columns.FIELDS`).
+OWN = "own"
+_OWN_SHAPE = "{file_name or image_url, caption or boxes, template, …}"
 
 
 def recognise(value: object) -> Layout | None:
@@ -244,39 +234,5 @@ def recognise(value: object) -> Layout | None:
 
 def known_layouts() -> str:
     """Return the names and keys of all layouts, for a message."""
-    return "; ".join(f"{layout.name}: {layout.shape}" for layout in LAYOUTS.values())
-
-
-def slug_of(name: str) -> str:
-    """Return a template's name as in Imgflip's URLs: ``Y'all Got Any`` becomes ``Yall-Got-Any``."""
-    return "-".join(re.sub(r"[^\w\s-]", "", name).split())
-
-
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
-
-
-def _url(value: object) -> str | None:
-    found = _URL.fullmatch(value) if isinstance(value, str) else None
-    return f"{found[1] or 'https:'}//{found[2]}" if found else None
-
-
-def _number(value: object) -> int | None:
-    """Parse a count such as ``1,992``; None if it is not one, or too large for a store."""
-    if isinstance(value, str) and len(value) <= 26:
-        digits = value.strip().replace(",", "")
-        value = int(digits) if digits.removeprefix("-").isdecimal() else None
-    if isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64:
-        return value
-    return None
-
-
-def _time(seconds: object) -> datetime | None:
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < 2**33:
-        return datetime.fromtimestamp(seconds, UTC)
-    return None
+    shapes = {layout.name: layout.shape for layout in LAYOUTS.values()} | {OWN: _OWN_SHAPE}
+    return "; ".join(f"{name}: {shape}" for name, shape in shapes.items())

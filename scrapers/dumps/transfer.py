@@ -1,48 +1,70 @@
-"""`memeloom import` and `memeloom export`: dumps into the catalog, and the catalog into a dump.
+"""`memeloom import`: dumps, tables and pictures into the catalog.
 
 Records are stored in batches, and importing is idempotent: running it again completes a killed import. A record that
 cannot be read is skipped, counted by reason and reported; with `strict` the first one ends the import.
 """
 
-import sys
+import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
+from typing import Final, TypeAlias
 
-from memeloom.catalog.documents import DocumentStore, Upserted
 from memeloom.catalog.records import Meme, Template
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
-from memeloom.configs.outputs import atomic_file
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
-from memeloom.report.format import escape_controls
-from memeloom.scrapers.dumps.files import STDIN, DumpFile, find_files, packed_writer, read_chunks
+from memeloom.configs.sources import known_sources
+from memeloom.scrapers.dumps.batch import Batches
+from memeloom.scrapers.dumps.columns import choose_columns, columns_by_field, parse_maps
+from memeloom.scrapers.dumps.files import STDIN, read_chunks
+from memeloom.scrapers.dumps.find import FORMATS, JSON, PICTURES, DumpFile, Format, find_files
 from memeloom.scrapers.dumps.json_stream import DumpEntry, Problem, read_entries
+from memeloom.scrapers.dumps.land import Landing
 from memeloom.scrapers.dumps.layouts import (
+    LAYOUTS,
+    OWN,
     TEMPLATE_LAYOUTS,
     Layout,
-    Misfit,
     RecordReader,
     Skipped,
     known_layouts,
-    layout_named,
     recognise,
 )
+from memeloom.scrapers.dumps.rows import Draft, RowReader
+from memeloom.scrapers.dumps.tally import Tally
+from memeloom.scrapers.dumps.values import Misfit
 
-BATCH_RECORDS = 5000
-BATCH_CHARACTERS = 8 * 1024 * 1024
-_NAMED_PROBLEMS = 20
+# The rows from whose keys the columns are guessed.
+_HEAD_ROWS, _HEAD_CHARACTERS = 100, 4 * 1024 * 1024
 # A file whose first values have no known layout is not a dump of memes; malformed values do not count.
 _MOST_UNKNOWN = 20
 # Most posts of a monthly dump are not pictures, so progress is reported in steps.
 _SKIPPED_SHOWN = 1000
 _UNKNOWN = "unknown layout"
+_UNKNOWN_COLUMNS = "unknown columns"
+_COLUMNS_SHOWN = 20
+_SOURCE = re.compile(r"[a-z0-9_]{1,64}")
+# Sources of dump layouts beside those of crawls; ids of own data must not be theirs.
+_DUMP_SOURCES: Final = ("memefly",)
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """How the user wants own data to be read.
+
+    Attributes:
+        maps: ``FIELD=COLUMN``, which decides over the guess.
+        source: name of the source, which ids begin with; None is ``own``.
+    """
+
+    maps: Sequence[str] = ()
+    source: str | None = None
 
 
 def import_dumps(
@@ -52,84 +74,54 @@ def import_dumps(
     *,
     strict: bool = False,
     layout: str | None = None,
+    own: Own = Own(),
 ) -> Summary:
-    """Import dumps into the catalog.
+    """Import dumps, tables and pictures into the catalog.
 
     Args:
-        config: the catalog, and whether author hashes are kept.
+        config: the catalog, limits on pictures, and whether author hashes are kept.
         paths: files, directories, or ``-`` for stdin.
         progress: receives the number of durable memes.
         strict: fail at the first unreadable record; everything before it is kept.
-        layout: name of the layout of all files; None detects it from the first records.
+        layout: name of the layout of all files, or of their format; None detects it from their names and first records.
+        own: columns and source of own data. With either, JSON is own data, too, whatever its layout.
 
     Returns:
-        Counts of files, captions, and inserted, updated and unchanged memes; the reasons of skipped records;
-        ``outputs["problems"]`` lists the first 20 problems by file and position.
+        Counts of files, captions, pictures, and inserted, updated and unchanged memes; the reasons of skipped records;
+        ``outputs["columns"]`` says which columns were read, ``outputs["problems"]`` lists the first 20 problems by file
+        and position.
 
     Raises:
         MemeloomError: a file is missing, empty or of unknown layout. A file found in a directory is skipped and
             counted instead, unless no file at all could be read.
-        ConfigError: unknown layout, or author hashes without a salt.
+        ConfigError: unknown layout, field or source name, or author hashes without a salt.
     """
     begun = time.monotonic()
-    forced = layout_named(layout) if layout else None
+    forced = _forced(layout) if layout else None
+    chosen = parse_maps(own.maps)
     salt = _author_salt(config)
-    files = _templates_first(find_files(paths), forced)
+    source = _source_named(own.source)
+    files = find_files(paths)
+    if isinstance(forced, Format):
+        files = [replace(file, format=forced) if file.format is not PICTURES else file for file in files]
+    elif isinstance(forced, Layout):
+        files = [file for file in files if file.format is JSON]
+    else:
+        files = _templates_first(files)
+    tally = Tally()
     progress.start("import", None, "memes")
-    with closing(open_documents(config.store)) as documents:
-        reader = RecordReader(documents.templates(), salt)
-        run = _Import(documents, reader, progress, strict)
+    with closing(open_documents(config.store)) as documents, closing(Landing(config, documents, source)) as landing:
+        run = _Import(
+            RecordReader(documents.templates(), salt), Batches(documents, landing, progress, tally, strict), tally,
+            forced if isinstance(forced, Layout) else None, chosen,
+            is_own=bool(own.maps or own.source or isinstance(forced, Format)),
+            max_image_bytes=config.crawl.max_image_bytes,
+        )  # fmt: skip
         for file in files:
-            run.read(file, forced)
-        run.flush()
+            run.read(file)
+        run.batches.flush()
     progress.finish()
     return run.summary(time.monotonic() - begun)
-
-
-def export_memes(config: Config, path: Path, progress: Progress = SILENT) -> Summary:
-    """Write all memes to `path` as JSON lines ordered by id, compressed if it ends in ``.gz`` or ``.zst``.
-
-    The write is atomic; ``-`` is standard output. `import_dumps` restores the memes exactly; pictures are not included.
-
-    Raises:
-        MemeloomError: the catalog has no memes, or the file cannot be written.
-    """
-    begun = time.monotonic()
-    if path.is_dir():
-        raise MemeloomError(f"cannot export to {path}: it is a folder; name a file, for example memes.jsonl.zst")
-    written = size = 0
-    with closing(open_documents(config.store, read_only=True)) as documents:
-        total = documents.count()
-        if not total:
-            raise MemeloomError(f"nothing to export: {config.store.documents} holds no memes")
-        progress.start("export", total, "memes")
-        memes = documents.scan()
-        with _writer(path) as write:
-            while batch := [meme.model_dump_json(exclude_none=True) for meme in islice(memes, 1000)]:
-                data = "\n".join([*batch, ""]).encode()
-                write(data)
-                size += len(data)
-                written += len(batch)
-                progress.advance(len(batch))
-    progress.finish()
-    return Summary(
-        stage="export",
-        counts={"memes": written, "bytes": size if path == STDIN else path.stat().st_size},
-        outputs={"dump": str(path)},
-        seconds={"total": time.monotonic() - begun},
-    )
-
-
-@contextmanager
-def _writer(path: Path) -> Iterator[Callable[[bytes], object]]:
-    if path != STDIN:
-        with atomic_file(path) as stream, packed_writer(path, stream) as write:
-            yield write
-        return
-    # Escape control characters for terminals; the JSON stays equal.
-    out = sys.stdout.buffer
-    yield lambda data: out.write("\n".join(map(escape_controls, data.decode().split("\n"))).encode())
-    out.flush()
 
 
 class _Unusable(MemeloomError):
@@ -141,164 +133,211 @@ class _Unusable(MemeloomError):
 
 
 @dataclass
-class _Problems:
-    """Skipped and malformed records: counts by reason, and messages for the first problems."""
-
-    skipped: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    named: list[str] = field(default_factory=list)
-
-    def add(self, reason: str, text: str) -> None:
-        self.reasons[reason] += 1
-        if len(self.named) < _NAMED_PROBLEMS:
-            self.named.append(text)
-
-    def merge(self, other: "_Problems") -> None:
-        self.skipped += other.skipped
-        self.reasons += other.reasons
-        self.named = (self.named + other.named)[:_NAMED_PROBLEMS]
-
-    def in_words(self) -> str:
-        more = self.reasons.total() - len(self.named)
-        return "\n".join([*self.named, *([f"… and {more} more"] if more else [])])
-
-
-@dataclass
 class _Import:
-    documents: DocumentStore
     reader: RecordReader
-    progress: Progress
-    strict: bool
-    files: int = 0
-    captions: int = 0
+    batches: Batches
+    tally: Tally
+    layout: Layout | None
+    chosen: Mapping[str, tuple[str, ...]]
+    is_own: bool
+    max_image_bytes: int
+    files: list[Path] = field(default_factory=list)
     templates: int = 0
-    stored: Upserted = field(default_factory=Upserted)
-    skipped: _Problems = field(default_factory=_Problems)
     unusable: _Unusable | None = None
-    batch: list[Meme] = field(default_factory=list)
-    waiting: int = 0
+    columns: dict[str, list[Path]] = field(default_factory=dict)
 
-    def read(self, file: DumpFile, forced: Layout | None) -> None:
+    def read(self, file: DumpFile) -> None:
+        if not file.named and file.format is PICTURES and any(each.is_relative_to(file.path) for each in self.files):
+            self._count_without_row(file.path)
+            return
         try:
-            self._read_records(file, forced)
-            self.files += 1
+            self._read_records(file)
+            self.files.append(file.path)
         except _Unusable as error:
-            if file.named or self.strict:
-                self.flush()
+            if file.named or self.batches.strict:
+                self.batches.flush()
                 raise
             self.unusable = self.unusable or error
-            self.skipped.add(error.reason, str(error))
+            self.tally.add(error.reason, str(error))
 
     def summary(self, seconds: float) -> Summary:
-        """Return the summary. Raises MemeloomError if no file could be read."""
+        """Return the summary. Raises MemeloomError if no file could be read, or no record of them."""
         if self.unusable and not self.files:
             raise self.unusable
-        skipped = self.skipped.reasons + self.skipped.skipped
+        if self.tally.named and self.columns and not self.batches.memes:
+            raise MemeloomError(f"nothing could be imported: {self.tally.named[0]}")
+        columns = [_told(columns, files) for columns, files in self.columns.items()]
+        outputs = {"columns": "\n".join(columns[:_COLUMNS_SHOWN]), "problems": self.tally.in_words()}
         return Summary(
             stage="import",
             counts={
-                "files": self.files,
-                "captions": self.captions,
-                **asdict(self.stored),
+                "files": len(self.files),
+                "captions": self.batches.memes,
+                "pictures": self.batches.pictures,
+                **asdict(self.batches.stored),
                 "templates": self.templates,
-                "skipped": skipped.total(),
+                "skipped": self.tally.lost + self.tally.expected.total(),
             },
-            reasons=dict(skipped.most_common()),
-            outputs={"problems": self.skipped.in_words()} if self.skipped.named else {},
+            reasons=dict((self.tally.reasons + self.tally.expected).most_common()),
+            outputs={name: text for name, text in outputs.items() if text},
             seconds={"total": seconds},
         )
 
-    def _read_records(self, file: DumpFile, layout: Layout | None) -> None:
-        skipped = _Problems()
+    def _read_records(self, file: DumpFile) -> None:
+        tally = Tally()
         good = unknown = 0
-        for entry in read_entries(read_chunks(file.path)):
-            layout = layout or (recognise(entry.value) if isinstance(entry, DumpEntry) else None)
-            for record in _read_record(self.reader, entry, layout, file.slug):
+        entries = file.format.read(file.path, self.max_image_bytes)
+        head = _head(entries)
+        read = self._reader(file, head)
+        for entry in chain(head, entries):
+            for record in read(entry):
                 if not isinstance(record, Problem):
                     good += 1
-                    self._take(record, entry.size if isinstance(entry, DumpEntry) else 0, skipped)
+                    self._take(record, entry.size if isinstance(entry, DumpEntry) else 0, tally)
                     continue
-                if self.strict and record.reason != _UNKNOWN:
-                    self.flush()
+                if self.batches.strict and record.reason != _UNKNOWN:
+                    self.batches.flush()
                     raise MemeloomError(f"{file.path}, {record}")
-                skipped.add(record.reason, f"{file.path}, {record}")
-                self.progress.advance(0, skipped=1)
-                unknown += isinstance(entry, DumpEntry)
-            if not good and (unknown >= _MOST_UNKNOWN or (self.strict and unknown)):
+                tally.add(record.reason, f"{file.path}, {record}")
+                self.batches.progress.advance(0, skipped=1)
+                unknown += record.reason == _UNKNOWN
+            if not good and (unknown >= _MOST_UNKNOWN or (self.batches.strict and unknown)):
                 break
         if not good:
-            raise _unusable(file, skipped)
-        self.skipped.merge(skipped)
+            raise _unusable(file, tally)
+        self.tally.merge(tally)
 
-    def _take(self, record: Meme | Template | Skipped, size: int, skipped: _Problems) -> None:
+    def _reader(self, file: DumpFile, head: Sequence[DumpEntry | Problem]) -> "_Read":
+        """Return what reads the records of a file: by its columns if it is own data, else by its layout."""
+        rows = [entry.value for entry in head if isinstance(entry, DumpEntry) and isinstance(entry.value, dict)]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        is_dump = file.format is JSON and not self.is_own
+        if not rows or (is_dump and (self.layout or any(map(recognise, rows)) or not _is_own(names))):
+            return _DumpRecords(self.reader, self.layout, file.slug)
+        try:
+            columns = choose_columns(names, self.chosen, file.path)
+        except MemeloomError as error:
+            raise _Unusable(_UNKNOWN_COLUMNS, str(error)) from None
+        self.columns.setdefault(str(columns), []).append(file.path)
+        rows_of = RowReader(file.path, file.root, columns, self.reader.ref)
+        return lambda entry: iter((entry,)) if isinstance(entry, Problem) else rows_of.read(entry)
+
+    def _take(self, record: Meme | Draft | Template | Skipped, size: int, tally: Tally) -> None:
         if isinstance(record, Skipped):
-            skipped.skipped[record.reason] += 1
-            if skipped.skipped.total() % _SKIPPED_SHOWN == 0:
-                self.progress.advance(0, skipped=_SKIPPED_SHOWN)
-            return
-        if isinstance(record, Template):
-            self.templates += self.documents.upsert_templates([record])
+            tally.expected[record.reason] += 1
+            if tally.expected.total() % _SKIPPED_SHOWN == 0:
+                self.batches.progress.advance(0, skipped=_SKIPPED_SHOWN)
+        elif isinstance(record, Template):
+            self.templates += self.batches.documents.upsert_templates([record])
             self.reader.learn(record)
+        else:
+            self.batches.add(record, size)
+
+    def _count_without_row(self, folder: Path) -> None:
+        self.batches.flush()
+        for path in self.batches.landing.without_row(folder):
+            self.tally.add("picture without a row", f"{path}: picture without a row", lost=False)
+
+
+_Read: TypeAlias = Callable[[DumpEntry | Problem], Iterator[Meme | Draft | Template | Skipped | Problem]]
+
+
+@dataclass
+class _DumpRecords:
+    """Reads the records of a dump, whose layout is that of the first record that has one."""
+
+    reader: RecordReader
+    layout: Layout | None
+    slug: str
+
+    def __call__(self, entry: DumpEntry | Problem) -> Iterator[Meme | Template | Skipped | Problem]:
+        if isinstance(entry, Problem):
+            yield entry
             return
-        self.batch.append(record)
-        self.waiting += size
-        if len(self.batch) >= BATCH_RECORDS or self.waiting >= BATCH_CHARACTERS:
-            self.flush()
-
-    def flush(self) -> None:
-        if not self.batch:
+        self.layout = self.layout or recognise(entry.value)
+        if self.layout is None:
+            yield Problem(_UNKNOWN, entry.unit, entry.number)
             return
-        done = self.documents.upsert(self.batch)
-        self.stored += done
-        self.captions += len(self.batch)
-        self.progress.advance(len(self.batch), inserted=done.inserted, updated=done.updated, unchanged=done.unchanged)
-        self.batch.clear()
-        self.waiting = 0
+        misfit = f"not a {self.layout.name} record"
+        if not self.layout.fits(entry.value):
+            yield Problem(misfit, entry.unit, entry.number)
+            return
+        try:
+            for record in self.layout.read(self.reader, entry.value, self.slug):
+                if isinstance(record, Misfit):
+                    yield Problem(misfit, entry.unit, entry.number, str(record))
+                else:
+                    yield record
+        except Misfit as error:
+            yield Problem(misfit, entry.unit, entry.number, str(error))
 
 
-def _read_record(
-    reader: RecordReader, entry: DumpEntry | Problem, layout: Layout | None, slug: str
-) -> Iterator[Meme | Template | Skipped | Problem]:
-    if isinstance(entry, Problem):
-        yield entry
-        return
-    if layout is None:
-        yield Problem(_UNKNOWN, entry.unit, entry.number)
-        return
-    if not layout.fits(entry.value):
-        yield Problem(f"not a {layout.name} record", entry.unit, entry.number)
-        return
-    try:
-        for record in layout.read(reader, entry.value, slug):
-            if isinstance(record, Misfit):
-                yield Problem(f"not a {layout.name} record", entry.unit, entry.number, str(record))
-            else:
-                yield record
-    except Misfit as misfit:
-        yield Problem(f"not a {layout.name} record", entry.unit, entry.number, str(misfit))
+def _head(entries: Iterator[DumpEntry | Problem]) -> list[DumpEntry | Problem]:
+    """Take the first entries, from whose keys the columns are guessed."""
+    head: list[DumpEntry | Problem] = []
+    size = 0
+    for entry in entries:
+        head.append(entry)
+        size += entry.size if isinstance(entry, DumpEntry) else 0
+        if len(head) >= _HEAD_ROWS or size >= _HEAD_CHARACTERS:
+            break
+    return head
 
 
-def _unusable(file: DumpFile, skipped: _Problems) -> _Unusable:
-    if not skipped.named:
+def _is_own(names: Sequence[str]) -> bool:
+    """Return whether JSON with these keys is own data; a text alone may be the description of a project."""
+    found = columns_by_field(names).keys()
+    return bool({"picture", "image_url"} & found or ("template" in found and {"caption", "boxes"} & found))
+
+
+def _told(columns: str, files: Sequence[Path]) -> str:
+    return f"{files[0]}{f' and {len(files) - 1} more' if len(files) > 1 else ''}: {columns}"
+
+
+def _unusable(file: DumpFile, tally: Tally) -> _Unusable:
+    if not tally.named:
         return _Unusable("empty", f"{file.path}: nothing to import, the file holds no records")
-    if _UNKNOWN in skipped.reasons:
+    if _UNKNOWN in tally.reasons:
         return _Unusable(_UNKNOWN, f"{file.path}: unknown layout; known are {known_layouts()}")
-    return _Unusable(next(iter(skipped.reasons)), f"nothing could be read: {skipped.named[0]}")
+    return _Unusable(next(iter(tally.reasons)), f"nothing could be read: {tally.named[0]}")
 
 
-def _templates_first(files: list[DumpFile], forced: Layout | None) -> list[DumpFile]:
+def _templates_first(files: list[DumpFile]) -> list[DumpFile]:
     """Sort files that describe templates first, so that captions find their templates' ids."""
-    if forced or len(files) < 2:
+    if len(files) < 2:
         return files
-    return sorted(files, key=lambda file: file.path == STDIN or not _describes_template(file))
+    return sorted(files, key=lambda file: not _describes_template(file))
 
 
 def _describes_template(file: DumpFile) -> bool:
+    if file.format is not JSON or file.path == STDIN:
+        return False
     for entry in islice(read_entries(read_chunks(file.path)), 3):
         layout = recognise(entry.value) if isinstance(entry, DumpEntry) else None
         if layout:
             return layout.name in TEMPLATE_LAYOUTS
     return False
+
+
+def _forced(name: str) -> Layout | Format:
+    """Return the layout called `name`, or the format of own data. Raises ConfigError, which lists the known ones."""
+    formats = {form.name: form for form in FORMATS if form is not JSON} | {OWN: JSON}
+    known: dict[str, Layout | Format] = {**LAYOUTS, **formats}
+    if name not in known:
+        raise ConfigError(f"unknown layout {name!r}; known are {', '.join(known)}")
+    return known[name]
+
+
+def _source_named(name: str | None) -> str:
+    """Return the name of the source. Raises ConfigError if ids cannot begin with it, or crawled ones do."""
+    if name is None:
+        return OWN
+    taken = (*known_sources(), *_DUMP_SOURCES)
+    if name in taken:
+        raise ConfigError(f"--source-name {name}: that is a source of crawls and dumps; taken are {', '.join(taken)}")
+    if not _SOURCE.fullmatch(name):
+        raise ConfigError(f"--source-name {name[:80]!r}: write at most 64 of the characters a-z, 0-9 and _")
+    return name
 
 
 def _author_salt(config: Config) -> str | None:

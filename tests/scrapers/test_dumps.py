@@ -24,8 +24,9 @@ from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Store
+from memeloom.scrapers.dumps.export import export_memes
 from memeloom.scrapers.dumps.layouts import LAYOUTS
-from memeloom.scrapers.dumps.transfer import export_memes, import_dumps
+from memeloom.scrapers.dumps.transfer import import_dumps
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,

@@ -1,0 +1,82 @@
+"""Store imported memes in batches, with their pictures."""
+
+from dataclasses import dataclass, field
+
+from memeloom.catalog.documents import DocumentStore, Upserted
+from memeloom.catalog.records import Meme
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress
+from memeloom.scrapers.dumps.land import Landed, Landing
+from memeloom.scrapers.dumps.rows import Draft
+from memeloom.scrapers.dumps.tally import Tally
+
+BATCH_RECORDS = 5000
+BATCH_CHARACTERS = 8 * 1024 * 1024
+# What a picture by path counts in a batch: some hundred pictures are read before their memes are stored.
+_PATH_CHARACTERS = 16 * 1024
+
+
+@dataclass
+class Batches:
+    """Memes on their way into the catalog.
+
+    Attributes:
+        tally: receives the problems of pictures.
+        strict: raise the first problem instead, when the memes before it are stored.
+        memes, pictures: numbers of those that are durable.
+        stored: what became of the memes.
+    """
+
+    documents: DocumentStore
+    landing: Landing
+    progress: Progress
+    tally: Tally
+    strict: bool
+    memes: int = 0
+    pictures: int = 0
+    stored: Upserted = field(default_factory=Upserted)
+    _waiting: list[Meme | Draft] = field(default_factory=list)
+    _size: int = 0
+
+    def add(self, record: Meme | Draft, size: int) -> None:
+        """Add a meme whose row has `size` bytes, and store the batch if it is full. Raises as `flush`."""
+        self._waiting.append(record)
+        self._size += size
+        if isinstance(record, Draft) and isinstance(record.picture, str):
+            self._size += _PATH_CHARACTERS
+        if len(self._waiting) >= BATCH_RECORDS or self._size >= BATCH_CHARACTERS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Store the batch; it is durable on return.
+
+        Raises:
+            MemeloomError: `strict`, and a picture or value cannot be used.
+        """
+        batch, self._waiting, self._size = self._waiting, [], 0
+        landed = self.landing.land(record for record in batch if isinstance(record, Draft))
+        memes: list[Meme] = []
+        problem = None
+        for record in batch:
+            meme, problem = (record, None) if isinstance(record, Meme) else self._landed(next(landed))
+            if problem:
+                break
+            memes += [meme] if meme else []
+        if memes:
+            done = self.documents.upsert(memes)
+            self.stored += done
+            self.memes += len(memes)
+            self.progress.advance(len(memes), inserted=done.inserted, updated=done.updated, unchanged=done.unchanged)
+        if problem:
+            raise MemeloomError(problem)
+
+    def _landed(self, landed: Landed) -> tuple[Meme | None, str | None]:
+        """Count what became of a draft. Returns its meme, and with `strict` the first problem."""
+        draft, meme, problem = landed
+        for each in (*draft.left_out, *([problem] if problem else [])):
+            text = f"{draft.place}, {each}"
+            if self.strict:
+                return None, text
+            self.tally.add(each.reason, text, lost=meme is None and each is problem)
+        self.pictures += meme is not None and meme.image is not None
+        return meme, None

@@ -1,0 +1,157 @@
+"""Read CSV and TSV in bounded memory; after a broken row, reading continues at the next line.
+
+Rows follow RFC 4180 with the delimiter that the first line has most of. A TSV row that breaks its rules for quotes is
+split at its tabs, as most TSV files do not quote.
+"""
+
+import codecs
+import csv
+import re
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from memeloom.scrapers.dumps.files import Damage, read_chunks
+from memeloom.scrapers.dumps.json_stream import MAX_RECORD, DumpEntry, Problem
+
+_DELIMITERS: Final = ",;\t|"
+# A quote that is never closed swallows at most as many lines before they are read again one by one.
+_MOST_LINES: Final = 100
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")
+_UNCLOSED: Final = "a quote that is not closed"
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class _Broken(Exception):
+    """A row that cannot be read; the message is a short fixed phrase."""
+
+
+def read_csv(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Problem]:
+    """Yield each row of a CSV file by its column names, which are in the first line."""
+    return _read(_Lines(read_chunks(path)), None)
+
+
+def read_tsv(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Problem]:
+    """Yield each row of a TSV file by its column names, which are in the first line."""
+    return _read(_Lines(read_chunks(path)), "\t")
+
+
+class _Lines(Iterator[str]):
+    """The lines of a text, with their ends; those of an unfinished row can be read again."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._lines = _split(chunks)
+        self._again: deque[str] = deque()
+        self.row: list[str] = []
+        self.number = 0
+
+    def __next__(self) -> str:
+        if len(self.row) >= _MOST_LINES:
+            raise _Broken(_UNCLOSED)
+        line = self._again.popleft() if self._again else next(self._lines)
+        self.number += 1
+        if line is None:
+            raise _Broken("too large")
+        self.row.append(line)
+        return line
+
+    def peek(self) -> str:
+        """Return the first line without taking it; empty if there is none."""
+        line = next(self)
+        self.number, self.row = 0, []
+        self._again.append(line)
+        return line
+
+    def begin(self) -> int:
+        """Begin a row; return the number of its first line."""
+        self.row = []
+        return self.number + 1
+
+    def only_first(self) -> str:
+        """Take back all lines of the row but the first, which is returned."""
+        self._again.extendleft(reversed(self.row[1:]))
+        self.number -= max(0, len(self.row) - 1)
+        return self.row[0] if self.row else ""
+
+
+def _split(chunks: Iterator[bytes]) -> Iterator[str | None]:
+    """Yield lines with their ends; None for one that is too large."""
+    first = next(chunks, b"")
+    if first.startswith(_UTF16):
+        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+    else:
+        # Bytes that are not UTF-8 become lone surrogates, so that the other rows can be read.
+        decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
+    rest, skipping = decoder.decode(first), False
+    while True:
+        *lines, rest = rest.split("\n")
+        for line in lines:
+            yield None if skipping or len(line) > MAX_RECORD else f"{line}\n"
+            skipping = False
+        if len(rest) > MAX_RECORD:
+            rest, skipping = "", True
+        chunk = next(chunks, None)
+        if chunk is None:
+            break
+        rest += decoder.decode(chunk)
+    rest += decoder.decode(b"", final=True)
+    if rest or skipping:
+        yield None if skipping else rest
+
+
+def _read(lines: _Lines, delimiter: str | None) -> Iterator[DumpEntry | Problem]:
+    try:
+        first = lines.peek()
+        delimiter = delimiter or max(_DELIMITERS, key=first.count)
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        lines.begin()
+        header = next(reader)
+    except StopIteration:
+        return
+    except (_Broken, Damage, csv.Error) as error:
+        yield Problem("no line with the names of the columns", "line", 1, str(error))
+        return
+    if _NOT_UTF8.search("".join(header)):
+        yield Problem("not UTF-8", "line", 1)
+        return
+    # Of two columns with one name the first counts; a column without a name is an index.
+    places = {name.strip(): place for place, name in reversed(list(enumerate(header))) if name.strip()}
+    columns = dict(sorted(places.items(), key=lambda item: item[1]))
+    while True:
+        number = lines.begin()
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except Damage as damage:
+            yield Problem(str(damage), "line", number)
+            return
+        except (_Broken, csv.Error) as error:
+            several = len(lines.row) > 1
+            line = lines.only_first()
+            row = line.rstrip("\r\n").split("\t")
+            if delimiter != "\t" or len(row) != len(header):
+                yield _problem(error, number, several=several)
+                continue
+        if row:
+            yield _entry(row, header, columns, number)
+
+
+def _entry(row: list[str], header: list[str], columns: dict[str, int], number: int) -> DumpEntry | Problem:
+    if len(row) != len(header):
+        return Problem("wrong number of columns", "line", number, f"{len(row)} of {len(header)}")
+    text = "".join(row)
+    if not text.isascii() and _NOT_UTF8.search(text):
+        return Problem("not UTF-8", "line", number)
+    return DumpEntry({name: row[place] for name, place in columns.items()}, "line", number, len(text))
+
+
+def _problem(error: Exception, number: int, *, several: bool) -> Problem:
+    """Return why a row is broken. several: it has several lines, so the reader looked for the end of a quote."""
+    if isinstance(error, _Broken):
+        return Problem(str(error), "line", number)
+    if several:
+        return Problem(_UNCLOSED, "line", number)
+    large = "field limit" in str(error)
+    return Problem("too large" if large else "not CSV", "line", number, "" if large else str(error))

@@ -1,0 +1,121 @@
+"""Read Parquet in bounded memory, also as the package `datasets` writes it. Needs the extra ``parquet``.
+
+A picture is a column of bytes, or a struct of ``bytes`` and ``path``. Columns of other types, such as vectors, are not
+read. Labels of `datasets` (``ClassLabel``) are read by their names.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from memeloom.configs.extras import require
+from memeloom.scrapers.dumps.json_stream import DumpEntry, Problem
+
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+_BATCH_ROWS: Final = 1000
+_BUFFER: Final = 1024 * 1024
+_MOST_METADATA: Final = 64 * 1024 * 1024
+_PICTURE: Final = {"bytes", "path"}
+
+
+def read_parquet(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Problem]:
+    """Yield each row of a Parquet file by its column names; None for a missing value."""
+    require("parquet")
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+    number = 0
+    try:
+        with ParquetFile(
+            path, buffer_size=_BUFFER, page_checksum_verification=True,
+            thrift_string_size_limit=_MOST_METADATA, thrift_container_size_limit=_MOST_METADATA,
+        ) as file:  # fmt: skip
+            schema = file.schema_arrow
+            columns = [field.name for field in schema if _is_read(field.type)]
+            labels = _labels(schema.metadata or {})
+            for group in range(file.num_row_groups):
+                rows = _batch_rows(file.metadata.row_group(group))
+                for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+                    yield from _rows(_plain(batch), labels, number)
+                    number += batch.num_rows
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        yield Problem(
+            "damaged file" if number else "not Parquet", "row", number + 1, " ".join(str(error).split())[:200]
+        )
+
+
+def _is_read(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _is_read(kind.value_type)
+    if types.is_struct(kind):
+        return {field.name for field in kind} <= _PICTURE and all(_is_read(field.type) for field in kind)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return bool(_is_text(kind.value_type))
+    numbers = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
+    return bool(numbers or types.is_timestamp(kind) or types.is_date(kind) or _is_text(kind) or _is_bytes(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_bytes(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_binary(kind) or types.is_large_binary(kind))
+
+
+def _batch_rows(group: Any) -> int:
+    """Return how many rows of a row group have 8 MiB, at most 1000."""
+    rows = _BATCH_BYTES * int(group.num_rows) // max(1, int(group.total_byte_size))
+    return max(1, min(_BATCH_ROWS, rows))
+
+
+def _plain(batch: Any) -> Any:
+    """Return the batch with times as seconds, because not every 64-bit time is a `datetime`."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    for place, field in enumerate(batch.schema):
+        if types.is_timestamp(field.type) or types.is_date(field.type):
+            seconds = batch.column(place).cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+            batch = batch.set_column(place, field.name, seconds)
+    return batch
+
+
+def _rows(batch: Any, labels: Mapping[str, list[str]], before: int) -> Iterator[DumpEntry | Problem]:
+    try:
+        rows = batch.to_pylist()
+    except ValueError:  # a text that is not UTF-8
+        if batch.num_rows == 1:
+            yield Problem("not UTF-8", "row", before + 1)
+            return
+        for place in range(batch.num_rows):
+            yield from _rows(batch.slice(place, 1), labels, before + place)
+        return
+    for number, row in enumerate(rows, start=before + 1):
+        for name, names in labels.items():
+            label = row.get(name)
+            if isinstance(label, int):
+                row[name] = names[label] if 0 <= label < len(names) else None
+        yield DumpEntry(row, "row", number, _size(row))
+
+
+def _size(row: Mapping[str, Any]) -> int:
+    values = (each for value in row.values() for each in (value.values() if isinstance(value, dict) else (value,)))
+    return sum(len(value) for value in values if isinstance(value, str | bytes))
+
+
+def _labels(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """Return the names of each label, which `datasets` keeps in the metadata of the schema."""
+    try:
+        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
+        found = {name: facts["names"] for name, facts in features.items() if facts.get("_type") == "ClassLabel"}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return {}
+    return {name: names for name, names in found.items() if isinstance(names, list)}
