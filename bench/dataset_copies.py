@@ -1,5 +1,8 @@
 """Recall of planted duplicates, and false positives.
 
+Pairs on one picture: real captions of one template that share half of their shingles, nearly all different jokes; and
+captions with errors of OCR in a share of their letters and spaces. Those of one half of the templates.
+
 Captions: those of the reporting half of the templates get a second version, with typos and OCR errors (duplicates) or
 with one word replaced (different jokes). Pictures: drawn memes are posted again by a second site, scaled and
 compressed, under another template name; compared with two picture hashes.
@@ -8,11 +11,12 @@ compressed, under another template name; compared with two picture hashes.
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import random
 import string
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -30,12 +34,15 @@ from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Progress
 from memeloom.dataset.build import build_dataset
-from memeloom.dataset.flow.similarity import normalise, similarity
+from memeloom.dataset.flow.misread import is_misread
+from memeloom.dataset.flow.similarity import differ_in_one_letter, normalise, similarity
 from memeloom.dataset.formats.tfrecord import read_records
 from memeloom.dataset.schema import decode_record
 
 _CAPTIONS, _PICTURES, _A_TEMPLATE = 6000, 1000, 8
 _NEAR = 0.8  # dataset.near_text
+# Pairs on one picture: similarity of the real ones, and captions of a template to pair.
+_ALIKE, _ON_A_TEMPLATE = 0.5, 300
 _MAX_BYTES, _MAX_PIXELS = 10**8, 10**8
 # Characters that OCR confuses.
 _MISREAD = MappingProxyType({"o": "0", "l": "i", "i": "l", "s": "5", "e": "c", "m": "rn", "w": "vv", "n": "ri"})
@@ -55,6 +62,7 @@ class Pair:
 def copy_rows(data: Path) -> Iterator[Row]:
     """Yield the rows for captions and for pictures."""
     yield from _word_rows(data)
+    yield from _pair_rows(data)
     yield from _picture_rows(data)
 
 
@@ -115,6 +123,41 @@ def _word_rows(data: Path) -> Iterator[Row]:
         }
         copies = all(pairs[n].copy for n in numbers)
         yield Row("copies of words" if copies else "no copies of words", kind, shares)
+
+
+def _pair_rows(data: Path) -> Iterator[Row]:
+    """Yield how many pairs of captions are taken for one on nearly the same picture."""
+    templates: defaultdict[str, list[str]] = defaultdict(list)
+    for template, boxes in _captions(data):
+        templates[template].append(normalise(boxes))
+    alike = [
+        pair for texts in templates.values() for pair in itertools.combinations(texts[:_ON_A_TEMPLATE], 2)
+        if _NEAR > similarity(*pair) >= _ALIKE and not differ_in_one_letter(*pair)
+    ]  # fmt: skip
+    yield Row("pairs on one picture", "real, alike by half", {"taken for one": _share(alike)})
+    chance = random.Random(1)
+    captions = [text for texts in templates.values() for text in texts]
+    some = chance.sample(captions, min(_CAPTIONS, len(captions)))
+    for letters, spaces in ((0.02, 0.02), (0.04, 0.03)):
+        copies = [(text, _misread_often(text, letters, spaces, chance)) for text in some]
+        yield Row("pairs on one picture", f"{letters:.0%} of letters misread", {"found": _share(copies)})
+
+
+def _share(pairs: Sequence[tuple[str, str]]) -> str:
+    taken = sum(similarity(*pair) >= _NEAR or is_misread(*pair) for pair in pairs)
+    return f"{taken / len(pairs):.4f} of {len(pairs):,}"
+
+
+def _misread_often(text: str, letters: float, spaces: float, chance: random.Random) -> str:
+    def read(letter: str) -> str:
+        if letter == " ":
+            return "" if chance.random() < spaces else " "
+        if chance.random() >= letters:
+            return letter
+        other = chance.choice(string.ascii_lowercase)
+        return chance.choice([_MISREAD.get(letter, other)] * 4 + [other, ""])
+
+    return normalise(["".join(map(read, text.strip()))])
 
 
 def _version(number: int, which: int, pair: Pair) -> Meme:

@@ -118,7 +118,7 @@ def what_is_a_copy(settings: Mapping[str, Any]) -> str:
         )
     if settings["near_image"] is not None:
         sentences.append(
-            f"So are captions that share half of their words, on pictures that differ in at most "
+            f"So are captions that differ by errors of OCR or typing only, on pictures that differ in at most "
             f"{settings['near_image']} of 256 bits of their perceptual hash."
         )
     return " ".join(sentences)

@@ -1,4 +1,4 @@
-"""Find near-duplicates: similar words (or all but a letter) on one template, or similar pictures.
+"""Find near-duplicates: similar words (or all but a letter) on one template, or pictures with nearly the same letters.
 
 Rows that share a key (of a band or a segment) are compared. Of two near-duplicates the later one in the order is
 dropped, unless the earlier one was, so none remain that share a key. Work is linear in the rows: in large groups each
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from memeloom.dataset.flow.block import SEGMENTS, Array, open_block
 from memeloom.dataset.flow.filter import read_line
+from memeloom.dataset.flow.misread import is_misread
 from memeloom.dataset.flow.similarity import (
     BANDS,
     Words,
@@ -39,8 +40,10 @@ _CANDIDATES = 250_000
 _SKETCH_ERROR = 0.06
 # Least similarity of sketches of captions that differ in one letter, unless they are very short.
 _LETTER_APART = 0.6
-# Least similarity of words if pictures are similar: sites and OCR write the same text differently.
-_VOUCHED = 0.5
+# Least similarity of words if pictures are similar, and least from which letters are compared instead
+# (`dataset.flow.misread`): errors of OCR destroy up to half of the shingles.
+_SAME_WORDS = 0.8
+_MISREAD = 0.5
 # Examples per part; showing at most as many in all makes them independent of the partition.
 SAMPLES: Final = 200
 
@@ -87,7 +90,7 @@ def find_near(task: FindNear) -> str:
         least = settings.near_text or 1.0
         is_candidate = _sketches_alike(members.values, min(least - _SKETCH_ERROR, _LETTER_APART))
     else:
-        least, is_candidate = _VOUCHED, _pictures_alike(members.values, settings.near_image or 0)
+        least, is_candidate = _SAME_WORDS, _pictures_alike(members.values, settings.near_image or 0)
     gone, samples = _Pairs(work, task, members, least, is_candidate).find()
     work.write_result(task.name, gone.tobytes(), {"samples": samples})
     return task.name
@@ -102,7 +105,7 @@ def _sketches_alike(sketches: Words, least: float) -> _Comparison:
 
 def _pictures_alike(values: Words, most: int) -> _Comparison:
     # Compare sketches before reading texts: thousands of different captions may be on one picture.
-    words = _sketches_alike(np.ascontiguousarray(values[:, 4:]), _VOUCHED - 2 * _SKETCH_ERROR)
+    words = _sketches_alike(np.ascontiguousarray(values[:, 4:]), _MISREAD - 2 * _SKETCH_ERROR)
     hashes = np.ascontiguousarray(values[:, :4])
 
     def is_candidate(one: NDArray[np.intp], other: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -117,7 +120,8 @@ def _pictures_alike(values: Words, most: int) -> _Comparison:
 class _Pairs:
     """Near-duplicates among members, by a fast comparison and then by their texts.
 
-    is_candidate: fast comparison. least: least similarity of texts; by words, one differing letter is enough.
+    is_candidate: fast comparison. least: least similarity of texts. Less is enough where one letter differs (by words),
+    or errors of OCR and typing (by pictures).
     """
 
     def __init__(
@@ -128,7 +132,7 @@ class _Pairs:
         self._members = members
         self._least = least
         self._is_candidate = is_candidate
-        self._letters = task.kind == "words"
+        self._nearly_equal = differ_in_one_letter if task.kind == "words" else is_misread
         self._keeper = np.full(len(members.key), -1, np.int64)
         self._samples: list[tuple[int, float, str, str]] = []
 
@@ -170,7 +174,7 @@ class _Pairs:
                 if self._keeper[one] >= 0 or self._keeper[other] >= 0:
                     continue
                 similar = similarity(texts[one], texts[other])
-                if similar >= self._least or (self._letters and differ_in_one_letter(texts[one], texts[other])):
+                if similar >= self._least or self._nearly_equal(texts[one], texts[other]):
                     self._keeper[other] = one
                     self._sample(int(self._members.order[other]), similar, texts[one], texts[other])
         waiting.clear()

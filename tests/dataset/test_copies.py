@@ -119,7 +119,7 @@ def test_different_captions_on_one_picture_are_kept(build: Build, english: MakeM
     built = build(each.model_copy(update={"image": picture(77)}) for each in english(300, templates=1))
     assert built.manifest.records >= 295
     texts = [normalise(each.boxes) for each in built.records]
-    assert max(similarity(*pair) for pair in combinations(texts, 2)) < 0.5
+    assert max(similarity(*pair) for pair in combinations(texts, 2)) < 0.8
 
 
 @pytest.mark.parametrize(
