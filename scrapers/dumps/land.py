@@ -60,7 +60,11 @@ class Landing:
         As in a crawl, a meme with a caption is stored without a picture that cannot be used, and one without a caption
         is not stored.
         """
-        return self._threads.map(self._land, drafts)
+        waiting = list(drafts)
+        # A thread costs a draft without a picture more than its work.
+        landed = self._threads.map(self._land, [draft for draft in waiting if draft.picture is not None])
+        for draft in waiting:
+            yield self._land(draft) if draft.picture is None else next(landed)
 
     def without_row(self, folder: Path) -> Iterator[Path]:
         """Yield the pictures below a folder that no row named; none if no row named a picture by path."""
