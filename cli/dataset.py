@@ -12,13 +12,18 @@ from memeloom.cli.terminal import echo_json
 from memeloom.report.format import number
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
+# The value of --dropped without a reason; no reason is empty.
+_EVERY = ""
+# Dropped captions shown: of each reason, and of a single one.
+_OF_EACH, _OF_ONE = 2, 10
 _DATASET = click.argument("folder", metavar="[DIR]", type=_FOLDER, required=False)
 
 
 @click.command(
     cls=Command,
     settings=(
-        "dataset.output", "dataset.format", "dataset.compression", "dataset.images", "engine.kind", "engine.workers",
+        "dataset.output", "dataset.format", "dataset.compression", "dataset.images",
+        "dataset.keep_dropped", "engine.kind", "engine.workers",
     ),
     extras=("dataset",),
 )  # fmt: skip
@@ -46,10 +51,38 @@ def dataset() -> None:
 @dataset.command()
 @_DATASET
 @click.option("--records", type=click.IntRange(min=0), default=3, show_default=True, help="Records shown of a split.")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON: the whole manifest, and the records.")
+@click.option(
+    "--dropped",
+    is_flag=False,
+    flag_value=_EVERY,
+    metavar="[REASON]",
+    help="Show dropped captions instead: some of every reason, or a sample of one.",
+)
+@click.option(
+    "--count", type=click.IntRange(min=1), help="With --dropped: captions shown of a reason (2, or 10 of one)."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="With --dropped: another seed, another sample.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON: the whole manifest and the records, or the sample.")
 @click.pass_obj
-def inspect(context: CommandContext, folder: Path | None, records: int, as_json: bool) -> None:
-    """Show the contents of a dataset: counts, drops, templates, files and some records."""
+def inspect(
+    context: CommandContext,
+    folder: Path | None,
+    records: int,
+    dropped: str | None,
+    count: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Show the contents of a dataset: counts, drops, templates, files and some records.
+
+    With --dropped, show what the build left out, and why; the dataset must be built with --keep-dropped.
+    """
+    if dropped is not None:
+        folder = folder or Path(context.config().dataset.output)
+        _show_dropped(folder, None if dropped == _EVERY else dropped, count, seed, as_json)
+        return
+    if count is not None:
+        raise click.UsageError("--count goes with --dropped; --records is the number of records shown")
     folder = folder or Path(context.config().dataset.output)
     from memeloom.dataset.reader import inspect_dataset
 
@@ -62,13 +95,30 @@ def inspect(context: CommandContext, folder: Path | None, records: int, as_json:
     show_dataset(look)
 
 
+def _show_dropped(folder: Path, reason: str | None, count: int | None, seed: int, as_json: bool) -> None:
+    from memeloom.dataset.dropped import sample_dropped
+    from memeloom.dataset.manifest import is_dataset, read_manifest
+
+    if reason is not None and is_dataset(Path(reason)):  # `--dropped DIR`, which is parsed as a reason
+        folder, reason = Path(reason), None
+    count = count or (_OF_EACH if reason is None else _OF_ONE)
+    sample = sample_dropped(folder, read_manifest(folder), reason, count, seed)
+    if as_json:
+        echo_json(sample.as_json())
+        return
+    from memeloom.cli.dataset_tables import show_dropped
+
+    show_dropped(sample, whole=reason is None)
+
+
 @dataset.command()
 @_DATASET
 @click.pass_obj
 def verify(context: CommandContext, folder: Path | None) -> None:
     """Check every byte of a dataset.
 
-    Checks each file's sha256, each record's checksums and schema, all counts of manifest and vocabulary, and that no
+    Checks each file's sha256, each record's checksums and schema, all counts of manifest and vocabulary, the dropped
+    captions if they were kept, and that no
     id and no caption is in two splits. Exit code 1 names the first fault: of a damaged record the file and the offset.
     """
     folder = folder or Path(context.config().dataset.output)
@@ -78,7 +128,10 @@ def verify(context: CommandContext, folder: Path | None) -> None:
     with open_progress() as progress:
         manifest = verify_dataset(folder, progress)
     verdict = "counted, not written: nothing to check" if manifest.format == "dummy" else "no fault found"
-    click.echo(f"{folder}: {number(manifest.records)} records in {number(len(manifest.shards))} files, {verdict}")
+    dropped = sum(file.records for file in manifest.dropped_files)
+    beside = f" and {number(dropped)} dropped captions" if dropped else ""
+    counted = f"{number(manifest.records)} records in {number(len(manifest.shards))} files{beside}"
+    click.echo(f"{folder}: {counted}, {verdict}")
 
 
 @dataset.command()

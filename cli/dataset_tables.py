@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memeloom.dataset.diff import Changed, Difference, RecordChanges
+    from memeloom.dataset.dropped import DroppedSample
     from memeloom.dataset.reader import Inspection
 
 _MOST_ROWS = 15
@@ -73,6 +74,20 @@ def _show_samples(inspection: Inspection) -> None:
             picture = "" if record.image is None else f" [picture: {amount('bytes', len(record.image))}]"
             add_row(table, split, record.id, record.template_name, " / ".join(record.boxes) + picture)
     if table.row_count:
+        console().print(table)
+
+
+def show_dropped(sample: DroppedSample, *, whole: bool) -> None:
+    """Print a sample of dropped captions; whole: with the counts of all reasons."""
+    if not sample.counts:
+        click.echo("no caption was dropped")
+    if whole and sample.counts:
+        console().print(count_table("dropped", ("reason", "count"), sample.counts, most=len(sample.counts)))
+    for reason, records in sample.samples.items():
+        table = new_table(f"{reason}: {len(records):,} of {sample.counts[reason]:,}", "id", "template", "text", "step")
+        for record in records:
+            step = record.step + (f": {record.detail}" if record.detail else "")
+            add_row(table, record.id, record.template_name, " / ".join(record.boxes), step)
         console().print(table)
 
 

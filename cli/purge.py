@@ -208,6 +208,8 @@ def _show_dataset(holding: Holding, rebuild: str, planned: bool) -> None:
         parts.append(f"cannot be read ({escape_controls(holding.fault)})")
     if holding.memes or holding.pictures:
         parts.append(f"{holding.memes + holding.pictures:,} of {holding.records:,} records must go")
+    if holding.dropped:
+        parts.append(f"{holding.dropped:,} dropped captions must go")
     if holding.templates:
         parts.append(f"{holding.templates:,} pictures of templates must go")
     click.echo(f"dataset {holding.folder}: {'; '.join(parts)}; build it again{' then' if planned else ''}: {rebuild}")

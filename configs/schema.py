@@ -141,6 +141,7 @@ class Dataset(Section):
     min_word_count: Positive
     max_words: Positive
     keep_work: bool
+    keep_dropped: bool
     images: Literal["none", "template", "meme", "inpainted"]
 
 

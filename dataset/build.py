@@ -8,6 +8,7 @@ The stages of a build, one module of `dataset/flow/` each:
     choose   remove the duplicates, range by range of the order
     caps     select templates, and limit the captions of each
     write    write a range of the order as a shard
+    write_dropped  write a range of the dropped captions, if `keep_dropped` wants them
 
 All stages but `caps` run in workers, which exchange files in a work folder beside the dataset. A file is named by the
 hash of its input: a build resumes after a kill, and a later build only does what is new.
@@ -32,8 +33,9 @@ from memeloom.configs.outputs import atomic_file, replace_folder
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
+from memeloom.dataset.build_summary import summarise
 from memeloom.dataset.describe import describe_dataset
-from memeloom.dataset.flow.block import PREFIX_BITS, Head, open_block
+from memeloom.dataset.flow.block import Head, open_block, power_of_two
 from memeloom.dataset.flow.caps import LIMIT, Caps, cap
 from memeloom.dataset.flow.choose import Choose, choose
 from memeloom.dataset.flow.filter import Filter, filter_piece, near_settings, prepare
@@ -41,8 +43,10 @@ from memeloom.dataset.flow.memes import cut, naming_key, naming_of
 from memeloom.dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
 from memeloom.dataset.flow.work import Plan, WorkFolder, digest_of, work_folder
 from memeloom.dataset.flow.write import WriteShard, Written, write_shard
-from memeloom.dataset.formats.registry import FORMATS, check_format, tensorflow_reads
-from memeloom.dataset.manifest import Manifest, Shard, is_dataset
+from memeloom.dataset.flow.write_dropped import FOLDER as DROPPED_FOLDER
+from memeloom.dataset.flow.write_dropped import plan_dropped, write_dropped
+from memeloom.dataset.formats.registry import FORMATS, check_format
+from memeloom.dataset.manifest import DroppedFile, Manifest, Shard, is_dataset
 from memeloom.dataset.statistics import SHARD_WORDS, Copies, Drops, Tally
 from memeloom.dataset.vocabulary import most_common
 from memeloom.engine.pool import Workers, open_workers
@@ -122,12 +126,14 @@ class _Build:
                 caps = cap(self._settings, self._work, chosen, {t: names[0] for t, names in self._templates.items()})
             with self._timed("write"):
                 written = self._write(workers, blocks, chosen, caps)
+                tally, shards = self._count(written, caps)
+                dropped = self._write_dropped(workers, blocks, chosen, caps, written)
         # First: no trace of memes removed from the catalog may stay.
         self._work.prune(blocks, self._content, {each.folder for each in written})
         with self._timed("describe"):
-            manifest = self._describe(written, caps)
+            manifest = self._describe(written, tally, shards, dropped)
         self._seconds["total"] = time.perf_counter() - started
-        return self._summary(manifest)
+        return summarise(manifest, self._settings, self._reused, self._seconds)
 
     def _filter(self, workers: Workers) -> tuple[list[str], int]:
         """Apply the steps to all memes; return the keys of the blocks, in order, and the number of captions kept."""
@@ -184,7 +190,7 @@ class _Build:
         near = self._once(workers, "find near-duplicates", find_near, searches)
         for name in near:
             self._copies.add_samples(self._work.metadata(name))
-        parts = _power_of_two(rows, _CHOSEN_AT_ONCE)
+        parts = power_of_two(rows, _CHOSEN_AT_ONCE)
         choosing = [
             Choose(self._work.root, self._plan.whole, blocks, near, f"chosen/{folder}", part, parts)
             for part in range(parts)
@@ -219,7 +225,7 @@ class _Build:
                 f"{split}-{number:05}-of-{shards:05}{suffix}", store,
             )
             for split, records in caps.splits.items() if records
-            for shards in [_power_of_two(records, self._settings.shard_records)]
+            for shards in [power_of_two(records, self._settings.shard_records)]
             for number in range(shards)
         ]  # fmt: skip
         self._progress.start("write records", sum(caps.splits.values()), "captions")
@@ -231,16 +237,14 @@ class _Build:
         self._progress.finish()
         return [written[task.file] for task in tasks]
 
-    def _describe(self, written: Sequence[Written], caps: Caps) -> Manifest:
-        """Link the shards into the folder, and write the files that describe them."""
+    def _count(self, written: Sequence[Written], caps: Caps) -> tuple[Tally, list[Shard]]:
+        """Link the shards into the folder; count their records, and the last drops."""
         tally, shards, missing = Tally(), [], Counter[tuple[str, str]]()
-        words = []
         for each in written:
             stored = f"shards/{each.folder}"
             facts = self._work.read(f"{stored}/tally.json")
             tally.add(each.task.split, facts)
             missing.update({(reason, source): n for reason, source, n in facts["dropped"]})
-            words.append(self._work.path(f"{stored}/{SHARD_WORDS}"))
             if each.records:
                 self._work.link(f"{stored}/{each.task.file}", self._folder / each.task.file)
                 shards.append(Shard(
@@ -250,50 +254,40 @@ class _Build:
         self._drops.add_capped(caps, tally.sources, missing)
         if not shards:
             raise EmptyDataset(f"no caption is left of {self._catalog.memes:,} memes: {self._drops.line()}")
+        return tally, shards
+
+    def _write_dropped(
+        self, workers: Workers, blocks: Sequence[str], chosen: Sequence[str], caps: Caps, written: Sequence[Written]
+    ) -> list[DroppedFile]:
+        """Write the dropped captions into the folder, if they are wanted."""
+        if not self._settings.keep_dropped:
+            return []
+        tasks = plan_dropped(
+            self._work, self._plan, blocks, chosen, f"chosen/{self._content}", caps.rare,
+            [each.folder for each in written], sum(self._drops.totals().values()),
+        )  # fmt: skip
+        self._progress.start("write dropped captions", len(tasks), "files")
+        files = {}
+        for file in workers.run(write_dropped, tasks):
+            self._progress.advance(1)
+            self._work.link(f"{DROPPED_FOLDER}/{file.name}", self._folder / file.name)
+            files[file.name] = file
+        self._progress.finish()
+        return [files[task.file] for task in tasks]
+
+    def _describe(
+        self, written: Sequence[Written], tally: Tally, shards: Sequence[Shard], dropped: Sequence[DroppedFile]
+    ) -> Manifest:
+        """Write the files that describe the shards."""
+        words = [self._work.path(f"shards/{each.folder}/{SHARD_WORDS}") for each in written]
         common = most_common(words, self._settings.min_word_count, self._settings.max_words, self._work.path("words"))
         return describe_dataset(
             self._folder, self._settings, self._catalog, self._resolved,
-            tally, common, self._drops, self._copies, shards,
+            tally, common, self._drops, self._copies, shards, dropped,
         )  # fmt: skip
-
-    def _summary(self, manifest: Manifest) -> Summary:
-        output = self._settings.output
-        return Summary(
-            stage="build-dataset",
-            counts={
-                "memes": manifest.records + sum(manifest.dropped.values()),
-                "kept": manifest.records,
-                **{str(split): records for split, records in manifest.splits.items()},
-                "templates": len(manifest.templates),
-                "characters": manifest.characters,
-                "words": manifest.words,
-                "shards": len(manifest.shards),
-                "bytes": sum(shard.bytes for shard in manifest.shards),
-                **{f"{name} as they were": n for name, n in self._reused.items() if n},
-            },
-            reasons=manifest.dropped,
-            outputs={"dataset": output, "card": f"{output}/card.html", **self._warning()},
-            seconds=self._seconds,
-        )
-
-    def _warning(self) -> dict[str, str]:
-        if tensorflow_reads(self._settings.format, self._settings.compression):
-            return {}
-        if not FORMATS[self._settings.format].has_records:
-            return {"mind": "records were counted, not written: there is nothing to train on"}
-        packed = f" packed with {self._settings.compression}" if self._settings.format == "tfrecord" else ""
-        return {"mind": f"TensorFlow itself cannot read {self._settings.format}{packed}; `memeloom train` can"}
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
         self._seconds[phase] = time.perf_counter() - started
-
-
-def _power_of_two(count: int, each: int) -> int:
-    """Return the number of parts of about `each` for `count`; it rarely changes as data grows, so boundaries stay."""
-    parts = 1
-    while parts * each < count and parts < 1 << PREFIX_BITS:
-        parts *= 2
-    return parts

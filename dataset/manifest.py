@@ -44,6 +44,12 @@ class Shard(File):
     records: int
 
 
+class DroppedFile(File):
+    """A file of dropped captions."""
+
+    records: int
+
+
 class DatasetTemplate(_Part):
     """A template of the dataset.
 
@@ -90,6 +96,7 @@ class Manifest(_Part):
     details: matches of each list entry, by reason.
     clusters: number of groups of equal captions, by size.
     images: pictures in the records: the templates', the memes', or the memes' without their words.
+    dropped_files: the dropped captions, if they were kept; see `dataset.dropped`.
     characters, words: sizes of `vocabulary` and `word_list`.
     """
 
@@ -112,6 +119,7 @@ class Manifest(_Part):
     word_list: File
     words: int
     shards: tuple[Shard, ...]
+    dropped_files: tuple[DroppedFile, ...] = ()
     templates: tuple[DatasetTemplate, ...]
     lineage: Lineage
 
@@ -124,7 +132,12 @@ class Manifest(_Part):
     @property
     def files(self) -> tuple[File, ...]:
         """All required files besides the manifest."""
-        return *self.shards, self.vocabulary, self.word_list
+        return *self.shards, *self.dropped_files, self.vocabulary, self.word_list
+
+    @property
+    def keeps_dropped(self) -> bool:
+        """True if the dataset was built with its dropped captions; there may be none."""
+        return bool(self.lineage.settings.get("keep_dropped"))
 
     def paths(self, folder: Path, split: Split) -> list[Path]:
         """Return the shards of `split`, in order."""

@@ -129,7 +129,7 @@ class Purge:
             result.similar = self._choice.similar(documents)
         for holding in self._holdings(documents.purged, documents.orphans, progress):
             result.datasets.append(holding)
-            if result.memes or holding.memes:
+            if result.memes or holding.memes or holding.dropped:
                 try:
                     if remove_work(holding.folder):
                         result.work[holding.folder] = "removed"

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from memeloom.catalog.documents import batched
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
+from memeloom.dataset.dropped import read_dropped
 from memeloom.dataset.formats.registry import check_readable
 from memeloom.dataset.manifest import read_manifest
 from memeloom.dataset.verify import all_records
@@ -26,6 +27,7 @@ class Holding:
     Attributes:
         records: number of records.
         memes: records of removed memes.
+        dropped: dropped captions of removed memes, if the dataset keeps them.
         pictures: further records with a removed picture.
         templates: templates whose clean picture was removed.
         settings: settings of the build.
@@ -37,20 +39,21 @@ class Holding:
     memes: int = 0
     pictures: int = 0
     templates: int = 0
+    dropped: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     fault: str | None = None
 
     @property
     def affected(self) -> bool:
         """True if the dataset must be rebuilt."""
-        return bool(self.memes or self.pictures or self.templates or self.fault)
+        return bool(self.memes or self.dropped or self.pictures or self.templates or self.fault)
 
 
 def find_removed(folder: Path, memes: Removed, pictures: Removed, progress: Progress) -> Holding:
-    """Search all records of the dataset in `folder`, in bounded memory.
+    """Search all records and dropped captions of the dataset in `folder`, in bounded memory.
 
-    A damaged dataset, or one of another version, has a `fault`: it may contain anything. Of a `dummy` dataset only the
-    templates are searched.
+    A damaged dataset, or one of another version, has a `fault`: it may contain anything. A `dummy` dataset has no
+    records.
 
     Raises:
         StoreError: the catalog, which `memes` and `pictures` query, failed.
@@ -80,5 +83,20 @@ def find_removed(folder: Path, memes: Removed, pictures: Removed, progress: Prog
         of_memes += sum(meme_id in removed for meme_id, _ in batch)
         of_pictures += sum(meme_id not in removed and key in gone for meme_id, key in batch)
         progress.advance(len(batch))
+    of_dropped = 0
+
+    def read_ids() -> Iterator[str]:
+        """Yield the id of each dropped caption up to the first unreadable one."""
+        nonlocal fault
+        try:
+            for dropped in read_dropped(folder, manifest):
+                yield dropped.id
+        except MemeloomError as error:
+            fault = fault or str(error)
+
+    for ids in batched(read_ids(), _BATCH):
+        of_dropped += len(memes(ids))
     progress.finish()
-    return Holding(folder, manifest.records, of_memes, of_pictures, templates, manifest.lineage.settings, fault)
+    return Holding(
+        folder, manifest.records, of_memes, of_pictures, templates, of_dropped, manifest.lineage.settings, fault
+    )

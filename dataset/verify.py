@@ -14,6 +14,7 @@ import numpy as np
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT, Progress
+from memeloom.dataset.dropped import read_dropped_file
 from memeloom.dataset.formats.contract import Check
 from memeloom.dataset.formats.registry import FORMATS, check_readable
 from memeloom.dataset.manifest import Manifest, NotADataset, Shard, check_file, read_manifest
@@ -28,8 +29,9 @@ def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
     """Read every byte of the dataset in `folder`, and return its manifest.
 
     Checks the sha256 of each file; each record by the checksums of its format and against the schema; the counts of
-    records, in all and by source, template and split, and of characters; that ids are unique; and that no caption of a
-    template is in two splits, ignoring case, spacing and boxes. A `dummy` dataset has no records.
+    records, in all and by source, template and split, and of characters; those of the dropped captions by reason and
+    source, if they were kept; that ids are unique; and that no caption of a template is in two splits, ignoring case,
+    spacing and boxes. A `dummy` dataset has no records.
 
     Raises:
         NotADataset: a file is missing or does not match the manifest, a count is wrong, or splits overlap.
@@ -39,18 +41,19 @@ def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
     check_readable(manifest.format)
     progress.start("verify", manifest.records, "records")
     counts = _Counts()
-    with closing(OverlapFinder(manifest.records)) as overlaps:
+    with closing(OverlapFinder(manifest.records + sum(file.records for file in manifest.dropped_files))) as overlaps:
         if FORMATS[manifest.format].has_records:
             for shard in manifest.shards:
                 _check_records(folder, manifest, shard, counts, overlaps, progress)
                 if not FORMATS[manifest.format].needs_hash_check:
                     check_file(folder, shard)
+        _check_dropped(folder, manifest, overlaps)
         check_file(folder, manifest.vocabulary)
         check_file(folder, manifest.word_list)
         if FORMATS[manifest.format].has_records:
             counts.check(folder, manifest)
-            if overlap := overlaps.first():
-                raise NotADataset(f"{folder}: {_describe(folder, manifest, overlap)}; build the dataset again")
+        if overlap := overlaps.first():
+            raise NotADataset(f"{folder}: {_describe(folder, manifest, overlap)}; build the dataset again")
     progress.finish()
     return manifest
 
@@ -112,6 +115,27 @@ def _check_records(
         )
 
 
+def _check_dropped(folder: Path, manifest: Manifest, overlaps: "OverlapFinder") -> None:
+    found: Counter[tuple[str, str]] = Counter()
+    for file in manifest.dropped_files:
+        records = 0
+        for record in read_dropped_file(folder / file.name):
+            records += 1
+            found[record.source, record.reason] += 1
+            overlaps.add_id(record.id)
+        check_file(folder, file)
+        if records != file.records:
+            counted = f"{records:,} dropped captions, expected {file.records:,}"
+            raise NotADataset(f"{folder / file.name}: {counted}; build the dataset again")
+    stated = Counter({(source, why): n for source, counts in manifest.by_source.items() for why, n in counts.items()})
+    if manifest.keeps_dropped and found != stated:
+        source, why = min(key for key in found | stated if found[key] != stated[key])
+        raise NotADataset(
+            f"{folder}: captions of {source} dropped for {why!r}: {found[source, why]:,}, expected "
+            f"{stated[source, why]:,}; build the dataset again"
+        )
+
+
 class _Counts:
     def __init__(self) -> None:
         self._splits: Counter[str] = Counter()
@@ -165,8 +189,12 @@ _SPLIT_NUMBERS: Mapping[str, int] = MappingProxyType({split: number for number, 
 What: TypeAlias = Literal["id", "caption"]
 
 
+def _hashed(meme: str) -> bytes:
+    return hashlib.blake2b(meme.encode(), digest_size=16).digest()
+
+
 def _id_key(record: DatasetRecord) -> bytes:
-    return hashlib.blake2b(record.id.encode(), digest_size=16).digest()
+    return _hashed(record.id)
 
 
 def _caption_key(record: DatasetRecord) -> bytes:
@@ -202,9 +230,15 @@ class OverlapFinder:
         """Add the id, the caption and the split of a record."""
         split = _SPLIT_NUMBERS[record.split]
         for what, key_of in _KEYS.items():
-            key = key_of(record)
-            self._buffers[what, key[0] * self._files >> 8] += _ENTRY.pack(key, split)
-            self._size += _ENTRY.size
+            self._add(what, key_of(record), split)
+
+    def add_id(self, meme: str) -> None:
+        """Add the id of a dropped caption."""
+        self._add("id", _hashed(meme), 0)
+
+    def _add(self, what: What, key: bytes, split: int) -> None:
+        self._buffers[what, key[0] * self._files >> 8] += _ENTRY.pack(key, split)
+        self._size += _ENTRY.size
         if self._size >= _BUFFER_BYTES:
             self._flush()
 
@@ -256,4 +290,6 @@ def _describe(folder: Path, manifest: Manifest, overlap: Overlap) -> str:
                 return f"{record.id} is in {first[1].name} and again in {shard.name}"
             elif record.split != first[0].split:
                 return f"{first[0].id} in {first[1].name} and {record.id} in {shard.name} are the same caption"
+    if first is not None:
+        return f"{first[0].id} is in {first[1].name} and among the dropped captions"
     return f"the same {overlap.what} occurs twice"

@@ -8,6 +8,7 @@ A preamble holds a checksum of the rest and the offsets of the sections:
     keys      of the bands of words, (BANDS, rows); sketches: one `SKETCH` for each row
     segments  keys of the segments of perceptual hashes, (SEGMENTS, rows); hashes: (rows, 4); only with pictures
     lines     the captions as JSON, in the order of the rows
+    dropped   the dropped captions, packed by `dataset.flow.drops`; empty unless they are kept
 """
 
 import itertools
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file
+from memeloom.dataset.flow.drops import Line, unpack_lines
 from memeloom.dataset.flow.similarity import Words
 from memeloom.dataset.flow.work import checksum_of
 
@@ -45,7 +47,7 @@ _PREFIXES = 1 << PREFIX_BITS
 _SPLITS = 3
 _INDEXED = _SPLITS * (_PREFIXES + 1)
 _MAGIC = int.from_bytes(b"mlblock1", "little")
-_SECTIONS = ("head", "index", "rows", "keys", "sketches", "segments", "hashes", "lines", "end")
+_SECTIONS = ("head", "index", "rows", "keys", "sketches", "segments", "hashes", "lines", "dropped", "end")
 _PREAMBLE = 3 + len(_SECTIONS)
 
 
@@ -82,7 +84,9 @@ class Pairs:
     values: Words
 
 
-def write_block(path: Path, head: Head, rows: Array, lines: bytes, words: Pairs, pictures: Pairs | None) -> None:
+def write_block(
+    path: Path, head: Head, rows: Array, lines: bytes, dropped: bytes, words: Pairs, pictures: Pairs | None
+) -> None:
     """Write a block, atomically. `rows` are sorted by split and order; all else is in the order of the rows.
 
     Raises:
@@ -99,6 +103,7 @@ def write_block(path: Path, head: Head, rows: Array, lines: bytes, words: Pairs,
         np.ascontiguousarray(pictures.keys).tobytes() if pictures else b"",
         pictures.values.tobytes() if pictures else b"",
         lines,
+        dropped,
     )
     offsets = itertools.accumulate(map(len, parts), initial=8 * _PREAMBLE)
     parts = (np.array([len(rows), *offsets], "<u8").tobytes(), *parts)
@@ -161,6 +166,12 @@ class Block:
         where = self._read("rows", ROW, self.rows)[["start", "length"]][rows]
         return [self.line(start, length) for start, length in where.tolist()]
 
+    def dropped(self, first: int, last: int) -> list[Line]:
+        """Return the dropped captions whose orders are from `first` to `last`, both included."""
+        if self._at["end"] == self._at["dropped"]:
+            return []
+        return unpack_lines(self._stream, self._at["dropped"], first, last)
+
     def keys(self, number: int) -> Words:
         """Return the keys of a band of words, one a row."""
         return self._read("keys", "<u8", self.rows, 8 * self.rows * number)
@@ -187,6 +198,14 @@ class Block:
         if len(found) < count:
             raise MemeloomError(f"{self._stream.name}: cut off; remove its folder and build the dataset again")
         return found
+
+
+def power_of_two(count: int, each: int) -> int:
+    """Return the number of parts of about `each` for `count`; it rarely changes as data grows, so boundaries stay."""
+    parts = 1
+    while parts * each < count and parts < 1 << PREFIX_BITS:
+        parts *= 2
+    return parts
 
 
 @contextmanager

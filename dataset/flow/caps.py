@@ -30,12 +30,14 @@ class Caps:
         limits: order and copy of the last caption of each selected template, by the template's hash.
         splits: number of captions within the limits.
         sources: number of captions on selected templates, also beyond the limit, by the hash of the source.
+        rare: hashes of the templates with too few captions.
         dropped: number of captions on other templates, by reason and source.
     """
 
     limits: Mapping[int, tuple[int, int]]
     splits: Mapping[Split, int]
     sources: Mapping[int, int]
+    rare: frozenset[int]
     dropped: Mapping[str, Mapping[int, int]]
 
 
@@ -54,7 +56,7 @@ def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping
             counts[int(template)] += count
     frequent = [each for each in counts if counts[each] >= settings.min_captions_per_template]
     frequent.sort(key=lambda each: (-counts[each], ids[each]))
-    taken = frozenset(frequent[: settings.templates])
+    taken, rare = frozenset(frequent[: settings.templates]), frozenset(counts).difference(frequent)
     limits, splits = _limits(work, chosen, taken, settings.captions_per_template)
     sources: Counter[int] = Counter()
     dropped: defaultdict[str, Counter[int]] = defaultdict(Counter)
@@ -63,9 +65,8 @@ def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping
             if int(template) in taken:
                 sources[int(source)] += count
             else:
-                rare = counts[int(template)] < settings.min_captions_per_template
-                dropped[RARE if rare else UNPOPULAR][int(source)] += count
-    return Caps(limits, splits, sources, dropped)
+                dropped[RARE if int(template) in rare else UNPOPULAR][int(source)] += count
+    return Caps(limits, splits, sources, rare, dropped)
 
 
 def _limits(
@@ -94,7 +95,7 @@ def _rows(work: WorkFolder, name: str, templates: Sequence[int]) -> dict[int, np
     if not templates:
         return {}
     rows = np.fromfile(work.rows(name), CHOSEN)
-    rows = rows[np.isin(rows["template"], np.array(templates, np.uint64))]
+    rows = rows[(rows["dropped"] == 0) & np.isin(rows["template"], np.array(templates, np.uint64))]
     return {template: rows[rows["template"] == np.uint64(template)] for template in templates}
 
 

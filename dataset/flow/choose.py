@@ -16,12 +16,14 @@ from memeloom.dataset.schema import SPLITS
 from memeloom.dataset.steps.registry import DUPLICATES
 
 # A caption that is kept. block: index of its block. copy: 0, 1, 2 … of equal captions, if duplicates are kept.
+# dropped: 0, or the number in `REASONS` of a duplicate, if dropped captions are kept.
 # Other fields: `dataset.flow.block.ROW`.
 CHOSEN: Final = np.dtype([
     ("order", "<u8"), ("template", "<u8"), ("source", "<u8"), ("check", "<u8"), ("start", "<u4"), ("length", "<u4"),
-    ("block", "<u4"), ("split", "<u4"), ("copy", "<u4"),
+    ("block", "<u4"), ("split", "<u4"), ("copy", "<u4"), ("dropped", "<u4"),
 ])  # fmt: skip
 _REASONS = {"words": "near duplicate", "pictures": "same picture"}
+REASONS: Final = ("", "duplicate", *_REASONS.values())
 
 
 class Choose(NamedTuple):
@@ -50,21 +52,27 @@ def choose(task: Choose) -> str:
     work = WorkFolder(task.work)
     rows, blocks = _rows(task, work)
     dropped: dict[str, dict[str, int]] = {}
+    gone: list[Array] = []
     sizes: Counter[int] = Counter()
     if DUPLICATES in settings.steps:
         first, sizes = _first_of_equals(task, work, rows, blocks)
         dropped["duplicate"] = _by_source(rows[~first])
+        gone.append(_dropped(rows[~first], blocks[~first], "duplicate"))
         rows, blocks = rows[first], blocks[first]
         for kind, reason in _REASONS.items():
             near = np.isin(rows["order"], _gone(task, work, kind))
             dropped[reason] = _by_source(rows[near])
+            gone.append(_dropped(rows[near], blocks[near], reason))
             rows, blocks = rows[~near], blocks[~near]
     metadata = {
         "dropped": {reason: counts for reason, counts in dropped.items() if counts},
         "clusters": {str(size): number for size, number in sizes.items()},
         "captions": _counted(rows),
     }
-    work.write_result(task.name, _chosen(rows, blocks).tobytes(), metadata)
+    chosen = _chosen(rows, blocks)
+    if settings.keep_dropped:
+        chosen = _sorted(np.concatenate([chosen, *gone]))
+    work.write_result(task.name, chosen.tobytes(), metadata)
     return task.name
 
 
@@ -129,13 +137,29 @@ def _by_source(rows: Array) -> dict[str, int]:
 
 def _chosen(rows: Array, blocks: Array) -> Array:
     """Return rows sorted by order as `CHOSEN` sorted by split and order."""
-    chosen = np.empty(len(rows), CHOSEN)
+    chosen = _as_chosen(rows, blocks)
     begins = np.flatnonzero(np.diff(rows["order"], prepend=~rows["order"][:1]))
     chosen["copy"] = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
-    for name in CHOSEN.names or ():
-        if name != "copy":
-            chosen[name] = blocks if name == "block" else rows[name]
-    return chosen[np.argsort(chosen["split"], kind="stable")]
+    return _sorted(chosen)
+
+
+def _dropped(rows: Array, blocks: Array, reason: str) -> Array:
+    """Return dropped rows as `CHOSEN`."""
+    gone = _as_chosen(rows, blocks)
+    gone["dropped"] = REASONS.index(reason)
+    return gone
+
+
+def _as_chosen(rows: Array, blocks: Array) -> Array:
+    chosen = np.zeros(len(rows), CHOSEN)
+    chosen["block"] = blocks
+    for name in (name for name in CHOSEN.names or () if name in (rows.dtype.names or ())):
+        chosen[name] = rows[name]
+    return chosen
+
+
+def _sorted(chosen: Array) -> Array:
+    return chosen[np.lexsort((chosen["order"], chosen["split"]))]
 
 
 def _counted(rows: Array) -> list[list[Any]]:

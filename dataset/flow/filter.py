@@ -9,13 +9,14 @@ import numpy as np
 import orjson
 
 from memeloom.configs.schema import Dataset
+from memeloom.dataset.dropped import SPLIT
 from memeloom.dataset.flow.block import ROW, SEGMENTS, Array, Head, Pairs, write_block
-from memeloom.dataset.flow.memes import HASH_BYTES, UNKNOWN_TIME, Facts, naming_key, read_facts
+from memeloom.dataset.flow.drops import DropLog, apply_and_log, step_before
+from memeloom.dataset.flow.memes import HASH_BYTES, UNKNOWN_TIME, Facts, naming_key, read_caption, read_facts
 from memeloom.dataset.flow.similarity import MIX, normalise, signatures
 from memeloom.dataset.flow.work import WorkFolder, name_hash, read_plan
 from memeloom.dataset.schema import SPLITS
 from memeloom.dataset.split import Place, Splitter
-from memeloom.dataset.steps.batch import apply_to_batch
 from memeloom.dataset.steps.caption import Caption, Step
 from memeloom.dataset.steps.registry import DUPLICATES, build_steps
 from memeloom.engine.steps import Drop
@@ -48,6 +49,7 @@ def filter_piece(task: Filter) -> Filtered:
     steps, splitter = prepare(plan.settings)
     dropped: defaultdict[str, Counter[str]] = defaultdict(Counter)
     details: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    log = DropLog(plan.settings.separator, wanted=plan.settings.keep_dropped)
     named: set[str] = set()
     read: list[Facts] = []
     for record in task.records:
@@ -56,11 +58,14 @@ def filter_piece(task: Filter) -> Filtered:
             named.add(template)
         if isinstance(facts, Drop):
             dropped[facts.reason][source] += 1
+            if log.wanted:
+                log.add(read_caption(record, plan.naming), facts, step_before(facts))
         else:
             read.append(facts)
     kept: list[tuple[Place, Facts]] = []
-    for facts, outcome in zip(read, apply_to_batch(steps, [each.caption for each in read]), strict=True):
-        found = outcome if isinstance(outcome, Drop) else _placed(facts, outcome, splitter)
+    outcomes = apply_and_log(_named(plan.settings, steps), [each.caption for each in read], log)
+    for facts, outcome in zip(read, outcomes, strict=True):
+        found = outcome if isinstance(outcome, Drop) else _placed(facts, outcome, splitter, log)
         if isinstance(found, Drop):
             dropped[found.reason][facts.caption.source] += 1
             if found.detail:
@@ -82,7 +87,7 @@ def filter_piece(task: Filter) -> Filtered:
         sources={str(name_hash(source)): source for source in sorted({c.source for c in captions})},
     )
     write_block(
-        WorkFolder(task.work).block(task.key), head, rows, lines,
+        WorkFolder(task.work).block(task.key), head, rows, lines, log.packed(),
         words_of(captions, rows) if by_words or by_pictures else Pairs(_NONE, np.zeros((len(rows), 4), np.uint64)),
         hashed([facts.phash for _, facts in kept]) if by_pictures and head.pictures else None,
     )  # fmt: skip
@@ -108,9 +113,17 @@ def prepare(settings: Dataset) -> tuple[list[Step], Splitter]:
     return build_steps(settings), Splitter(settings.split)
 
 
-def _placed(facts: Facts, caption: Caption, splitter: Splitter) -> tuple[Place, Facts] | Drop:
+def _named(settings: Dataset, steps: list[Step]) -> list[tuple[str, Step]]:
+    return list(zip((name for name in settings.steps if name != DUPLICATES), steps, strict=True))
+
+
+def _placed(facts: Facts, caption: Caption, splitter: Splitter, log: DropLog) -> tuple[Place, Facts] | Drop:
     place = splitter.place(caption.template, caption.boxes, facts.posted)
-    return Drop("no date") if place.split is None else (place, Facts(caption, *facts[1:]))
+    if place.split is None:
+        drop = Drop("no date")
+        log.add(caption, drop, SPLIT)
+        return drop
+    return place, Facts(caption, *facts[1:])
 
 
 def _rows(kept: list[tuple[Place, Facts]]) -> tuple[Array, bytes]:

@@ -144,9 +144,33 @@ def read_facts(record: bytes, naming: Naming, pictures: Pictures) -> tuple[str, 
         if isinstance(found, Facts):
             _check(found)
         return str(source), found, str(template["id"])
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        start = record[:80].decode(errors="replace")
-        raise StoreCorrupt(f"a stored meme cannot be read: {start}… ({type(error).__name__}: {error})") from error
+    except _NOT_A_MEME as error:
+        raise _corrupt(record, error) from error
+
+
+_NOT_A_MEME = (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError)
+
+
+def _corrupt(record: bytes, error: Exception) -> StoreCorrupt:
+    start = record[:80].decode(errors="replace")
+    return StoreCorrupt(f"a stored meme cannot be read: {start}… ({type(error).__name__}: {error})")
+
+
+def read_caption(record: bytes, naming: Naming) -> Caption:
+    """Return the caption of a stored meme that `read_facts` dropped; a rejected template keeps the meme's names.
+
+    Raises:
+        StoreCorrupt: the JSON is not that of a meme.
+    """
+    try:
+        meme = orjson.loads(record)
+        template = meme.get("template") or {"id": "", "name": "", "slug": ""}
+        named = naming.get(template["id"]) or Named(template["id"], template["slug"], template["name"], None, None)
+        caption = Caption(meme["id"], meme["source"], named.id, named.name, named.slug, _texts(meme))
+        _check(Facts(caption, UNKNOWN_TIME, b""))
+    except _NOT_A_MEME as error:
+        raise _corrupt(record, error) from error
+    return caption
 
 
 def _facts(meme: dict[str, Any], template: dict[str, Any], naming: Naming, pictures: Pictures) -> Facts | Drop | None:

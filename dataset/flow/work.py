@@ -152,6 +152,11 @@ class WorkFolder:
         except OSError:
             shutil.copyfile(self.path(name), target)
 
+    def clear(self, name: str) -> None:
+        """Make an empty folder, whatever a killed build left there."""
+        _remove(self.root / name)
+        self.path(name).mkdir()
+
     def remove(self) -> None:
         """Remove the folder."""
         _remove(self.root)

@@ -16,16 +16,21 @@ import numpy as np
 from memeloom.catalog.errors import BlobMissing, StoreCorrupt
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.schema import Store
+from memeloom.dataset.dropped import PICTURE
 from memeloom.dataset.flow.block import Array, open_block
 from memeloom.dataset.flow.caps import LIMIT
 from memeloom.dataset.flow.choose import CHOSEN
+from memeloom.dataset.flow.drops import DropLog
 from memeloom.dataset.flow.filter import Row, read_row
 from memeloom.dataset.flow.work import WorkFolder, checksum_of, digest_of, read_plan
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import file_sha256
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
 from memeloom.dataset.statistics import SHARD_WORDS, ShardTally
+from memeloom.engine.steps import Drop
 
+# The dropped captions of a shard, those without their pictures, beside it in the work folder.
+LOST = "dropped"
 # Captions in memory at once.
 _AT_ONCE = 32_768
 _ORDERS = 2**64
@@ -89,10 +94,12 @@ def write_shard(task: WriteShard) -> Written:
     target.mkdir(parents=True)
     tally = ShardTally(target)
     dropped: Counter[tuple[str, str]] = Counter()
+    log = DropLog(settings.separator, wanted=settings.keep_dropped)
     format_ = FORMATS[settings.format]
+    rows_read = _read(task, work, limits)
     file = format_.create(target / task.file, settings.compression, pictures=settings.images != "none")
     try:
-        for (row, score, views, posted_at), picture in _with_pictures(_read(task, work, limits), task.store, dropped):
+        for (row, score, views, posted_at), picture in _with_pictures(rows_read, task.store, dropped, log):
             record = DatasetRecord(
                 id=row.id,
                 template=row.template,
@@ -116,6 +123,8 @@ def write_shard(task: WriteShard) -> Written:
     counts = {"records": file.records, "bytes": file.bytes, "sha256": file.sha256, **tally.close(),
               "words": checksum_of(target / SHARD_WORDS),
               "dropped": [[reason, source, n] for (reason, source), n in dropped.items()]}  # fmt: skip
+    if packed := log.packed():
+        (target / LOST).write_bytes(packed)
     work.write(f"shards/{folder}/tally.json", counts)
     return Written(task, folder, file.records, new=True)
 
@@ -140,12 +149,12 @@ def _rows(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Array]:
         with work.rows(name).open("rb", buffering=0) as stream:
             while len(rows := np.fromfile(stream, CHOSEN, _AT_ONCE)):
                 inside = (rows["split"] == split) & (rows["order"] >= first) & (rows["order"] <= last - 1)
-                rows = rows[inside]
+                rows = rows[inside & (rows["dropped"] == 0)]
                 if len(rows):
-                    yield rows[_within(rows, limits)]
+                    yield rows[within_limits(rows, limits)]
 
 
-def _within(rows: Array, limits: Array) -> Array:
+def within_limits(rows: Array, limits: Array) -> Array:
     """Return a mask of the rows within the limit of their template; templates without a limit are not taken."""
     if not len(limits):
         return np.zeros(len(rows), np.bool_)
@@ -159,26 +168,31 @@ def _within(rows: Array, limits: Array) -> Array:
 
 def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Row]:
     for rows in _rows(task, work, limits):
-        lines = [b""] * len(rows)
-        by_block = np.argsort(rows["block"], kind="stable")
-        ends = np.searchsorted(rows["block"][by_block], np.arange(len(task.blocks) + 1)).tolist()
-        for number, (begin, end) in enumerate(itertools.pairwise(ends)):
-            if begin < end:
-                mine = by_block[begin:end]
-                with open_block(work.block(task.blocks[number])) as block:
-                    for at, line in zip(
-                        mine.tolist(), block.lines(rows["start"][mine], rows["length"][mine]), strict=True
-                    ):
-                        lines[at] = line
-        yield from map(read_row, lines)
+        yield from map(read_row, lines_of(work, task.blocks, rows))
+
+
+def lines_of(work: WorkFolder, blocks: Sequence[str], rows: Array) -> list[bytes]:
+    """Return the line of each row; rows of one split are close to each other in a block, so read those at once."""
+    lines = [b""] * len(rows)
+    by_block = np.lexsort((rows["start"], rows["block"]))
+    ends = np.searchsorted(rows["block"][by_block], np.arange(len(blocks) + 1)).tolist()
+    for number, (begin, end) in enumerate(itertools.pairwise(ends)):
+        if begin < end:
+            mine = by_block[begin:end]
+            with open_block(work.block(blocks[number])) as block:
+                found = block.lines(rows["start"][mine], rows["length"][mine])
+            for at, line in zip(mine.tolist(), found, strict=True):
+                lines[at] = line
+    return lines
 
 
 def _with_pictures(
-    rows: Iterator[Row], store: Store | None, dropped: Counter[tuple[str, str]]
+    rows: Iterator[Row], store: Store | None, dropped: Counter[tuple[str, str]], log: DropLog
 ) -> Iterator[tuple[Row, bytes | None]]:
     """Yield rows with the bytes of their pictures; at most 96 pictures are in memory.
 
-    Rows whose picture is missing or damaged in the blob store are counted in `dropped` by reason and source.
+    Rows whose picture is missing or damaged in the blob store are counted in `dropped` by reason and source;
+    `log` gets them.
     """
     if store is None:
         yield from ((row, None) for row in rows)
@@ -198,5 +212,6 @@ def _with_pictures(
             for row, found in zip(batch, readers.map(fetch, (row.caption.image_key for row in batch)), strict=True):
                 if isinstance(found, str):
                     dropped[found, row.caption.source] += 1
+                    log.add(row.caption, Drop(found), PICTURE)
                 else:
                     yield row, found

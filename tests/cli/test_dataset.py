@@ -127,6 +127,39 @@ def test_inspect_as_json_is_the_manifest_and_the_records(run: Run, dataset: Path
     assert {name: found[name] for name in ("kind", "kept")} == {"kind": "memeloom dataset", "kept": {"imgflip": 60}}
 
 
+def test_inspect_shows_what_was_dropped_and_why(run: Run, mixed: Path) -> None:
+    error = run("dataset", "inspect", "--dropped", code=1)
+    assert "dataset: dropped captions were not kept; build the dataset with `memeloom build-dataset --keep-d" in error
+    assert "dropped-*.jsonl" in run("build-dataset", "--keep-dropped")
+    shown = run("dataset", "inspect", "--dropped")
+    for part in ("near duplicate: 1 of 1", "profanity: strong: 1 of 1", "profanity: bullshit", "in two places", "Doge"):
+        assert part in shown
+    one = run("dataset", "inspect", mixed, "--dropped", "duplicate", "--count", 3)
+    assert "duplicate: 1 of 1" in one
+    assert "bullshit" not in one
+    assert run("dataset", "inspect", "--dropped", mixed) == shown, "DIR after --dropped is no reason"
+    verified = run("dataset", "verify")
+    assert "and 3 dropped captions, no fault found" in verified
+    found = json.loads(run("dataset", "inspect", "--dropped", "duplicate", "--json"))
+    assert found["dropped"]["near duplicate"] == 1
+    assert [each["step"] for each in found["samples"]["duplicate"]] == ["duplicates"]
+
+
+def test_an_unknown_reason_is_bad_usage(run: Run, mixed: Path) -> None:
+    run("build-dataset", "--keep-dropped")
+    error = run("dataset", "inspect", mixed, "--dropped", "duplicates", code=2)
+    assert "no caption was dropped for 'duplicates'; did you mean 'duplicate'" in error
+    assert "--count goes with --dropped" in run("dataset", "inspect", "--count", 3, code=2)
+
+
+def test_a_dropped_caption_cannot_command_the_terminal(run: Run, dataset: Path) -> None:
+    run("build-dataset", "--keep-dropped", "-s", "dataset.captions_per_template=5")
+    shown = run("dataset", "inspect", dataset, "--dropped", "template is full")
+    assert "template is full: 10 of 50" in shown
+    assert "[bold]is written" in shown
+    assert "\x1b[31mSimply" not in shown
+
+
 def test_verify_names_damage_in_one_line(run: Run, dataset: Path) -> None:
     assert "60 records in 3 files, no fault found" in run("dataset", "verify", dataset)
     path = dataset / "train-00000-of-00001.tfrecord.gz"

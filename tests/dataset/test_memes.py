@@ -10,7 +10,7 @@ import pytest
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.records import DerivedImage, Image, Meme, Ocr, OcrBox, Template, TemplateBox
 from memeloom.catalog.resolved import ResolvedTemplates
-from memeloom.dataset.flow.memes import UNKNOWN_TIME, Facts, Pictures, naming_of, read_facts
+from memeloom.dataset.flow.memes import UNKNOWN_TIME, Facts, Pictures, naming_of, read_caption, read_facts
 from memeloom.dataset.steps.caption import Caption
 from memeloom.engine.steps import Drop
 from tests.dataset.builds import MakeMeme
@@ -120,3 +120,11 @@ def test_json_of_another_shape_is_a_corrupt_store(meme: MakeMeme, damage: dict[s
 def test_bytes_that_are_no_json_of_a_meme_are_a_corrupt_store(record: bytes) -> None:
     with pytest.raises(StoreCorrupt, match="a stored meme cannot be read"):
         read_facts(record, {}, "none")
+
+
+@pytest.mark.parametrize("damage", [{"id": None}, {"boxes": 5}, {"boxes": ["fine", 5]}])
+def test_a_dropped_meme_of_another_shape_is_a_corrupt_store(meme: MakeMeme, damage: dict[str, Any]) -> None:
+    content = orjson.loads(meme("1", "text").model_dump_json(exclude_none=True)) | {"template": None}
+    assert read_caption(orjson.dumps(content), {}) == Caption("imgflip:1", "imgflip", "", "", "", ("text",))
+    with pytest.raises(StoreCorrupt, match="a stored meme cannot be read"):
+        read_caption(orjson.dumps(content | damage), {})

@@ -1,0 +1,131 @@
+"""Write a range of the dropped captions as JSON lines, in a worker."""
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from memeloom.configs.outputs import atomic_file
+from memeloom.dataset.dropped import LIMITS
+from memeloom.dataset.flow.block import open_block, power_of_two
+from memeloom.dataset.flow.caps import LIMIT, RARE, UNPOPULAR
+from memeloom.dataset.flow.choose import CHOSEN, REASONS
+from memeloom.dataset.flow.drops import Line, dropped_line, unpack_lines
+from memeloom.dataset.flow.filter import read_line
+from memeloom.dataset.flow.work import Plan, WorkFolder, read_plan
+from memeloom.dataset.flow.write import LOST, lines_of, within_limits
+from memeloom.dataset.formats.packed import HashedFile
+from memeloom.dataset.manifest import DroppedFile
+from memeloom.dataset.schema import SPLITS
+from memeloom.dataset.statistics import FULL
+from memeloom.dataset.steps.registry import DUPLICATES
+from memeloom.engine.steps import Drop
+
+FOLDER = "dropped"
+_ORDERS = 2**64
+_SUFFIXES = {"none": "", "gzip": ".gz", "zstd": ".zst"}
+# Reasons by number: of duplicates, then of limits.
+_REASONS = (*REASONS, RARE, UNPOPULAR, FULL)
+_RARE, _UNPOPULAR, _FULL = range(len(REASONS), len(_REASONS))
+
+
+class WriteDropped(NamedTuple):
+    """File number `number` of `files` (a power of two) of dropped captions.
+
+    Attributes:
+        blocks, chosen, limits, rare: names of the files in the work folder that say which captions were dropped.
+        lost: files of captions whose picture was missing.
+    """
+
+    work: Path
+    plan: str
+    blocks: Sequence[str]
+    chosen: Sequence[str]
+    limits: str
+    rare: str
+    lost: Sequence[Path]
+    number: int
+    files: int
+    file: str
+
+
+def plan_dropped(
+    work: WorkFolder, plan: Plan, blocks: Sequence[str], chosen: Sequence[str], folder: str, rare: Collection[int],
+    shards: Sequence[str], count: int,
+) -> list[WriteDropped]:  # fmt: skip
+    """Return the files to write, and clear their folder.
+
+    Args:
+        work: the work folder.
+        plan: the plan of the build.
+        blocks: names of the blocks.
+        chosen: names of the results of `dataset.flow.choose`.
+        folder: holds the limits of the templates.
+        rare: hashes of the templates with too few captions.
+        shards: folders of the shards.
+        count: number of dropped captions.
+    """
+    work.clear(FOLDER)
+    with atomic_file(work.path(f"{folder}/rare")) as stream:
+        stream.write(np.array(sorted(rare), np.uint64).tobytes())
+    lost = [path for each in shards if (path := work.path(f"shards/{each}/{LOST}")).exists()]
+    settings = plan.settings
+    files = power_of_two(count, settings.shard_records) if count else 0
+    names = [f"dropped-{number:05}-of-{files:05}.jsonl{_SUFFIXES[settings.compression]}" for number in range(files)]
+    return [
+        WriteDropped(
+            work.root, plan.whole, blocks, chosen, f"{folder}/limits", f"{folder}/rare", lost, number, files, name
+        )
+        for number, name in enumerate(names)
+    ]
+
+
+def write_dropped(task: WriteDropped) -> DroppedFile:
+    """Write the captions whose hash is in the range of the file, in the order of the hash.
+
+    Raises:
+        MemeloomError: the disk is full, or the like.
+    """
+    work = WorkFolder(task.work)
+    path = work.path(f"{FOLDER}/{task.file}")
+    path.unlink(missing_ok=True)
+    with HashedFile(path) as file:
+        # Equal hashes are those of equal captions: the line, which begins with the id, decides.
+        for _, line in sorted(_lines(task, work)):
+            file.put(line + b"\n")
+            file.records += 1
+    return DroppedFile(name=path.name, bytes=file.bytes, sha256=file.sha256, records=file.records)
+
+
+def _lines(task: WriteDropped, work: WorkFolder) -> Iterator[Line]:
+    first, last = _ORDERS * task.number // task.files, _ORDERS * (task.number + 1) // task.files - 1
+    for name in task.blocks:
+        with open_block(work.block(name)) as block:
+            yield from block.dropped(first, last)
+    for path in task.lost:
+        with path.open("rb", buffering=0) as stream:
+            yield from unpack_lines(stream, 0, first, last)
+    yield from _late(task, work, first, last)
+
+
+def _late(task: WriteDropped, work: WorkFolder, first: int, last: int) -> Iterator[Line]:
+    """Yield the captions that passed the steps, and were dropped as duplicates or for a limit."""
+    separator = read_plan(task.work, task.plan).settings.separator
+    limits = np.fromfile(work.path(task.limits), LIMIT)
+    rare = np.fromfile(work.path(task.rare), np.uint64)
+    parts = len(task.chosen)
+    begin, end = task.number * parts // task.files, -(-(task.number + 1) * parts // task.files)
+    for name in task.chosen[begin:end]:
+        rows = np.fromfile(work.rows(name), CHOSEN)
+        rows = rows[(rows["order"] >= first) & (rows["order"] <= last)]
+        rows = rows[(rows["dropped"] > 0) | ~within_limits(rows, limits)]
+        limit = np.where(np.isin(rows["template"], rare), _RARE, _UNPOPULAR)
+        limit[np.isin(rows["template"], limits["template"])] = _FULL
+        reasons = np.where(rows["dropped"] > 0, rows["dropped"], limit)
+        for split in range(len(SPLITS)):
+            here = rows["split"] == split
+            lines = lines_of(work, task.blocks, rows[here])
+            for order, reason, line in zip(rows["order"][here].tolist(), reasons[here].tolist(), lines, strict=True):
+                step = DUPLICATES if reason < len(REASONS) else LIMITS
+                yield order, dropped_line(read_line(line), Drop(_REASONS[reason]), step, separator)
