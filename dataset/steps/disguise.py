@@ -14,7 +14,7 @@ _STEMS = (
     "whore", "slut", "bastard", "retard", "boob", "porn", "biatch", "twat", "wank", "wtf", "stfu",
 )  # fmt: skip
 # Only as whole words: too many other words contain them.
-_ALONE = ("ass", "asses", "cum", "fag", "fags", "fuk", "rape", "tit", "tits")
+_ALONE = ("ass", "asses", "cum", "fag", "fags", "fuk", "fuq", "niga", "rape", "tit", "tits")
 # Readings of one letter and signs ("f***", "a**"), the most frequent first.
 _USUAL = (
     "fuck", "fucking", "fucked", "fucker", "fucks", "shit", "shitty", "ass", "bitch", "bitches", "asshole", "damn",
@@ -47,6 +47,7 @@ class Disguises:
 
     def __init__(self, words: Iterable[str], fold: Mapping[int, int]) -> None:
         self._words = sorted(words, key=_rank)
+        self._known = frozenset(self._words)
         self._stretched: dict[str, list[tuple[str, list[int]]]] = {}
         self._folded = [(word.translate(fold), word) for word in self._words]
         for folded, word in self._folded:
@@ -63,8 +64,10 @@ class Disguises:
     def find(self, text: str, folded: str) -> Iterator[Hidden]:
         """Return the disguised words of a lower-case `text`; `folded` is `text` after `fold`, of the same length."""
         for match in _STRETCHED.finditer(folded):
-            if word := self._unstretched(match.group()):
-                yield Hidden(match.start(), match.end(), word)
+            # A final "!" is folded to a letter.
+            end = match.start() + len(text[match.start() : match.end()].rstrip("!"))
+            if word := self._unstretched(folded[match.start() : end]):
+                yield Hidden(match.start(), end, word)
         for match in _SPACED.finditer(folded):
             yield from self._spelled_out(match)
         for match in _STARRED.finditer(text):
@@ -100,6 +103,9 @@ class Disguises:
 
     def _nearest(self, written: str) -> str | None:
         shape = re.compile(_shape(written))
+        # A sign between the letters: "f*uck".
+        if (plain := SIGNS.sub("", written)) in self._known:
+            return plain
         usual_only = sum(map(str.isalpha, written)) < 2
         fitting = [word for word in self._words if shape.fullmatch(word) and (word in _USUAL or not usual_only)]
         return min(fitting, key=lambda word: abs(len(word) - len(written)), default=None)

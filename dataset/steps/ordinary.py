@@ -12,19 +12,19 @@ _EVERYDAY = """
     prude punky puss quicky racy raunch rectus revue rum rump ruski sandbar scantily schizo screw screwed screwing scum
     seaman seamen seduce sleaze sleazy slope snatch sniper snuff souse soused steamy stiffy stoned strip strip_club
     stripclub stroke stupid suck sucked sucking tawdry thrust tinkle titi toots tramp trashy tush ugly undies unwed
-    vixen voyeur vulgar wad wang wedgie weenie weewee weiner weirdo wench whiz willies willy woody xx yury
+    vixen voyeur vulgar wad wang wazoo wedgie weenie weewee weiner weirdo wench whiz willies willy woody xx yury
 """
 _PEOPLE = "arian aryan gae gai gay gays gey gringo klan lesbians pinko queer queers transsexual virgin"
 _BODIES = """
     breasts gonad gonads herpes hiv leper lez menses menstruate menstruation nipple nipples naked oral orally ovary ovum
-    ovums penetrate penetration pms rectum sex sexual sperm tampon teat testicle urinal urine uterus vomit womb
+    ovums penetrate penetration pms rectal rectum sex sexual sperm tampon teat testicle urinal urine uterus vomit womb
 """
 _DRINK_AND_DRUGS = """
     extacy extasy ganja hemp heroin hooch hookah hootch junkie junky meth opiate opium pcp peyote reefer toke valium
     viagra vodka weed
 """
 _HISTORY_AND_CRIME = """
-    hitler kill kkk masochist murder napalm nazi nazism prostitute reich sadism sadist slave thug uzi
+    hitler kill kkk masochist murder napalm nazi nazism prostitute reich sadism sadist slave sodom thug uzi
 """
 
 

@@ -39,46 +39,56 @@ _MILD = """
 """
 _STRONG = """
     a-hole a-holes ahole aholes apeshit arsehole arseholes ass_hole ass_holes asshole assholeish assholery assholes
-    asslicker asslickers batshit beatch beotch biatch biatches bich biches biotch bitch bitchass bitched bitches bitchin
-    bitching bitchy blow_job blow_jobs blowjob blowjobs bull_shit bullshit bullshiting bullshits bullshitted bullshitter
-    bullshitters chickenshit clusterfuck clusterfucks cocksucker cocksuckers cum cummed cummin cumshot cumshots
-    cunnilingus cunt cunting cunts cunty dick dickbag dickface dickhead dickheads dickish dickless dicks dicksucker
-    dickwad dickwads dildo dildos dip_shit dip_shits dipshit dipshits dogshit f_uck fck fcked fcker fckers fckin fcking
-    fckn fcku fkin fking fkn fu_ck fuc fuck fuckboi fuckboy fuckboys fucked fucker fuckers fuckery fuckin fucking fuckkk
-    fuckn fuckoff fucks fucktard fucktards fuckthat fuckthis fuckup fuckwit fucky fuckyou fuk fuked fuken fuker fukers
-    fukin fuking fukn fuks fuku fux horseshit jizz jizzed jizzes jizzing mindfuck mindfucked mindfucks mothafucka
-    mothafuckas motherfuck motherfucker motherfuckers motherfuckin motherfucking muthafucka muthafuckas phuck phucked
-    phucking prick pricks pussie pussies pussy pussys rape raped raper rapes raping rapist rapists schit sheit shit
-    shitbag shitbags shitbox shite shites shitface shitfaced shithead shitheads shithole shitholes shithouse shitless
-    shitload shitloads shitlord shitlords shitpost shitposted shitposter shitposting shitposts shits shitshow shitshows
-    shitstain shitstains shitstick shitsticks shitstorm shitstorms shittalk shittalking shitted shitter shitters
-    shittier shitties shittiest shittin shitting shitton shittons shitty shity skullfuck slut sluts sluttier sluttiest
-    slutting slutty son_of_a_bitch son_of_a_gun_bitch sonofabitch twat twats unfuck wank wanka wankas wanked wanker
-    wankers wanking wankstain whore whored whores whoring
+    assholish asslicker asslickers batshit beatch beotch biatch biatches bich biches biotch bitch bitchass bitched
+    bitches bitchin bitching bitchy blow_job blow_jobs blowjob blowjobs bull_shit bullshit bullshiting bullshits
+    bullshitted bullshitter bullshitters chickenshit chickenshits clusterfuck clusterfucks cockblock cockblocked
+    cockblocking cockblocks cocksucker cocksuckers cum cummed cummin cumshot cumshots cunnilingus cunt cunting cunts
+    cunty dafak dafaq dafuk dafuq dick dickbag dickbutt dickface dickhead dickheads dickhole dicking dickish dickless
+    dicks dicksucker dickwad dickwads dildo dildos dip_shit dip_shits dipshit dipshits dogshit f_uck fak fck fcked fcker
+    fckers fckin fcking fckn fcku fk fkcu fkin fking fkn fock fockin focking fookin fooking fu_ck fuc fucc fuck fuckboi
+    fuckboy fuckboys fucked fucker fuckers fuckery fuckin fucking fuckkk fuckn fuckoff fucks fucktard fucktards fuckthat
+    fuckthis fuckup fuckwit fucky fuckyou fuk fukd fuked fuken fuker fukers fukin fuking fukn fuks fuku fuq fuqed fuqin
+    fuqing fuqs fux horseshit jizz jizzed jizzes jizzing madafuka mindfuck mindfucked mindfucks mothafucka mothafuckas
+    mothafuka motherfuck motherfucker motherfuckers motherfuckin motherfucking muthafucka muthafuckas muthafuka
+    muthafukas phuck phucked phucking prick pricks pussie pussies pussy pussy-whipped pussys rape raped raper rapes
+    raping rapist rapists schit sh't sh-t sheeit sheit shiet shit shitbag shitbags shitbox shite shites shitface
+    shitfaced shithead shitheads shithole shitholes shithouse shitiest shitless shitload shitloads shitlord shitlords
+    shitpost shitposted shitposter shitposters shitposting shitposts shits shitshow shitshows shitstain shitstains
+    shitstick shitsticks shitstorm shitstorms shittalk shittalking shitted shitter shitters shittest shittier shitties
+    shittiest shittin shitting shitton shittons shitty shity skullfuck slut sluts sluttier sluttiest slutting slutty
+    son_of_a_bitch son_of_a_gun_bitch sonofabitch twat twats unfuck wank wanka wankas wanked wanker wankers wanking
+    wanks wankstain whore whored whores whoring
 """
 _SLUR = """
-    beaner beaners chink chinks chinky coon coons darkie darkies darky dyke dykes fag fagg fagged fagget faggets fagging
-    faggit faggitt faggot faggots faggs faggy fagot fagots fags faig faigt fucktard fucktards fudgepacker fudgepackers
-    gaylord gaylords ghay ghey golliwog golliwogs gook gooks gyppo gyppos hebe hebes heeb heebs homo homos honkies honky
-    injun injuns jap japs jigaboo jigaboos kike kikes kraut krauts kyke kykes lesbo lesbos lezbian lezbians lezbo lezbos
-    lezzie lezzies lezzy libtard libtards mongoloid mongoloids moolie moolies negro negroes negroid negros nig niga
-    nigah nigas nigaz nigg nigga niggah niggas niggaz nigger niggers niggress nigguh nigguhs niggur niggurs niglet
-    nignog nignogs nigs paki pakis pikey pikeys pillowbiter pillowbiters polack polacks porch_monkey porch_monkeys
-    queero queeros r-tard r-tards raghead ragheads reetard reetarded retard retardation retarded retardedly retardo
-    retards ritard ritarded rtard rtards sand_nigger sand_niggers she_male she_males shemale shemales spac spacs spastic
-    spastics spaz spazz spic spick spicks spics spik spiks tard tards towel_head towel_heads towelhead towelheads
-    trannies tranny wetback wetbacks whitey wigger wiggers wop wops
+    beaner beaners chink chinks chinky conservatard conservatards coon coons darkie darkies darky dyke dykes fag fagg
+    fagged fagget faggets fagging faggit faggitt faggot faggots faggs faggy fagot fagots fags faig faigt fucktard
+    fucktards fudgepacker fudgepackers gaylord gaylords ghay ghey golliwog golliwogs gook gooks gyppo gyppos hebe hebes
+    heeb heebs homo homos honkies honky injun injuns jap japs jigaboo jigaboos kike kikes kraut krauts kyke kykes lesbo
+    lesbos lezbian lezbians lezbo lezbos lezzie lezzies lezzy libertard libertards libtard libtarded libtards mongoloid
+    mongoloids moolie moolies negro negroes negroid negros nig niga nigah nigas nigaz nigg nigga niggah niggas niggaz
+    nigger niggers niggha niggress niggu nigguh nigguhs niggur niggurs niglet nignog nignogs nigs paki pakis pikey
+    pikeys pillowbiter pillowbiters polack polacks porch_monkey porch_monkeys queero queeros r-tard r-tards raghead
+    ragheads reatard reatarded reetard reetarded republitard republitards retard retardation retarded retardedly
+    retardedness retardness retardo retards retart retarted retarts ritard ritarded rtard rtards sand_nigger
+    sand_niggers she_male she_males shemale shemales spac spacs spastic spastics spaz spazz spic spick spicks spics spik
+    spiks tard tards towel_head towel_heads towelhead towelheads trannies tranny trannys trumptard trumptards unretarded
+    wetback wetbacks whitey wigger wiggers wop wops
 """
 
 # Letters for the signs in some entries of the list.
 _PLAIN: Final = str.maketrans("@431!05$7+", "aaeiiosstt")
 # Phrases in which a word of the tiers is harmless.
 _INNOCENT = """
-    back_hoe blue_tit boob_tube chink_in_the chinks_in cock_a_doodle cock-a-doodle cum_laude dick_cheney dick_clark
-    dick_dastardly dick_grayson dick_tracy dick_van_dyke ding_dong fanny_pack garden_hoe great_tits homo_erectus
-    homo_sapien homo_sapiens jawbone_of_an_ass john_lee_hooker maine_coon maine_coons moby_dick philip_k_dick pin_prick
-    pin_pricks rape_seed spic_and_span spick_and_span spotted_dick tit_for_tat tj_hooker t_j_hooker van_dyke
-    weather_cock
+    andy_dick back_hoe bare-fisted blue_tit boob_tube bop_wop chink_in_the chinks_in cock-a-doodle cock_a_doodle
+    cock_and_bull cocks_a_gun cocks_gun cocks_his_gun cocks_my_gun cocks_shotgun cocks_the_gun coon_cat coon_cats
+    coon_costume coon_hound coon_hounds coon_skin coon_skins cum_laude david_pecker dick's_sporting dick_butkus
+    dick_cheney dick_clark dick_dastardly dick_durbin dick_grayson dick_tracy dick_turpin dick_van_dyke dick_whittington
+    dicks_sporting ding_dong do_wop doo-wop doo_wop fanny_pack flame_retard garden_hoe great_tits ham-fisted
+    homo_erectus homo_milk homo_sapien homo_sapiens jawbone_of_an_ass john_lee_hooker maine_coon maine_coons moby_dick
+    mr_pecker negro_league negro_leagues negro_spiritual philip_k_dick pin_prick pin_pricks prick_my_finger
+    prick_with_a_fork prick_your_finger pricked_a_finger pricks_her_finger pussy_cat pussy_cats pussy_riot pussy_willow
+    pussy_willows rape_seed retard_growth retard_the retards_the spic_and_span spick_and_span spotted_dick t_j_hooker
+    tight-fisted tit_for_tat tj_hooker two-fisted van_dyke weather_cock whitey_bulger whitey_ford
 """
 INNOCENT: Final = entries_of(_INNOCENT)
 

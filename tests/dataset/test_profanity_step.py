@@ -57,6 +57,8 @@ def test_the_reason_is_the_tier_of_the_worst_word_and_the_detail_its_entry(
         ("fuuck", "fuck"),
         ("asssss", "ass"),
         ("assssshooole", "asshole"),
+        ("FUUCCCKKKK!", "fuck"),
+        ("shiiiit!!", "shit"),
         # spaced
         ("F.U.C.K.", "fuck"),
         ("what the f-u-c-k", "fuck"),
@@ -69,6 +71,13 @@ def test_the_reason_is_the_tier_of_the_worst_word_and_the_detail_its_entry(
         ("mother******", "motherfucker"),
         ("f#ck this", "fuck"),
         ("go***amn it", "goddamn"),
+        ("motherf*ucker", "motherfucker"),
+        ("shut the fu***ck up", "fuck"),
+        # misspelt
+        ("are you retarted", "retarted"),
+        ("what da fuq", "fuq"),
+        ("get the f*uk out", "fuk"),
+        ("what you say nigaaa", "niga"),
     ],
 )
 def test_disguised_words_are_found(words: WordList, text: str, entry: str) -> None:
@@ -84,7 +93,10 @@ def test_disguised_words_are_found(words: WordList, text: str, entry: str) -> No
         "pass it as shown", "as sure as eggs", "if u can read this", "if u cud stop", "if u know", "u c k", "i c u p",
         "j. r. r. tolkien", "u.s.s.r. and u s a", "f u n", "a s a p", "i f u c", "d i d y o u t h i n k",
         "goooood booook", "noooob", "class!!!", "at&t", "m&m's", "2*2*2", "****", "!@#$%", "*inhales*",
-        "t_t and t^t", "moby dick", "dick cheney", "maine coon", "ding dong", "tit for tat", "chink in the armor",
+        "t_t and t^t", "moby dick", "dick cheney",
+        "pussy willow", "a coon cat", "retard the growth of crops", "david pecker talks", "whitey bulger", "doo wop",
+        "prick your finger", "*cocks gun*", "a rectal thermometer",
+        "maine coon", "ding dong", "tit for tat", "chink in the armor",
         "great scott, a cocktail in sussex", "grapes", "a hole in the ground", "hard on myself", "lez go", "booby trap",
         "rapper", "peacock hancock", "therapist", "titanic", "document", "analysis", "shuttle", "kung fu", "assassin",
     ],
