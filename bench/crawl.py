@@ -57,7 +57,7 @@ def _measure(part: str, options: argparse.Namespace, folder: Path, redis: Redis 
         case "memory":
             return memory(folder, redis, int(50_000 * options.scale))
         case "sharing" if redis is not None:
-            return sharing(folder, redis, int(1500 * options.scale))
+            return sharing(folder, redis, int(3000 * options.scale))
     return []
 
 

@@ -12,7 +12,8 @@ from bench.rows import Row
 _OF_PLAIN = 0.9
 _GROWTH = 1.05
 _SHARED = 0.6
-_HOST_CONCURRENCY = 64
+# Prefetched requests count, too: twice what two processes have in progress, so that this limit is not what is measured.
+_HOST_CONCURRENCY = 128
 _PLAIN = "plain Scrapy, in memory"
 
 
