@@ -19,6 +19,9 @@ _DELIMITERS: Final = ",;\t|"
 # A quote that is never closed swallows at most as many lines before they are read again one by one.
 _MOST_LINES: Final = 100
 _NOT_UTF8 = re.compile("[\ud800-\udfff]")
+# A row of empty fields takes much more memory than its text.
+_MOST_COLUMNS: Final = 1000
+_NO_HEADER: Final = "no line with the names of the columns"
 _UNCLOSED: Final = "a quote that is not closed"
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -103,17 +106,16 @@ def _split(chunks: Iterator[bytes]) -> Iterator[str | None]:
 def _read(lines: _Lines, delimiter: str | None) -> Iterator[DumpEntry | Problem]:
     try:
         first = lines.peek()
-        delimiter = delimiter or max(_DELIMITERS, key=first.count)
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        lines.begin()
-        header = next(reader)
     except StopIteration:
         return
-    except (_Broken, Damage, csv.Error) as error:
-        yield Problem("no line with the names of the columns", "line", 1, str(error))
+    except (_Broken, Damage) as error:
+        yield Problem(_NO_HEADER, "line", 1, str(error))
         return
-    if _NOT_UTF8.search("".join(header)):
-        yield Problem("not UTF-8", "line", 1)
+    delimiter = delimiter or max(_DELIMITERS, key=first.count)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    header = _header(lines, reader)
+    if isinstance(header, Problem):
+        yield header
         return
     # Of two columns with one name the first counts; a column without a name is an index.
     places = {name.strip(): place for place, name in reversed(list(enumerate(header))) if name.strip()}
@@ -136,6 +138,18 @@ def _read(lines: _Lines, delimiter: str | None) -> Iterator[DumpEntry | Problem]
                 continue
         if row:
             yield _entry(row, header, columns, number)
+
+
+def _header(lines: _Lines, reader: Iterator[list[str]]) -> list[str] | Problem:
+    """Return the names of the columns, or why there are none."""
+    lines.begin()
+    try:
+        header = next(reader, [])
+    except (_Broken, Damage, csv.Error) as error:
+        return Problem(_NO_HEADER, "line", 1, str(error))
+    if len(header) > _MOST_COLUMNS:
+        return Problem("too many columns", "line", 1, f"{len(header):,}, the limit is {_MOST_COLUMNS:,}")
+    return Problem("not UTF-8", "line", 1) if _NOT_UTF8.search("".join(header)) else header
 
 
 def _entry(row: list[str], header: list[str], columns: dict[str, int], number: int) -> DumpEntry | Problem:

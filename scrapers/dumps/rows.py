@@ -37,7 +37,7 @@ class Draft:
 
     Attributes:
         place: the file, for messages.
-        entry: position and size of its row.
+        unit, number: position of its row.
         facts: fields of the `Meme`.
         key: its id at the source, if the user says which column that is.
         picture: bytes, or a path relative to `root`.
@@ -45,7 +45,8 @@ class Draft:
     """
 
     place: Path
-    entry: DumpEntry
+    unit: str
+    number: int
     facts: Mapping[str, Any]
     key: str | None
     picture: bytes | str | None
@@ -54,7 +55,7 @@ class Draft:
 
     def problem(self, reason: str, detail: str = "") -> Problem:
         """Return a problem at the place of the row."""
-        return Problem(reason, self.entry.unit, self.entry.number, detail)
+        return Problem(reason, self.unit, self.number, detail)
 
 
 class RowReader:
@@ -99,7 +100,8 @@ class RowReader:
         for number, boxes in enumerate(captions or [()], start=1):
             own = key if key is None or number == 1 else f"{key}-{number}"
             first = problems if number == 1 else ()
-            yield Draft(self._place, entry, {**facts, "boxes": boxes}, own, picture, self._root, first)
+            known = {**facts, "boxes": boxes}
+            yield Draft(self._place, entry.unit, entry.number, known, own, picture, self._root, first)
 
     def _facts(self, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Return the facts beside picture, caption and template, and why others are left out."""

@@ -81,7 +81,7 @@ def read_tar(path: Path, max_image_bytes: int) -> Iterator[DumpEntry | Problem]:
                     if number:
                         yield _sample(number, key, sample, size, bad)
                     number, key, sample, size, bad = number + 1, own, {}, 0, ""
-                bad = bad or _refused(member, len(sample))
+                bad = bad or _refused(member, len(sample)) or ("too large" if size > max_image_bytes else "")
                 if not bad:
                     limit = max_image_bytes if suffix.lower() in PICTURE_ENDINGS else MAX_RECORD
                     bad = "too large" if member.size > limit else _add(sample, suffix.lower(), _data(tar, member))

@@ -60,3 +60,21 @@ def test_export_writes_to_standard_output_and_import_reads_it_back(memeloom: Mem
     elsewhere = ("-s", "store.documents=sqlite:///other.db")
     assert memeloom("import", "dump.jsonl", *elsewhere).code == 0
     assert memeloom("export", "-", *elsewhere).out == result.out
+
+
+def test_import_shows_the_columns_that_it_read(memeloom: Memeloom, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("url,joke,n\nhttps://h.org/1.png,hello there,1\n")
+    done = memeloom("import", "a.csv", "--map", "caption=joke", "--source-name", "mine")
+    assert done.code == 0
+    assert "columns: a.csv: image_url = url, caption = joke (not used: n)" in done.out
+    with catalog() as documents:
+        assert [(meme.source, meme.boxes) for meme in documents.scan()] == [("mine", ("hello there",))]
+
+
+def test_import_suggests_the_nearest_name(memeloom: Memeloom, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("url,joke\nhttps://h.org/1.png,hello there\n")
+    wrong = memeloom("import", "a.csv", "--map", "captoin=joke")
+    assert (wrong.code, len(wrong.err.splitlines())) == (2, 1)
+    assert "no field 'captoin' (did you mean 'caption'?)" in wrong.err
+    missing = memeloom("import", "a.csv", "--map", "caption=jok")
+    assert (missing.code, "did you mean 'joke'?" in missing.err) == (1, True)

@@ -455,13 +455,14 @@ def test_a_tsv_without_quotes_is_read(config: Config, tmp_path: Path) -> None:
         ("a.csv", b"\0" * 5_000_000, "line 1: no line with the names of the columns"),
         ("a.csv", b'"' + b"x\n" * 500, "line 1: no line with the names of the columns"),
         ("a.csv.gz", gzip.compress(b"url,caption\n" * 99)[:20], "cut off|holds no records|no line"),
+        ("a.csv", b",".join(b"c%d" % n for n in range(2000)) + b"\n" + b"," * 1999, "line 1: too many columns"),
         ("a.parquet", b"PAR1 and more PAR1", "row 1: not Parquet"),
         ("a.parquet", b"", "row 1: not Parquet"),
         ("a.tar", b"no tar at all" * 100, "sample 1: not a tar"),
         ("a.tar", b"", "sample 1: "),
         ("a.tar.gz", gzip.compress(tarfile.TarInfo("1.txt").tobuf() * 20)[:60], "sample 1: cut off"),
     ],
-    ids=map(str, range(12)),
+    ids=map(str, range(13)),
 )
 def test_a_file_that_cannot_be_read_is_an_error_in_one_line(
     config: Config, tmp_path: Path, name: str, data: bytes, message: str
