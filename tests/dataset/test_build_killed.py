@@ -82,7 +82,7 @@ def case(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("memeloom.dataset.describe.commit", lambda: "test")
         path = tmp_path_factory.mktemp("killed")
-        config = make_config(path)(shard_records=50, languages=[])
+        config = make_config(path)(shard_records=50, languages=[], keep_dropped=True, captions_per_template=20)
         folder = Path(config.dataset.output)
         fill(config, english(120))
         build_dataset(config)
@@ -91,6 +91,7 @@ def case(
             shutil.copytree(each, path / "aside" / each.name)
         fill(config, english(120, seed=2))
         build_dataset(config)
+        assert any(name.startswith("dropped-") for name in former)
         yield Case(config, former, content(folder))
 
 
