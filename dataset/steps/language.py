@@ -17,6 +17,7 @@ import numpy as np
 from memeloom.catalog.english import COMMON_WORDS
 from memeloom.configs.errors import ConfigError
 from memeloom.dataset.steps.caption import Caption, Outcome, Step, keep
+from memeloom.dataset.steps.foreign import FOREIGN_WORDS
 from memeloom.engine.steps import Drop, Keep
 
 # Returns the probability of English, and that of the other wanted languages together.
@@ -35,6 +36,10 @@ _OTHER: Final = 1.0
 _PLAIN: Final = 1.0
 # Least probability of a language that a detector omits or rates lower.
 _LEAST: Final = {"py3langid": 1e-9, "langdetect": 3e-3}
+# Log-likelihood ratio of a word that only other languages have.
+_FOREIGN: Final = 3.0
+# Noise has no language, but detectors name one: a letter three times in a row, few letters, no vowel, no end.
+_NOISE = re.compile(r"[^\W\d_]*([^\W\d_])\1\1[^\W\d_]*|(.)(.)(?:\2|\3)+|[b-df-hj-np-tv-xz]{4,}|.{21,}")
 _WORD = re.compile(r"[^\W\d_]{2,}(?:'[^\W\d_]+)*")
 
 # Common English words that other candidates share; they are no evidence.
@@ -75,7 +80,11 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
         # Four of five captions are clearly English without a detector.
         if _balance({*text.split()}) >= plain:
             return Keep(caption)
-        evidence = _balance({*_WORD.findall(text)})
+        words = _WORD.findall(text)
+        noise = sum(_NOISE.fullmatch(word) is not None for word in words)
+        if 2 * noise >= len(words):
+            return Keep(caption)
+        evidence = _balance({*words})
         if evidence >= plain:
             return Keep(caption)
         english, others = shares(text)
@@ -90,7 +99,8 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
 def _balance(words: set[str]) -> float:
     """Return the log-likelihood ratio (natural) of `words`, in lower case, in favour of English."""
     common = len(words & _ENGLISH)
-    return _COMMON * common - _OTHER * (len(words) - common - len(words & _SHARED))
+    foreign = len(words & FOREIGN_WORDS)
+    return _COMMON * common - _OTHER * (len(words) - common - len(words & _SHARED)) - (_FOREIGN - _OTHER) * foreign
 
 
 def _prior(languages: Sequence[str]) -> float:

@@ -88,6 +88,19 @@ def test_languages_that_are_no_candidates_are_dropped(fast: Step, text: str) -> 
     assert fast(caption(text)) == Drop("language")
 
 
+@pytest.mark.parametrize("text", ["tiene prisa", "minha vizinha:", "meri koi girlfriend nahi hai", "vous etes impoli"])
+def test_short_captions_in_other_languages_are_dropped(fast: Step, text: str) -> None:
+    assert fast(caption(text)) == Drop("language")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["AAA AAAA AAAAAAA", "aa aaaaaa aaaaaaa choooooo!", ".bmhj gbkjnmmk cjx nbjvghvjbvljbhjhn", "hamaa hamaaa haaaaa"],
+)
+def test_noise_is_kept(fast: Step, text: str) -> None:
+    assert fast(caption(text)) == Keep(caption(text))
+
+
 @pytest.mark.parametrize(("threshold", "kept"), [(0.0, True), (1.0, False)])
 def test_thresholds_0_and_1(threshold: float, kept: bool) -> None:
     text = caption("canada sucks!!!")
