@@ -1,11 +1,13 @@
-"""Read Parquet in bounded memory, also as the package `datasets` writes it. Needs the extra ``parquet``.
+"""Read Parquet, also as the package `datasets` writes it. Needs the extra ``parquet``.
+
+Memory grows with the largest row group, which pyarrow may hold packed, unpacked and decoded at once.
 
 A picture is a column of bytes, or a struct of ``bytes`` and ``path``. Columns of other types, such as vectors, are not
 read. Labels of `datasets` (``ClassLabel``) are read by their names.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ from memeloom.scrapers.dumps.json_stream import DumpEntry, Problem
 
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _BATCH_ROWS: Final = 1000
+_MOST_GROUP: Final = 2**30
 _BUFFER: Final = 1024 * 1024
 _MOST_METADATA: Final = 64 * 1024 * 1024
 _PICTURE: Final = {"bytes", "path"}
@@ -35,7 +38,12 @@ def read_parquet(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Prob
             columns = [field.name for field in schema if _is_read(field.type)]
             labels = _labels(schema.metadata or {})
             for group in range(file.num_row_groups):
-                rows = _batch_rows(file.metadata.row_group(group))
+                facts = file.metadata.row_group(group)
+                if (size := _group_bytes(facts, columns)) > _MOST_GROUP:
+                    yield Problem("row group too large", "row", number + 1, f"{size:,} bytes")
+                    number += facts.num_rows
+                    continue
+                rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * int(facts.num_rows) // max(1, size)))
                 for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
                     yield from _rows(_plain(batch), labels, number)
                     number += batch.num_rows
@@ -70,10 +78,11 @@ def _is_bytes(kind: Any) -> bool:
     return bool(types.is_binary(kind) or types.is_large_binary(kind))
 
 
-def _batch_rows(group: Any) -> int:
-    """Return how many rows of a row group have 8 MiB, at most 1000."""
-    rows = _BATCH_BYTES * int(group.num_rows) // max(1, int(group.total_byte_size))
-    return max(1, min(_BATCH_ROWS, rows))
+def _group_bytes(group: Any, columns: Sequence[str]) -> int:
+    """Return the bytes of these columns in a row group, unpacked."""
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    read = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in columns]
+    return sum(int(chunk.total_uncompressed_size) for chunk in read)
 
 
 def _plain(batch: Any) -> Any:

@@ -509,6 +509,16 @@ def test_damage_in_parquet_ends_the_file_and_keeps_the_rows_before(
     assert 5000 <= len(stored(config)) < 20_000
 
 
+def test_a_row_group_that_is_too_large_is_left_out(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memeloom.scrapers.dumps.parquet._MOST_GROUP", 10_000)
+    rows = {"caption": ["x" * 9000, "x" * 8999 + "y", "short"], "vector": [[1.0] * 5000] * 3}
+    parquet.write_table(pa.table(rows), tmp_path / "a.parquet", row_group_size=2)
+    assert run(config, tmp_path / "a.parquet").reasons == {"row group too large": 1}
+    assert boxes(config) == [("short",)]
+
+
 def test_hostile_members_of_a_tar_are_counted(config: Config, tmp_path: Path, picture: Picture) -> None:
     path = tmp_path / "a.tar"
     with tarfile.open(path, "w") as file:
