@@ -265,6 +265,15 @@ class WorkQueue(Protocol):
     def retry(self, stage: str, reason: str | None = None) -> int:
         """Make failed work (all of it, or that of one reason) pending again. Returns how many."""
 
+    def record_failures(self, stage: str, reasons: Mapping[str, str]) -> None:
+        """Mark work on these memes, by id, as failed, queued or not. Ids without a meme are skipped."""
+
+    def failed_among(self, stage: str, ids: Sequence[str]) -> set[str]:
+        """Return those of `ids` whose work has failed."""
+
+    def forget_work(self, stage: str, ids: Sequence[str] | None = None) -> int:
+        """Delete the work of a stage: on these memes, or all. Returns how many. Stages may see the memes anew."""
+
 
 class Removal(Protocol):
     """Facet of a `DocumentStore`: deletes memes for good, and notes possible orphans.

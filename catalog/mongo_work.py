@@ -6,14 +6,16 @@ Leases use the server's clock, so the workers' clocks do not matter.
 import itertools
 import random
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+from pymongo import ReplaceOne
 
 from memeloom.catalog.documents import Lease, Where, WorkQueue, batched
 from memeloom.catalog.errors import LeaseLost
 from memeloom.catalog.mongo_database import Document, MongoDatabase
-from memeloom.catalog.mongo_schema import CHUNK, queries
+from memeloom.catalog.mongo_schema import CHUNK, banned, queries
 
 _ENQUEUE_CHUNK = 20_000
 _OPEN = {"$in": ["pending", "leased"]}
@@ -84,6 +86,39 @@ class MongoWork(WorkQueue):
         change = {"$set": {"state": "pending", "ready_at": _EPOCH, "attempt": 0}, "$unset": {"reason": ""}}
         with self._database.mapped():
             return self._database["work"].update_many(query, change).modified_count
+
+    def record_failures(self, stage: str, reasons: Mapping[str, str]) -> None:
+        for chunk in batched(reasons, CHUNK):
+            with self._database.mapped():
+                known = {d["_id"] for d in self._database["memes"].find({"_id": {"$in": chunk}}, {"_id": 1})}
+                work = (
+                    {"_id": _id(stage, meme_id), "stage": stage, "state": "failed", "attempt": 0,
+                     "reason": reasons[meme_id]}
+                    for meme_id in chunk if meme_id in known
+                )  # fmt: skip
+                self._database.bulk_write(
+                    "work", [ReplaceOne[Document]({"_id": each["_id"]}, each, upsert=True) for each in work]
+                )
+                # A purge bans ids before it deletes their work: we delete what was banned while we wrote.
+                if late := banned(self._database, chunk):
+                    gone = [_id(stage, meme_id) for meme_id in late]
+                    self._database["work"].delete_many({"_id": {"$in": gone}})
+
+    def failed_among(self, stage: str, ids: Sequence[str]) -> set[str]:
+        found: set[str] = set()
+        for chunk in batched(ids, CHUNK):
+            query = {"_id": {"$in": [_id(stage, meme_id) for meme_id in chunk]}, "state": "failed"}
+            with self._database.mapped():
+                found.update(d["_id"]["meme"] for d in self._database["work"].find(query, {"_id": 1}))
+        return found
+
+    def forget_work(self, stage: str, ids: Sequence[str] | None = None) -> int:
+        work = self._database["work"]
+        with self._database.mapped():
+            if ids is None:
+                return work.delete_many({"stage": stage}).deleted_count
+            keys = ([_id(stage, meme_id) for meme_id in chunk] for chunk in batched(ids, CHUNK))
+            return sum(work.delete_many({"_id": {"$in": chunk}}).deleted_count for chunk in keys)
 
     def _enqueue(self, stage: str, query: Document, *, again: bool) -> int:
         memes, work = self._database["memes"], self._database["work"]

@@ -5,7 +5,7 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from memeloom.catalog.documents import Lease, Where, WorkQueue, batched
 from memeloom.catalog.errors import LeaseLost
@@ -20,6 +20,12 @@ _CLAIM = f"UPDATE work SET state = {LEASED}, ready_at = ?, token = ?, attempt = 
 _ABANDON = (
     f"UPDATE work SET state = {FAILED}, ready_at = NULL, token = NULL, reason = 'abandoned'"
     " WHERE stage = ? AND meme_id = ?"
+)
+_FAIL = (
+    f"INSERT INTO work (stage, meme_id, state, ready_at, reason) SELECT ?, id, {FAILED}, NULL, ?"
+    " FROM memes WHERE id = ?"
+    " ON CONFLICT (stage, meme_id) DO UPDATE SET state = excluded.state, ready_at = NULL, token = NULL,"
+    " reason = excluded.reason"
 )
 _HELD = f"WHERE stage = ? AND meme_id = ? AND token = ? AND state = {LEASED} AND ready_at > ?"
 
@@ -86,6 +92,25 @@ class SqliteWork(WorkQueue):
                 f"UPDATE work SET state = {PENDING}, ready_at = 0, attempt = 0, reason = NULL"
                 f" WHERE stage = ?1 AND state = {FAILED} AND (?2 IS NULL OR reason = ?2)", (stage, reason),
             ).rowcount  # fmt: skip
+
+    def record_failures(self, stage: str, reasons: Mapping[str, str]) -> None:
+        with self._file.write() as connection:
+            connection.executemany(_FAIL, [(stage, reason, meme_id) for meme_id, reason in reasons.items()])
+
+    def failed_among(self, stage: str, ids: Sequence[str]) -> set[str]:
+        query = f"SELECT meme_id FROM work WHERE stage = ? AND state = {FAILED} AND meme_id IN "
+        found: set[str] = set()
+        for chunk in batched(ids, CHUNK):
+            rows = self._file.read(f"{query} ({','.join('?' * len(chunk))})", (stage, *chunk))
+            found.update(meme_id for (meme_id,) in rows)
+        return found
+
+    def forget_work(self, stage: str, ids: Sequence[str] | None = None) -> int:
+        with self._file.write() as connection:
+            if ids is None:
+                return connection.execute("DELETE FROM work WHERE stage = ?", (stage,)).rowcount
+            statement = "DELETE FROM work WHERE stage = ? AND meme_id = ?"
+            return connection.executemany(statement, [(stage, meme_id) for meme_id in ids]).rowcount
 
     def _update_all(self, leases: Sequence[Lease], changes: str, values: Parameters) -> int:
         if not leases:

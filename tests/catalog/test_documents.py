@@ -448,6 +448,24 @@ class TestLeases:
         assert list(failed) == sorted(failed)
         assert list(documents.failed("nothing")) == []
 
+    def test_failures_are_recorded_without_a_lease_and_forgotten_on_request(self, documents: DocumentStore) -> None:
+        queued(documents, 2)
+        documents.upsert([meme("new"), meme("gone")])
+        documents.purge(Where(ids=("test:gone",)))
+        reasons = {"test:00000": "HTTP 404", "test:new": "$timed out", "test:gone": "x", "test:never": "x"}
+        documents.record_failures("ocr", reasons)
+        documents.record_failures("ocr", {"test:new": "HTTP 410"})
+        documents.record_failures("ocr", {})
+        assert dict(documents.failed("ocr")) == {"test:00000": "HTTP 404", "test:new": "HTTP 410"}
+        assert documents.failed_among("ocr", [*reasons, "test:00001"]) == {"test:00000", "test:new"}
+        assert documents.failed_among("other", list(reasons)) == set()
+        assert [lease.meme_id for lease in documents.lease("ocr", 9, 60, 3)] == ["test:00001"]
+        assert documents.forget_work("ocr", []) == documents.forget_work("other") == 0
+        assert documents.forget_work("ocr", ["test:new", "test:never"]) == 1
+        assert documents.forget_work("ocr") == 2
+        assert documents.counts().stages == {}
+        assert documents.enqueue("ocr", ALL) == 3
+
     def test_eight_threads_claim_each_job_once(self, documents: DocumentStore) -> None:
         queued(documents, 400)
 
