@@ -31,12 +31,15 @@ help:  ## Print this help
 	@echo "Options: CONFIG=my.yaml or a preset (imgflip-48x20000, memefly)  ARGS='--max-memes 500'  GPU=1 (with CUDA)  PYTHON=python3.12"
 
 ##@ Stages
-.PHONY: crawl import ocr templates build-dataset train generate evaluate stats demo
+.PHONY: crawl import fetch ocr templates build-dataset train generate evaluate stats demo
 crawl: setup browser  ## Crawl the sites of CONFIG into the catalog
 	$(MEMELOOM) crawl $(ARGS)
 
 import: setup  ## Import your own data or caption dumps: make import FILES='pictures/ a.jsonl.gz'
 	$(MEMELOOM) import $(ARGS) $(FILES)
+
+fetch: setup  ## Download the pictures that the catalog knows by address only, as after an import
+	$(MEMELOOM) fetch $(ARGS)
 
 templates: setup  ## Recognise templates, find new ones
 	$(MEMELOOM) templates run $(ARGS)

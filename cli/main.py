@@ -16,6 +16,7 @@ from memeloom.report.format import escape_controls
 _COMMANDS = {
     "crawl": ("memeloom.cli.crawl:crawl", "Crawl sites into the catalog."),
     "import": ("memeloom.cli.catalog:import_", "Import your own pictures and captions, or caption dumps."),
+    "fetch": ("memeloom.cli.crawl:fetch", "Download the pictures that the catalog knows by address only."),
     "ocr": ("memeloom.cli.ocr:ocr", "Read the captions that are only in the picture."),
     "templates": ("memeloom.cli.templates:templates", "Match memes with templates; find and curate new templates."),
     "build-dataset": ("memeloom.cli.dataset:build", "Clean the captions and write a dataset."),
@@ -57,7 +58,7 @@ class _LazyGroup(Group):
 def cli() -> None:
     """Turn the meme web into training data, and the data into a model that captions images.
 
-    Stages, in order: crawl or import, ocr, templates, build-dataset, train, generate.
+    Stages, in order: crawl, or import and fetch, ocr, templates, build-dataset, train, generate.
     """
 
 

@@ -14,6 +14,7 @@ _RATED = {
     "crawl": ("pages", "memes", "images"),
     "evaluate": ("captions",),
     "export": ("memes",),
+    "fetch": ("memes", "images"),
     "import": ("captions",),
     "inpaint": ("memes",),
     "ocr": ("memes",),
@@ -32,13 +33,19 @@ _LABELS = {
         "bytes": "size",
     },
     "crawl": {"pages": "pages read", "new": "new memes", "bytes": "size of the images", "received bytes": "downloaded"},
+    "fetch": {
+        "memes": "memes completed",
+        "new": "new memes",
+        "bytes": "size of the images",
+        "received bytes": "downloaded",
+    },
     "ocr": {"kept": "captions kept"},
     "train": {"captions": "captions to learn from", "characters": "characters learned from"},
 }
 # What can be done about a count.
 _HINTS = {
-    "requests left": "`memeloom crawl` continues with the requests that are left.",
-    "requests set aside": "`memeloom crawl --failed` lists the failed requests, `--retry-failed` retries them.",
+    "requests left": "`memeloom {command}` continues with the requests that are left.",
+    "requests set aside": "`memeloom {command} --failed` lists the failed requests, `--retry-failed` retries them.",
     "failed": "`memeloom {command} --failed` lists the memes that failed, `--retry-failed` retries them.",
     "templates found": "`memeloom templates list --state found` lists them; name, merge or reject them.",
 }

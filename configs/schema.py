@@ -77,6 +77,11 @@ else:
     )
 
 
+class Fetch(Section):
+    source: str | None
+    template: str | None
+
+
 class Ocr(Section):
     engine: Literal["tesseract", "rapidocr"]
     language: str
@@ -258,6 +263,7 @@ class Config(Section):
     store: Store
     engine: Engine
     crawl: Crawl
+    fetch: Fetch
     ocr: Ocr
     templates: Templates
     dataset: Dataset

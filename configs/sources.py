@@ -33,6 +33,7 @@ class Source:
         gets: what a meme of it gets, for the documentation.
         settings: its settings.
         check: raises a MemeloomError before a crawl starts if its settings or this machine do not allow it.
+        other_address: returns another address of a picture whose address in a dump may have expired, or None.
         middlewares: its own downloader middlewares with their order, as ``module.Class`` in its folder; they see the
             requests of its spider only.
     """
@@ -43,6 +44,7 @@ class Source:
     gets: str
     settings: type[Section]
     check: "Callable[[Crawl], None]" = lambda _: None
+    other_address: Callable[[str], str | None] = lambda _: None
     middlewares: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -1,12 +1,9 @@
 """`crawl`: all configured sources into the catalog, in this process or in one of its own."""
 
 import ssl
-import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 from urllib.request import getproxies
 
 from memeloom.catalog.stores import open_blobs, open_documents
@@ -17,34 +14,9 @@ from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Crawl
 from memeloom.configs.sources import known_sources
 from memeloom.scrapers.addresses import allowed
-from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import DeadRequest, frontier_of
 from memeloom.scrapers.frontier.dead_letters import ALL, DeadCounts, DeadFilter, count_dead, dead_letters, drop_dead
-from memeloom.scrapers.in_thread import ThreadCrawl
-from memeloom.scrapers.report.view import View
-from memeloom.scrapers.spawned import SpawnedCrawl
-from memeloom.scrapers.worker import Report
-
-_SILENCE_SECONDS = 120.0
-# Longer than the longest Retry-After that is obeyed; a crawl that is stopping does not wait for it.
-_STALL_SECONDS = 900.0
-_STALL_WHEN_STOPPING_SECONDS = 180.0
-
-
-class Running(Protocol):
-    """A crawl that has been started."""
-
-    def receive(self, seconds: float) -> Report:
-        """Return the next report. Raises TimeoutError, and EOFError if the crawl has crashed."""
-
-    def stop(self) -> None:
-        """Ask the crawl to end cleanly."""
-
-    def kill(self) -> None:
-        """End the crawl at once; its requests return to the queue when their leases expire."""
-
-    def close(self) -> None:
-        """Wait for the end."""
+from memeloom.scrapers.supervise import run_spiders
 
 
 def crawl(
@@ -86,38 +58,7 @@ def crawl(
                 frontier.forget()
             else:
                 frontier.dead(1)  # fails if the server is unreachable
-    began = time.monotonic()
-    stem = Path(config.runs) / f"crawl-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
-    log = stem.with_name(f"{stem.name}.log")
-    with View(stem, config.crawl, progress) as view:
-        last = _run((SpawnedCrawl if spawned else ThreadCrawl)(config, log, retry_failed=retry_failed), view)
-        summary = Summary(
-            stage="crawl",
-            counts=_totals(last),
-            reasons=dict((+last.reasons).most_common()),
-            outputs={"report": str(view.page), "series": str(view.series)}
-            | ({"log": str(log)} if log.exists() else {}),
-            seconds={"total": time.monotonic() - began},
-        )
-        if last.errors:
-            more = f" (and {len(last.errors) - 1} more, see {log})" if len(last.errors) > 1 else ""
-            error = CrawlFailed(f"{last.errors[0]}{more}; kept: {last.counts['memes']} memes; see {view.page}")
-            error.summary = summary
-            raise error
-    return summary
-
-
-def _totals(last: Report) -> dict[str, int]:
-    status = last.status
-    first = dict.fromkeys(("pages", "memes", "new", "updated", "unchanged", "images", "bytes"), 0)
-    return {
-        **first,
-        **last.counts,
-        "received bytes": status.received_bytes,
-        "hosts": sum(status.states.values()),
-        "hosts given up": status.states.get("given up", 0),
-        "requests left": sum(status.queue.values()),
-    }
+    return run_spiders(config, progress, stage="crawl", retry_failed=retry_failed, spawned=spawned)
 
 
 def failed_requests(config: Config, which: DeadFilter = ALL) -> Iterator[tuple[str, DeadRequest]]:
@@ -146,14 +87,15 @@ def _check(settings: Crawl) -> None:
     if not settings.sources:
         known = ", ".join(f"{name} ({source.about})" for name, source in known_sources().items())
         raise ConfigError(f"crawl.sources: name at least one of {known}")
-    _check_network(settings)
+    check_network(settings)
     if settings.keep_author_hash and settings.author_salt is None:
         raise ConfigError("crawl.author_salt: needed because crawl.keep_author_hash is true")
     for source in settings.sources:
         known_sources()[source].check(settings)
 
 
-def _check_network(settings: Crawl) -> None:
+def check_network(settings: Crawl) -> None:
+    """Raise ConfigError if certificate authorities, exempted hosts or proxies cannot be used."""
     if settings.ca is not None:
         try:
             ssl.create_default_context(cafile=settings.ca)
@@ -171,43 +113,3 @@ def _check_network(settings: Crawl) -> None:
                 proxy_address(url if "://" in url else f"http://{url}")
             except ValueError as error:
                 raise ConfigError(f"environment variable {scheme}_proxy: {error}") from None
-
-
-def _run(running: Running, view: View) -> Report:
-    """Follow a crawl until it ends; on Ctrl-C stop it and follow it to its end."""
-    with closing(running):
-        try:
-            return _follow(running, view)
-        except KeyboardInterrupt:
-            try:
-                running.stop()
-                _follow(running, view)
-            except (KeyboardInterrupt, CrawlFailed):
-                running.kill()
-            raise
-
-
-def _follow(running: Running, view: View) -> Report:
-    """Show the reports of a crawl and return the last; kill the crawl if it hangs. Raises CrawlFailed."""
-    before, moved = None, time.monotonic()
-    while True:
-        try:
-            report = running.receive(_SILENCE_SECONDS)
-        except TimeoutError:
-            running.kill()
-            raise CrawlFailed(
-                f"no heartbeat from the crawl for {_SILENCE_SECONDS:.0f} s, so it was killed; see {view.page}"
-            ) from None
-        except EOFError as error:
-            raise CrawlFailed(f"{error}, see {view.page}; what it had acknowledged is kept") from error
-        view.see(report)
-        if report.over:
-            return report
-        if report.progress() != before:
-            before, moved = report.progress(), time.monotonic()
-        elif time.monotonic() - moved > (_STALL_WHEN_STOPPING_SECONDS if report.stopped else _STALL_SECONDS):
-            running.kill()
-            raise CrawlFailed(
-                f"no progress for {time.monotonic() - moved:.0f} s, so the crawl was killed; kept: "
-                f"{report.counts['memes']} memes; see {view.page}"
-            )

@@ -1,6 +1,7 @@
 """Items that spiders yield: records, and values for later crawls."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from scrapy.exceptions import DropItem
 
@@ -33,10 +34,27 @@ class MemeItem:
 
 
 @dataclass(frozen=True, slots=True)
+class MissingPicture:
+    """The picture of a meme that the catalog has without it.
+
+    Attributes:
+        meme: its id, source and picture's address only, so that facts stored meanwhile are kept.
+        fallback_url: another address, requested if the picture fails.
+    """
+
+    meme: Meme
+    fallback_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TemplateItem:
     """A template from a page."""
 
     template: Template
+
+
+# What waits for a picture.
+PictureItem: TypeAlias = MemeItem | MissingPicture | TemplateItem
 
 
 @dataclass(frozen=True, slots=True)

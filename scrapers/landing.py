@@ -4,40 +4,33 @@ A record's way: `meet` stores it with the picture that an earlier crawl download
 for the picture to the queue; `land` stores it with the downloaded picture. Each returns when blob and document are
 durable, or the request is in the queue. If the picture fails or is invalid, a meme with a caption is stored without it
 and a meme without a caption is dropped; both are counted. An address that is not on the web is not stored.
+
+A `MissingPicture` is of a stored meme: the picture is added to it, or the reason of its failure is recorded as failed
+work of the stage `fetch`.
 """
 
-import time
 from collections import OrderedDict
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import Final
 
-from memeloom.catalog.blobs import BlobStore
-from memeloom.catalog.documents import DocumentStore, Where
-from memeloom.catalog.errors import BadImage, StoreUnavailable
+from memeloom.catalog.documents import Where
+from memeloom.catalog.errors import BadImage
 from memeloom.catalog.frames import Received, receive
 from memeloom.catalog.records import Image, Meme, Template
-from memeloom.catalog.stores import open_blobs, open_documents
-from memeloom.configs.retry import backoff_seconds
-from memeloom.configs.schema import Config
-from memeloom.scrapers.aio import Batch, in_thread
-from memeloom.scrapers.items import MemeItem, NotLanded, Picture, TemplateItem
+from memeloom.configs.schema import Crawl
+from memeloom.scrapers.aio import Batch
+from memeloom.scrapers.items import MemeItem, MissingPicture, NotLanded, Picture, PictureItem, TemplateItem
 from memeloom.scrapers.pictures.requests import picture_request
 from memeloom.scrapers.queue import RequestQueue
 from memeloom.scrapers.reasons import About, Kind, Reason
 from memeloom.scrapers.session import CrawlSession
+from memeloom.scrapers.stores import Stores
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_THREADS = 4
 _BATCH = 100
-# A store that is unavailable is retried as long as the frontier is: this many times the timeout of one call.
-_PATIENCE = 2.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 # Posts that move to the next page of a listing soon appear again.
 _REMEMBERED = 20_000
+# The stage whose failed work are the pictures that `memeloom fetch` could not land.
+FETCH: Final = "fetch"
 
 
 @dataclass(slots=True)
@@ -54,31 +47,26 @@ class _Purged(Exception):
 
 
 class Landing:
-    """The stores of one source. Decoding, hashing and writing happen in threads."""
+    """Lands the records of one source in `stores`, which must be open."""
 
-    _documents: DocumentStore
-    _blobs: BlobStore
-
-    def __init__(self, config: Config, session: CrawlSession, queue: RequestQueue) -> None:
-        self._config = config
+    def __init__(self, crawl: Crawl, session: CrawlSession, queue: RequestQueue, stores: Stores) -> None:
+        self._crawl = crawl
         self._session = session
         self._queue = queue
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="landing")
+        self._stores = stores
+        self._documents = stores.documents
+        self._blobs = stores.blobs
         self._memes: Batch[Meme] = Batch(self._write_memes, _BATCH)
-        self._look_ups: Batch[_LookUp] = Batch(lambda look_ups: self._retried(self._look_up, look_ups), _BATCH)
+        self._found: Batch[Meme] = Batch(self._complete, _BATCH)
+        self._failed: Batch[tuple[str, Reason]] = Batch(self._record_failures, _BATCH)
+        self._look_ups: Batch[_LookUp] = Batch(lambda look_ups: stores.call(self._look_up, look_ups), _BATCH)
         self._recent: OrderedDict[str, None] = OrderedDict()
 
-    async def open(self) -> None:
-        """Open the stores. Raises StoreError, ConfigError."""
-        self._documents = await in_thread(self._threads, open_documents, self._config.store)
-        self._blobs = await in_thread(self._threads, open_blobs, self._config.store)
-
     async def close(self) -> None:
-        """Write pending records and close the stores."""
-        await self._memes.flush()
-        await in_thread(self._threads, self._documents.close)
-        await in_thread(self._threads, self._blobs.close)
-        self._threads.shutdown()
+        """Write pending records."""
+        for batch in (self._memes, self._found):
+            await batch.flush()
+        await self._failed.flush()
 
     async def meet(self, item: MemeItem | TemplateItem) -> None:
         """Store a record of a page if its picture is known, or request the picture. Raises NotLanded, StoreError."""
@@ -103,25 +91,38 @@ class Landing:
             self._session.counts["images known"] += 1
         await self._keep(meme, known.image)
 
-    async def land(self, item: MemeItem | TemplateItem, picture: Picture | None) -> None:
-        """Store a record after its picture request, which failed if `picture` is None. Raises NotLanded, StoreError.
+    async def land(self, item: PictureItem, picture: Picture | Reason) -> None:
+        """Store a record after its picture request, or after that failed. Raises NotLanded, StoreError.
 
         If the picture is invalid, too, the smaller copy is requested.
         """
         if isinstance(item, TemplateItem):
-            image = await self._image(picture, About.TEMPLATE_IMAGE) if picture is not None else None
-            await self._keep_template(item.template, image)
+            image = await self._image(picture, About.TEMPLATE_IMAGE)
+            await self._keep_template(item.template, image if isinstance(image, Image) else None)
             return
         try:
-            image = await self._image(picture, About.IMAGE, item.meme.id) if picture is not None else None
+            image = await self._image(picture, About.IMAGE, item.meme.id)
         except _Purged:
             self._session.count(Reason(Kind.PURGED))
             return
-        if image is None and item.fallback_url:
+        if isinstance(image, Reason) and item.fallback_url:
             self._session.counts["fallback pictures"] += 1
             if self._ask(item, smaller=True):
                 return
-        await self._keep(item.meme, image)
+        if isinstance(item, MissingPicture):
+            await self._add(item.meme, image)
+        else:
+            await self._keep(item.meme, image if isinstance(image, Image) else None)
+
+    async def _add(self, meme: Meme, image: Image | Reason) -> None:
+        """Add the picture to a stored meme, or record why there is none."""
+        if isinstance(image, Reason):
+            await self._failed.put((meme.id, image))
+            return
+        if not await self._queue.admit():
+            raise NotLanded("the crawl was stopped")
+        await self._found.put(meme.model_copy(update={"image": image}))
+        self._queue.land()
 
     async def _keep(self, meme: Meme, image: Image | None) -> None:
         if image is None and not meme.boxes:
@@ -135,7 +136,7 @@ class Landing:
     async def _meet_template(self, item: TemplateItem) -> None:
         """As `meet`; another address is another picture."""
         template = item.template
-        known = await self._retried(self._known_template, template.id)
+        known = await self._stores.call(self._known_template, template.id)
         image = None
         if known is not None and known.image_url == template.image_url:
             image = known.image
@@ -147,14 +148,16 @@ class Landing:
         await self._keep_template(template, image)
 
     async def _keep_template(self, template: Template, image: Image | None) -> None:
-        if image is None and await self._retried(self._known_template, template.id) is not None:
+        if image is None and await self._stores.call(self._known_template, template.id) is not None:
             # The stored picture is kept, so its address is, too.
             template = template.model_copy(update={"image_url": None})
-        changed = await self._retried(self._documents.upsert_templates, [template.model_copy(update={"image": image})])
+        changed = await self._stores.call(
+            self._documents.upsert_templates, [template.model_copy(update={"image": image})]
+        )
         self._session.counts["templates"] += 1
         self._session.counts["templates new or changed"] += changed
 
-    def _ask(self, item: MemeItem | TemplateItem, *, smaller: bool = False) -> bool:
+    def _ask(self, item: PictureItem, *, smaller: bool = False) -> bool:
         """Add the request for the picture to the queue. Returns False if its URL is not http or https."""
         try:
             self._queue.add(picture_request(item, smaller=smaller))
@@ -162,16 +165,19 @@ class Landing:
             return False
         return True
 
-    async def _image(self, picture: Picture, about: About, meme_id: str | None = None) -> Image | None:
-        """Validate and store a picture. Returns None, with the reason counted, if it is invalid.
+    async def _image(self, picture: Picture | Reason, about: About, meme_id: str | None = None) -> Image | Reason:
+        """Validate and store a picture. Returns why there is none if it is invalid, which is counted, or failed.
 
         Raises _Purged: the meme was purged while its picture was downloaded.
         """
+        if isinstance(picture, Reason):
+            return picture
         try:
-            received = await self._retried(self._receive, picture.data, picture.declared, meme_id)
+            received = await self._stores.call(self._receive, picture.data, picture.declared, meme_id)
         except BadImage as error:
-            self._session.count(Reason(Kind.STATED, error.reason, about))
-            return None
+            reason = Reason(Kind.STATED, error.reason)
+            self._session.count(reason.of(about))
+            return reason
         self._session.counts["images"] += 1
         self._session.counts["bytes"] += len(received.data)
         if received.image.frame_of is not None:
@@ -183,7 +189,7 @@ class Landing:
     def _receive(self, data: bytes, declared: str | None, meme_id: str | None) -> Received:
         if meme_id is not None and self._documents.purged([meme_id]):
             raise _Purged
-        crawl = self._config.crawl
+        crawl = self._crawl
         received = receive(data, max_bytes=crawl.max_image_bytes, max_pixels=crawl.max_image_pixels, declared=declared)
         self._blobs.put(received.data, received.image.key)
         return received
@@ -213,24 +219,22 @@ class Landing:
             if old is not None and old.image is not None and old.image_url == each.meme.image_url:
                 each.image = old.image if self._blobs.has(old.image.key) else None
 
+    async def _complete(self, memes: list[Meme]) -> None:
+        """Write memes whose pictures were missing, and forget that those had failed before."""
+        await self._write_memes(memes)
+        ids = [meme.id for meme in memes]
+        if failed := await self._stores.call(self._documents.failed_among, FETCH, ids):
+            await self._stores.call(self._documents.forget_work, FETCH, sorted(failed))
+
+    async def _record_failures(self, failed: list[tuple[str, Reason]]) -> None:
+        reasons = {meme_id: str(reason) for meme_id, reason in failed}
+        await self._stores.call(self._documents.record_failures, FETCH, reasons)
+
     async def _write_memes(self, memes: list[Meme]) -> None:
-        written = await self._retried(self._documents.upsert, memes)
+        written = await self._stores.call(self._documents.upsert, memes)
         self._session.counts["memes"] += written.inserted + written.updated + written.unchanged
         self._session.counts["new"] += written.inserted
         self._session.counts["updated"] += written.updated
         self._session.counts["unchanged"] += written.unchanged
         if written.removed:
             self._session.count(Reason(Kind.PURGED), written.removed)
-
-    async def _retried(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a store in a thread, retrying while it is unavailable."""
-        deadline = time.monotonic() + _PATIENCE * self._config.store.timeout_seconds
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return await in_thread(self._threads, function, *args, **kwargs)
-            except StoreUnavailable:
-                pause = backoff_seconds(attempt, _FIRST_PAUSE, _LONGEST_PAUSE)
-                if time.monotonic() + pause > deadline or not await self._session.pause(pause):
-                    raise

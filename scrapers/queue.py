@@ -337,7 +337,8 @@ class RequestQueue:
             return
         is_last, is_suspect = lease.tries + 1 >= self._config.crawl.attempts, lease.tries >= SUSPECT
         self._leases.ready.append(Lease(lease.id, request, request.host, is_last, is_suspect))
-        self._hosts.granted(lease.host, self._now())
+        if request.kind != "scan":  # which no site sees
+            self._hosts.granted(lease.host, self._now())
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -21,7 +21,7 @@ class RequestInfo:
     """What a request is for and how it is sent.
 
     Attributes:
-        kind: its outcome counts as that of a page or of a picture.
+        kind: its outcome counts as that of a page or of a picture; a scan reads the catalog.
         browser: how a browser shows the page; None for a plain download.
         signed: the source's sign-in signs it.
         refreshed: it is repeated after a new sign-in.
@@ -29,7 +29,7 @@ class RequestInfo:
         wait_seconds: delay before the next lease; not stored with the request.
     """
 
-    kind: Literal["page", "picture"] = "page"
+    kind: Literal["page", "picture", "scan"] = "page"
     browser: BrowserPage | None = None
     signed: bool = False
     refreshed: bool = False

@@ -53,7 +53,10 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "MEMELOOM_CONFIG": config,
         "ALLOW_HOSTS": list(crawl.allow_hosts),
         "BOT_NAME": "memeloom",
-        "SPIDER_MODULES": [source.spider_module for source in known_sources().values()],
+        "SPIDER_MODULES": [
+            *(source.spider_module for source in known_sources().values()),
+            "memeloom.scrapers.missing.spider",
+        ],
         "USER_AGENT": user_agent(crawl),
         "SCHEDULER": "memeloom.scrapers.scheduler.DurableScheduler",
         # politeness

@@ -96,7 +96,7 @@ class Watch:
     def closed(self, reason: str) -> None:
         """Fail a spider that finished without storing a meme, unless it only resumed or retried."""
         session, name = self._spider.session, self._spider.name
-        anew = not session.inherited.get(name) and not session.retry_failed
+        anew = not session.inherited.get(name) and not session.retry_failed and not self._spider.may_find_nothing
         if reason == "finished" and anew and not self._failed and not session.landed[name]:
             alone = len(self._spider.config.crawl.sources) == 1
             counted = session.counted if alone else {}

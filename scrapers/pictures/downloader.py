@@ -18,7 +18,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Crawl
 from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest
 from memeloom.scrapers.hosts import host_of_url
-from memeloom.scrapers.items import MemeItem, NotLanded, Picture, TemplateItem
+from memeloom.scrapers.items import MissingPicture, NotLanded, Picture, PictureItem, TemplateItem
 from memeloom.scrapers.leases import Lease
 from memeloom.scrapers.outcomes import Done, Outcome, Released, Retry, SetAside, after_download
 from memeloom.scrapers.permissions import Permissions
@@ -46,8 +46,8 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 logger = logging.getLogger(__name__)
 
 
-# Stores a record with its picture, None if that failed. Raises NotLanded, StoreError.
-Land: TypeAlias = Callable[[MemeItem | TemplateItem, Picture | None], Awaitable[None]]
+# Stores a record with its picture, or after its request failed for a reason. Raises NotLanded, StoreError.
+Land: TypeAlias = Callable[[PictureItem, Picture | Reason], Awaitable[None]]
 
 
 class BadStatus(RequestFailed):
@@ -198,10 +198,10 @@ class PictureDownloader:
             return self._retries.after_status(host, error.status, error.retry_after, times)
         return self._retries.after_failure(host, times) if isinstance(error, TRANSIENT_FAILURES) else None
 
-    async def _without(self, item: MemeItem | TemplateItem, host: str, error: Exception) -> Outcome:
+    async def _without(self, item: PictureItem, host: str, error: Exception) -> Outcome:
         """Store the record without its picture. A tag refuses both, because the caption belongs to the picture."""
         about, fallback = About.TEMPLATE_IMAGE, None
-        if isinstance(item, MemeItem):
+        if not isinstance(item, TemplateItem):
             about, fallback = About.IMAGE, item.fallback_url
         outcome = after_download(error, is_last_resort=fallback is None)
         reason = reason_of(error)
@@ -209,10 +209,10 @@ class PictureDownloader:
             logger.warning("a picture of %s", host, exc_info=error)
         self._session.count(reason.of(about))
         self._ended(KIND, host, reason)
-        if isinstance(error, RefusedByTag):
+        if isinstance(error, RefusedByTag) and not isinstance(item, MissingPicture):
             return outcome
         try:
-            await self._land(item, None)
+            await self._land(item, reason)
         except NotLanded:
             return outcome if isinstance(outcome, SetAside) else Released()
         return outcome

@@ -14,7 +14,7 @@ from w3lib.url import safe_url_string
 from memeloom.catalog.records import Meme, Template
 from memeloom.scrapers.frontier.contract import QueuedRequest
 from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest
-from memeloom.scrapers.items import MemeItem, TemplateItem
+from memeloom.scrapers.items import MemeItem, MissingPicture, PictureItem, TemplateItem
 from memeloom.scrapers.reasons import Kind, Reason, RequestFailed, TooManyRedirects
 from memeloom.scrapers.request_info import RequestInfo
 
@@ -30,24 +30,25 @@ _MOST_REDIRECTS = 5
 _SCHEMES = ("http:", "https:")
 
 
-def picture_request(item: MemeItem | TemplateItem, *, smaller: bool = False) -> QueuedRequest:
+def picture_request(item: PictureItem, *, smaller: bool = False) -> QueuedRequest:
     """Return the request for a record's picture, which is made once per crawl.
 
     Args:
-        item: a record on a page, maybe on several.
+        item: a record on a page, maybe on several, or in the catalog.
         smaller: the request is for the smaller copy, because the picture failed.
 
     Raises:
         ValueError: the URL is not http or https.
     """
     match item:
-        case MemeItem():
+        case MemeItem() | MissingPicture():
             record: Meme | Template = item.meme
-            what, url = "meme", item.fallback_url if smaller else item.meme.image_url
+            what = "meme" if isinstance(item, MemeItem) else "missing picture"
+            url = item.fallback_url if smaller else item.meme.image_url
         case TemplateItem():
             record, what, url = item.template, "template", item.template.image_url
     keywords: dict[str, Any] = {"what": what, "record": record.model_dump(mode="json", exclude_defaults=True)}
-    if isinstance(item, MemeItem) and item.fallback_url and not smaller:
+    if not isinstance(item, TemplateItem) and item.fallback_url and not smaller:
         keywords["fallback_url"] = item.fallback_url
     address = safe_url_string(url or "")
     if not address.startswith(_SCHEMES):
@@ -80,12 +81,13 @@ def redirected(request: StoredRequest, location: str) -> QueuedRequest:
     return queued
 
 
-def item_of(request: StoredRequest) -> MemeItem | TemplateItem:
+def item_of(request: StoredRequest) -> PictureItem:
     """Return the record of a request. Raises BadRequest."""
     keywords = request.cb_kwargs
     try:
-        if keywords["what"] == "meme":
-            return MemeItem(Meme.model_validate(keywords["record"]), keywords.get("fallback_url"))
+        if keywords["what"] in ("meme", "missing picture"):
+            item = MemeItem if keywords["what"] == "meme" else MissingPicture
+            return item(Meme.model_validate(keywords["record"]), keywords.get("fallback_url"))
         return TemplateItem(Template.model_validate(keywords["record"]))
     except (KeyError, ValidationError) as error:
         raise BadRequest(f"the frontier contains a malformed request: {error}: {request.url}") from error

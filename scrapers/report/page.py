@@ -25,9 +25,11 @@ _FIRST = ("pages", "memes", "new", "updated", "unchanged", "images", "bytes")
 def draw(history: CrawlHistory) -> str:
     """Return the page as HTML."""
     last, sources = history.last, ", ".join(map(str, history.head.get("sources", ())))
+    stage = str(history.head.get("stage", "crawl"))
     return render(
         "crawl.html",
-        title=f"Crawl of {sources or 'nothing'}",
+        title="Fetch of missing pictures" if stage == "fetch" else f"Crawl of {sources or 'nothing'}",
+        stage=stage,
         started=_started(history),
         seconds=last.seconds,
         ending=str(history.end.get("how", "")) if history.end else _KILLED,

@@ -25,7 +25,7 @@ class View:
     series, page: their files. last: the newest report.
     """
 
-    def __init__(self, stem: Path, crawl: Crawl, progress: Progress) -> None:
+    def __init__(self, stem: Path, crawl: Crawl, progress: Progress, stage: str) -> None:
         self.series = stem.with_name(f"{stem.name}.jsonl")
         self.page = stem.with_name(f"{stem.name}.html")
         self.last = Report(Counter(), Counter())
@@ -34,8 +34,8 @@ class View:
         self._rates = Rates()
         self._began = time.monotonic()
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._file = SeriesFile(self.series, {"started_at": now, "sources": list(crawl.sources)})
-        progress.start("crawl", crawl.max_memes, "memes")
+        self._file = SeriesFile(self.series, {"stage": stage, "started_at": now, "sources": list(crawl.sources)})
+        progress.start(stage, crawl.max_memes, "memes")
 
     def __enter__(self) -> Self:
         """Return itself."""

@@ -33,11 +33,13 @@ class MemeSpider(Spider):
     Attributes:
         name: the source of its memes.
         essential: the selector of its memes, for error messages.
+        may_find_nothing: a crawl that lands nothing is complete, too.
         own: the settings of its source, ``crawl.<name>``.
         scheduler, queue: its requests, set when the crawl starts.
     """
 
     essential: ClassVar[str]
+    may_find_nothing: ClassVar[bool] = False
     own: Any
     config: Config
     session: CrawlSession

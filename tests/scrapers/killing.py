@@ -1,4 +1,4 @@
-"""`memeloom crawl` processes that are killed at random moments and started again."""
+"""`memeloom crawl` and `fetch` processes that are killed at random moments and started again."""
 
 import os
 import random
@@ -28,18 +28,25 @@ MILD_FAULTS = (
 
 
 class Crawler:
-    """One `memeloom crawl` in its own process group, which can be started repeatedly.
+    """One `memeloom crawl` or `fetch` in its own process group, which can be started repeatedly.
 
     settings: `--set` overrides. arguments: further ones of the command. program: replaces memeloom.
+    command: another than `crawl`.
     """
 
     def __init__(
-        self, settings: Sequence[str], folder: Path, *, arguments: Sequence[str] = (), program: Sequence[str] = ()
+        self,
+        settings: Sequence[str],
+        folder: Path,
+        *,
+        arguments: Sequence[str] = (),
+        program: Sequence[str] = (),
+        command: str = "crawl",
     ) -> None:
         self.runs = folder / "runs"
         self.runs.mkdir(parents=True)
         overrides = [word for setting in (*settings, f"runs={self.runs}") for word in ("--set", setting)]
-        self._command = [sys.executable, *(program or ("-m", "memeloom.cli.main")), *overrides, "crawl", *arguments]
+        self._command = [sys.executable, *(program or ("-m", "memeloom.cli.main")), *overrides, command, *arguments]
         self._output = folder / "output.txt"
         self._groups: list[int] = []
         self.start()

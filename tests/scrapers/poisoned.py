@@ -3,13 +3,14 @@
 import os
 
 from memeloom.cli.main import main
-from memeloom.scrapers.items import MemeItem, Picture, TemplateItem
+from memeloom.scrapers.items import MemeItem, Picture, PictureItem
 from memeloom.scrapers.landing import Landing
+from memeloom.scrapers.reasons import Reason
 
 _land = Landing.land
 
 
-async def land(self: Landing, item: MemeItem | TemplateItem, picture: Picture | None) -> None:
+async def land(self: Landing, item: PictureItem, picture: Picture | Reason) -> None:
     """What landing does, unless it is that picture."""
     if isinstance(item, MemeItem) and item.meme.id == os.environ["POISON"]:
         os._exit(77)

@@ -117,7 +117,10 @@ def test_author_names_are_kept_as_a_salted_hash_or_not_at_all(subreddits: Subred
 
 @pytest.mark.parametrize(
     ("path", "message", "tokens"),
-    [(TOKEN, r"check crawl\.reddit\.client_id", 1), (FIRST_PAGE, "rejects a new token", 2)],
+    [
+        (TOKEN, r"; without one, `memeloom import` .* `memeloom fetch`", 1),
+        (FIRST_PAGE, "rejects a new token", 2),
+    ],
     ids=["application", "token"],
 )
 def test_refused_credentials_end_the_crawl(
@@ -184,7 +187,7 @@ def test_a_crawl_without_progress_is_killed(
 
     website.pages["/a.jpg"] = stall
     subreddits.fill(f"{website.url}/a.jpg")
-    monkeypatch.setattr("memeloom.scrapers.crawl._STALL_SECONDS", 1.0)
+    monkeypatch.setattr("memeloom.scrapers.supervise._STALL_SECONDS", 1.0)
     try:
         with pytest.raises(CrawlFailed, match=r"no progress for \d+ s, so the crawl was killed"):
             crawl(subreddits.config(timeout_seconds=60), spawned=True)

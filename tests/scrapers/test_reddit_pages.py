@@ -8,6 +8,7 @@ import pytest
 
 from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.sources.posts import PostedPicture
+from memeloom.scrapers.sources.reddit import SOURCE
 from memeloom.scrapers.sources.reddit import pages as reddit
 
 URL = "https://oauth.reddit.com/r/memes/new"
@@ -150,3 +151,9 @@ def test_values_of_other_types_are_converted_or_left_out() -> None:
     assert (image.score, image.over_18) == (None, None)
     assert image.posted_at is not None
     assert image.posted_at.year == 2023
+
+
+def test_the_original_of_a_signed_picture_is_its_other_address() -> None:
+    signed = "https://preview.redd.it/abc.jpg?width=640&auto=webp&s=1f"
+    assert SOURCE.other_address(signed) == "https://i.redd.it/abc.jpg"
+    assert SOURCE.other_address("https://i.redd.it/abc.jpg") is None

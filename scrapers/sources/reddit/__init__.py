@@ -1,10 +1,11 @@
 """Reddit: the pictures of subreddits, through its OAuth API."""
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.sources import Source
-from memeloom.scrapers.sources.reddit.settings import Reddit
+from memeloom.scrapers.sources.reddit.settings import USE_DUMPS, Reddit
 
 if TYPE_CHECKING:  # it imports this module
     from memeloom.configs.schema import Crawl
@@ -15,9 +16,15 @@ def check(crawl: "Crawl") -> None:
     settings = crawl.section(Reddit)
     if not (settings.client_id and settings.client_secret):
         raise ConfigError(
-            "crawl.reddit.client_id, client_secret: needed for the source reddit; "
-            "register an application of type script at https://www.reddit.com/prefs/apps"
+            "crawl.reddit.client_id, client_secret: needed for the source reddit, of an application that Reddit has "
+            f"approved (https://www.reddit.com/prefs/apps); {USE_DUMPS}"
         )
+
+
+def original(url: str) -> str | None:
+    """Return the address of the original of a picture on preview.redd.it, whose signed addresses expire."""
+    parts = urlsplit(url)
+    return f"https://i.redd.it{parts.path}" if parts.hostname == "preview.redd.it" else None
 
 
 SOURCE = Source(
@@ -27,5 +34,6 @@ SOURCE = Source(
     gets="title, score, date, NSFW mark; the caption comes from OCR",
     settings=Reddit,
     check=check,
+    other_address=original,
     middlewares={"sign_in.RedditToken": 560},
 )

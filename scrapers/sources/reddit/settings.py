@@ -6,6 +6,9 @@ from pydantic import SecretStr
 
 from memeloom.configs.fields import Positive, Section, WebAddress
 
+# What to do without an application, which Reddit hardly approves any longer.
+USE_DUMPS = "without one, `memeloom import` Reddit's monthly dumps and `memeloom fetch` their pictures"
+
 
 class Reddit(Section):
     """Settings of Reddit."""

@@ -18,7 +18,7 @@ from memeloom.scrapers.reasons import RedirectRefused
 from memeloom.scrapers.request_info import changed, info_of
 from memeloom.scrapers.retry import rest_host
 from memeloom.scrapers.sources.reddit import pages as reddit
-from memeloom.scrapers.sources.reddit.settings import Reddit
+from memeloom.scrapers.sources.reddit.settings import USE_DUMPS, Reddit
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider
 
 _LONGEST_WAIT = 600.0
@@ -90,7 +90,7 @@ class RedditToken:
         if response.status in (400, 401, 403):
             raise RedditRefused(
                 f"{response.url}: Reddit rejects the application (HTTP {response.status}): "
-                f"check crawl.reddit.client_id and client_secret"
+                f"check crawl.reddit.client_id and client_secret; {USE_DUMPS}"
             )
         if 300 <= response.status < 400:
             place = (response.headers.get("Location") or b"").decode("latin-1")

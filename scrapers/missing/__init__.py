@@ -1,0 +1,1 @@
+"""Pictures that the catalog knows by address only are downloaded: `memeloom fetch`."""

@@ -1,0 +1,55 @@
+"""`fetch`: the pictures that the catalog knows by address only, such as those of imported dumps."""
+
+from contextlib import closing
+
+from memeloom.catalog.stores import open_blobs, open_documents
+from memeloom.configs.progress import SILENT, Progress
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.scrapers.crawl import check_network
+from memeloom.scrapers.frontier.contract import frontier_of
+from memeloom.scrapers.frontier.dead_letters import DeadFilter
+from memeloom.scrapers.landing import FETCH
+from memeloom.scrapers.supervise import run_spiders
+
+
+def fetch(
+    config: Config,
+    progress: Progress = SILENT,
+    *,
+    retry_failed: DeadFilter | None = None,
+    fresh: bool = False,
+    spawned: bool = False,
+) -> Summary:
+    """Land the picture of every meme that has its address only, resuming a stopped or killed fetch.
+
+    The settings of `crawl` apply. A picture that failed is asked for again by `retry_failed` or `fresh` only.
+
+    Args:
+        config: the stores, the frontier, and which memes (`fetch`).
+        progress: receives the number of memes whose picture is durable.
+        retry_failed: retry these dead letters; look for no other pictures.
+        fresh: forget unfinished requests and all failures first.
+        spawned: as for `crawl`.
+
+    Returns:
+        The counts of a crawl; ``pictures asked for``; ``pictures that failed before``, which were not asked for.
+
+    Raises:
+        ConfigError, StoreError, CrawlFailed: as `crawl`; finding nothing is no error.
+    """
+    check_network(config.crawl)
+    config = fetching(config)
+    open_blobs(config.store).close()
+    with closing(open_documents(config.store)) as documents, closing(frontier_of(config, FETCH)) as frontier:
+        if fresh:
+            documents.forget_work(FETCH)
+            frontier.forget()
+        else:
+            frontier.dead(1)  # fails if the server is unreachable
+    return run_spiders(config, progress, stage=FETCH, retry_failed=retry_failed, spawned=spawned)
+
+
+def fetching(config: Config) -> Config:
+    """Return the settings of a crawl whose only source is the catalog."""
+    return config.model_copy(update={"crawl": config.crawl.model_copy(update={"sources": (FETCH,)})})

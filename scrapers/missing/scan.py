@@ -1,0 +1,156 @@
+"""Reads the catalog for memes without their picture, and adds the requests for the pictures to the queue.
+
+The part of the catalog that is still to be read is a request in the queue, too: its lease is finished in the exchange
+that stores the requests for the pictures of the next memes, and the request for the rest. So a killed fetch reads on
+where it was, and of several processes one reads at a time.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Final
+from urllib.parse import urlencode
+
+from memeloom.catalog.documents import Where
+from memeloom.catalog.errors import StoreError
+from memeloom.catalog.records import Meme
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Fetch
+from memeloom.configs.sources import known_sources
+from memeloom.scrapers.frontier.contract import QueuedRequest
+from memeloom.scrapers.frontier.forms import StoredRequest
+from memeloom.scrapers.items import MissingPicture
+from memeloom.scrapers.landing import FETCH
+from memeloom.scrapers.leases import Lease
+from memeloom.scrapers.outcomes import Done, Outcome, Released, SetAside
+from memeloom.scrapers.pictures.requests import picture_request
+from memeloom.scrapers.queue import RequestQueue
+from memeloom.scrapers.reasons import About, Kind, Reason
+from memeloom.scrapers.request_info import RequestInfo
+from memeloom.scrapers.session import CrawlSession
+from memeloom.scrapers.stores import Stores
+
+KIND: Final = "scan"
+
+_BATCH = 1000
+# The frontier stays short: with more unfinished requests than this, of all processes, reading waits.
+_MOST_UNFINISHED = 10_000
+_WAIT_SECONDS = 2.0
+# After the pictures, whose priority is 20.
+_PRIORITY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The memes of a source and a template, None for all, whose id is greater than `after`."""
+
+    source: str | None
+    template: str | None
+    after: str = ""
+
+    def request(self, wait_seconds: float = 0.0) -> QueuedRequest:
+        """Return the request to read these memes, which is made once per crawl unless it waits."""
+        facts = asdict(self)
+        url = f"catalog://catalog/?{urlencode({name: value for name, value in facts.items() if value is not None})}"
+        stored = StoredRequest(url, KIND, cb_kwargs=facts, info=RequestInfo(KIND, obeys_robots=False))
+        once = None if wait_seconds else hashlib.sha1(url.encode(), usedforsecurity=False).digest()[:16]
+        return QueuedRequest(stored.text(), stored.host, once, _PRIORITY, wait_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Some memes without a picture, of which `failed` are those whose picture failed before."""
+
+    memes: list[Meme]
+    failed: set[str]
+
+
+class CatalogScan:
+    """The consumer of the requests to read the catalog. `failed` receives failures of the store."""
+
+    def __init__(
+        self,
+        settings: Fetch,
+        session: CrawlSession,
+        queue: RequestQueue,
+        stores: Stores,
+        *,
+        failed: Callable[[MemeloomError], None],
+    ) -> None:
+        self._settings = settings
+        self._session = session
+        self._queue = queue
+        self._stores = stores
+        self._failed = failed
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    def start(self) -> None:
+        """Read the catalog from its beginning, unless a fetch is resumed or only retries failed requests."""
+        self._queue.on_leases(self._take)
+        if not self._session.retry_failed:
+            self._queue.add(Rest(self._settings.source, self._settings.template).request())
+        self._take()
+
+    async def close(self) -> None:
+        """Return when nothing is read any more."""
+        self._closing = True
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _take(self) -> None:
+        while not self._closing and self._session.stopping is None and (lease := self._queue.next(KIND)) is not None:
+            task = asyncio.create_task(self._process(lease))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _process(self, lease: Lease) -> None:
+        try:
+            outcome = await self._outcome(lease)
+        except StoreError as error:
+            self._failed(error)
+            outcome = Released()
+        self._queue.finish(lease, outcome)
+
+    async def _outcome(self, lease: Lease) -> Outcome:
+        try:
+            rest = Rest(**lease.request.cb_kwargs)
+        except TypeError as error:
+            return SetAside(Reason(Kind.MALFORMED, str(error)))
+        if self._session.queue.get(FETCH, 0) > _MOST_UNFINISHED:
+            # Not kept as a lease meanwhile: a request that several processes crash with is a suspect.
+            self._queue.add(rest.request(_WAIT_SECONDS))
+            return Done()
+        found = await self._stores.call(self._read, rest)
+        unusable = {meme.id: str(Kind.NO_ADDRESS) for meme in found.memes if not self._ask(meme, found.failed)}
+        if unusable:
+            self._session.count(Reason(Kind.NO_ADDRESS, about=About.IMAGE), len(unusable))
+            await self._stores.call(self._stores.documents.record_failures, FETCH, unusable)
+        if len(found.memes) == _BATCH:
+            self._queue.add(Rest(rest.source, rest.template, found.memes[-1].id).request())
+        return Done()
+
+    def _read(self, rest: Rest) -> _Found:
+        documents = self._stores.documents
+        where = Where(source=rest.source, template=rest.template, image=False)
+        memes = list(islice(documents.scan(where, after=rest.after, batch=_BATCH), _BATCH))
+        return _Found(memes, documents.failed_among(FETCH, [meme.id for meme in memes]))
+
+    def _ask(self, meme: Meme, failed: set[str]) -> bool:
+        """Request a picture, unless it failed before or has no address. Returns False if the address is not usable."""
+        if meme.image_url is None:
+            self._session.counts["memes without an address"] += 1
+        elif meme.id in failed:
+            self._session.counts["pictures that failed before"] += 1
+        else:
+            source = known_sources().get(meme.source)
+            other = source.other_address(meme.image_url) if source else None
+            asked = Meme(id=meme.id, source=meme.source, image_url=meme.image_url)
+            try:
+                self._queue.add(picture_request(MissingPicture(asked, other)))
+            except ValueError:
+                return False
+            self._session.counts["pictures asked for"] += 1
+        return True
