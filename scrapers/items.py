@@ -48,9 +48,14 @@ class MissingPicture:
 
 @dataclass(frozen=True, slots=True)
 class TemplateItem:
-    """A template from a page."""
+    """A template from a page.
+
+    Attributes:
+        missing: the catalog has the template, and only its picture is wanted.
+    """
 
     template: Template
+    missing: bool = False
 
 
 # What waits for a picture.

@@ -6,7 +6,7 @@ durable, or the request is in the queue. If the picture fails or is invalid, a m
 and a meme without a caption is dropped; both are counted. An address that is not on the web is not stored.
 
 A `MissingPicture` is of a stored meme: the picture is added to it, or the reason of its failure is recorded as failed
-work of the stage `fetch`.
+work of the stage `fetch`. That of a template is a mark in the frontier.
 """
 
 from collections import OrderedDict
@@ -44,6 +44,11 @@ class _LookUp:
 
 class _Purged(Exception):
     """The meme was purged and must not be stored."""
+
+
+def failure_mark(template: Template) -> str:
+    """Return the name of the mark that the missing picture of a template failed."""
+    return f"failed: {template.id} {template.image_url}"
 
 
 class Landing:
@@ -98,7 +103,10 @@ class Landing:
         """
         if isinstance(item, TemplateItem):
             image = await self._image(picture, About.TEMPLATE_IMAGE)
-            await self._keep_template(item.template, image if isinstance(image, Image) else None)
+            if item.missing and isinstance(image, Reason):
+                self._queue.mark(failure_mark(item.template), str(image))
+            else:
+                await self._keep_template(item.template, image if isinstance(image, Image) else None)
             return
         try:
             image = await self._image(picture, About.IMAGE, item.meme.id)

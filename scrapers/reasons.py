@@ -58,6 +58,7 @@ class Kind(StrEnum):
     TOO_MANY_BYTES = "too many bytes"
     NO_ADDRESS = "not an address on the web"
     REDIRECT_REFUSED = "redirected to another host"
+    REMOVED = "removed by its host"
     NO_REDIRECT = "redirected to no address on the web"
     TOO_MANY_REDIRECTS = "too many redirects"
     IGNORED = "ignored"

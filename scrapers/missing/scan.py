@@ -1,4 +1,4 @@
-"""Reads the catalog for memes without their picture, and adds the requests for the pictures to the queue.
+"""Reads the catalog for memes and templates without their picture, and adds the requests for the pictures to the queue.
 
 The part of the catalog that is still to be read is a request in the queue, too: its lease is finished in the exchange
 that stores the requests for the pictures of the next memes, and the request for the rest. So a killed fetch reads on
@@ -14,15 +14,15 @@ from typing import Final
 from urllib.parse import urlencode
 
 from memeloom.catalog.documents import Where
-from memeloom.catalog.errors import StoreError
-from memeloom.catalog.records import Meme
+from memeloom.catalog.records import Meme, Template
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Fetch
 from memeloom.configs.sources import known_sources
+from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import QueuedRequest
 from memeloom.scrapers.frontier.forms import StoredRequest
-from memeloom.scrapers.items import MissingPicture
-from memeloom.scrapers.landing import FETCH
+from memeloom.scrapers.items import MissingPicture, TemplateItem
+from memeloom.scrapers.landing import FETCH, failure_mark
 from memeloom.scrapers.leases import Lease
 from memeloom.scrapers.outcomes import Done, Outcome, Released, SetAside
 from memeloom.scrapers.pictures.requests import picture_request
@@ -109,8 +109,9 @@ class CatalogScan:
     async def _process(self, lease: Lease) -> None:
         try:
             outcome = await self._outcome(lease)
-        except StoreError as error:
-            self._failed(error)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the rest of the catalog cannot be read
+            unexpected = CrawlFailed(f"{FETCH}: {type(error).__name__}: {error}")
+            self._failed(error if isinstance(error, MemeloomError) else unexpected)
             outcome = Released()
         self._queue.finish(lease, outcome)
 
@@ -123,6 +124,9 @@ class CatalogScan:
             # Not kept as a lease meanwhile: a request that several processes crash with is a suspect.
             self._queue.add(rest.request(_WAIT_SECONDS))
             return Done()
+        if not rest.after:
+            for template in await self._stores.call(self._templates, rest):
+                await self._ask_template(template)
         found = await self._stores.call(self._read, rest)
         unusable = {meme.id: str(Kind.NO_ADDRESS) for meme in found.memes if not self._ask(meme, found.failed)}
         if unusable:
@@ -137,6 +141,27 @@ class CatalogScan:
         where = Where(source=rest.source, template=rest.template, image=False)
         memes = list(islice(documents.scan(where, after=rest.after, batch=_BATCH), _BATCH))
         return _Found(memes, documents.failed_among(FETCH, [meme.id for meme in memes]))
+
+    def _templates(self, rest: Rest) -> list[Template]:
+        return [
+            template
+            for template in self._stores.documents.templates()
+            if template.usable and template.image is None and template.image_url
+            and rest.source in (None, template.source) and rest.template in (None, template.id)
+        ]  # fmt: skip
+
+    async def _ask_template(self, template: Template) -> None:
+        if await self._queue.marked(failure_mark(template)) is not None:
+            self._session.counts["template pictures that failed before"] += 1
+            return
+        # As for a meme: facts that are stored meanwhile are kept.
+        asked = template.model_copy(update={"alt_names": (), "boxes": (), "box_count": None, "clean": None})
+        try:
+            self._queue.add(picture_request(TemplateItem(asked, missing=True)))
+        except ValueError:
+            self._session.count(Reason(Kind.NO_ADDRESS, about=About.TEMPLATE_IMAGE))
+        else:
+            self._session.counts["template pictures asked for"] += 1
 
     def _ask(self, meme: Meme, failed: set[str]) -> bool:
         """Request a picture, unless it failed before or has no address. Returns False if the address is not usable."""

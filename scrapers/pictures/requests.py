@@ -6,7 +6,7 @@ Their form is that of Scrapy's requests with the callback `picture`, which earli
 import hashlib
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from pydantic import ValidationError
 from w3lib.url import safe_url_string
@@ -28,6 +28,8 @@ _PRIORITY = 20
 _SOONER = 2
 _MOST_REDIRECTS = 5
 _SCHEMES = ("http:", "https:")
+# Where hosts redirect requests for removed pictures to: a picture that says so.
+_REMOVED = frozenset({("i.imgur.com", "/removed.png"), ("imgur.com", "/removed.png")})
 
 
 def picture_request(item: PictureItem, *, smaller: bool = False) -> QueuedRequest:
@@ -48,7 +50,9 @@ def picture_request(item: PictureItem, *, smaller: bool = False) -> QueuedReques
         case TemplateItem():
             record, what, url = item.template, "template", item.template.image_url
     keywords: dict[str, Any] = {"what": what, "record": record.model_dump(mode="json", exclude_defaults=True)}
-    if not isinstance(item, TemplateItem) and item.fallback_url and not smaller:
+    if isinstance(item, TemplateItem):
+        keywords |= {"missing": True} if item.missing else {}
+    elif item.fallback_url and not smaller:
         keywords["fallback_url"] = item.fallback_url
     address = safe_url_string(url or "")
     if not address.startswith(_SCHEMES):
@@ -64,7 +68,7 @@ def redirected(request: StoredRequest, location: str) -> QueuedRequest:
 
     Raises:
         TooManyRedirects: it is the sixth in a row.
-        RequestFailed: it is not http or https.
+        RequestFailed: it is not http or https, or that of a picture that stands for a removed one.
     """
     times = request.meta.get("redirect_times", 0) + 1
     try:
@@ -76,6 +80,9 @@ def redirected(request: StoredRequest, location: str) -> QueuedRequest:
         raise RequestFailed(Reason(Kind.NO_REDIRECT)) from error
     if not url.startswith(_SCHEMES):
         raise RequestFailed(Reason(Kind.NO_REDIRECT))
+    parts = urlsplit(url)
+    if (parts.hostname, parts.path) in _REMOVED:
+        raise RequestFailed(Reason(Kind.REMOVED))
     if times > _MOST_REDIRECTS:
         raise TooManyRedirects(f"{request.url}: {times} redirects")
     return queued
@@ -88,6 +95,6 @@ def item_of(request: StoredRequest) -> PictureItem:
         if keywords["what"] in ("meme", "missing picture"):
             item = MemeItem if keywords["what"] == "meme" else MissingPicture
             return item(Meme.model_validate(keywords["record"]), keywords.get("fallback_url"))
-        return TemplateItem(Template.model_validate(keywords["record"]))
+        return TemplateItem(Template.model_validate(keywords["record"]), keywords.get("missing", False))
     except (KeyError, ValidationError) as error:
         raise BadRequest(f"the frontier contains a malformed request: {error}: {request.url}") from error

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from memeloom.catalog.documents import Where
-from memeloom.catalog.records import Meme, TemplateRef
+from memeloom.catalog.records import Meme, Template, TemplateRef
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Config, Store
 from memeloom.demo.internet import Internet
 from memeloom.scrapers.crawl import failed_requests
+from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import frontier_of
 from memeloom.scrapers.frontier.dead_letters import ALL, DeadFilter
 from memeloom.scrapers.landing import FETCH
@@ -141,6 +142,31 @@ def test_only_the_chosen_memes_are_completed(site: Website, config: Config) -> N
     assert all(meme.image is not None for meme in memes(config).values())
 
 
+def test_templates_get_their_pictures_too(site: Website, config: Config, picture: Callable[[int], bytes]) -> None:
+    def template(number: int, path: str, **facts: Any) -> Template:
+        url = site.url + path
+        return Template(id=str(number), slug=f"s{number}", name=f"N{number}", source="imgflip", image_url=url, **facts)
+
+    templates = [
+        template(1, "/1.jpg", alt_names=("other",), box_count=2), template(2, "/404.jpg"),
+        template(3, "/3.jpg", state="found"), template(4, "/4.jpg", state="rejected"),
+    ]  # fmt: skip
+    with closing(open_documents(config.store)) as documents:
+        documents.upsert_templates(templates)
+        summary = fetch(config)
+        assert asked(site) == ["/1.jpg", "/3.jpg", "/404.jpg"]
+        assert summary.counts["template pictures asked for"] == 3
+        assert summary.reasons == {"template image: HTTP 404": 1}
+        stored = list(documents.templates())
+        assert [each.image is not None for each in stored] == [True, False, True, False]
+        assert [each.model_copy(update={"image": None}) for each in stored] == templates
+        assert fetch(config).counts["template pictures that failed before"] == 1
+        assert asked(site) == []
+        site.image("/404.jpg", picture(14))
+        fetch(config, fresh=True)
+        assert documents.get_template("2").image is not None  # type: ignore[union-attr]
+
+
 def test_facts_stored_meanwhile_are_kept(site: Website, config: Config, picture: Callable[[int], bytes]) -> None:
     known(config, a=f"{site.url}/a.jpg")
 
@@ -173,6 +199,39 @@ def test_a_meme_that_is_purged_meanwhile_stays_away(
     site.pages |= {"/a.jpg": answer("a", 200), "/b.jpg": answer("b", 404)}
     summary = fetch(config)
     assert (memes(config), failures(config), summary.reasons["removed by a purge"]) == ({}, {}, 1)
+
+
+def test_a_picture_that_says_that_it_was_removed_is_none(site: Website, config: Config) -> None:
+    site.pages["/gone.jpg"] = (302, {"Location": "https://i.imgur.com/removed.png"}, b"")
+    known(config, a=f"{site.url}/gone.jpg")
+    assert fetch(config).reasons == {"image: removed by its host": 1}
+    assert failures(config) == {"a": "removed by its host"}
+
+
+def test_mongodb_s3_and_redis_serve_as_well(
+    site: Website, crawl_config: Callable[..., Config], mongo_url: str, s3_store: Store, redis_url: str
+) -> None:
+    store = s3_store.model_copy(update={"documents": mongo_url})
+    config = crawl_config(store=store, frontier=redis_url, retries=0)
+    known(config, **{f"p{n}": f"{site.url}/{n}.jpg" for n in range(10)}, gone=f"{site.url}/404.jpg")
+    assert fetch(config).counts["memes"] == 10
+    assert failures(config) == {"gone": "HTTP 404"}
+    asked(site)
+    assert fetch(config).counts["pictures that failed before"] == 1
+    assert asked(site) == []
+    with closing(open_blobs(store)) as blobs:
+        assert {meme.image.key for meme in memes(config).values() if meme.image} == set(blobs.keys())
+
+
+def test_a_catalog_that_cannot_be_read_ends_the_fetch_and_the_next_one_goes_on(
+    site: Website, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known(config, a=f"{site.url}/1.jpg")
+    with monkeypatch.context() as patched:
+        patched.setattr(scan, "islice", lambda *_: 1 // 0)
+        with pytest.raises(CrawlFailed, match="fetch: ZeroDivisionError"):
+            fetch(config)
+    assert fetch(config).counts["memes"] == 1
 
 
 class Preview:
