@@ -59,7 +59,11 @@ def _without(words: Sequence[str], others: Sequence[str]) -> list[str]:
 
 def _difference(ours: Sequence[str], theirs: Sequence[str]) -> int:
     """Return the edit distance of words without their spaces, of which OCR loses some."""
-    return edit_distance(*("".join(words).translate(_CONFUSED).replace("rn", "m") for words in (ours, theirs)))
+    return edit_distance(*(_folded("".join(words)) for words in (ours, theirs)))
+
+
+def _folded(text: str) -> str:
+    return text.translate(_CONFUSED).replace("rn", "m").replace("vv", "w").replace("ri", "n")
 
 
 def edit_distance(one: str, other: str) -> int:

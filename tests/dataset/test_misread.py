@@ -18,9 +18,11 @@ from tests.dataset.builds import Build, MakeMeme
         ("nobody reads marvel comic books", "nobodyreadsmarvel comicbooks"),
         ("i should burn it modern style", "i shouid bum it rnodern style"),
         ("minecraft mods / my computer", "my computer / minecraft mods"),
-        ("it's over 9000 and rising", "it s ovcr 9000 and rlsing"),
+        ("it's over 9000 and rising", "it s ovcr 9000 and risiing"),
         ("food is so hot right now", "f00d is so h0t right now"),
         ("just chillin", "just chilling"),
+        ("wings hurt", "vvings hurt"),
+        ("a raining day", "a rairiing day"),
     ],
 )
 def test_errors_of_ocr_and_typing_are_misread(one: str, other: str) -> None:
