@@ -189,8 +189,8 @@ def test_generate_boxes_allows_templates_that_were_never_learned(trained_convnet
 
 def test_captions_begin_with_the_start_text(trained_convnet: Config) -> None:
     made = generate_captions(generating(trained_convnet, templates=("61533",), start="CATS ☃|al"))
-    assert [caption.boxes[0] for caption in made] == ["cats ☃"] * 3
-    assert all(caption.boxes[1].startswith("al") for caption in made)
+    assert made, "one to three: equal captions are left out"
+    assert all(caption.boxes[0] == "cats ☃" and caption.boxes[1].startswith("al") for caption in made)
 
 
 def test_a_start_text_that_fills_all_boxes_is_refused(trained_convnet: Config) -> None:
