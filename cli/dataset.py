@@ -118,8 +118,8 @@ def verify(context: CommandContext, folder: Path | None) -> None:
     """Check every byte of a dataset.
 
     Checks each file's sha256, each record's checksums and schema, all counts of manifest and vocabulary, the dropped
-    captions if they were kept, and that no
-    id and no caption is in two splits. Exit code 1 names the first fault: of a damaged record the file and the offset.
+    captions if they were kept, and that no id and no caption is in two splits. Exit code 1 names the first fault: of a
+    damaged record the file and the offset.
     """
     folder = folder or Path(context.config().dataset.output)
     from memeloom.cli.progress import open_progress

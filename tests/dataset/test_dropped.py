@@ -19,10 +19,8 @@ from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
-from memeloom.dataset import build as building
 from memeloom.dataset.build import build_dataset
 from memeloom.dataset.dropped import DroppedRecord, read_dropped, sample_dropped
-from memeloom.dataset.flow import memes, write
 from memeloom.dataset.formats.packed import DamagedRecords
 from memeloom.dataset.manifest import MANIFEST, NotADataset, file_sha256
 from memeloom.dataset.removal import find_removed
@@ -55,7 +53,7 @@ def various(meme: MakeMeme, english: MakeMemes) -> list[Meme]:
         meme("near2", "when the alarm clock rings on a monday mornin in the winter"),
         meme("rare", "nobody else is on this template", template="t9"),
     ]
-    rows += [meme(f"again{n}", "one joke that is told again and again", template="t1") for n in range(30)]
+    rows += [meme(f"again{n}", "one joke that many people post", template="t1") for n in range(30)]
     rows += [meme(f"tiny{n}", "no") for n in range(70)]
     return rows + english(300)
 
@@ -63,16 +61,6 @@ def various(meme: MakeMeme, english: MakeMemes) -> list[Meme]:
 SETTINGS: dict[str, Any] = {
     "keep_dropped": True, "shard_records": 60, "min_captions_per_template": 2, "captions_per_template": 55,
 }  # fmt: skip
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of about 32 memes, and ranges of about 60 captions."""
-    monkeypatch.setattr(memes, "_MEAN_MEMES", 32)
-    monkeypatch.setattr(memes, "_MAX_MEMES", 96)
-    monkeypatch.setattr(building, "_CHOSEN_AT_ONCE", 60)
-    monkeypatch.setattr(building, "ROWS_AT_ONCE", 50)
-    monkeypatch.setattr(write, "_AT_ONCE", 7)
 
 
 def test_every_dropped_caption_has_its_reason_step_and_text(build: Build, various: list[Meme]) -> None:

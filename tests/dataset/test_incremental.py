@@ -16,23 +16,12 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.dataset import build as building
 from memeloom.dataset.build import EmptyDataset, build_dataset
-from memeloom.dataset.flow import memes, near, write
+from memeloom.dataset.flow import memes
 from memeloom.dataset.flow.filter import Filter, Filtered, filter_piece
 from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, changed, content
 from tests.services.ray_cluster import ray_cluster
 
 Fill = Callable[[Config, Iterable[Meme]], None]
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of about 32 memes, and ranges of about 60 captions."""
-    monkeypatch.setattr(memes, "_MEAN_MEMES", 32)
-    monkeypatch.setattr(memes, "_MAX_MEMES", 96)
-    monkeypatch.setattr(building, "_CHOSEN_AT_ONCE", 60)
-    monkeypatch.setattr(building, "ROWS_AT_ONCE", 50)
-    monkeypatch.setattr(near, "_CANDIDATES", 5)
-    monkeypatch.setattr(write, "_AT_ONCE", 7)
 
 
 @pytest.fixture

@@ -3,10 +3,8 @@
 import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -27,6 +25,7 @@ from memeloom.configs.schema import Config, Store
 from memeloom.scrapers.dumps.export import export_memes
 from memeloom.scrapers.dumps.layouts import LAYOUTS
 from memeloom.scrapers.dumps.transfer import import_dumps
+from tests.scrapers.killing import killed_import
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,
@@ -398,14 +397,7 @@ def test_purged_memes_are_not_imported(config: Config, tmp_path: Path) -> None:
 def test_repeating_a_killed_import_completes_it(config: Config, tmp_path: Path) -> None:
     rows = 30_000
     path = write(tmp_path / "d.jsonl", lines(flat(n) for n in range(rows)))
-    child = subprocess.Popen([sys.executable, "-c", IMPORT, f"store.documents={config.store.documents}", str(path)])
-    with closing(open_documents(config.store)) as documents:
-        deadline = time.monotonic() + 60
-        while not documents.count() and time.monotonic() < deadline:
-            time.sleep(0.005)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        kept = documents.count()
+    kept = killed_import(config, path)
     assert 0 < kept < rows
     assert kept % 5000 == 0
     counts = run(config, path).counts

@@ -5,11 +5,9 @@ import gzip
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -33,6 +31,7 @@ from memeloom.configs.schema import Config, Store
 from memeloom.scrapers.dumps.delimited import read_csv, read_tsv
 from memeloom.scrapers.dumps.json_stream import DumpEntry, Problem
 from memeloom.scrapers.dumps.transfer import Own, import_dumps
+from tests.scrapers.killing import killed_import
 
 Picture = Callable[[int], bytes]
 IMPORT = """
@@ -615,15 +614,7 @@ def test_importing_again_after_a_kill_gives_the_same_catalog(config: Config, tmp
         write(tmp_path / f"p/{number}.jpg", picture(number))
         rows.append((f"{number}.jpg", f"caption {number}", f"T{number % 7}"))
     path = write(tmp_path / "p/captions.csv", table(rows))
-    stores = [f"store.documents={config.store.documents}", f"store.blobs={config.store.blobs}"]
-    child = subprocess.Popen([sys.executable, "-c", IMPORT, *stores, str(path)])
-    with closing(open_documents(config.store)) as documents:
-        deadline = time.monotonic() + 60
-        while not documents.count() and time.monotonic() < deadline:
-            time.sleep(0.005)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        kept = documents.count()
+    kept = killed_import(config, path)
     assert 0 < kept < 1500
     counts = run(config, path).counts
     assert (counts["inserted"], counts["unchanged"], counts["updated"]) == (1500 - kept, kept, 0)
