@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from difflib import SequenceMatcher
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -45,13 +46,14 @@ def test_small_networks_read_what_the_large_ones_read() -> None:
     made = networks("eng")
     recogniser = session(made.recogniser)
     same = total = 0
-    for line in lines(16):
+    for line in lines(24):
         height, width = line.shape[:2]
         corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
-        pieces = read_line(recogniser, made.characters, line, corners)
-        same += "".join(piece.text for piece in pieces) == whole_reading(line).replace(" ", "")
-        total += 1
-    assert same >= total - 1
+        read = "".join(piece.text for piece in read_line(recogniser, made.characters, line, corners))
+        whole = whole_reading(line).replace(" ", "")
+        same += 2 * sum(block.size for block in SequenceMatcher(None, read, whole).get_matching_blocks())
+        total += len(read) + len(whole)
+    assert same >= 0.98 * total, f"{same / total:.1%} of the letters agree"
 
 
 def test_small_networks_find_what_the_large_ones_find() -> None:
