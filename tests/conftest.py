@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import S3, Store
+from memeloom.engine.pool import available_cores
 from tests.services.ceph import Gateway, S3Access, make_bucket
 from tests.services.keeper import shared
 from tests.services.mongod import Mongod
@@ -26,6 +27,16 @@ _ROOT = Path(__file__).parents[1]
 # A slow machine fails no test.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Start one worker more than there are processors: tests wait for servers, deadlines and other processes."""
+    return available_cores() + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the whole demo: started last, it would leave the other workers idle for a minute."""
+    items.sort(key=lambda item: item.path.name != "test_installed.py")
 
 
 @pytest.fixture(scope="session")

@@ -103,7 +103,9 @@ def stored(settings: list[str]) -> int:
 
 
 class TestKilled:
-    @pytest.mark.parametrize("victim", ["both", "child", "parent", "Ctrl-C"])
+    @pytest.mark.parametrize(
+        "victim", ["both", "Ctrl-C", *(pytest.param(name, marks=pytest.mark.soak) for name in ("child", "parent"))]
+    )
     def test_a_killed_crawl_leaves_no_process_and_the_next_one_resumes_it(
         self, internet: Internet, start: Start, store_config: Store, victim: str
     ) -> None:
