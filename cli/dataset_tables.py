@@ -31,7 +31,7 @@ _MOST_ENTRIES = 6
 def show_dataset(inspection: Inspection) -> None:
     """Print the contents of a dataset."""
     manifest, out = inspection.manifest, console()
-    size = sum(shard.bytes for shard in manifest.shards)
+    size = manifest.bytes
     facts = {
         "records": number(manifest.records),
         "format": f"{manifest.format}, {manifest.compression}",

@@ -7,6 +7,7 @@ The stages of a build, one module of `dataset/flow/` each:
     near     find near-duplicates among all blocks
     choose   remove the duplicates, range by range of the order
     caps     select templates, and limit the captions of each
+    pictures write the pictures of templates, each once
     write    write a range of the order as a shard
     write_dropped  write a range of the dropped captions, if `keep_dropped` wants them
 
@@ -17,7 +18,7 @@ hash of its input: a build resumes after a kill, and a later build only does wha
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,12 +42,14 @@ from memeloom.dataset.flow.choose import Choose, choose
 from memeloom.dataset.flow.filter import Filter, filter_piece, near_settings, prepare
 from memeloom.dataset.flow.memes import cut, naming_key, naming_of
 from memeloom.dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
+from memeloom.dataset.flow.pictures import WrittenPictures, plan_pictures, write_pictures
 from memeloom.dataset.flow.work import Plan, WorkFolder, digest_of, work_folder
 from memeloom.dataset.flow.write import WriteShard, Written, write_shard
 from memeloom.dataset.flow.write_dropped import FOLDER as DROPPED_FOLDER
 from memeloom.dataset.flow.write_dropped import plan_dropped, write_dropped
 from memeloom.dataset.formats.registry import FORMATS, check_format
-from memeloom.dataset.manifest import DroppedFile, Manifest, Shard, is_dataset
+from memeloom.dataset.manifest import DroppedFile, Manifest, PictureFile, Shard, is_dataset
+from memeloom.dataset.schema import EMBEDDED
 from memeloom.dataset.statistics import SHARD_WORDS, Copies, Drops, Tally
 from memeloom.dataset.vocabulary import most_common
 from memeloom.engine.pool import Workers, open_workers
@@ -125,13 +128,16 @@ class _Build:
                 chosen = self._choose(workers, blocks, rows)
                 caps = cap(self._settings, self._work, chosen, {t: names[0] for t, names in self._templates.items()})
             with self._timed("write"):
-                written = self._write(workers, blocks, chosen, caps)
+                pictures = self._write_pictures(workers, caps)
+                lost = {key: reason for each in pictures for key, reason in each.lost.items()}
+                written = self._write(workers, blocks, chosen, caps, lost)
                 tally, shards = self._count(written, caps)
                 dropped = self._write_dropped(workers, blocks, chosen, caps, written)
         # First: no trace of memes removed from the catalog may stay.
-        self._work.prune(blocks, self._content, {each.folder for each in written})
+        kept = {each.folder for each in written} | {each.folder for each in pictures}
+        self._work.prune(blocks, self._content, kept)
         with self._timed("describe"):
-            manifest = self._describe(written, tally, shards, dropped)
+            manifest = self._describe(written, tally, shards, self._link_pictures(pictures), dropped)
         self._seconds["total"] = time.perf_counter() - started
         return summarise(manifest, self._settings, self._reused, self._seconds)
 
@@ -211,18 +217,44 @@ class _Build:
         self._progress.finish()
         return [task.name for task in tasks]
 
-    def _write(self, workers: Workers, blocks: Sequence[str], chosen: Sequence[str], caps: Caps) -> list[Written]:
+    def _write_pictures(self, workers: Workers, caps: Caps) -> list[WrittenPictures]:
+        """Write the pictures of the selected templates, if the records refer to them."""
+        if self._settings.images != "template":
+            return []
+        named = (self._plan.naming.get(self._templates[template][0]) for template in caps.limits)
+        keys = {each.picture.key for each in named if each and each.picture}
+        tasks = plan_pictures(self._work, self._plan, keys, self._config.store)
+        self._progress.start("write pictures", len(keys), "pictures")
+        written = []
+        for done in workers.run(write_pictures, tasks):
+            self._progress.advance(done.records + len(done.lost))
+            written.append(done)
+        self._progress.finish()
+        return sorted(written)
+
+    def _link_pictures(self, written: Sequence[WrittenPictures]) -> list[PictureFile]:
+        """Link the pictures into the folder."""
+        files = []
+        for each in written:
+            if each.records:
+                self._work.link(f"shards/{each.folder}/{each.file}", self._folder / each.file)
+                files.append(PictureFile(name=each.file, bytes=each.bytes, sha256=each.sha256, pictures=each.records))
+        return files
+
+    def _write(
+        self, workers: Workers, blocks: Sequence[str], chosen: Sequence[str], caps: Caps, lost: Mapping[str, str]
+    ) -> list[Written]:
         """Write the shards of train, validation and test."""
         limits = np.array([(template, *last) for template, last in sorted(caps.limits.items())], LIMIT)
         name = f"chosen/{self._content}/limits"
         with atomic_file(self._work.path(name)) as stream:
             stream.write(limits.tobytes())
         suffix = FORMATS[self._settings.format].suffixes[self._settings.compression]
-        store = None if self._settings.images == "none" else self._config.store
+        store = self._config.store if self._settings.images in EMBEDDED else None
         tasks = [
             WriteShard(
                 self._work.root, self._plan.whole, blocks, chosen, name, split, number, shards,
-                f"{split}-{number:05}-of-{shards:05}{suffix}", store,
+                f"{split}-{number:05}-of-{shards:05}{suffix}", store, lost,
             )
             for split, records in caps.splits.items() if records
             for shards in [power_of_two(records, self._settings.shard_records)]
@@ -276,14 +308,15 @@ class _Build:
         return [files[task.file] for task in tasks]
 
     def _describe(
-        self, written: Sequence[Written], tally: Tally, shards: Sequence[Shard], dropped: Sequence[DroppedFile]
-    ) -> Manifest:
+        self, written: Sequence[Written], tally: Tally, shards: Sequence[Shard], pictures: Sequence[PictureFile],
+        dropped: Sequence[DroppedFile],
+    ) -> Manifest:  # fmt: skip
         """Write the files that describe the shards."""
         words = [self._work.path(f"shards/{each.folder}/{SHARD_WORDS}") for each in written]
         common = most_common(words, self._settings.min_word_count, self._settings.max_words, self._work.path("words"))
         return describe_dataset(
             self._folder, self._settings, self._catalog, self._resolved,
-            tally, common, self._drops, self._copies, shards, dropped,
+            tally, common, self._drops, self._copies, shards, pictures, dropped,
         )  # fmt: skip
 
     @contextmanager

@@ -24,7 +24,7 @@ def summarise(
             "characters": manifest.characters,
             "words": manifest.words,
             "shards": len(manifest.shards),
-            "bytes": sum(shard.bytes for shard in manifest.shards),
+            "bytes": manifest.bytes,
             **{f"{name} as they were": n for name, n in reused.items() if n},
         },
         reasons=manifest.dropped,

@@ -90,7 +90,7 @@ def render_page(manifest: Manifest, tally: Tally, copies: Copies, pictures: Sequ
 
 
 def _tiles(manifest: Manifest) -> list[tuple[str, str, str]]:
-    whole = size(sum(shard.bytes for shard in manifest.shards))
+    whole = size(manifest.bytes)
     return [
         ("Captions", number(manifest.records), f"{share(manifest.records, manifest.lineage.memes)} of the memes"),
         ("Templates", number(len(manifest.templates)), ""),

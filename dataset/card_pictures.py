@@ -10,6 +10,7 @@ from memeloom.catalog.images import decode_image
 from memeloom.dataset.card_text import unsafe_pictures
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.pictures import Pictures
 from memeloom.dataset.schema import DatasetRecord
 from memeloom.report.pictures import embed
 
@@ -44,13 +45,14 @@ def sample_pictures(folder: Path, manifest: Manifest) -> list[Thumbnail]:
 def _different(folder: Path, manifest: Manifest) -> Iterator[Thumbnail]:
     read = FORMATS[manifest.format].read
     records = itertools.chain.from_iterable(read(path) for path in manifest.paths(folder, "train"))
+    pictures = Pictures(folder, manifest)
     seen = set[str]()
     for record in itertools.islice(records, _LOOKED_AT):
-        if record.image is None or record.image_key in seen:
+        if record.image_key in seen:
             continue
         seen.add(record.image_key)
         try:
-            picture = decode_image(record.image, max_pixels=_MOST_PIXELS)
+            picture = decode_image(pictures.of(record) or b"", max_pixels=_MOST_PIXELS)
         except BadImage:
             continue
         yield Thumbnail(record._replace(image=None), embed(picture, _SIDE, _QUALITY))

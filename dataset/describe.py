@@ -14,8 +14,18 @@ from memeloom.configs.schema import Dataset
 from memeloom.dataset.card import README, render_card
 from memeloom.dataset.card_page import PAGE, render_page
 from memeloom.dataset.card_pictures import sample_pictures
-from memeloom.dataset.manifest import DatasetTemplate, DroppedFile, Feature, File, Lineage, Manifest, Shard, file_sha256
-from memeloom.dataset.schema import FEATURES
+from memeloom.dataset.manifest import (
+    DatasetTemplate,
+    DroppedFile,
+    Feature,
+    File,
+    Lineage,
+    Manifest,
+    PictureFile,
+    Shard,
+    file_sha256,
+)
+from memeloom.dataset.schema import EMBEDDED, FEATURES
 from memeloom.dataset.statistics import Copies, Drops, Tally, TemplateTally, ranked
 from memeloom.dataset.vocabulary import Vocabulary, write_words
 
@@ -30,13 +40,14 @@ def describe_dataset(
     drops: Drops,
     copies: Copies,
     shards: Sequence[Shard],
+    pictures: Sequence[PictureFile],
     dropped_files: Sequence[DroppedFile],
 ) -> Manifest:
     """Write `vocabulary.json`, `words.json`, `README.md`, `card.html` and `manifest.json` into `folder`.
 
     The card is not in the manifest: people may edit it, and no reader needs it. catalog, templates: from the catalog.
-    tally, words: of the records in `shards`. drops, copies,
-    dropped_files: what was left out.
+    tally, words: of the records in `shards`. pictures: files of the pictures that these refer to.
+    drops, copies, dropped_files: what was left out.
     """
     vocabulary = Vocabulary.of(tally.characters)
     manifest = Manifest(
@@ -54,13 +65,14 @@ def describe_dataset(
         features=tuple(
             Feature(name=name, kind=kind, values=values, about=about)
             for name, kind, values, about in FEATURES
-            if name != "image" or settings.images != "none"
+            if name != "image" or settings.images in EMBEDDED
         ),
         vocabulary=_file(vocabulary.write(folder)),
         characters=len(vocabulary.characters),
         word_list=_file(write_words(folder, words)),
         words=len(words),
         shards=tuple(shards),
+        picture_files=tuple(pictures),
         dropped_files=tuple(dropped_files),
         templates=_templates(tally.templates, templates),
         lineage=Lineage(

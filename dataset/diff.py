@@ -149,7 +149,7 @@ def _counts(manifest: Manifest) -> dict[str, int]:
         "characters": manifest.characters,
         "words": manifest.words,
         "shards": len(manifest.shards),
-        "bytes": sum(shard.bytes for shard in manifest.shards),
+        "bytes": manifest.bytes,
     }
 
 

@@ -44,6 +44,12 @@ class Shard(File):
     records: int
 
 
+class PictureFile(File):
+    """A file of pictures, each once, that records refer to by `image_key`."""
+
+    pictures: int
+
+
 class DroppedFile(File):
     """A file of dropped captions."""
 
@@ -95,13 +101,14 @@ class Manifest(_Part):
     by_source: dropped memes by source and reason.
     details: matches of each list entry, by reason.
     clusters: number of groups of equal captions, by size.
-    images: pictures in the records: the templates', the memes', or the memes' without their words.
+    images: pictures of the records: the templates', the memes', or the memes' without their words.
+    picture_files: the pictures, if the records refer to them, as they do to those of templates.
     dropped_files: the dropped captions, if they were kept; see `dataset.dropped`.
     characters, words: sizes of `vocabulary` and `word_list`.
     """
 
     kind: Literal["memeloom dataset"] = KIND
-    schema_version: Literal[4] = SCHEMA_VERSION
+    schema_version: Literal[5] = SCHEMA_VERSION
     records: int
     splits: Mapping[Split, int]
     kept: Mapping[str, int]
@@ -119,6 +126,7 @@ class Manifest(_Part):
     word_list: File
     words: int
     shards: tuple[Shard, ...]
+    picture_files: tuple[PictureFile, ...] = ()
     dropped_files: tuple[DroppedFile, ...] = ()
     templates: tuple[DatasetTemplate, ...]
     lineage: Lineage
@@ -132,7 +140,12 @@ class Manifest(_Part):
     @property
     def files(self) -> tuple[File, ...]:
         """All required files besides the manifest."""
-        return *self.shards, *self.dropped_files, self.vocabulary, self.word_list
+        return *self.shards, *self.picture_files, *self.dropped_files, self.vocabulary, self.word_list
+
+    @property
+    def bytes(self) -> int:
+        """Size of records and pictures."""
+        return sum(file.bytes for file in (*self.shards, *self.picture_files))
 
     @property
     def keeps_dropped(self) -> bool:

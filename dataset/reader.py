@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from memeloom.dataset.formats.registry import check_readable
 from memeloom.dataset.manifest import Manifest, read_manifest
-from memeloom.dataset.schema import INTEGERS, SPLITS, DatasetRecord, Split
+from memeloom.dataset.pictures import Pictures
+from memeloom.dataset.schema import FEATURES, INTEGERS, SPLITS, DatasetRecord, Split
 from memeloom.dataset.verify import all_records
 from memeloom.dataset.vocabulary import Vocabulary, read_vocabulary
 
@@ -41,21 +42,27 @@ class DatasetReader:
         """The characters of all captions, most frequent first."""
         return read_vocabulary(self.folder)
 
+    @cached_property
+    def pictures(self) -> Pictures:
+        """The bytes of the pictures that records refer to, by `image_key`; empty if the records hold them."""
+        return Pictures(self.folder, self.manifest)
+
     def records(self, split: Split = "train") -> Iterator[DatasetRecord]:
-        """Return an iterator over the records of a split.
+        """Return an iterator over the records of a split, with their pictures.
 
         Raises:
             DamagedRecords: a record cannot be read; names file and place.
+            NotADataset: a record refers to a picture that is missing.
         """
-        return all_records(self.folder, self.manifest, split)
+        return map(self.pictures.join, all_records(self.folder, self.manifest, split))
 
     def batches(self, split: Split = "train", *, size: int, length: int = 128) -> Iterator[Batch]:
-        """Yield a split as encoded batches; the last one may be smaller.
+        """Yield a split as encoded batches without pictures; the last one may be smaller.
 
         size: captions per batch. length: characters per caption; longer captions are cut, shorter ones padded.
         """
         rows = {template.id: row for row, template in enumerate(self.manifest.templates)}
-        records = self.records(split)
+        records = all_records(self.folder, self.manifest, split)
         while part := list(islice(records, size)):
             characters = np.zeros((len(part), length), np.int32)
             for row, record in enumerate(part):
@@ -82,7 +89,15 @@ class DatasetReader:
         }
         paths = [str(path) for path in self.manifest.paths(self.folder, split)]
         examples = tf.data.TFRecordDataset(paths, compression_type=compression)
-        return examples.map(lambda example: tf.io.parse_single_example(example, features), tf.data.AUTOTUNE)
+        records = examples.map(lambda example: tf.io.parse_single_example(example, features), tf.data.AUTOTUNE)
+        if self.manifest.images != "template":
+            return records
+
+        def join(record: dict[str, Any]) -> dict[str, Any]:
+            image = tf.numpy_function(lambda key: self.pictures[key.decode()], [record["image_key"]], tf.string)
+            return {**record, "image": tf.ensure_shape(image, [])}
+
+        return records.map(join, tf.data.AUTOTUNE)
 
     def to_torch(self, split: Split = "train") -> Any:
         """Return a split as a PyTorch `IterableDataset` of dictionaries, one caption each.
@@ -98,8 +113,9 @@ class DatasetReader:
             def __iter__(self) -> Iterator[dict[str, Any]]:
                 worker = get_worker_info()
                 first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-                for record in islice(reader.records(split), first, None, step):
-                    yield reader._row(record)
+                records = all_records(reader.folder, reader.manifest, split)
+                for record in islice(records, first, None, step):
+                    yield reader._row(reader.pictures.join(record))
 
         return Records()
 
@@ -110,15 +126,20 @@ class DatasetReader:
         return (Batch(*map(jax.device_put, batch)) for batch in self.batches(split, size=size, length=length))
 
     def _row(self, record: DatasetRecord) -> dict[str, Any]:
-        row = {feature.name: getattr(record, feature.name) for feature in self.manifest.features}
+        row = {name: getattr(record, name) for name in self._columns}
         return {**row, "boxes": list(record.boxes)}
+
+    @cached_property
+    def _columns(self) -> tuple[str, ...]:
+        """The features of records with their pictures."""
+        names = tuple(feature.name for feature in self.manifest.features)
+        return (*names, "image") if self.manifest.images == "template" else names
 
     def _generated(self, tf: Any, split: Split) -> Any:
         signature = {
-            feature.name: tf.TensorSpec(
-                [] if feature.values == "one" else [None], tf.int64 if feature.kind == "int64" else tf.string
-            )
-            for feature in self.manifest.features
+            name: tf.TensorSpec([] if values == "one" else [None], tf.int64 if kind == "int64" else tf.string)
+            for name, kind, values, _ in FEATURES
+            if name in self._columns
         }
 
         def rows() -> Iterator[dict[str, Any]]:

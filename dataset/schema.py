@@ -1,4 +1,4 @@
-"""The record of a dataset, and its `tf.train.Example`."""
+"""The record of a dataset, its pictures, and the `tf.train.Example` of both."""
 
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ from memeloom.dataset.examples import (
     value_headers,
 )
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 Split: TypeAlias = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
@@ -36,15 +36,17 @@ FEATURES: tuple[tuple[str, Kind, Values, str], ...] = (
     ("image_key", "text", "one", "sha256 in the blob store of the picture that was asked for; empty if there is none"),
     (
         "image", "bytes", "one",
-        "the picture's bytes as they lie in the blob store; only if the dataset was built with images",
+        "the picture's bytes as they lie in the blob store; only with images: meme or inpainted",
     ),
 )  # fmt: skip
 INTEGERS: Final = tuple(name for name, kind, _, _ in FEATURES if kind == "int64")
+# Settings of `images` whose pictures are in the records. Those of templates, which repeat, are in files of their own.
+EMBEDDED: Final = frozenset({"meme", "inpainted"})
 _CACHED_TEMPLATES = 20_000
 
 
 class DatasetRecord(NamedTuple):
-    """One caption; `image` is None in a dataset built without images, and an integer is None if it is unknown."""
+    """One caption; `image` is None unless the records hold the pictures, and an integer is None if it is unknown."""
 
     id: str
     template: str
@@ -58,6 +60,13 @@ class DatasetRecord(NamedTuple):
     score: int | None = None
     views: int | None = None
     posted_at: int | None = None
+
+
+class Picture(NamedTuple):
+    """A picture that several records refer to by its key, the sha256 of its bytes in hex."""
+
+    key: str
+    data: bytes
 
 
 def encode_record(record: DatasetRecord) -> bytes:
@@ -125,3 +134,23 @@ def decode_record(data: bytes) -> DatasetRecord:
         )
     except (IndexError, UnicodeDecodeError) as error:
         raise NotAnExample(f"not a record of a dataset: {error!r}") from error
+
+
+def encode_picture(picture: Picture) -> bytes:
+    """Return `picture` as a serialised `tf.train.Example` of `image` and `image_key`."""
+    key = picture.key.encode()
+    body = b"".join((_IMAGE[len(picture.data)], picture.data, _IMAGE_KEY[len(key)], key))
+    return EXAMPLE[len(body)] + body
+
+
+def decode_picture(data: bytes) -> Picture:
+    """Return the picture in a serialised `tf.train.Example` of any writer.
+
+    Raises:
+        NotAnExample: the bytes are not an Example, or not one of a picture.
+    """
+    features = parse_example(data)
+    try:
+        return Picture(features["image_key"].bytes_list.value[0].decode(), features["image"].bytes_list.value[0])
+    except (IndexError, UnicodeDecodeError) as error:
+        raise NotAnExample(f"not a picture of a dataset: {error!r}") from error

@@ -18,7 +18,8 @@ from memeloom.dataset.dropped import read_dropped_file
 from memeloom.dataset.formats.contract import Check
 from memeloom.dataset.formats.registry import FORMATS, check_readable
 from memeloom.dataset.manifest import Manifest, NotADataset, Shard, check_file, read_manifest
-from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
+from memeloom.dataset.pictures import PictureReferences
+from memeloom.dataset.schema import EMBEDDED, SPLITS, DatasetRecord, Split
 from memeloom.dataset.split import caption_hash
 from memeloom.dataset.vocabulary import read_vocabulary, read_words
 
@@ -29,7 +30,8 @@ def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
     """Read every byte of the dataset in `folder`, and return its manifest.
 
     Checks the sha256 of each file; each record by the checksums of its format and against the schema; the counts of
-    records, in all and by source, template and split, and of characters; those of the dropped captions by reason and
+    records, in all and by source, template and split, and of characters; that pictures match their keys, and that those
+    which records refer to exist once, and no others; those of the dropped captions by reason and
     source, if they were kept; that ids are unique; and that no caption of a template is in two splits, ignoring case,
     spacing and boxes. A `dummy` dataset has no records.
 
@@ -43,14 +45,16 @@ def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
     counts = _Counts()
     with closing(OverlapFinder(manifest.records + sum(file.records for file in manifest.dropped_files))) as overlaps:
         if FORMATS[manifest.format].has_records:
+            references = PictureReferences(folder, manifest)
             for shard in manifest.shards:
-                _check_records(folder, manifest, shard, counts, overlaps, progress)
+                _check_records(folder, manifest, shard, references, counts, overlaps, progress)
                 if not FORMATS[manifest.format].needs_hash_check:
                     check_file(folder, shard)
         _check_dropped(folder, manifest, overlaps)
         check_file(folder, manifest.vocabulary)
         check_file(folder, manifest.word_list)
         if FORMATS[manifest.format].has_records:
+            references.check()
             counts.check(folder, manifest)
         if overlap := overlaps.first():
             raise NotADataset(f"{folder}: {_describe(folder, manifest, overlap)}; build the dataset again")
@@ -86,7 +90,7 @@ def find_fault(record: DatasetRecord, split: Split, manifest: Manifest) -> str:
         return f"record of split {record.split!r} in a shard for {split}"
     if record.text != "".join([box + manifest.separator for box in record.boxes]):
         return "record whose text differs from its boxes"
-    if (record.image is None) != (manifest.images == "none"):
+    if (record.image is None) == (manifest.images in EMBEDDED):
         return "record without a picture" if record.image is None else "record with a picture"
     if record.image is not None and hashlib.sha256(record.image).hexdigest() != record.image_key:
         return "picture whose sha256 is not its key"
@@ -97,12 +101,17 @@ def _check_records(
     folder: Path,
     manifest: Manifest,
     shard: Shard,
+    references: PictureReferences,
     counts: "_Counts",
     overlaps: "OverlapFinder",
     progress: Progress,
 ) -> None:
     found = 0
-    for record in records_of(folder, manifest, shard, lambda record: find_fault(record, shard.split, manifest)):
+
+    def check(record: DatasetRecord) -> str:
+        return find_fault(record, shard.split, manifest) or references.find_fault(record)
+
+    for record in records_of(folder, manifest, shard, check):
         found += 1
         counts.add(record)
         overlaps.add(record)

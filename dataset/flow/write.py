@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import lru_cache
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memeloom.catalog.errors import BlobMissing, StoreCorrupt
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.schema import Store
 from memeloom.dataset.dropped import PICTURE
@@ -22,10 +21,11 @@ from memeloom.dataset.flow.caps import LIMIT
 from memeloom.dataset.flow.choose import CHOSEN
 from memeloom.dataset.flow.drops import DropLog
 from memeloom.dataset.flow.filter import Row, read_row
+from memeloom.dataset.flow.pictures import fetch
 from memeloom.dataset.flow.work import WorkFolder, checksum_of, digest_of, read_plan
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import file_sha256
-from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
+from memeloom.dataset.schema import EMBEDDED, SPLITS, DatasetRecord, Split
 from memeloom.dataset.statistics import SHARD_WORDS, ShardTally
 from memeloom.engine.steps import Drop
 
@@ -45,7 +45,8 @@ class WriteShard(NamedTuple):
 
     Attributes:
         blocks, chosen, limits: names of the files in the work folder that say which captions it holds.
-        store: where the pictures are; None for a dataset without pictures.
+        store: where the pictures are; None for a dataset without pictures in its records.
+        lost: pictures of templates that the dataset lacks, and why, by key.
     """
 
     work: Path
@@ -58,6 +59,7 @@ class WriteShard(NamedTuple):
     shards: int
     file: str
     store: Store | None
+    lost: Mapping[str, str]
 
 
 class Written(NamedTuple):
@@ -81,7 +83,7 @@ def write_shard(task: WriteShard) -> Written:
     work = WorkFolder(task.work)
     limits = np.fromfile(work.path(task.limits), LIMIT)
     deciding = {"split": task.split, "file": task.file, **settings.model_dump(
-        mode="json", include={"format", "compression", "separator", "images"})}  # fmt: skip
+        mode="json", include={"format", "compression", "separator", "images"}), "lost": task.lost}  # fmt: skip
     content = hashlib.blake2b(digest_of(plan.digest, deciding).encode(), digest_size=16)
     for rows in _rows(task, work, limits):
         content.update(rows["check"].tobytes())
@@ -97,9 +99,9 @@ def write_shard(task: WriteShard) -> Written:
     log = DropLog(settings.separator, wanted=settings.keep_dropped)
     format_ = FORMATS[settings.format]
     rows_read = _read(task, work, limits)
-    file = format_.create(target / task.file, settings.compression, pictures=settings.images != "none")
+    file = format_.create(target / task.file, settings.compression, pictures=settings.images in EMBEDDED)
     try:
-        for (row, score, views, posted_at), picture in _with_pictures(rows_read, task.store, dropped, log):
+        for (row, score, views, posted_at), picture in _with_pictures(rows_read, task, dropped, log):
             record = DatasetRecord(
                 id=row.id,
                 template=row.template,
@@ -187,31 +189,27 @@ def lines_of(work: WorkFolder, blocks: Sequence[str], rows: Array) -> list[bytes
 
 
 def _with_pictures(
-    rows: Iterator[Row], store: Store | None, dropped: Counter[tuple[str, str]], log: DropLog
+    rows: Iterator[Row], task: WriteShard, dropped: Counter[tuple[str, str]], log: DropLog
 ) -> Iterator[tuple[Row, bytes | None]]:
-    """Yield rows with the bytes of their pictures; at most 96 pictures are in memory.
+    """Yield rows with the bytes of their pictures if the records hold them; at most 96 pictures are in memory.
 
     Rows whose picture is missing or damaged in the blob store are counted in `dropped` by reason and source;
     `log` gets them.
     """
-    if store is None:
-        yield from ((row, None) for row in rows)
+    for row, found in _fetched(rows, task):
+        if isinstance(found, str):
+            dropped[found, row.caption.source] += 1
+            log.add(row.caption, Drop(found), PICTURE)
+        else:
+            yield row, found
+
+
+def _fetched(rows: Iterator[Row], task: WriteShard) -> Iterator[tuple[Row, bytes | str | None]]:
+    """Yield rows with the bytes of their pictures, the reason why there are none, or None if they are not wanted."""
+    if task.store is None:
+        yield from ((row, task.lost.get(row.caption.image_key)) for row in rows)
         return
-    with closing(open_blobs(store)) as blobs, ThreadPoolExecutor(_READERS) as readers:
-
-        @lru_cache(maxsize=_CACHED_PICTURES)
-        def fetch(key: str) -> bytes | str:
-            try:
-                return blobs.get(key)
-            except BlobMissing:
-                return "picture missing"
-            except StoreCorrupt:
-                return "picture damaged"
-
+    with closing(open_blobs(task.store)) as blobs, ThreadPoolExecutor(_READERS) as readers:
+        cached = lru_cache(maxsize=_CACHED_PICTURES)(lambda key: fetch(blobs, key))
         while batch := list(itertools.islice(rows, _PICTURES_AT_ONCE)):
-            for row, found in zip(batch, readers.map(fetch, (row.caption.image_key for row in batch)), strict=True):
-                if isinstance(found, str):
-                    dropped[found, row.caption.source] += 1
-                    log.add(row.caption, Drop(found), PICTURE)
-                else:
-                    yield row, found
+            yield from zip(batch, readers.map(cached, (row.caption.image_key for row in batch)), strict=True)

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from memeloom.dataset.schema import DatasetRecord
+from memeloom.dataset.schema import DatasetRecord, Picture
 
 FormatName: TypeAlias = Literal["tfrecord", "parquet", "webdataset", "dummy"]
 Compression: TypeAlias = Literal["none", "gzip", "zstd"]
 
 
-class RecordFile(Protocol):
-    """A new file of records. `records`, `bytes` and `sha256` are valid once closed.
+Item_contra = TypeVar("Item_contra", contravariant=True)
 
-    The same records in the same order and under the same file name give the same bytes.
+
+class NewFile(Protocol[Item_contra]):
+    """A new file of records or pictures. `records`, their number, `bytes` and `sha256` are valid once closed.
+
+    The same items in the same order and under the same file name give the same bytes.
     """
 
     path: Path
@@ -21,12 +24,12 @@ class RecordFile(Protocol):
     bytes: int
     sha256: str
 
-    def write(self, record: DatasetRecord) -> None:
-        """Append a record.
+    def write(self, item: Item_contra, /) -> None:
+        """Append a record or picture.
 
         Raises:
             OSError: the disk is full, or the like.
-            ValueError: the record exceeds the format's limit.
+            ValueError: it exceeds the format's limit.
         """
 
     def close(self) -> None:
@@ -36,8 +39,12 @@ class RecordFile(Protocol):
         """Close the file after an error, incomplete."""
 
 
+RecordFile: TypeAlias = NewFile[DatasetRecord]
+PictureFile: TypeAlias = NewFile[Picture]
+
+
 class Create(Protocol):
-    """Creates a file. pictures: True if its records have pictures."""
+    """Creates a file. pictures: True if its records hold pictures."""
 
     def __call__(self, path: Path, compression: Compression, *, pictures: bool) -> RecordFile:
         """Return the new file. Raises FileExistsError."""
@@ -60,10 +67,25 @@ class Read(Protocol):
         """
 
 
+class CreatePictures(Protocol):
+    """Creates a file of pictures that records refer to."""
+
+    def __call__(self, path: Path, compression: Compression) -> PictureFile:
+        """Return the new file. Raises FileExistsError."""
+
+
+class ReadPictures(Protocol):
+    """Reads a file of pictures."""
+
+    def __call__(self, path: Path) -> Iterator[Picture]:
+        """Yield the pictures in order, in bounded memory. Raises as `Read`; keys are not compared with the bytes."""
+
+
 class Format(NamedTuple):
     """A file format.
 
     suffixes: of file names, by compression.
+    create, read: of records. create_pictures, read_pictures: of pictures that records refer to.
     has_records: True if files contain records to read and count.
     needs_hash_check: True if altered bytes may crash the reader's process, so the sha256 must be checked first.
     """
@@ -71,5 +93,7 @@ class Format(NamedTuple):
     suffixes: Mapping[Compression, str]
     create: Create
     read: Read
+    create_pictures: CreatePictures
+    read_pictures: ReadPictures
     has_records: bool = True
     needs_hash_check: bool = False

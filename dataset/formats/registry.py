@@ -10,26 +10,36 @@ from typing import Final
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Dataset
 from memeloom.dataset.formats.contract import Check, Compression, Format, FormatName
-from memeloom.dataset.formats.parquet import ParquetFile, read_parquet
-from memeloom.dataset.formats.tfrecord import TFRecordFile, read_tfrecords
-from memeloom.dataset.formats.webdataset import WebDatasetFile, read_webdataset
+from memeloom.dataset.formats.parquet import ParquetFile, ParquetPictures, read_parquet, read_parquet_pictures
+from memeloom.dataset.formats.tfrecord import (
+    TFRecordFile,
+    TFRecordPictures,
+    read_tfrecord_pictures,
+    read_tfrecords,
+)
+from memeloom.dataset.formats.webdataset import (
+    WebDatasetFile,
+    WebDatasetPictures,
+    read_webdataset,
+    read_webdataset_pictures,
+)
 from memeloom.dataset.manifest import MANIFEST, NotADataset, read_manifest
-from memeloom.dataset.schema import DatasetRecord
+from memeloom.dataset.schema import DatasetRecord, Picture
 
 
 class DummyFile:
-    """Counts records without writing them, to measure the rest of a build."""
+    """Counts records or pictures without writing them, to measure the rest of a build."""
 
     sha256 = hashlib.sha256().hexdigest()
     bytes = 0
 
-    def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:  # noqa: ARG002
+    def __init__(self, path: Path, compression: Compression, *, pictures: bool = False) -> None:  # noqa: ARG002
         self.path = path
         self.records = 0
         path.touch(exist_ok=False)
 
-    def write(self, record: DatasetRecord) -> None:  # noqa: ARG002
-        """Count a record."""
+    def write(self, item: DatasetRecord | Picture) -> None:  # noqa: ARG002
+        """Count an item."""
         self.records += 1
 
     def close(self) -> None:
@@ -44,17 +54,44 @@ def read_dummy(path: Path, check: Check | None = None) -> Iterator[DatasetRecord
     return iter(())
 
 
+def read_dummy_pictures(path: Path) -> Iterator[Picture]:  # noqa: ARG001
+    """Return no pictures."""
+    return iter(())
+
+
 FORMATS: Final[Mapping[FormatName, Format]] = MappingProxyType(
     {
         "tfrecord": Format(
-            {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zstd": ".tfrecord.zst"}, TFRecordFile, read_tfrecords
+            {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zstd": ".tfrecord.zst"},
+            TFRecordFile,
+            read_tfrecords,
+            TFRecordPictures,
+            read_tfrecord_pictures,
         ),
         # Pages are compressed, not the file. pyarrow 26 aborts the process on some damaged footers.
         "parquet": Format(
-            dict.fromkeys(("none", "gzip", "zstd"), ".parquet"), ParquetFile, read_parquet, needs_hash_check=True
+            dict.fromkeys(("none", "gzip", "zstd"), ".parquet"),
+            ParquetFile,
+            read_parquet,
+            ParquetPictures,
+            read_parquet_pictures,
+            needs_hash_check=True,
         ),
-        "webdataset": Format({"none": ".tar", "gzip": ".tar.gz"}, WebDatasetFile, read_webdataset),
-        "dummy": Format(dict.fromkeys(("none", "gzip", "zstd"), ".dummy"), DummyFile, read_dummy, has_records=False),
+        "webdataset": Format(
+            {"none": ".tar", "gzip": ".tar.gz"},
+            WebDatasetFile,
+            read_webdataset,
+            WebDatasetPictures,
+            read_webdataset_pictures,
+        ),
+        "dummy": Format(
+            dict.fromkeys(("none", "gzip", "zstd"), ".dummy"),
+            DummyFile,
+            read_dummy,
+            DummyFile,
+            read_dummy_pictures,
+            has_records=False,
+        ),
     }
 )
 

@@ -6,9 +6,9 @@ CRC-32C (https://www.tensorflow.org/tutorials/load_data/tfrecord). The file name
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from google_crc32c import value as crc32c
@@ -16,7 +16,14 @@ from google_crc32c import value as crc32c
 from memeloom.dataset.examples import NotAnExample
 from memeloom.dataset.formats.contract import Check, Compression
 from memeloom.dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
-from memeloom.dataset.schema import DatasetRecord, decode_record, encode_record
+from memeloom.dataset.schema import (
+    DatasetRecord,
+    Picture,
+    decode_picture,
+    decode_record,
+    encode_picture,
+    encode_record,
+)
 
 MAX_RECORD_BYTES = 64 * 2**20
 _LENGTH = struct.Struct("<Q")
@@ -28,6 +35,7 @@ _BUFFER_BYTES = 2**18
 FRAME_BYTES = _HEADER.size + _CRC.size
 # Records have a few hundred distinct lengths; each header is computed once.
 _KNOWN_LENGTHS = 2**16
+Item = TypeVar("Item")
 
 
 def masked_crc(data: bytes) -> int:
@@ -178,7 +186,7 @@ class _Lengths(dict[bytes, int]):
 
 
 class TFRecordFile(RecordWriter):
-    """A new TFRecord file of `tf.train.Example`."""
+    """A new TFRecord file of records, each a `tf.train.Example`."""
 
     def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:  # noqa: ARG002
         # The name tells the compression; an Example without a picture lacks the feature.
@@ -189,15 +197,37 @@ class TFRecordFile(RecordWriter):
         self.append(encode_record(record))
 
 
+class TFRecordPictures(RecordWriter):
+    """A new TFRecord file of pictures, each a `tf.train.Example`."""
+
+    def __init__(self, path: Path, compression: Compression) -> None:  # noqa: ARG002
+        super().__init__(path)
+
+    def write(self, picture: Picture) -> None:
+        """Append a picture."""
+        self.append(encode_picture(picture))
+
+
 def read_tfrecords(path: Path, check: Check | None = None) -> Iterator[DatasetRecord]:
     """Yield the records of a file; see `Read`."""
-    offset = 0
-    for number, payload in enumerate(read_records(path), start=1):
-        try:
-            record = decode_record(payload)
-        except NotAnExample as error:
-            raise DamagedRecords(path, str(error), offset=offset, record=number) from error
+    for number, (offset, record) in enumerate(_decoded(path, decode_record), start=1):
         if check is not None and (fault := check(record)):
             raise DamagedRecords(path, fault, offset=offset, record=number)
         yield record
+
+
+def read_tfrecord_pictures(path: Path) -> Iterator[Picture]:
+    """Yield the pictures of a file; see `ReadPictures`."""
+    return (picture for _, picture in _decoded(path, decode_picture))
+
+
+def _decoded(path: Path, decode: Callable[[bytes], Item]) -> Iterator[tuple[int, Item]]:
+    """Yield the items of a file, each with its offset."""
+    offset = 0
+    for number, payload in enumerate(read_records(path), start=1):
+        try:
+            item = decode(payload)
+        except NotAnExample as error:
+            raise DamagedRecords(path, str(error), offset=offset, record=number) from error
+        yield offset, item
         offset += FRAME_BYTES + len(payload)

@@ -1,8 +1,8 @@
 """Tar files for the package `webdataset`: for each record ``KEY.json`` and, if it has one, its picture.
 
-The key, unique in a dataset, is the tar's name without suffix and the record's number. Members have no time and no
-owner. A picture's suffix is its kind, ``.bin`` if unknown. Convention: https://github.com/webdataset/webdataset ; tar:
-POSIX ustar.
+The key, unique in a dataset, is the tar's name without suffix and the record's number. In a tar of pictures that
+records refer to, the key is the picture's. Members have no time and no owner. A picture's suffix is its kind, ``.bin``
+if unknown. Convention: https://github.com/webdataset/webdataset ; tar: POSIX ustar.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from memeloom.dataset.formats.contract import Check, Compression
 from memeloom.dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
-from memeloom.dataset.schema import INTEGERS, DatasetRecord
+from memeloom.dataset.schema import INTEGERS, DatasetRecord, Picture
 
 _BLOCK = tarfile.BLOCKSIZE
 _END = 2 * _BLOCK
@@ -23,7 +23,35 @@ _MAX_MEMBER_BYTES = 64 * 2**20
 _KINDS = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG\r\n\x1a\n", ".png"), (b"GIF87a", ".gif"), (b"GIF89a", ".gif"))
 
 
-class WebDatasetFile(HashedFile):
+class _Tar(HashedFile):
+    def close(self) -> None:
+        """Flush and fsync."""
+        self.put(b"\0" * _END)
+        super().close()
+
+    def _add(self, name: str, data: bytes) -> None:
+        if len(data) > _MAX_MEMBER_BYTES:
+            raise ValueError(f"{name} of {len(data):,} bytes; the limit is {_MAX_MEMBER_BYTES:,}")
+        member = tarfile.TarInfo(name)  # time 0, owner 0
+        member.size = len(data)
+        self.put(member.tobuf(tarfile.USTAR_FORMAT))
+        self.put(data)
+        self.put(b"\0" * (-len(data) % _BLOCK))
+
+
+class WebDatasetPictures(_Tar):
+    """Writes pictures to a tar file."""
+
+    def __init__(self, path: Path, compression: Compression) -> None:  # noqa: ARG002
+        super().__init__(path)
+
+    def write(self, picture: Picture) -> None:
+        """Append a picture. Raises ValueError if it is larger than 64 MiB."""
+        self._add(picture.key + picture_suffix(picture.data), picture.data)
+        self.records += 1
+
+
+class WebDatasetFile(_Tar):
     """Writes records to a tar file."""
 
     def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:  # noqa: ARG002
@@ -39,20 +67,6 @@ class WebDatasetFile(HashedFile):
         if record.image is not None:
             self._add(key + picture_suffix(record.image), record.image)
         self.records += 1
-
-    def close(self) -> None:
-        """Flush and fsync."""
-        self.put(b"\0" * _END)
-        super().close()
-
-    def _add(self, name: str, data: bytes) -> None:
-        if len(data) > _MAX_MEMBER_BYTES:
-            raise ValueError(f"{name} of {len(data):,} bytes; the limit is {_MAX_MEMBER_BYTES:,}")
-        member = tarfile.TarInfo(name)  # time 0, owner 0
-        member.size = len(data)
-        self.put(member.tobuf(tarfile.USTAR_FORMAT))
-        self.put(data)
-        self.put(b"\0" * (-len(data) % _BLOCK))
 
 
 def picture_suffix(data: bytes) -> str:
@@ -80,6 +94,11 @@ def read_webdataset(path: Path, check: Check | None = None) -> Iterator[DatasetR
         if record is None or fault:
             raise DamagedRecords(path, fault, offset=offset, record=number)
         yield record
+
+
+def read_webdataset_pictures(path: Path) -> Iterator[Picture]:
+    """Yield pictures as `ReadPictures` does, one in memory, checking tar header checksums."""
+    return (Picture(member.name.partition(".")[0], member.data) for member in _members(path))
 
 
 def _pairs(path: Path) -> Iterator[tuple[Any, bytes | None, int]]:

@@ -18,6 +18,7 @@ from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.build import EmptyDataset, build_dataset
+from memeloom.dataset.reader import read_dataset
 from memeloom.dataset.vocabulary import read_vocabulary
 from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, changed, content
 
@@ -243,7 +244,8 @@ def picture(config: Config, data: bytes) -> Image:
 
 
 def images(built: Built) -> dict[str, tuple[str, bytes | None]]:
-    return {record.id: (record.image_key, record.image) for record in built.records}
+    reader = read_dataset(built.folder)
+    return {record.id: (record.image_key, record.image) for record in map(reader.pictures.join, built.records)}
 
 
 def test_pictures_of_memes_are_their_original_bytes(

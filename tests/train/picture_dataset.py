@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from memeloom.configs.schema import Config
-from memeloom.dataset.formats.tfrecord import RecordWriter, read_records
-from memeloom.dataset.manifest import Manifest, file_sha256
-from memeloom.dataset.schema import decode_record, encode_record
+from memeloom.dataset.formats.tfrecord import RecordWriter, TFRecordPictures, read_records
+from memeloom.dataset.manifest import Manifest, PictureFile, file_sha256
+from memeloom.dataset.schema import EMBEDDED, Picture, decode_record, encode_record
 from memeloom.train.fit import train_model
 
 WORDS = {
@@ -45,8 +45,11 @@ def captions(count: int, seed: int) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def with_pictures(folder: Path, manifest: Manifest, images: str = "template", broken: bool = False) -> Manifest:
-    """The dataset in `folder`, written by `write_dataset`, with the pictures of its templates in the records."""
-    shards = []
+    """The dataset in `folder`, written by `write_dataset`, with the pictures of its templates.
+
+    They are in the records, or with images="template" in a file of their own.
+    """
+    shards, pictures = [], {}
     for shard in manifest.shards:
         path = folder / shard.name
         records = [decode_record(payload) for payload in read_records(path)]
@@ -54,12 +57,20 @@ def with_pictures(folder: Path, manifest: Manifest, images: str = "template", br
         with RecordWriter(path) as writer:
             for record in records:
                 image = png(drawn(record.template))
-                key = sha256(image).hexdigest()
                 kept = image[:-40] if broken else image
-                writer.append(encode_record(record._replace(image_key=key, image=kept)))
+                key = sha256(kept).hexdigest()
+                pictures[key] = kept
+                inside = kept if images in EMBEDDED else None
+                writer.append(encode_record(record._replace(image_key=key, image=inside)))
         size = path.stat().st_size
         shards.append(shard.model_copy(update={"bytes": size, "sha256": file_sha256(path)}))
     changed = manifest.model_copy(update={"images": images, "shards": tuple(shards)})
+    if images not in EMBEDDED:
+        with TFRecordPictures(folder / "pictures-00000-of-00001.tfrecord.gz", "gzip") as file:
+            for key, data in pictures.items():
+                file.write(Picture(key, data))
+        listed = PictureFile(name=file.path.name, bytes=file.bytes, sha256=file.sha256, pictures=len(pictures))
+        changed = changed.model_copy(update={"picture_files": (listed,)})
     changed.write(folder)
     return changed
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
 from memeloom.dataset.manifest import DatasetTemplate, Manifest, read_manifest
+from memeloom.dataset.pictures import Pictures
 from memeloom.dataset.reader import resize_square, rgb_pixels
 from memeloom.dataset.schema import DatasetRecord, Split
 from memeloom.dataset.verify import records_of
@@ -85,14 +86,13 @@ class _VectorBuilder:
         self.rows: dict[str, int] = {}
         self._folder, self._manifest, self._encoder, self._cache = folder, manifest, encoder, cache
         self._templates = {template.id: row for row, template in enumerate(manifest.templates)}
+        self._pictures = Pictures(folder, manifest)
         self._queued: dict[str, DatasetRecord] = {}
 
     def split(self, split: Split, progress: Progress) -> _Rows:
         """Return the rows of a split, and queue missing pictures."""
         templates, pictures = array("i"), array("i")
         for record in self._records(split):
-            if record.image is None:
-                raise MemeloomError(f"{self._folder}: {record.id} has no picture; build the dataset again")
             templates.append(self._templates[record.template])
             pictures.append(self.rows.setdefault(record.image_key, len(self.rows)))
             if record.image_key not in self._cache and record.image_key not in self._queued:
@@ -118,8 +118,9 @@ class _VectorBuilder:
                 yield from records_of(self._folder, self._manifest, shard)
 
     def _decoded(self, record: DatasetRecord) -> NDArray[np.uint8]:
+        image = self._pictures.of(record) or b""
         try:
-            return resize_square(rgb_pixels(record.image or b""), self._encoder.side)
+            return resize_square(rgb_pixels(image), self._encoder.side)
         except MemeloomError as error:
             raise MemeloomError(
                 f"{self._folder}: the picture of {record.id} cannot be read ({error}); build the dataset again"

@@ -1,0 +1,118 @@
+"""Write the pictures that several records refer to, those of templates, each once, in a worker."""
+
+import itertools
+import shutil
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memeloom.catalog.blobs import BlobStore
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt
+from memeloom.catalog.stores import open_blobs
+from memeloom.configs.schema import Store
+from memeloom.dataset.flow.block import power_of_two
+from memeloom.dataset.flow.work import Plan, WorkFolder, digest_of, read_plan
+from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.manifest import file_sha256
+from memeloom.dataset.schema import Picture
+
+_IN_A_FILE = 1024
+# Concurrent requests hide the latency of a network store; both bound the pictures in memory.
+_READERS, _AT_ONCE = 8, 32
+
+
+class WritePictures(NamedTuple):
+    """A file of pictures to write, in order of their keys, from `store`."""
+
+    work: Path
+    plan: str
+    keys: Sequence[str]
+    file: str
+    store: Store
+
+
+class WrittenPictures(NamedTuple):
+    """A finished file of pictures. `folder`: its name below ``shards/`` in the work folder.
+
+    lost: why a picture is not in it, by key.
+    """
+
+    file: str
+    folder: str
+    records: int
+    bytes: int
+    sha256: str
+    lost: Mapping[str, str]
+
+
+def plan_pictures(work: WorkFolder, plan: Plan, keys: Collection[str], store: Store) -> list[WritePictures]:
+    """Return the files for these pictures; a new picture changes one of them, unless their number doubles."""
+    files = power_of_two(len(keys), _IN_A_FILE)
+    suffix = FORMATS[plan.settings.format].suffixes[plan.settings.compression]
+    by_file: defaultdict[int, list[str]] = defaultdict(list)
+    for key in sorted(keys):
+        by_file[int(key[:8], 16) * files >> 32].append(key)
+    return [
+        WritePictures(work.root, plan.whole, here, f"pictures-{number:05}-of-{files:05}{suffix}", store)
+        for number, here in sorted(by_file.items())
+    ]
+
+
+def write_pictures(task: WritePictures) -> WrittenPictures:
+    """Write the file, unless the same file exists. Pictures that the store lacks, or has damaged, are left out.
+
+    Raises:
+        StoreError: the blob store failed.
+        MemeloomError: the disk is full, or the like.
+    """
+    plan, work = read_plan(task.work, task.plan), WorkFolder(task.work)
+    settings = plan.settings
+    folder = digest_of(plan.digest, settings.format, settings.compression, task.file, task.keys)
+    facts, target = work.read(f"shards/{folder}/tally.json"), work.path(f"shards/{folder}")
+    if facts is not None and _is_complete(target / task.file, facts):
+        return WrittenPictures(**facts)
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    lost: dict[str, str] = {}
+    file = FORMATS[settings.format].create_pictures(target / task.file, settings.compression)
+    try:
+        for key, found in _fetched(task):
+            if isinstance(found, str):
+                lost[key] = found
+            else:
+                file.write(Picture(key, found))
+        file.close()
+    except BaseException:
+        file.abandon()
+        raise
+    written = WrittenPictures(task.file, folder, file.records, file.bytes, file.sha256, lost)
+    work.write(f"shards/{folder}/tally.json", written._asdict())
+    return written
+
+
+def _is_complete(path: Path, facts: Mapping[str, Any]) -> bool:
+    """Return True if the file is undamaged. One that lacks pictures is written again: they may exist now."""
+    try:
+        return not facts["lost"] and file_sha256(path) == facts["sha256"]
+    except OSError:
+        return False
+
+
+def _fetched(task: WritePictures) -> Iterator[tuple[str, bytes | str]]:
+    left = iter(task.keys)
+    with closing(open_blobs(task.store)) as blobs, ThreadPoolExecutor(_READERS) as readers:
+        while batch := list(itertools.islice(left, _AT_ONCE)):
+            yield from zip(batch, readers.map(lambda key: fetch(blobs, key), batch), strict=True)
+
+
+def fetch(blobs: BlobStore, key: str) -> bytes | str:
+    """Return a picture of the blob store, or the reason to drop captions that need it."""
+    try:
+        return blobs.get(key)
+    except BlobMissing:
+        return "picture missing"
+    except StoreCorrupt:
+        return "picture damaged"
