@@ -1,90 +1,38 @@
 """Blobs in S3 or any object store that speaks its protocol: `PREFIX/<sha256>`."""
 
-import configparser
-import os
-import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from datetime import UTC, datetime
 
 from memeloom.catalog.blobs import BLOB_KEY, BlobStore, blob_key, check_key, verified
-from memeloom.catalog.errors import BlobMissing, StoreDenied, StoreError, StoreFull, StoreUnavailable
-from memeloom.configs.errors import ConfigError
-from memeloom.configs.masks import mask_url
+from memeloom.catalog.errors import BlobMissing
+from memeloom.catalog.s3_objects import S3Objects
 from memeloom.configs.schema import S3
-
-if TYPE_CHECKING:
-    from obstore.store import S3Store
-
-_CODE = re.compile(r"<Code>(\w+)</Code>")
-_STATUS = re.compile(r"status code: (\d{3})")
-_RETRIES = 3
-# The first pattern found in "EXCEPTION CODE STATUS" (S3 code, HTTP status; "" if unknown) gives our error and its text.
-_ERRORS: Final[tuple[tuple[str, type[StoreError], str], ...]] = (
-    (" NoSuchBucket ", StoreError, "there is no bucket {bucket!r}; create it, or correct store.blobs"),
-    ("NotFound", BlobMissing, "no blob {key}"),
-    (
-        " (QuotaExceeded|InsufficientStorage|EntityTooLarge|XMinioStorageFull) | 507$",
-        StoreFull,
-        "no space left ({detail}); make room and run again",
-    ),
-    (" 40[13]$", StoreDenied, "cannot {action} ({detail}); check store.s3's keys and their rights"),
-    (
-        " $",
-        StoreUnavailable,
-        "cannot {action}: not reached within {timeout:g} s ({line}); is the server running?",
-    ),
-    (" (5..|429)$", StoreUnavailable, "cannot {action}: {line}"),
-    ("", StoreError, "cannot {action}: {detail}"),
-)
 
 
 class S3Blobs(BlobStore):
-    """A `BlobStore` in an existing bucket.
-
-    Can be pickled. A fork cannot share its parent's connections: start worker processes with spawn.
-
-    Args:
-        url: ``s3://BUCKET`` or ``s3://BUCKET/PREFIX``.
-        s3: endpoint and credentials; by default the environment's, else the AWS credentials file's, else the role's.
-        timeout_seconds: deadline of one request; it is retried at most three times within as long again.
-
-    Raises:
-        ConfigError: the URL or the endpoint cannot be used.
-        StoreError: the bucket does not exist, access is denied, or the server cannot be reached.
-    """
+    """A `BlobStore` in an existing bucket; arguments and errors are those of `S3Objects`. Can be pickled."""
 
     def __init__(self, url: str, s3: S3, timeout_seconds: float) -> None:
-        self._url, self._s3, self._timeout = url, s3, timeout_seconds
-        self._bucket, _, prefix = url.removeprefix("s3://").partition("/")
-        self._prefix = prefix.strip("/")
-        self._process = os.getpid()
-        self._store = self._open()
-        with self._mapped("list"):
-            next(iter(self._store.list(chunk_size=1)), None)
+        self._objects = S3Objects(url, s3, timeout_seconds, "store.blobs")
 
     def put(self, data: bytes, key: str | None = None) -> str:
         from obstore.exceptions import AlreadyExistsError
 
         key = key or blob_key(data)
-        with self._mapped("write", key):
+        with self._objects.call("write", key) as store:
             try:
-                self._store.put(key, data, mode="create")
+                store.put(key, data, mode="create")
             except AlreadyExistsError:
                 # An object of another size is not the blob: something else wrote it.
-                if self._store.head(key)["size"] != len(data):
-                    self._store.put(key, data, mode="overwrite", use_multipart=False)
+                if store.head(key)["size"] != len(data):
+                    store.put(key, data, mode="overwrite", use_multipart=False)
         return key
 
     def get(self, key: str) -> bytes:
-        check_key(key, mask_url(self._url))
-        with self._mapped("read", key):
-            data = bytes(self._store.get(key).bytes())
-        return verified(data, key, f"{mask_url(self._url)}/{key}")
+        check_key(key, self._objects.url)
+        with self._objects.call("read", key) as store:
+            data = bytes(store.get(key).bytes())
+        return verified(data, key, f"{self._objects.url}/{key}")
 
     def has(self, key: str) -> bool:
         return self.age(key) is not None
@@ -92,22 +40,22 @@ class S3Blobs(BlobStore):
     def delete(self, key: str) -> bool:
         if not self.has(key):
             return False
-        with self._mapped("delete", key):
-            self._store.delete(key)
+        with self._objects.call("delete", key) as store:
+            store.delete(key)
         return True
 
     def age(self, key: str) -> float | None:
-        check_key(key, mask_url(self._url))
+        check_key(key, self._objects.url)
         try:
-            with self._mapped("read", key):
-                written = self._store.head(key)["last_modified"]
+            with self._objects.call("read", key) as store:
+                written = store.head(key)["last_modified"]
         except BlobMissing:
             return None
         return (datetime.now(UTC) - written).total_seconds()
 
     def keys(self) -> Iterator[str]:
-        with self._mapped("list"):
-            for page in self._store.list(chunk_size=1000):
+        with self._objects.call("list") as store:
+            for page in store.list(chunk_size=1000):
                 for entry in page:
                     name = entry["path"].rpartition("/")[2]
                     if BLOB_KEY.fullmatch(name):
@@ -115,94 +63,3 @@ class S3Blobs(BlobStore):
 
     def close(self) -> None:
         """Do nothing: connections close when the store is deleted."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Connect again in another process."""
-        return type(self), (self._url, self._s3, self._timeout)
-
-    def _open(self) -> "S3Store":
-        from obstore.store import S3Store
-
-        timeout = timedelta(seconds=self._timeout)
-        endpoint = self._s3.endpoint
-        config: Any = {
-            "region": self._s3.region,
-            "virtual_hosted_style_request": endpoint is None,
-            **({"endpoint": endpoint.rstrip("/")} if endpoint else {}),
-            **_credentials(self._s3),
-        }
-        return S3Store(
-            self._bucket,
-            prefix=self._prefix or None,
-            config=config,
-            client_options={"timeout": timeout, "connect_timeout": timeout, "allow_http": _plain_http(endpoint)},
-            retry_config={"max_retries": _RETRIES, "retry_timeout": timeout},
-        )
-
-    @contextmanager
-    def _mapped(self, action: str, key: str = "") -> Iterator[None]:
-        from obstore.exceptions import BaseError
-
-        if self._process != os.getpid():
-            raise StoreError(
-                f"{mask_url(self._url)}: cannot be used in a forked process; start worker processes with spawn"
-            )
-        try:
-            yield
-        except (BaseError, FileNotFoundError) as error:
-            line = str(error)
-            code, status = (found[1] if (found := pattern.search(line)) else "" for pattern in (_CODE, _STATUS))
-            line = line.split("\n", 1)[0].strip().rpartition(" - ")[2][:200]
-            told = f"{type(error).__name__} {code} {status}"
-            kind, text = next((kind, text) for pattern, kind, text in _ERRORS if re.search(pattern, told))
-            said = text.format(
-                action=action, key=key, bucket=self._bucket, timeout=self._timeout, line=line, detail=code or line
-            )
-            endpoint = mask_url(self._s3.endpoint) if self._s3.endpoint else "Amazon S3"
-            raise kind(f"{mask_url(self._url)} at {endpoint}: {said}") from error
-
-
-def _plain_http(endpoint: str | None) -> bool:
-    """Return whether `endpoint` is plain HTTP, which is accepted only on a loopback address."""
-    if endpoint is None:
-        return False
-    parts = urlsplit(endpoint)
-    if parts.scheme == "https" and parts.hostname:
-        return False
-    if parts.scheme == "http" and parts.hostname and _is_loopback(parts.hostname):
-        return True
-    raise ConfigError(
-        f"store.s3.endpoint: cannot use {mask_url(endpoint)!r}; write https://HOST (http:// on this machine only)"
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _credentials(s3: S3) -> dict[str, Any]:
-    """Return the credentials of the settings or of the AWS credentials file; empty: use the environment or the role."""
-    if s3.access_key and s3.secret_key:
-        return {
-            "access_key_id": s3.access_key.get_secret_value(),
-            "secret_access_key": s3.secret_key.get_secret_value(),
-        }
-    if s3.access_key or s3.secret_key:
-        raise ConfigError("store.s3: access_key and secret_key belong together; set both or neither")
-    if "AWS_ACCESS_KEY_ID" in os.environ:
-        return {}
-    path = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or Path.home() / ".aws" / "credentials")
-    profiles = configparser.ConfigParser(interpolation=None)
-    try:
-        profiles.read(path, encoding="utf-8")
-    except (configparser.Error, OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not a readable AWS credentials file: {str(error).splitlines()[0]}") from None
-    profile = os.environ.get("AWS_PROFILE", "default")
-    if not profiles.has_section(profile):
-        return {}
-    names = {"aws_access_key_id": "access_key_id", "aws_secret_access_key": "secret_access_key",
-             "aws_session_token": "session_token"}  # fmt: skip
-    return {ours: profiles[profile][theirs] for theirs, ours in names.items() if theirs in profiles[profile]}

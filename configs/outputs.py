@@ -29,7 +29,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -40,7 +40,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
         fsync_folder(path.parent)
     except OSError as error:
         Path(temporary).unlink(missing_ok=True)
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -90,7 +90,7 @@ def replace_folder(path: Path, kind: str, is_replaceable: Callable[[Path], bool]
             finally:
                 restore_folder(path)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
 
 
 def restore_folder(path: Path) -> bool:
@@ -133,6 +133,11 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def cache_folder() -> Path:
+    """Return the folder for files that can be rebuilt: `$MEMELOOM_CACHE`, else ``~/.cache/memeloom``."""
+    return Path(os.environ.get("MEMELOOM_CACHE") or Path.home() / ".cache" / "memeloom")
+
+
 def fsync_folder(folder: Path) -> None:
     """Make a rename inside `folder` durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -142,6 +147,7 @@ def fsync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _unwritable(path: Path, error: OSError) -> MemeloomError:
+def unwritable(path: Path, error: OSError) -> MemeloomError:
+    """Return the error of a file that cannot be written."""
     what = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
     return MemeloomError(f"cannot write {path}: {what}")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from memeloom.configs.extras import require
 from memeloom.configs.locks import exclusive
+from memeloom.configs.outputs import cache_folder
 from memeloom.ocr.engines.contract import EngineMissing
 
 if TYPE_CHECKING:
@@ -87,11 +88,6 @@ def networks(language: str) -> Networks:
     if not folder.is_dir():
         _build(source, folder, characters)
     return Networks(folder / DETECTOR, folder / RECOGNISER, characters)
-
-
-def cache_folder() -> Path:
-    """Return the folder for files that can be rebuilt."""
-    return Path(os.environ.get("MEMELOOM_CACHE") or Path.home() / ".cache" / "memeloom")
 
 
 def packaged() -> Path:

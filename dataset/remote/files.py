@@ -1,0 +1,202 @@
+"""Named files below an address in an object store. Each is complete or absent, and carries its sha256."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt
+from memeloom.catalog.s3_objects import S3Objects
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.extras import require
+from memeloom.configs.masks import mask_url
+from memeloom.configs.outputs import unwritable
+from memeloom.configs.schema import Store
+
+SCHEME = "s3://"
+# User metadata of an object.
+_SHA256 = "sha256"
+_DELETED_AT_ONCE = 1000
+_CHUNK = 2**22
+
+
+class Place(NamedTuple):
+    """A folder in an object store: its address, ``s3://BUCKET/FOLDER``, and how to reach the server."""
+
+    address: str
+    store: Store
+
+    def beside(self, name: str) -> "Place":
+        """Return the folder `name` in the same parent folder."""
+        return Place(f"{self.address.rpartition('/')[0]}/{name}", self.store)
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self.address.rpartition("/")[2]
+
+    def __str__(self) -> str:
+        return mask_url(self.address)
+
+
+def is_remote(address: str) -> bool:
+    """Return True for an address in an object store, False for a path."""
+    return address.startswith(SCHEME)
+
+
+def place_at(address: str, store: Store) -> Place:
+    """Return the folder at ``s3://BUCKET/FOLDER``.
+
+    Raises:
+        ConfigError: the address names no folder in a bucket.
+    """
+    parts = address.removeprefix(SCHEME).rstrip("/").split("/")
+    if len(parts) < 2 or not all(parts):
+        raise ConfigError(f"cannot use {mask_url(address)!r} for a dataset; write s3://BUCKET/FOLDER")
+    return Place(SCHEME + "/".join(parts), store)
+
+
+class RemoteFiles:
+    """The files of a folder in an object store, by names that may contain ``/``. Safe to share between threads.
+
+    Raises:
+        MissingExtra: the package for S3 is not installed.
+        StoreError: the bucket does not exist, access is denied, or the server cannot be reached.
+    """
+
+    def __init__(self, place: Place) -> None:
+        require("s3")
+        self.place = place
+        parent, _, self._folder = place.address.rpartition("/")
+        # A copy on the server may cross folders of one parent.
+        self._objects = _objects(parent, place.store)
+
+    def key(self, name: str) -> str:
+        """Return the key of a file in the parent folder."""
+        return f"{self._folder}/{name}"
+
+    def address(self, name: str) -> str:
+        """Return the address of a file, for messages."""
+        return f"{self.place}/{name}"
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a small file, verified; None if there is none. Raises StoreCorrupt."""
+        try:
+            with self._objects.call("read", self.key(name)) as store:
+                found = store.get(self.key(name))
+                data = bytes(found.bytes())
+                expected = _stated(found.attributes)
+        except BlobMissing:
+            return None
+        self._verify(name, hashlib.sha256(data).hexdigest(), expected)
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a small file."""
+        attributes = {_SHA256: hashlib.sha256(data).hexdigest()}
+        with self._objects.call("write", self.key(name)) as store:
+            store.put(self.key(name), data, attributes=attributes)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a small file unless it exists; return False if it does."""
+        from obstore.exceptions import AlreadyExistsError
+
+        with self._objects.call("write", self.key(name)) as store:
+            try:
+                attributes = {_SHA256: hashlib.sha256(data).hexdigest()}
+                store.put(self.key(name), data, mode="create", attributes=attributes)
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def upload(self, name: str, path: Path) -> None:
+        """Write the file at `path`."""
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        with self._objects.call("write", self.key(name)) as store:
+            store.put(self.key(name), path, attributes={_SHA256: digest})
+
+    def download(self, name: str, path: Path) -> bool:
+        """Write a file to `path`, atomically and verified; return False if there is none.
+
+        Raises:
+            StoreCorrupt: the bytes are not those that were written.
+            MemeloomError: the disk is full, or the like.
+        """
+        temporary: Path | None = None
+        digest = hashlib.sha256()
+        try:
+            with self._objects.call("read", self.key(name)) as store:
+                found = store.get(self.key(name))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                handle, created = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+                temporary = Path(created)
+                with os.fdopen(handle, "wb") as stream:
+                    for chunk in found.stream(_CHUNK):
+                        digest.update(chunk)
+                        stream.write(chunk)
+            self._verify(name, digest.hexdigest(), _stated(found.attributes))
+            temporary.replace(path)
+        except BlobMissing:
+            return False
+        except OSError as error:
+            raise unwritable(path, error) from error
+        finally:
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
+        return True
+
+    def sha256(self, name: str) -> str | None:
+        """Return the sha256 that a file was written with; None if there is none, or if something else wrote it."""
+        try:
+            with self._objects.call("read", self.key(name)) as store:
+                return _stated(store.get(self.key(name), options={"head": True}).attributes)
+        except BlobMissing:
+            return None
+
+    def age(self, name: str) -> float | None:
+        """Return the seconds since a file was written, by this machine's clock; None if there is none."""
+        try:
+            with self._objects.call("read", self.key(name)) as store:
+                written = store.head(self.key(name))["last_modified"]
+        except BlobMissing:
+            return None
+        return (datetime.now(UTC) - written).total_seconds()
+
+    def copy(self, name: str, other: "RemoteFiles", target: str) -> None:
+        """Copy a file to `target` of a folder in the same parent folder, on the server."""
+        with self._objects.call("copy", self.key(name)) as store:
+            store.copy(self.key(name), other.key(target))
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        """Yield the names of all files below the folder whose names begin with `prefix`, which ends with ``/``."""
+        base = self.key(prefix)
+        with self._objects.call("list") as store:
+            for page in store.list(base, chunk_size=1000):
+                for entry in page:
+                    yield entry["path"].removeprefix(f"{self._folder}/")
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete files; missing ones are ignored."""
+        for at in range(0, len(names), _DELETED_AT_ONCE):
+            keys = [self.key(name) for name in names[at : at + _DELETED_AT_ONCE]]
+            with self._objects.call("delete", self._folder) as store:
+                store.delete(keys)
+
+    def _verify(self, name: str, found: str, expected: str | None) -> None:
+        if found != expected:
+            raise StoreCorrupt(f"{self.address(name)}: the bytes are not those that were written; delete it")
+
+
+@lru_cache(maxsize=4)
+def _objects(address: str, store: Store) -> S3Objects:
+    return S3Objects(address, store.s3, store.timeout_seconds, "the address of the dataset")
+
+
+def _stated(attributes: Any) -> str | None:
+    found = attributes.get(_SHA256)
+    return None if found is None else str(found)

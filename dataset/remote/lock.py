@@ -1,0 +1,97 @@
+"""A lock in an object store, for one writer of a dataset at a time.
+
+Numbered files are created only if they do not exist, which every store decides for one of two writers. The owner is
+who created the highest number; it rewrites its file at intervals. A file that was not rewritten for longer belongs to
+a crashed owner: the next number takes over from it.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.remote.files import RemoteFiles
+
+_BEAT_SECONDS = 20.0
+_STALE_SECONDS = 120.0
+
+
+@contextmanager
+def remote_lock(files: RemoteFiles, busy: str) -> Iterator[Callable[[], None]]:
+    """Hold the lock whose numbered files are in the folder `files`.
+
+    Yields a function that raises MemeloomError if the lock was lost: this process stood still, or was cut off from the
+    store, for longer than two minutes. Call it before a change that must not happen twice.
+
+    Args:
+        files: a folder for the lock alone.
+        busy: message of the error when another process holds the lock.
+
+    Raises:
+        MemeloomError: another process holds the lock.
+        StoreError: the store failed.
+    """
+    name = _take(files, busy)
+    beat = _Beat(files, name, busy)
+    beat.start()
+    try:
+        yield beat.check
+    finally:
+        beat.stop()
+        if beat.holds():
+            files.delete([name])
+
+
+def _take(files: RemoteFiles, busy: str) -> str:
+    names = sorted(files.names())
+    if names:
+        age = files.age(names[-1])
+        if age is not None and age < _STALE_SECONDS:
+            raise MemeloomError(busy)
+    name = f"{int(names[-1]) + 1 if names else 0:012}"
+    if not files.create(name, uuid.uuid4().bytes):
+        raise MemeloomError(busy)
+    files.delete(names)
+    return name
+
+
+class _Beat(threading.Thread):
+    """Rewrites the file `name` at intervals while it is the highest number."""
+
+    def __init__(self, files: RemoteFiles, name: str, busy: str) -> None:
+        super().__init__(name="dataset lock", daemon=True)
+        self._files, self._name, self._busy = files, name, busy
+        self._ended = threading.Event()
+        self._last = time.monotonic()
+        self._lost = False
+
+    def run(self) -> None:
+        while not self._ended.wait(_BEAT_SECONDS):
+            try:
+                if not self._is_highest():
+                    self._lost = True
+                    return
+                self._files.write(self._name, uuid.uuid4().bytes)
+                self._last = time.monotonic()
+            except MemeloomError:
+                continue  # `check` tells if the store stays away for too long
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        self.join()
+
+    def check(self) -> None:
+        """Raise MemeloomError if the lock was lost."""
+        if self._lost or time.monotonic() - self._last > _STALE_SECONDS or not self._is_highest():
+            self._lost = True
+            raise MemeloomError(self._busy)
+
+    def holds(self) -> bool:
+        """Return True if the lock was not lost."""
+        return not self._lost
+
+    def _is_highest(self) -> bool:
+        return max(self._files.names(), default="") == self._name
