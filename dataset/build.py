@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,25 +29,26 @@ from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.masks import mask_url
-from memeloom.configs.outputs import atomic_file, replace_folder
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.dataset.build_summary import summarise
 from memeloom.dataset.describe import describe_dataset
-from memeloom.dataset.flow.block import Head, open_block, power_of_two
+from memeloom.dataset.flow.block import Head, power_of_two, read_head
 from memeloom.dataset.flow.caps import LIMIT, Caps, cap
 from memeloom.dataset.flow.choose import Choose, choose
 from memeloom.dataset.flow.filter import Filter, filter_piece, near_settings, prepare
 from memeloom.dataset.flow.memes import cut, naming_key, naming_of
 from memeloom.dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
 from memeloom.dataset.flow.pictures import WrittenPictures, plan_pictures, write_pictures
-from memeloom.dataset.flow.work import Plan, WorkFolder, digest_of, work_folder
+from memeloom.dataset.flow.plan import write_plan
+from memeloom.dataset.flow.work import WorkFolder, block_name, digest_of
 from memeloom.dataset.flow.write import WriteShard, Written, write_shard
 from memeloom.dataset.flow.write_dropped import FOLDER as DROPPED_FOLDER
 from memeloom.dataset.flow.write_dropped import plan_dropped, write_dropped
 from memeloom.dataset.formats.registry import FORMATS, check_format
-from memeloom.dataset.manifest import DroppedFile, Manifest, PictureFile, Shard, is_dataset
+from memeloom.dataset.manifest import DroppedFile, Manifest, PictureFile, Shard
+from memeloom.dataset.output import Output, open_output
 from memeloom.dataset.schema import EMBEDDED
 from memeloom.dataset.statistics import SHARD_WORDS, Copies, Drops, Tally
 from memeloom.dataset.vocabulary import most_common
@@ -78,10 +78,8 @@ def build_dataset(config: Config, progress: Progress = SILENT) -> Summary:
     # Invalid settings fail before anything is written.
     prepare(config.dataset)
     check_format(config.dataset)
-    output = Path(config.dataset.output)
-    with closing(open_documents(config.store)) as documents, replace_folder(output, "a dataset", is_dataset) as folder:
-        work = WorkFolder(work_folder(output))
-        summary = _Build(config, documents, work, folder, progress).run()
+    with closing(open_documents(config.store)) as documents, open_output(config) as (work, output):
+        summary = _Build(config, documents, work, output, progress).run()
         if not config.dataset.keep_work:
             work.remove()
         return summary
@@ -91,18 +89,18 @@ class _Build:
     """A build: its store, folders and counts."""
 
     def __init__(
-        self, config: Config, documents: DocumentStore, work: WorkFolder, folder: Path, progress: Progress
+        self, config: Config, documents: DocumentStore, work: WorkFolder, output: Output, progress: Progress
     ) -> None:
         self._config = config
         self._settings = config.dataset
         self._documents = documents
         self._work = work
-        self._folder = folder
+        self._output = output
         self._progress = progress
         self._catalog = documents.counts()
         templates = list(documents.templates())
         self._resolved = ResolvedTemplates(templates)
-        self._plan: Plan = work.write_plan(config.dataset, naming_of(templates))
+        self._plan = write_plan(work, config.dataset, naming_of(templates))
         self._drops = Drops()
         self._copies = Copies()
         self._templates: dict[int, list[str]] = {}
@@ -149,8 +147,7 @@ class _Build:
             self._progress.advance(done.memes, kept=done.rows, dropped=done.memes - done.rows)
         content = hashlib.blake2b(digest_size=16)
         for key in keys:
-            with open_block(self._work.block(key)) as block:
-                head = block.head()
+            head = read_head(self._work, key)
             content.update(digest_of(key, head.naming).encode())
             self._drops.add_head(head)
             self._templates.update((int(number), names) for number, names in head.templates.items())
@@ -164,19 +161,18 @@ class _Build:
             keys.append(key)
             head = self._known(key)
             if head is None:
-                yield Filter(self._work.root, self._plan.whole, key, records)
+                yield Filter(self._work.place, self._plan.whole, key, records)
             else:
                 self._reused["memes"] += head.memes
                 self._progress.advance(head.memes, kept=head.rows, dropped=head.memes - head.rows)
 
     def _known(self, key: str) -> Head | None:
         """Return the head of a block that can be reused: undamaged, its templates named as before."""
+        if not self._work.has_result(block_name(key)):
+            return None
         try:
-            with open_block(self._work.block(key)) as block:
-                if not block.whole():
-                    return None
-                head = block.head()
-        except (OSError, MemeloomError):
+            head = read_head(self._work, key)
+        except MemeloomError:
             return None
         return head if all(naming_key(self._plan.naming, name) == was for name, was in head.naming.items()) else None
 
@@ -187,7 +183,7 @@ class _Build:
         parts = -(-rows // ROWS_AT_ONCE)
         kinds: dict[Kind, bool] = {"words": by_words, "pictures": by_pictures and self._drops.pictures}
         searches = [
-            FindNear(self._work.root, self._plan.whole, blocks, f"near/{folder}", kind, number, part, parts)
+            FindNear(self._work.place, self._plan.whole, blocks, f"near/{folder}", kind, number, part, parts)
             for kind, enabled in kinds.items()
             if enabled
             for number in range(KINDS[kind])
@@ -198,7 +194,7 @@ class _Build:
             self._copies.add_samples(self._work.metadata(name))
         parts = power_of_two(rows, _CHOSEN_AT_ONCE)
         choosing = [
-            Choose(self._work.root, self._plan.whole, blocks, near, f"chosen/{folder}", part, parts)
+            Choose(self._work.place, self._plan.whole, blocks, near, f"chosen/{folder}", part, parts)
             for part in range(parts)
         ]
         chosen = self._once(workers, "remove duplicates", choose, choosing)
@@ -237,7 +233,7 @@ class _Build:
         files = []
         for each in written:
             if each.records:
-                self._work.link(f"shards/{each.folder}/{each.file}", self._folder / each.file)
+                self._output.add(f"shards/{each.folder}/{each.file}", each.file)
                 files.append(PictureFile(name=each.file, bytes=each.bytes, sha256=each.sha256, pictures=each.records))
         return files
 
@@ -247,13 +243,13 @@ class _Build:
         """Write the shards of train, validation and test."""
         limits = np.array([(template, *last) for template, last in sorted(caps.limits.items())], LIMIT)
         name = f"chosen/{self._content}/limits"
-        with atomic_file(self._work.path(name)) as stream:
+        with self._work.create(name) as stream:
             stream.write(limits.tobytes())
         suffix = FORMATS[self._settings.format].suffixes[self._settings.compression]
         store = self._config.store if self._settings.images in EMBEDDED else None
         tasks = [
             WriteShard(
-                self._work.root, self._plan.whole, blocks, chosen, name, split, number, shards,
+                self._work.place, self._plan.whole, blocks, chosen, name, split, number, shards,
                 f"{split}-{number:05}-of-{shards:05}{suffix}", store, lost,
             )
             for split, records in caps.splits.items() if records
@@ -278,7 +274,7 @@ class _Build:
             tally.add(each.task.split, facts)
             missing.update({(reason, source): n for reason, source, n in facts["dropped"]})
             if each.records:
-                self._work.link(f"{stored}/{each.task.file}", self._folder / each.task.file)
+                self._output.add(f"{stored}/{each.task.file}", each.task.file)
                 shards.append(Shard(
                     name=each.task.file, split=each.task.split, records=each.records, bytes=facts["bytes"],
                     sha256=facts["sha256"],
@@ -302,7 +298,7 @@ class _Build:
         files = {}
         for file in workers.run(write_dropped, tasks):
             self._progress.advance(1)
-            self._work.link(f"{DROPPED_FOLDER}/{file.name}", self._folder / file.name)
+            self._output.add(f"{DROPPED_FOLDER}/{file.name}", file.name)
             files[file.name] = file
         self._progress.finish()
         return [files[task.file] for task in tasks]
@@ -313,9 +309,9 @@ class _Build:
     ) -> Manifest:  # fmt: skip
         """Write the files that describe the shards."""
         words = [self._work.path(f"shards/{each.folder}/{SHARD_WORDS}") for each in written]
-        common = most_common(words, self._settings.min_word_count, self._settings.max_words, self._work.path("words"))
+        common = most_common(words, self._settings.min_word_count, self._settings.max_words, self._work.new("words"))
         return describe_dataset(
-            self._folder, self._settings, self._catalog, self._resolved,
+            self._output, self._settings, self._catalog, self._resolved,
             tally, common, self._drops, self._copies, shards, pictures, dropped,
         )  # fmt: skip
 

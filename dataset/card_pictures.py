@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from memeloom.catalog.errors import BadImage
@@ -10,6 +9,7 @@ from memeloom.catalog.images import decode_image
 from memeloom.dataset.card_text import unsafe_pictures
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.output import Output
 from memeloom.dataset.pictures import Pictures
 from memeloom.dataset.schema import DatasetRecord
 from memeloom.report.pictures import embed
@@ -29,23 +29,26 @@ class Thumbnail(NamedTuple):
     address: str
 
 
-def sample_pictures(folder: Path, manifest: Manifest) -> list[Thumbnail]:
+def sample_pictures(output: Output, manifest: Manifest) -> list[Thumbnail]:
     """Return the first distinct pictures of the training split, which is in random order.
 
     Empty for a dataset without pictures, or with pictures that may not be safe for work.
 
     Raises:
-        DamagedRecords: a shard in `folder` cannot be read.
+        DamagedRecords: a shard cannot be read.
     """
     if manifest.images == "none" or not FORMATS[manifest.format].has_records or unsafe_pictures(manifest):
         return []
-    return list(itertools.islice(_different(folder, manifest), MOST))
+    return list(itertools.islice(_different(output, manifest), MOST))
 
 
-def _different(folder: Path, manifest: Manifest) -> Iterator[Thumbnail]:
+def _different(output: Output, manifest: Manifest) -> Iterator[Thumbnail]:
     read = FORMATS[manifest.format].read
-    records = itertools.chain.from_iterable(read(path) for path in manifest.paths(folder, "train"))
-    pictures = Pictures(folder, manifest)
+    train = (output.local(shard.name) for shard in manifest.shards if shard.split == "train")
+    records = itertools.chain.from_iterable(map(read, train))
+    for file in manifest.picture_files:
+        output.local(file.name)
+    pictures = Pictures(output.folder, manifest)
     seen = set[str]()
     for record in itertools.islice(records, _LOOKED_AT):
         if record.image_key in seen:

@@ -25,13 +25,14 @@ from memeloom.dataset.manifest import (
     Shard,
     file_sha256,
 )
+from memeloom.dataset.output import Output
 from memeloom.dataset.schema import EMBEDDED, FEATURES
 from memeloom.dataset.statistics import Copies, Drops, Tally, TemplateTally, ranked
 from memeloom.dataset.vocabulary import Vocabulary, write_words
 
 
 def describe_dataset(
-    folder: Path,
+    output: Output,
     settings: Dataset,
     catalog: Counts,
     templates: ResolvedTemplates,
@@ -43,12 +44,13 @@ def describe_dataset(
     pictures: Sequence[PictureFile],
     dropped_files: Sequence[DroppedFile],
 ) -> Manifest:
-    """Write `vocabulary.json`, `words.json`, `README.md`, `card.html` and `manifest.json` into `folder`.
+    """Write `vocabulary.json`, `words.json`, `README.md`, `card.html` and `manifest.json`.
 
     The card is not in the manifest: people may edit it, and no reader needs it. catalog, templates: from the catalog.
     tally, words: of the records in `shards`. pictures: files of the pictures that these refer to.
     drops, copies, dropped_files: what was left out.
     """
+    folder = output.folder
     vocabulary = Vocabulary.of(tally.characters)
     manifest = Manifest(
         records=sum(tally.splits.values()),
@@ -84,7 +86,7 @@ def describe_dataset(
         ),
     )
     write_text(folder / README, render_card(manifest, tally, copies))
-    write_text(folder / PAGE, render_page(manifest, tally, copies, sample_pictures(folder, manifest)))
+    write_text(folder / PAGE, render_page(manifest, tally, copies, sample_pictures(output, manifest)))
     manifest.write(folder)
     return manifest
 

@@ -1,8 +1,7 @@
 """A block: some thousand memes of the catalog after filtering, in one file that is read in slices.
 
-A preamble holds a checksum of the rest and the offsets of the sections:
+It is a result in the work folder, whose metadata is a `Head`. A preamble holds the offsets of the sections:
 
-    head      JSON: number of drops by reason, and names
     index     offsets of the rows of each split and prefix of the order
     rows      one `ROW` for each caption kept, sorted by split and order
     keys      of the bands of words, (BANDS, rows); sketches: one `SKETCH` for each row
@@ -13,22 +12,19 @@ A preamble holds a checksum of the rest and the offsets of the sections:
 
 import itertools
 import os
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.outputs import atomic_file
 from memeloom.dataset.flow.drops import Line, unpack_lines
 from memeloom.dataset.flow.similarity import Words
-from memeloom.dataset.flow.work import checksum_of
+from memeloom.dataset.flow.work import WorkFolder, block_name
 
 Array: TypeAlias = NDArray[Any]
 
@@ -46,9 +42,9 @@ PREFIX_BITS: Final = 10
 _PREFIXES = 1 << PREFIX_BITS
 _SPLITS = 3
 _INDEXED = _SPLITS * (_PREFIXES + 1)
-_MAGIC = int.from_bytes(b"mlblock1", "little")
-_SECTIONS = ("head", "index", "rows", "keys", "sketches", "segments", "hashes", "lines", "dropped", "end")
-_PREAMBLE = 3 + len(_SECTIONS)
+_MAGIC = int.from_bytes(b"mlblock2", "little")
+_SECTIONS = ("index", "rows", "keys", "sketches", "segments", "hashes", "lines", "dropped", "end")
+_PREAMBLE = 2 + len(_SECTIONS)
 
 
 @dataclass(frozen=True)
@@ -85,8 +81,9 @@ class Pairs:
 
 
 def write_block(
-    path: Path, head: Head, rows: Array, lines: bytes, dropped: bytes, words: Pairs, pictures: Pairs | None
-) -> None:
+    work: WorkFolder, key: str, head: Head, rows: Array, lines: bytes, dropped: bytes, words: Pairs,
+    pictures: Pairs | None,
+) -> None:  # fmt: skip
     """Write a block, atomically. `rows` are sorted by split and order; all else is in the order of the rows.
 
     Raises:
@@ -95,7 +92,6 @@ def write_block(
     sketches = np.empty(len(rows), SKETCH)
     sketches["order"], sketches["bits"] = rows["order"], words.values
     parts: tuple[bytes, ...] = (
-        orjson.dumps(vars(head)),
         _index(rows).tobytes(),
         rows.tobytes(),
         np.ascontiguousarray(words.keys).tobytes(),
@@ -106,14 +102,14 @@ def write_block(
         dropped,
     )
     offsets = itertools.accumulate(map(len, parts), initial=8 * _PREAMBLE)
-    parts = (np.array([len(rows), *offsets], "<u8").tobytes(), *parts)
-    checksum = 0
-    for part in parts:
-        checksum = zlib.crc32(part, checksum)
-    with atomic_file(path) as stream:
-        stream.write(np.array([_MAGIC, checksum], "<u8").tobytes())
-        for part in parts:
-            stream.write(part)
+    preamble = np.array([_MAGIC, len(rows), *offsets], "<u8").tobytes()
+    work.write_result(block_name(key), b"".join((preamble, *parts)), vars(head))
+
+
+def read_head(work: WorkFolder, key: str) -> Head:
+    """Return the metadata of a block. Raises MemeloomError if it is damaged."""
+    metadata = work.metadata(block_name(key))
+    return Head(**{field.name: metadata[field.name] for field in fields(Head)})
 
 
 def _index(rows: Array) -> NDArray[np.uint32]:
@@ -132,17 +128,8 @@ class Block:
         preamble = [int(number) for number in np.fromfile(stream, "<u8", _PREAMBLE)]
         if len(preamble) < _PREAMBLE or preamble[0] != _MAGIC:
             raise MemeloomError(f"{stream.name}: not a block; remove its folder and build the dataset again")
-        self._checksum, self.rows = preamble[1:3]
-        self._at = dict(zip(_SECTIONS, preamble[3:], strict=True))
-
-    def whole(self) -> bool:
-        """Return True if the file is undamaged; reads all of it."""
-        return checksum_of(Path(self._stream.name), 16) == (self._at["end"] - 16, self._checksum)
-
-    def head(self) -> Head:
-        """Return the metadata."""
-        self._stream.seek(self._at["head"])
-        return Head(**orjson.loads(self._stream.read(self._at["index"] - self._at["head"])))
+        self.rows = preamble[1]
+        self._at = dict(zip(_SECTIONS, preamble[2:], strict=True))
 
     def between(self, split: int, first: int, last: int) -> Array:
         """Return the rows of `split` whose orders have prefixes from `first` up to, not including, `last`."""

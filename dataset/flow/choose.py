@@ -3,7 +3,6 @@
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,7 +10,8 @@ import numpy as np
 from memeloom.dataset.flow.block import PREFIX_BITS, Array, open_block
 from memeloom.dataset.flow.filter import read_line
 from memeloom.dataset.flow.near import GONE
-from memeloom.dataset.flow.work import WorkFolder, read_plan
+from memeloom.dataset.flow.plan import read_plan
+from memeloom.dataset.flow.work import WorkFolder, WorkPlace, open_work
 from memeloom.dataset.schema import SPLITS
 from memeloom.dataset.steps.registry import DUPLICATES
 
@@ -29,7 +29,7 @@ REASONS: Final = ("", "duplicate", *_REASONS.values())
 class Choose(NamedTuple):
     """Rows of `blocks` in range `part` of `parts` (a power of two up to 1,024), and results of the search `near`."""
 
-    work: Path
+    work: WorkPlace
     plan: str
     blocks: Sequence[str]
     near: Sequence[str]
@@ -49,7 +49,7 @@ def choose(task: Choose) -> str:
     Of equal captions on a template the oldest is kept or, if times are unknown, the one with the lowest id.
     """
     settings = read_plan(task.work, task.plan).settings
-    work = WorkFolder(task.work)
+    work = open_work(task.work)
     rows, blocks = _rows(task, work)
     dropped: dict[str, dict[str, int]] = {}
     gone: list[Array] = []

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +12,9 @@ from memeloom.dataset.dropped import SPLIT
 from memeloom.dataset.flow.block import ROW, SEGMENTS, Array, Head, Pairs, write_block
 from memeloom.dataset.flow.drops import DropLog, apply_and_log, step_before
 from memeloom.dataset.flow.memes import HASH_BYTES, UNKNOWN_TIME, Facts, naming_key, read_caption, read_facts
+from memeloom.dataset.flow.plan import read_plan
 from memeloom.dataset.flow.similarity import MIX, normalise, signatures
-from memeloom.dataset.flow.work import WorkFolder, name_hash, read_plan
+from memeloom.dataset.flow.work import WorkPlace, name_hash, open_work
 from memeloom.dataset.schema import SPLITS
 from memeloom.dataset.split import Place, Splitter
 from memeloom.dataset.steps.caption import Caption, Step
@@ -30,7 +30,7 @@ _SECOND = 1_000_000
 class Filter(NamedTuple):
     """A piece to filter; `plan` is the hash of the plan in the work folder."""
 
-    work: Path
+    work: WorkPlace
     plan: str
     key: str
     records: list[bytes]
@@ -87,7 +87,7 @@ def filter_piece(task: Filter) -> Filtered:
         sources={str(name_hash(source)): source for source in sorted({c.source for c in captions})},
     )
     write_block(
-        WorkFolder(task.work).block(task.key), head, rows, lines, log.packed(),
+        open_work(task.work), task.key, head, rows, lines, log.packed(),
         words_of(captions, rows) if by_words or by_pictures else Pairs(_NONE, np.zeros((len(rows), 4), np.uint64)),
         hashed([facts.phash for _, facts in kept]) if by_pictures and head.pictures else None,
     )  # fmt: skip

@@ -7,7 +7,6 @@ row is compared with a limited number of neighbours.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from memeloom.dataset.flow.block import SEGMENTS, Array, open_block
 from memeloom.dataset.flow.filter import read_line
 from memeloom.dataset.flow.misread import is_misread
+from memeloom.dataset.flow.plan import read_plan
 from memeloom.dataset.flow.similarity import (
     BANDS,
     Words,
@@ -24,7 +24,7 @@ from memeloom.dataset.flow.similarity import (
     similarity,
     sketch_similarity,
 )
-from memeloom.dataset.flow.work import WorkFolder, read_plan
+from memeloom.dataset.flow.work import WorkFolder, WorkPlace, open_work
 
 Kind: TypeAlias = Literal["words", "pictures"]
 KINDS: Final[dict[Kind, int]] = {"words": BANDS, "pictures": SEGMENTS}
@@ -51,7 +51,7 @@ SAMPLES: Final = 200
 class FindNear(NamedTuple):
     """Rows of `blocks` that share a key of band or segment `number`, for keys in range `part` of `parts`."""
 
-    work: Path
+    work: WorkPlace
     plan: str
     blocks: Sequence[str]
     folder: str
@@ -84,7 +84,7 @@ class Members(NamedTuple):
 def find_near(task: FindNear) -> str:
     """Write the rows to drop, as `GONE`, and some examples; return the name of the result."""
     settings = read_plan(task.work, task.plan).settings
-    work = WorkFolder(task.work)
+    work = open_work(task.work)
     members = _members(task, work)
     if task.kind == "words":
         least = settings.near_text or 1.0

@@ -1,22 +1,20 @@
 """Write the pictures that several records refer to, those of templates, each once, in a worker."""
 
 import itertools
-import shutil
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.errors import BlobMissing, StoreCorrupt
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.schema import Store
 from memeloom.dataset.flow.block import power_of_two
-from memeloom.dataset.flow.work import Plan, WorkFolder, digest_of, read_plan
+from memeloom.dataset.flow.plan import Plan, read_plan
+from memeloom.dataset.flow.work import WorkFolder, WorkPlace, digest_of, open_work
 from memeloom.dataset.formats.registry import FORMATS
-from memeloom.dataset.manifest import file_sha256
 from memeloom.dataset.schema import Picture
 
 _IN_A_FILE = 1024
@@ -27,7 +25,7 @@ _READERS, _AT_ONCE = 8, 32
 class WritePictures(NamedTuple):
     """A file of pictures to write, in order of their keys, from `store`."""
 
-    work: Path
+    work: WorkPlace
     plan: str
     keys: Sequence[str]
     file: str
@@ -56,7 +54,7 @@ def plan_pictures(work: WorkFolder, plan: Plan, keys: Collection[str], store: St
     for key in sorted(keys):
         by_file[int(key[:8], 16) * files >> 32].append(key)
     return [
-        WritePictures(work.root, plan.whole, here, f"pictures-{number:05}-of-{files:05}{suffix}", store)
+        WritePictures(work.place, plan.whole, here, f"pictures-{number:05}-of-{files:05}{suffix}", store)
         for number, here in sorted(by_file.items())
     ]
 
@@ -68,14 +66,15 @@ def write_pictures(task: WritePictures) -> WrittenPictures:
         StoreError: the blob store failed.
         MemeloomError: the disk is full, or the like.
     """
-    plan, work = read_plan(task.work, task.plan), WorkFolder(task.work)
+    plan, work = read_plan(task.work, task.plan), open_work(task.work)
     settings = plan.settings
     folder = digest_of(plan.digest, settings.format, settings.compression, task.file, task.keys)
-    facts, target = work.read(f"shards/{folder}/tally.json"), work.path(f"shards/{folder}")
-    if facts is not None and _is_complete(target / task.file, facts):
+    facts = work.read(f"shards/{folder}/tally.json")
+    # A file that lacks pictures is written again: they may exist now.
+    if facts is not None and not facts["lost"] and work.holds(f"shards/{folder}/{task.file}", facts["sha256"]):
         return WrittenPictures(**facts)
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
+    target = work.new(f"shards/{folder}")
+    target.mkdir()
     lost: dict[str, str] = {}
     file = FORMATS[settings.format].create_pictures(target / task.file, settings.compression)
     try:
@@ -89,16 +88,9 @@ def write_pictures(task: WritePictures) -> WrittenPictures:
         file.abandon()
         raise
     written = WrittenPictures(task.file, folder, file.records, file.bytes, file.sha256, lost)
+    work.publish(f"shards/{folder}")
     work.write(f"shards/{folder}/tally.json", written._asdict())
     return written
-
-
-def _is_complete(path: Path, facts: Mapping[str, Any]) -> bool:
-    """Return True if the file is undamaged. One that lacks pictures is written again: they may exist now."""
-    try:
-        return not facts["lost"] and file_sha256(path) == facts["sha256"]
-    except OSError:
-        return False
 
 
 def _fetched(task: WritePictures) -> Iterator[tuple[str, bytes | str]]:

@@ -11,46 +11,31 @@ The folder is a cache: it may be removed at any time except during a build.
 import hashlib
 import shutil
 import zlib
-from collections.abc import Collection, Iterable, Iterator
-from functools import cache, lru_cache
-from importlib.metadata import version
-from importlib.util import find_spec
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, TypeAlias
 
 import orjson
 
-from memeloom.catalog import english
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.outputs import atomic_file, folder_lock, restore_folder
-from memeloom.configs.schema import Dataset
-from memeloom.dataset.flow.memes import Named, Naming, Picture
-from memeloom.engine import steps
+from memeloom.configs.outputs import atomic_file, folder_lock, restore_folder, unwritable
+from memeloom.dataset.manifest import file_sha256
+from memeloom.dataset.remote.files import RemotePlace
 
-# Packages whose code, word lists or models filter captions.
-_JUDGING_PACKAGES = ("better_profanity", "langdetect", "py3langid")
-_JUDGING_LIBRARY = "pyahocorasick"  # compiled: its version is hashed instead
+# Where workers find the folder.
+WorkPlace: TypeAlias = Path | RemotePlace
+_FOLDERS = ("blocks", "near", "chosen", "shards")
 _CHUNK = 2**20
-# Settings without effect on blocks.
-_LATER_SETTINGS = frozenset({
-    "output", "keep_work", "templates", "captions_per_template", "min_captions_per_template", "format",
-    "compression", "shard_records", "min_word_count", "max_words",
-})  # fmt: skip
 
 
-class Plan(NamedTuple):
-    """The input of all workers.
+def open_work(place: WorkPlace) -> "WorkFolder":
+    """Return the work folder at a path, or in an object store."""
+    if isinstance(place, Path):
+        return WorkFolder(place)
+    from memeloom.dataset.remote.work import open_remote_work
 
-    Attributes:
-        naming: Names and pictures of the catalog's templates.
-        digest: Hash of the settings and code that decide about blocks.
-        whole: Hash of the whole plan.
-    """
-
-    settings: Dataset
-    naming: Naming
-    digest: str
-    whole: str
+    return open_remote_work(place)
 
 
 def work_folder(output: Path) -> Path:
@@ -83,49 +68,67 @@ def remove_work(output: Path) -> bool:
 
 
 class WorkFolder:
-    """Paths and files below `root`."""
+    """The files below `root`. Names may contain ``/``; a finished file never changes."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def write_plan(self, settings: Dataset, naming: Naming) -> Plan:
-        """Write `plan.json` and return the plan."""
-        deciding = settings.model_dump(mode="json", exclude=set(_LATER_SETTINGS))
-        digest = digest_of(code_digest(), deciding)
-        content = {"settings": settings.model_dump(mode="json"), "naming": naming, "digest": digest}
-        whole = digest_of(content)
-        try:
-            self.root.mkdir(exist_ok=True)
-        except OSError as error:
-            raise MemeloomError(f"cannot write {self.root}: {error.strerror}") from error
-        self.write("plan.json", {**content, "whole": whole})
-        return Plan(settings, naming, digest, whole)
+    @property
+    def place(self) -> WorkPlace:
+        """Where workers find the folder, for `open_work`."""
+        return self.root
 
     def path(self, name: str) -> Path:
-        """Return the path of a file."""
+        """Return the path of a finished file, to read it."""
         return self.root / name
 
-    def block(self, key: str) -> Path:
-        """Return the path of a block."""
-        return self.root / "blocks" / key
+    def has(self, name: str) -> bool:
+        """Return True if a finished file exists."""
+        return self.path(name).exists()
+
+    def holds(self, name: str, sha256: str) -> bool:
+        """Return True if a finished file exists, undamaged."""
+        try:
+            return file_sha256(self.path(name)) == sha256
+        except OSError:
+            return False
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a new file; when the block ends it is finished, atomically."""
+        with atomic_file(self.root / name) as stream:
+            yield stream
+
+    def new(self, name: str) -> Path:
+        """Return a path to write a file or folder at, whatever a killed build left there; `publish` finishes it."""
+        path = self.root / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _remove(path)
+        except OSError as error:
+            raise unwritable(path, error) from error
+        return path
+
+    def publish(self, name: str) -> None:
+        """Finish a file written at `new`, or all files of a folder."""
 
     def write(self, name: str, value: Any) -> None:
         """Write JSON and a line with its checksum, atomically."""
         data = orjson.dumps(value, default=list)  # named tuples
-        with atomic_file(self.root / name) as stream:
+        with self.create(name) as stream:
             stream.write(b"%b\n%08x\n" % (data, zlib.crc32(data)))
 
     def read(self, name: str) -> Any:
         """Return the JSON that `write` wrote, or None if the file is missing or damaged."""
         try:
-            data, checksum = self.path(name).read_bytes().split(b"\n", 1)
+            data, checksum = self._content(name).split(b"\n", 1)
             return orjson.loads(data) if checksum == b"%08x\n" % zlib.crc32(data) else None
         except (OSError, ValueError):
             return None
 
     def write_result(self, name: str, rows: bytes, metadata: dict[str, Any]) -> None:
         """Write the result of a worker, durably: rows first, then their metadata."""
-        with atomic_file(self.rows(name)) as stream:
+        with self.create(f"{name}.rows") as stream:
             stream.write(rows)
         self.write(f"{name}.json", {**metadata, "bytes": len(rows), "checksum": zlib.crc32(rows)})
 
@@ -138,102 +141,62 @@ class WorkFolder:
         """Return the metadata of an existing result. Raises MemeloomError if the file is damaged."""
         metadata = self.read(f"{name}.json")
         if metadata is None:
-            raise MemeloomError(f"{self.path(name)}.json: damaged; build the dataset again")
+            raise MemeloomError(f"{self.root / name}.json: damaged; build the dataset again")
         return metadata
 
     def rows(self, name: str) -> Path:
-        """Return the path of the rows of a result."""
+        """Return the path of the rows of a result, to read them."""
         return self.path(f"{name}.rows")
+
+    def block(self, key: str) -> Path:
+        """Return the path of a block, to read it."""
+        return self.rows(block_name(key))
 
     def link(self, name: str, target: Path) -> None:
         """Link a file to `target`; copy it where the file system has no hard links."""
+        source = self.path(name)
         try:
-            target.hardlink_to(self.path(name))
+            target.hardlink_to(source)
         except OSError:
-            shutil.copyfile(self.path(name), target)
+            shutil.copyfile(source, target)
 
     def clear(self, name: str) -> None:
-        """Make an empty folder, whatever a killed build left there."""
+        """Remove a folder, which a killed build may have left."""
         _remove(self.root / name)
-        self.path(name).mkdir()
 
     def remove(self) -> None:
-        """Remove the folder."""
+        """Remove the whole work folder."""
         _remove(self.root)
 
     def prune(self, blocks: Iterable[str], chosen: str, shards: Iterable[str]) -> None:
         """Remove all files that the last build did not use; they may contain text of removed memes."""
-        self._keep_only("", {"plan.json", "blocks", "near", "chosen", "shards"})
-        self._keep_only("blocks", set(blocks))
-        self._keep_only("near", {chosen})
-        self._keep_only("chosen", {chosen})
-        self._keep_only("shards", set(shards))
+        named = {"": {"plan", *_FOLDERS}, "blocks": set(blocks), "near": {chosen}, "chosen": {chosen}}
+        self._keep_only({**named, "shards": set(shards)})
 
-    def _keep_only(self, folder: str, names: Collection[str]) -> None:
-        try:
-            for path in (self.root / folder).iterdir():
-                if path.name not in names:
-                    _remove(path)
-        except FileNotFoundError:
-            return
+    def _keep_only(self, names: Mapping[str, Collection[str]]) -> None:
+        """Remove all but these names, which stand before the first dot, by folder."""
+        for folder, kept in names.items():
+            try:
+                for path in (self.root / folder).iterdir():
+                    if path.name.partition(".")[0] not in kept:
+                        _remove(path)
+            except FileNotFoundError:
+                continue
 
-
-@lru_cache(maxsize=1)
-def read_plan(root: Path, whole: str) -> Plan:
-    """Return the plan with the hash `whole`; cached per process.
-
-    Raises:
-        MemeloomError: this machine does not see the folder.
-    """
-    content = WorkFolder(root).read("plan.json")
-    if content is None or content["whole"] != whole:
-        raise MemeloomError(
-            f"a worker cannot see {root}; on a cluster, dataset.output must lie on a disk that all machines share"
-        )
-    naming = {name: values and _named(values) for name, values in content["naming"].items()}
-    return Plan(Dataset.model_validate(content["settings"]), naming, content["digest"], whole)
+    def _content(self, name: str) -> bytes:
+        return self.path(name).read_bytes()
 
 
-def _named(values: list[Any]) -> Named:
-    named = Named(*values)
-    return named._replace(picture=named.picture and Picture(*named.picture))
+def block_name(key: str) -> str:
+    """Return the name of a block's result."""
+    return f"blocks/{key}"
 
 
-@cache
-def code_digest() -> str:
-    """Return a hash of all code and data, besides settings and memes, that decide which captions a block holds.
-
-    Computed once per process (0.06 s): later edits of the files do not change the code that runs.
-    """
-    digest = hashlib.blake2b(version(_JUDGING_LIBRARY).encode(), digest_size=16)
-    for name, path in deciding_files():
-        content = path.read_bytes()
-        digest.update(b"%b %d\n" % (name.encode(), len(content)))
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def deciding_files() -> Iterator[tuple[str, Path]]:
-    """Yield name and path of each file that decides about captions: code, word lists and language models."""
-    rooms = [("dataset", Path(__file__).parents[1])]
-    for package in _JUDGING_PACKAGES:
-        spec = find_spec(package)
-        rooms += [(package, Path(folder)) for folder in (spec and spec.submodule_search_locations) or ()]
-    for module in (english, steps):
-        yield module.__name__, Path(module.__file__ or "")
-    for room, folder in rooms:
-        for path in sorted(folder.rglob("*")):
-            # Includes unneeded sources such as tests of the packages: too many files are harmless.
-            if path.is_file() and path.suffix != ".pyc":
-                yield f"{room}/{path.relative_to(folder)}", path
-
-
-def checksum_of(path: Path, start: int = 0) -> tuple[int, int] | None:
-    """Return the number of bytes from `start` on and their CRC-32, or None if the file cannot be read."""
+def checksum_of(path: Path) -> tuple[int, int] | None:
+    """Return the size of a file in bytes and its CRC-32, or None if it cannot be read."""
     size = checksum = 0
     try:
         with path.open("rb", buffering=0) as stream:
-            stream.seek(start)
             while data := stream.read(_CHUNK):
                 size, checksum = size + len(data), zlib.crc32(data, checksum)
     except OSError:

@@ -2,13 +2,11 @@
 
 import hashlib
 import itertools
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +20,8 @@ from memeloom.dataset.flow.choose import CHOSEN
 from memeloom.dataset.flow.drops import DropLog
 from memeloom.dataset.flow.filter import Row, read_row
 from memeloom.dataset.flow.pictures import fetch
-from memeloom.dataset.flow.work import WorkFolder, checksum_of, digest_of, read_plan
+from memeloom.dataset.flow.plan import read_plan
+from memeloom.dataset.flow.work import WorkFolder, WorkPlace, digest_of, open_work
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import file_sha256
 from memeloom.dataset.schema import EMBEDDED, SPLITS, DatasetRecord, Split
@@ -49,7 +48,7 @@ class WriteShard(NamedTuple):
         lost: pictures of templates that the dataset lacks, and why, by key.
     """
 
-    work: Path
+    work: WorkPlace
     plan: str
     blocks: Sequence[str]
     chosen: Sequence[str]
@@ -80,7 +79,7 @@ def write_shard(task: WriteShard) -> Written:
     """
     plan = read_plan(task.work, task.plan)
     settings = plan.settings
-    work = WorkFolder(task.work)
+    work = open_work(task.work)
     limits = np.fromfile(work.path(task.limits), LIMIT)
     deciding = {"split": task.split, "file": task.file, **settings.model_dump(
         mode="json", include={"format", "compression", "separator", "images"}), "lost": task.lost}  # fmt: skip
@@ -89,11 +88,10 @@ def write_shard(task: WriteShard) -> Written:
         content.update(rows["check"].tobytes())
     folder = content.hexdigest()
     existing = work.read(f"shards/{folder}/tally.json")
-    target = work.path(f"shards/{folder}")
-    if existing is not None and _is_complete(target, task.file, existing):
+    if existing is not None and _is_complete(work, f"shards/{folder}", task.file, existing):
         return Written(task, folder, existing["records"], new=False)
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
+    target = work.new(f"shards/{folder}")
+    target.mkdir()
     tally = ShardTally(target)
     dropped: Counter[tuple[str, str]] = Counter()
     log = DropLog(settings.separator, wanted=settings.keep_dropped)
@@ -123,22 +121,19 @@ def write_shard(task: WriteShard) -> Written:
         file.abandon()
         raise
     counts = {"records": file.records, "bytes": file.bytes, "sha256": file.sha256, **tally.close(),
-              "words": checksum_of(target / SHARD_WORDS),
+              "words": file_sha256(target / SHARD_WORDS),
               "dropped": [[reason, source, n] for (reason, source), n in dropped.items()]}  # fmt: skip
     if packed := log.packed():
         (target / LOST).write_bytes(packed)
+    work.publish(f"shards/{folder}")
     work.write(f"shards/{folder}/tally.json", counts)
     return Written(task, folder, file.records, new=True)
 
 
-def _is_complete(folder: Path, file: str, counts: dict[str, Any]) -> bool:
+def _is_complete(work: WorkFolder, folder: str, file: str, counts: dict[str, Any]) -> bool:
     """Return True if the shard is undamaged. One that lacks pictures is written again: they may exist now."""
-    path = folder / file
-    try:
-        same = path.stat().st_size == counts["bytes"] and file_sha256(path) == counts["sha256"]
-    except OSError:
-        return False
-    return same and checksum_of(folder / SHARD_WORDS) == tuple(counts["words"]) and not counts["dropped"]
+    files = {file: counts["sha256"], SHARD_WORDS: counts["words"]}
+    return not counts["dropped"] and all(work.holds(f"{folder}/{name}", sha256) for name, sha256 in files.items())
 
 
 def _rows(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Array]:

@@ -1,19 +1,18 @@
 """Write a range of the dropped captions as JSON lines, in a worker."""
 
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from memeloom.configs.outputs import atomic_file
 from memeloom.dataset.dropped import LIMITS
 from memeloom.dataset.flow.block import open_block, power_of_two
 from memeloom.dataset.flow.caps import LIMIT, RARE, UNPOPULAR
 from memeloom.dataset.flow.choose import CHOSEN, REASONS
 from memeloom.dataset.flow.drops import Line, dropped_line, unpack_lines
 from memeloom.dataset.flow.filter import read_line
-from memeloom.dataset.flow.work import Plan, WorkFolder, read_plan
+from memeloom.dataset.flow.plan import Plan, read_plan
+from memeloom.dataset.flow.work import WorkFolder, WorkPlace, open_work
 from memeloom.dataset.flow.write import LOST, lines_of, within_limits
 from memeloom.dataset.formats.packed import HashedFile
 from memeloom.dataset.manifest import DroppedFile
@@ -38,13 +37,13 @@ class WriteDropped(NamedTuple):
         lost: files of captions whose picture was missing.
     """
 
-    work: Path
+    work: WorkPlace
     plan: str
     blocks: Sequence[str]
     chosen: Sequence[str]
     limits: str
     rare: str
-    lost: Sequence[Path]
+    lost: Sequence[str]
     number: int
     files: int
     file: str
@@ -67,15 +66,15 @@ def plan_dropped(
         count: number of dropped captions.
     """
     work.clear(FOLDER)
-    with atomic_file(work.path(f"{folder}/rare")) as stream:
+    with work.create(f"{folder}/rare") as stream:
         stream.write(np.array(sorted(rare), np.uint64).tobytes())
-    lost = [path for each in shards if (path := work.path(f"shards/{each}/{LOST}")).exists()]
+    lost = [name for each in shards if work.has(name := f"shards/{each}/{LOST}")]
     settings = plan.settings
     files = power_of_two(count, settings.shard_records) if count else 0
     names = [f"dropped-{number:05}-of-{files:05}.jsonl{_SUFFIXES[settings.compression]}" for number in range(files)]
     return [
         WriteDropped(
-            work.root, plan.whole, blocks, chosen, f"{folder}/limits", f"{folder}/rare", lost, number, files, name
+            work.place, plan.whole, blocks, chosen, f"{folder}/limits", f"{folder}/rare", lost, number, files, name
         )
         for number, name in enumerate(names)
     ]
@@ -87,14 +86,15 @@ def write_dropped(task: WriteDropped) -> DroppedFile:
     Raises:
         MemeloomError: the disk is full, or the like.
     """
-    work = WorkFolder(task.work)
-    path = work.path(f"{FOLDER}/{task.file}")
-    path.unlink(missing_ok=True)
+    work = open_work(task.work)
+    name = f"{FOLDER}/{task.file}"
+    path = work.new(name)
     with HashedFile(path) as file:
         # Equal hashes are those of equal captions: the line, which begins with the id, decides.
         for _, line in sorted(_lines(task, work)):
             file.put(line + b"\n")
             file.records += 1
+    work.publish(name)
     return DroppedFile(name=path.name, bytes=file.bytes, sha256=file.sha256, records=file.records)
 
 
@@ -103,8 +103,8 @@ def _lines(task: WriteDropped, work: WorkFolder) -> Iterator[Line]:
     for name in task.blocks:
         with open_block(work.block(name)) as block:
             yield from block.dropped(first, last)
-    for path in task.lost:
-        with path.open("rb", buffering=0) as stream:
+    for name in task.lost:
+        with work.path(name).open("rb", buffering=0) as stream:
             yield from unpack_lines(stream, 0, first, last)
     yield from _late(task, work, first, last)
 

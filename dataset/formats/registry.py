@@ -24,6 +24,7 @@ from memeloom.dataset.formats.webdataset import (
     read_webdataset_pictures,
 )
 from memeloom.dataset.manifest import MANIFEST, NotADataset, read_manifest
+from memeloom.dataset.remote.files import is_remote
 from memeloom.dataset.schema import DatasetRecord, Picture
 
 
@@ -108,6 +109,10 @@ def check_format(settings: Dataset) -> None:
         raise ConfigError(f"dataset.compression: {settings.format} has {known}, not {settings.compression}")
     if settings.format == "parquet":
         check_readable(settings.format)
+    elif settings.format == "dummy" and is_remote(settings.output):
+        raise ConfigError(
+            "dataset.format: dummy writes no records, so nothing to keep at an s3:// address; use a folder"
+        )
     elif settings.format == "dummy" and not _may_be_lost(Path(settings.output)):
         raise ConfigError(
             f"dataset.format: dummy would replace the dataset in {settings.output} and write no records; "

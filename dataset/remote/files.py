@@ -4,7 +4,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +41,16 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return mask_url(self.address)
+
+
+class RemotePlace(NamedTuple):
+    """A work folder in an object store, and the run of the builder that uses it."""
+
+    folder: Place
+    run: str
+
+    def __str__(self) -> str:
+        return str(self.folder)
 
 
 def is_remote(address: str) -> bool:
@@ -158,14 +168,17 @@ class RemoteFiles:
         except BlobMissing:
             return None
 
-    def age(self, name: str) -> float | None:
-        """Return the seconds since a file was written, by this machine's clock; None if there is none."""
+    def has(self, name: str) -> bool:
+        """Return True if there is such a file."""
+        return self.written(name) is not None
+
+    def written(self, name: str) -> datetime | None:
+        """Return when a file was written, by the server's clock; None if there is none."""
         try:
             with self._objects.call("read", self.key(name)) as store:
-                written = store.head(self.key(name))["last_modified"]
+                return store.head(self.key(name))["last_modified"]
         except BlobMissing:
             return None
-        return (datetime.now(UTC) - written).total_seconds()
 
     def copy(self, name: str, other: "RemoteFiles", target: str) -> None:
         """Copy a file to `target` of a folder in the same parent folder, on the server."""

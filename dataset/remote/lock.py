@@ -16,6 +16,7 @@ from memeloom.dataset.remote.files import RemoteFiles
 
 _BEAT_SECONDS = 20.0
 _STALE_SECONDS = 120.0
+_CLOCK = "clock"
 
 
 @contextmanager
@@ -45,16 +46,25 @@ def remote_lock(files: RemoteFiles, busy: str) -> Iterator[Callable[[], None]]:
 
 
 def _take(files: RemoteFiles, busy: str) -> str:
-    names = sorted(files.names())
-    if names:
-        age = files.age(names[-1])
-        if age is not None and age < _STALE_SECONDS:
-            raise MemeloomError(busy)
+    names = _numbers(files)
+    if names and not _is_stale(files, names[-1]):
+        raise MemeloomError(busy)
     name = f"{int(names[-1]) + 1 if names else 0:012}"
     if not files.create(name, uuid.uuid4().bytes):
         raise MemeloomError(busy)
     files.delete(names)
     return name
+
+
+def _numbers(files: RemoteFiles) -> list[str]:
+    return sorted(name for name in files.names() if name != _CLOCK)
+
+
+def _is_stale(files: RemoteFiles, name: str) -> bool:
+    # A file written now tells the server's time: the clocks of two machines may differ by minutes.
+    files.write(_CLOCK, b"")
+    now, written = files.written(_CLOCK), files.written(name)
+    return now is None or written is None or (now - written).total_seconds() >= _STALE_SECONDS
 
 
 class _Beat(threading.Thread):
@@ -94,4 +104,4 @@ class _Beat(threading.Thread):
         return not self._lost
 
     def _is_highest(self) -> bool:
-        return max(self._files.names(), default="") == self._name
+        return _numbers(self._files)[-1:] == [self._name]

@@ -6,8 +6,9 @@ import pytest
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import replace_folder
-from memeloom.dataset.flow import work
-from memeloom.dataset.flow.work import code_digest, deciding_files, remove_work, work_folder
+from memeloom.dataset.flow import plan
+from memeloom.dataset.flow.plan import code_digest, deciding_files
+from memeloom.dataset.flow.work import remove_work, work_folder
 from memeloom.dataset.manifest import MANIFEST, is_dataset
 
 
@@ -29,8 +30,8 @@ def test_the_digest_changes_with_files_and_libraries(
 ) -> None:
     path, name, release = tmp_path / "words.txt", "words", "2.3"
     path.write_text("fine")
-    monkeypatch.setattr(work, "deciding_files", lambda: [(name, path)])
-    monkeypatch.setattr(work, "version", lambda _: release)
+    monkeypatch.setattr(plan, "deciding_files", lambda: [(name, path)])
+    monkeypatch.setattr(plan, "version", lambda _: release)
     before = code_digest.__wrapped__()
     assert code_digest.__wrapped__() == before
     if changed == "code":
