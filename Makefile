@@ -95,7 +95,7 @@ lock: setup  ## Pin every dependency by version and hash again
 	  -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock \
 	  --all-extras --group dev pyproject.toml -o requirements-gpu.lock
-	awk '/^[a-z0-9]/{off = /^opencv/} !off' requirements.lock > requirements.lock.tmp
+	awk '/^[a-z0-9]/{off = /^(opencv|pandas)/} !off' requirements.lock > requirements.lock.tmp
 	printf '%s\n' 'datasets>=5,<6' 'imagehash>=4.3,<5' 'img2dataset>=1.47,<2' 'scrapy-redis>=0.9,<0.10' \
 	  'importlib-resources' 'tensorflow>=2.21,<2.22' 'tensorflow-datasets>=4.9.10,<5' \
 	  | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

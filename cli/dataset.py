@@ -1,15 +1,20 @@
-"""`memeloom build-dataset` and `memeloom dataset`: build, inspect, verify and compare datasets."""
+"""`memeloom build-dataset` and `memeloom dataset`: build, inspect, verify, compare and export datasets."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from memeloom.cli.context import CommandContext
 from memeloom.cli.options import Command, Group
 from memeloom.cli.terminal import echo_json
-from memeloom.report.format import number
+from memeloom.report.format import number, size
+
+if TYPE_CHECKING:
+    from memeloom.dataset.export import Target
+    from memeloom.dataset.formats.contract import Compression
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 # The value of --dropped without a reason; no reason is empty.
@@ -42,7 +47,7 @@ def build(context: CommandContext) -> None:
 
 @click.group(cls=Group)
 def dataset() -> None:
-    """Inspect, verify or compare datasets.
+    """Inspect, verify, compare or export datasets.
 
     DIR is the folder of a dataset; the default is dataset.output.
     """
@@ -156,3 +161,33 @@ def diff(before: Path, after: Path, records: int, as_json: bool) -> None:
     from memeloom.cli.dataset_tables import show_difference
 
     show_difference(difference)
+
+
+@dataset.command()
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("target", metavar="TARGET", type=_FOLDER)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["tfrecord", "parquet", "webdataset", "imagefolder"]),
+    required=True,
+    help="Format of TARGET; imagefolder: pictures as files, captions in a table beside them.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "zstd"]),
+    help="Compression of TARGET; default: that of DIR, or none if the format lacks it.",
+)
+def export(folder: Path, target: Path, form: Target, compression: Compression | None) -> None:
+    """Write the dataset in DIR anew in another format, to the folder TARGET.
+
+    Every byte of DIR is verified on the way; TARGET is complete or as before. All but imagefolder give a dataset with a
+    manifest, which all commands read.
+    """
+    from memeloom.cli.progress import open_progress
+    from memeloom.dataset.export import export_dataset
+
+    with open_progress() as progress:
+        done = export_dataset(folder, target, form, compression, progress)
+    counted = f"{number(done.records)} records in {number(done.files)} files, {size(done.bytes)}"
+    click.echo(f"{target}: {counted}, {form}, {done.compression}")

@@ -7,6 +7,7 @@ from typing import Any, Final
 import yaml
 
 from memeloom.dataset.card_bins import cluster_bins, length_bins
+from memeloom.dataset.card_hub import hub_configs
 from memeloom.dataset.card_text import (
     FORMATS,
     LICENCE,
@@ -87,6 +88,8 @@ def _front_matter(manifest: Manifest) -> str:
     facts["size_categories"] = [next((name for end, name in _SIZES.items() if manifest.records < end), "n>1T")]
     if unsafe_pictures(manifest):
         facts["tags"] = ["not-for-all-audiences"]
+    if configs := hub_configs(manifest.format, manifest):
+        facts["configs"] = configs
     return f"---\n{yaml.safe_dump(facts, sort_keys=False)}---"
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from memeloom.dataset.formats.contract import FormatName
 from memeloom.dataset.manifest import Manifest
@@ -11,10 +11,11 @@ from memeloom.dataset.statistics import Copies, ranked
 from memeloom.dataset.steps.registry import DUPLICATES
 from memeloom.report.format import one_line, percent
 
-FORMATS: Final[Mapping[FormatName, str]] = MappingProxyType({
+FORMATS: Final[Mapping[FormatName | Literal["imagefolder"], str]] = MappingProxyType({
     "tfrecord": "Shards are TFRecord files of `tf.train.Example`",
     "parquet": "Shards are Parquet files, a column for each feature",
     "webdataset": "Shards are tar files as `webdataset` reads them: `.json` and picture of each record",
+    "imagefolder": "Each split is a folder of pictures and `metadata.parquet`, a row per caption",
     "dummy": "Records were counted, not written",
 })  # fmt: skip
 LICENCE: Final = (

@@ -26,7 +26,9 @@ from memeloom.dataset.vocabulary import read_vocabulary, read_words
 _BATCH = 2000
 
 
-def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
+def verify_dataset(
+    folder: Path, progress: Progress = SILENT, each: Callable[[Shard, DatasetRecord], None] | None = None
+) -> Manifest:
     """Read every byte of the dataset in `folder`, and return its manifest.
 
     Checks the sha256 of each file; each record by the checksums of its format and against the schema; the counts of
@@ -34,6 +36,12 @@ def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
     which records refer to exist once, and no others; those of the dropped captions by reason and
     source, if they were kept; that ids are unique; and that no caption of a template is in two splits, ignoring case,
     spacing and boxes. A `dummy` dataset has no records.
+
+    Args:
+        folder: the dataset.
+        progress: told of every record.
+        each: called with every record that is right in itself, in order, and its shard. What is counted over all
+            records, and the sha256 of some files, is known to be right only when this function returns.
 
     Raises:
         NotADataset: a file is missing or does not match the manifest, a count is wrong, or splits overlap.
@@ -47,7 +55,7 @@ def verify_dataset(folder: Path, progress: Progress = SILENT) -> Manifest:
         if FORMATS[manifest.format].has_records:
             references = PictureReferences(folder, manifest)
             for shard in manifest.shards:
-                _check_records(folder, manifest, shard, references, counts, overlaps, progress)
+                _check_records(folder, manifest, shard, references, counts, overlaps, progress, each)
                 if not FORMATS[manifest.format].needs_hash_check:
                     check_file(folder, shard)
         _check_dropped(folder, manifest, overlaps)
@@ -105,6 +113,7 @@ def _check_records(
     counts: "_Counts",
     overlaps: "OverlapFinder",
     progress: Progress,
+    each: Callable[[Shard, DatasetRecord], None] | None,
 ) -> None:
     found = 0
 
@@ -115,6 +124,8 @@ def _check_records(
         found += 1
         counts.add(record)
         overlaps.add(record)
+        if each is not None:
+            each(shard, record)
         if found % _BATCH == 0:
             progress.advance(_BATCH)
     progress.advance(found % _BATCH)

@@ -74,10 +74,11 @@ class _Table(HashedFile):
 
 
 class ParquetFile(_Table):
-    """Writes records to a Parquet file."""
+    """Writes records to a Parquet file. first: text columns of a subclass before those of the features."""
 
-    def __init__(self, path: Path, compression: Compression, *, pictures: bool) -> None:
-        super().__init__(path, compression, [name for name, *_ in FEATURES if pictures or name != "image"])
+    def __init__(self, path: Path, compression: Compression, *, pictures: bool, first: Sequence[str] = ()) -> None:
+        columns = [name for name, *_ in FEATURES if pictures or name != "image"]
+        super().__init__(path, compression, [*first, *columns])
         self._group: list[DatasetRecord] = []
 
     def write(self, record: DatasetRecord) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -215,3 +216,13 @@ def test_a_dummy_is_built_inspected_verified_and_compared(run: Run, dataset: Pat
     assert "dummy" in run("dataset", "inspect", "dummy")
     assert "counted, not written" in run("dataset", "verify", "dummy")
     assert "one of the two holds none" in run("dataset", "diff", dataset, "dummy")
+
+
+def test_export_writes_another_format_and_says_what(run: Run, dataset: Path) -> None:
+    said = run("dataset", "export", dataset, "tars", "--format", "webdataset")
+    assert re.fullmatch(r"tars: 60 records in [23] files, [\d.]+ [kK]B, webdataset, gzip\n", said)
+    assert "no fault found" in run("dataset", "verify", "tars")
+    refused = run("dataset", "export", "dataset", "other", "--format", "imagefolder", code=1)
+    assert "an imagefolder needs pictures; build the dataset with dataset.images" in refused
+    assert "--format" in run("dataset", "export", "dataset", "other", code=2)
+    assert not (dataset.parent / "other").exists()

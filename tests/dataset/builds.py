@@ -1,10 +1,14 @@
 """A dataset built by a test, and what it holds."""
 
+import io
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from PIL import Image as Pillow
 
 from memeloom.catalog.records import Meme
 from memeloom.configs.runs import Summary
@@ -44,6 +48,13 @@ class Built:
 
 
 Build = Callable[..., Built]
+BuildPictured = Callable[..., Built]
+
+
+def png(seed: int) -> bytes:
+    stream = io.BytesIO()
+    Pillow.frombytes("RGB", (5, 4), random.Random(seed).randbytes(60)).resize((150, 120)).save(stream, "PNG")
+    return stream.getvalue()
 
 
 def changed(config: Config, **parts: dict[str, Any]) -> Config:

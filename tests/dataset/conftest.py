@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from memeloom.catalog.records import Meme, TemplateRef
-from memeloom.catalog.stores import open_documents
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Meme, Template, TemplateRef
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Dataset
 from memeloom.dataset import build as building
 from memeloom.dataset.build import build_dataset
 from memeloom.dataset.flow import memes, near, write
-from tests.dataset.builds import Build, Built, changed
+from tests.dataset.builds import Build, BuildPictured, Built, MakeConfig, MakeMemes, changed, png
 
 SEEN = datetime(2026, 1, 2, tzinfo=UTC)
 WORDS = [
@@ -118,6 +119,25 @@ def build(config: Callable[..., Config], fill: Callable[[Config, Iterable[Meme]]
         settings = settings or config(**dataset)
         fill(settings, memes)
         return Built(settings, build_dataset(settings))
+
+    return make
+
+
+@pytest.fixture
+def pictured(build: Build, config: MakeConfig, english: MakeMemes) -> BuildPictured:
+    """Build a dataset of captions on five templates, two of which share a picture."""
+
+    def make(captions: int = 60, **dataset: Any) -> Built:
+        settings = config(**{"images": "template"} | dataset)
+        with closing(open_blobs(settings.store)) as blobs, closing(open_documents(settings.store)) as documents:
+            for at in range(5):
+                data = png(min(at, 3))
+                blobs.put(data)
+                image = inspect_image(data, max_bytes=10**7, max_pixels=10**7)
+                documents.upsert_templates([
+                    Template(id=f"t{at}", slug=f"t{at}", name=f"T{at}", image=image, source="imgflip")
+                ])  # fmt: skip
+        return build(english(captions), settings)
 
     return make
 

@@ -2,19 +2,14 @@
 
 import gc
 import hashlib
-import io
-import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from PIL import Image as Pillow
 
 from memeloom.catalog.images import inspect_image
-from memeloom.catalog.records import Template
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
 from memeloom.dataset import pictures as pictures_module
@@ -28,37 +23,11 @@ from memeloom.dataset.pictures import Pictures, all_pictures
 from memeloom.dataset.reader import read_dataset
 from memeloom.dataset.schema import SPLITS, Picture
 from memeloom.dataset.verify import all_records, verify_dataset
-from tests.dataset.builds import Build, Built, MakeConfig, MakeMemes, content
+from tests.dataset.builds import BuildPictured, content, png
 
 ALL: list[tuple[FormatName, Compression]] = [
     (name, compression) for name, made in FORMATS.items() if made.has_records for compression in made.suffixes
 ]
-BuildPictured = Callable[..., Built]
-
-
-def png(seed: int) -> bytes:
-    stream = io.BytesIO()
-    Pillow.frombytes("RGB", (5, 4), random.Random(seed).randbytes(60)).resize((150, 120)).save(stream, "PNG")
-    return stream.getvalue()
-
-
-@pytest.fixture
-def pictured(build: Build, config: MakeConfig, english: MakeMemes) -> BuildPictured:
-    """Builds a dataset of captions on five templates, two of which share a picture."""
-
-    def make(captions: int = 60, **dataset: Any) -> Built:
-        settings = config(images="template", **dataset)
-        with closing(open_blobs(settings.store)) as blobs, closing(open_documents(settings.store)) as documents:
-            for at in range(5):
-                data = png(min(at, 3))
-                blobs.put(data)
-                image = inspect_image(data, max_bytes=10**7, max_pixels=10**7)
-                documents.upsert_templates([
-                    Template(id=f"t{at}", slug=f"t{at}", name=f"T{at}", image=image, source="imgflip")
-                ])  # fmt: skip
-        return build(english(captions), settings)
-
-    return make
 
 
 def keys() -> list[str]:

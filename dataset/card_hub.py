@@ -1,0 +1,61 @@
+"""What a hub reads in the card: the front matter that says which files are which split."""
+
+import re
+from typing import Any, Literal
+
+import yaml
+
+from memeloom.dataset.card_text import FORMATS
+from memeloom.dataset.formats.contract import Compression, FormatName
+from memeloom.dataset.manifest import Manifest
+from memeloom.dataset.schema import Split
+
+_FRONT = re.compile(r"\A---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
+_GLOBS = {"parquet": "{split}-*.parquet", "webdataset": "{split}-*.tar*", "imagefolder": "{split}/**"}
+_ABOUT_CARD = " `card.html` shows this page with plots."
+
+
+def hub_configs(form: FormatName | Literal["imagefolder"], manifest: Manifest) -> list[dict[str, Any]]:
+    """Return ``configs`` of the front matter: the files of each split, by which `datasets` and hubs load them.
+
+    Empty for formats that `datasets` does not read. Without it, files of pictures would count as a split.
+    """
+    if form not in _GLOBS:
+        return []
+
+    def config(name: str, splits: list[str]) -> dict[str, Any]:
+        files = [{"split": split, "path": _GLOBS[form].format(split=split)} for split in splits]
+        return {"config_name": name, "data_files": files}
+
+    splits: list[Split] = [split for split, records in manifest.splits.items() if records]
+    configs = [{**config("captions", list(splits)), "default": True}]
+    if manifest.picture_files and form != "imagefolder":
+        configs.append(config("pictures", ["pictures"]))
+    return configs
+
+
+def adapt_readme(
+    text: str, manifest: Manifest, form: FormatName | Literal["imagefolder"], compression: Compression
+) -> str:
+    """Return the README of an exported dataset, which may be edited: what it says about the format is replaced.
+
+    manifest: of the dataset that was exported, whose README is `text`.
+    """
+    old, new = (
+        f"{FORMATS[name]} (compression: {packed})."
+        for name, packed in ((manifest.format, manifest.compression), (form, compression))
+    )
+    text = text.replace(old, new).replace(_ABOUT_CARD, "")
+    front = _FRONT.match(text)
+    if front is None:
+        return text
+    try:
+        facts = yaml.safe_load(front[1])
+    except yaml.YAMLError:
+        return text
+    if not isinstance(facts, dict):
+        return text
+    facts.pop("configs", None)
+    if configs := hub_configs(form, manifest):
+        facts["configs"] = configs
+    return f"---\n{yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)}---\n{text[front.end() :]}"

@@ -1,0 +1,193 @@
+"""`memeloom dataset export`: write a dataset anew in another format, verified while it is read."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.outputs import replace_folder, write_text
+from memeloom.configs.progress import SILENT, Progress
+from memeloom.dataset.card import README
+from memeloom.dataset.card_hub import adapt_readme
+from memeloom.dataset.formats.contract import Compression, FormatName, RecordFile
+from memeloom.dataset.formats.imagefolder import ImageFolder, check_pictures, is_image_folder
+from memeloom.dataset.formats.registry import FORMATS, check_readable
+from memeloom.dataset.manifest import File, Manifest, PictureFile, Shard, is_dataset, read_manifest
+from memeloom.dataset.pictures import Pictures
+from memeloom.dataset.schema import EMBEDDED, DatasetRecord
+from memeloom.dataset.verify import verify_dataset
+from memeloom.dataset.vocabulary import VOCABULARY
+
+IMAGE_FOLDER: Final = "imagefolder"
+Target: TypeAlias = FormatName | Literal["imagefolder"]
+TARGETS: Final[tuple[Target, ...]] = (*(name for name, made in FORMATS.items() if made.has_records), IMAGE_FOLDER)
+
+
+class Exported(NamedTuple):
+    """What was written. files: of records and pictures. bytes: their size."""
+
+    records: int
+    files: int
+    bytes: int
+    compression: Compression
+
+
+def export_dataset(
+    folder: Path, target: Path, form: Target, compression: Compression | None = None, progress: Progress = SILENT
+) -> Exported:
+    """Write the dataset in `folder` to `target`, which it replaces if that holds an export or dataset.
+
+    Every byte of the dataset is verified; after a fault `target` is what it was. The records and their order stay. A
+    format of `dataset.format` gives a dataset with a manifest, and the same shards, byte for byte, as a build with it.
+    ``imagefolder`` gives folders of pictures with tables, for other programs. The card's README comes along, edited or
+    not, with the lines that name the format adapted.
+
+    Args:
+        folder: the dataset.
+        target: a new, empty or replaceable folder.
+        form: the new format.
+        compression: of the new files; None: the dataset's own, or none if the format lacks it.
+        progress: told of every record.
+
+    Raises:
+        NotADataset, DamagedRecords: the dataset is not whole; as `verify_dataset`.
+        ConfigError: the format lacks the compression, or a package is missing.
+        MemeloomError: the dataset has no records, or no pictures for an imagefolder; `target` cannot be written.
+    """
+    manifest = read_manifest(folder)
+    if not FORMATS[manifest.format].has_records:
+        raise MemeloomError(f"{folder}: {manifest.format} holds no records to export")
+    if target.resolve() == folder.resolve():
+        raise MemeloomError(f"{target} is the dataset itself; choose another folder")
+    if form == IMAGE_FOLDER:
+        check_pictures(manifest.images)
+        check_readable("parquet")
+        chosen = compression or manifest.compression
+        with replace_folder(target, "an exported imagefolder", lambda path: is_image_folder(path, VOCABULARY)) as new:
+            return _write_image_folder(folder, manifest, new, chosen, progress)
+    check_readable(form)
+    known = FORMATS[form].suffixes
+    if compression is not None and compression not in known:
+        raise ConfigError(f"{form} has the compressions {', '.join(known)}, not {compression}")
+    chosen = compression or (manifest.compression if manifest.compression in known else "none")
+    with replace_folder(target, "a dataset", is_dataset) as new:
+        return _write_dataset(folder, manifest, new, form, chosen, progress)
+
+
+def _write_dataset(
+    folder: Path, manifest: Manifest, new: Path, form: FormatName, compression: Compression, progress: Progress
+) -> Exported:
+    shards = _Shards(new, manifest, form, compression)
+    with shards.closed():
+        verify_dataset(folder, progress, shards.write)
+    exported = manifest.model_copy(
+        update={
+            "format": form,
+            "compression": compression,
+            "shards": tuple(shards.done),
+            "picture_files": tuple(_write_pictures(folder, manifest, new, form, compression)),
+        }
+    )
+    _copy(folder, new, (manifest.vocabulary, manifest.word_list, *manifest.dropped_files))
+    _write_readme(folder, new, manifest, form, compression)
+    exported.write(new)
+    return Exported(exported.records, len(exported.shards) + len(exported.picture_files), exported.bytes, compression)
+
+
+class _Shards:
+    """Writes the records of each shard to a file of the same name but for its suffix."""
+
+    def __init__(self, new: Path, manifest: Manifest, form: FormatName, compression: Compression) -> None:
+        self._new, self._form, self._compression = new, form, compression
+        self._pictures = manifest.images in EMBEDDED
+        self._open: tuple[Shard, RecordFile] | None = None
+        self.done: list[Shard] = []
+
+    def write(self, shard: Shard, record: DatasetRecord) -> None:
+        """Append a record of a shard; the shards come one after another."""
+        if self._open is None or self._open[0] is not shard:
+            self._finish()
+            path = self._new / _renamed(shard, self._form, self._compression)
+            self._open = shard, FORMATS[self._form].create(path, self._compression, pictures=self._pictures)
+        self._open[1].write(record)
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Close the last file at the end, incomplete after an error."""
+        try:
+            yield
+            self._finish()
+        finally:
+            if self._open is not None:
+                self._open[1].abandon()
+
+    def _finish(self) -> None:
+        if self._open is not None:
+            shard, file = self._open
+            file.close()
+            self._open = None
+            self.done.append(
+                Shard(
+                    name=file.path.name, bytes=file.bytes, sha256=file.sha256, split=shard.split, records=file.records
+                )
+            )
+
+
+def _write_pictures(
+    folder: Path, manifest: Manifest, new: Path, form: FormatName, compression: Compression
+) -> Iterator[PictureFile]:
+    """Write the files of pictures that records refer to; these are verified."""
+    for old in manifest.picture_files:
+        file = FORMATS[form].create_pictures(new / _renamed(old, form, compression), compression)
+        try:
+            for picture in FORMATS[manifest.format].read_pictures(folder / old.name):
+                file.write(picture)
+            file.close()
+        except BaseException:
+            file.abandon()
+            raise
+        yield PictureFile(name=file.path.name, bytes=file.bytes, sha256=file.sha256, pictures=file.records)
+
+
+def _renamed(file: File, form: FormatName, compression: Compression) -> str:
+    return file.name.partition(".")[0] + FORMATS[form].suffixes[compression]
+
+
+def _write_image_folder(
+    folder: Path, manifest: Manifest, new: Path, compression: Compression, progress: Progress
+) -> Exported:
+    most = sum(file.pictures for file in manifest.picture_files) or manifest.records
+    images, pictures = ImageFolder(new, compression, most), Pictures(folder, manifest)
+
+    def write(shard: Shard, record: DatasetRecord) -> None:
+        images.write(shard.split, record, pictures.of(record) or b"")
+
+    try:
+        verify_dataset(folder, progress, write)
+        images.close()
+    except BaseException:
+        images.abandon()
+        raise
+    _copy(folder, new, (manifest.vocabulary, manifest.word_list))
+    _write_readme(folder, new, manifest, IMAGE_FOLDER, compression)
+    size = images.picture_bytes + sum(table.bytes for table in images.tables.values())
+    return Exported(manifest.records, len(images.tables) + images.pictures, size, compression)
+
+
+def _write_readme(folder: Path, new: Path, manifest: Manifest, form: Target, compression: Compression) -> None:
+    try:
+        text = (folder / README).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return
+    write_text(new / README, adapt_readme(text, manifest, form, compression))
+
+
+def _copy(folder: Path, new: Path, files: tuple[File, ...]) -> None:
+    for file in files:
+        with (folder / file.name).open("rb") as source, (new / file.name).open("xb") as copy:
+            shutil.copyfileobj(source, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
