@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memeloom.cli.context import CommandContext
-from memeloom.cli.options import Command, Group
+from memeloom.cli.options import Command, DatasetPath, Group
 from memeloom.cli.terminal import echo_json
 from memeloom.report.format import number, size
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memeloom.dataset.export import Target
     from memeloom.dataset.formats.contract import Compression
 
-_FOLDER = click.Path(path_type=Path, file_okay=False)
+_FOLDER = DatasetPath(file_okay=False)
 # The value of --dropped without a reason; no reason is empty.
 _EVERY = ""
 # Dropped captions shown: of each reason, and of a single one.
@@ -49,8 +49,17 @@ def build(context: CommandContext) -> None:
 def dataset() -> None:
     """Inspect, verify, compare or export datasets.
 
-    DIR is the folder of a dataset; the default is dataset.output.
+    DIR is the folder of a dataset, or its s3:// address; the default is dataset.output.
     """
+
+
+def _local(context: CommandContext, address: str | None) -> Path:
+    """Return the folder of a dataset, or that of a verified copy."""
+    from memeloom.cli.progress import open_progress
+    from memeloom.dataset.remote.mirror import local_folder
+
+    with open_progress() as progress:
+        return local_folder(address or context.config().dataset.output, lambda: context.config().store, progress)
 
 
 @dataset.command()
@@ -71,7 +80,7 @@ def dataset() -> None:
 @click.pass_obj
 def inspect(
     context: CommandContext,
-    folder: Path | None,
+    folder: str | None,
     records: int,
     dropped: str | None,
     count: int | None,
@@ -83,15 +92,13 @@ def inspect(
     With --dropped, show what the build left out, and why; the dataset must be built with --keep-dropped.
     """
     if dropped is not None:
-        folder = folder or Path(context.config().dataset.output)
-        _show_dropped(folder, None if dropped == _EVERY else dropped, count, seed, as_json)
+        _show_dropped(context, folder, None if dropped == _EVERY else dropped, count, seed, as_json)
         return
     if count is not None:
         raise click.UsageError("--count goes with --dropped; --records is the number of records shown")
-    folder = folder or Path(context.config().dataset.output)
     from memeloom.dataset.reader import inspect_dataset
 
-    look = inspect_dataset(folder, records)
+    look = inspect_dataset(_local(context, folder), records)
     if as_json:
         echo_json(look.as_json())
         return
@@ -100,12 +107,17 @@ def inspect(
     show_dataset(look)
 
 
-def _show_dropped(folder: Path, reason: str | None, count: int | None, seed: int, as_json: bool) -> None:
+def _show_dropped(
+    context: CommandContext, address: str | None, reason: str | None, count: int | None, seed: int, as_json: bool
+) -> None:
     from memeloom.dataset.dropped import sample_dropped
     from memeloom.dataset.manifest import is_dataset, read_manifest
+    from memeloom.dataset.remote.files import is_remote
 
-    if reason is not None and is_dataset(Path(reason)):  # `--dropped DIR`, which is parsed as a reason
-        folder, reason = Path(reason), None
+    # `--dropped DIR`, which is parsed as a reason.
+    if reason is not None and (is_remote(reason) or is_dataset(Path(reason))):
+        address, reason = reason, None
+    folder = _local(context, address)
     count = count or (_OF_EACH if reason is None else _OF_ONE)
     sample = sample_dropped(folder, read_manifest(folder), reason, count, seed)
     if as_json:
@@ -119,24 +131,24 @@ def _show_dropped(folder: Path, reason: str | None, count: int | None, seed: int
 @dataset.command()
 @_DATASET
 @click.pass_obj
-def verify(context: CommandContext, folder: Path | None) -> None:
+def verify(context: CommandContext, folder: str | None) -> None:
     """Check every byte of a dataset.
 
     Checks each file's sha256, each record's checksums and schema, all counts of manifest and vocabulary, the dropped
     captions if they were kept, and that no id and no caption is in two splits. Exit code 1 names the first fault: of a
     damaged record the file and the offset.
     """
-    folder = folder or Path(context.config().dataset.output)
     from memeloom.cli.progress import open_progress
     from memeloom.dataset.verify import verify_dataset
 
+    local = _local(context, folder)
     with open_progress() as progress:
-        manifest = verify_dataset(folder, progress)
+        manifest = verify_dataset(local, progress)
     verdict = "counted, not written: nothing to check" if manifest.format == "dummy" else "no fault found"
     dropped = sum(file.records for file in manifest.dropped_files)
     beside = f" and {number(dropped)} dropped captions" if dropped else ""
     counted = f"{number(manifest.records)} records in {number(len(manifest.shards))} files{beside}"
-    click.echo(f"{folder}: {counted}, {verdict}")
+    click.echo(f"{folder or context.config().dataset.output}: {counted}, {verdict}")
 
 
 @dataset.command()
@@ -144,7 +156,8 @@ def verify(context: CommandContext, folder: Path | None) -> None:
 @click.argument("after", metavar="B", type=_FOLDER)
 @click.option("--records", type=click.IntRange(min=0), default=5, show_default=True, help="Ids shown of each change.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-def diff(before: Path, after: Path, records: int, as_json: bool) -> None:
+@click.pass_obj
+def diff(context: CommandContext, before: str, after: str, records: int, as_json: bool) -> None:
     """Show what changed from dataset A to dataset B.
 
     Settings and code, counts by reason and source, templates, vocabulary, and the records that were added, removed,
@@ -153,8 +166,9 @@ def diff(before: Path, after: Path, records: int, as_json: bool) -> None:
     from memeloom.cli.progress import open_progress
     from memeloom.dataset.diff import diff_datasets
 
+    folders = [_local(context, address) for address in (before, after)]
     with open_progress() as progress:
-        difference = diff_datasets(before, after, examples=records, progress=progress)
+        difference = diff_datasets(*folders, examples=records, progress=progress)
     if as_json:
         echo_json(difference.as_json())
         return

@@ -25,6 +25,15 @@ _NAMES = {
 _MOST_SUGGESTED = 3
 
 
+class DatasetPath(click.Path):
+    """The folder of a dataset, or its ``s3://`` address."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the address as text."""
+        remote = isinstance(value, str) and value.startswith("s3://")
+        return value if remote else super().convert(value, param, ctx)
+
+
 class Command(click.Command):
     """A command that takes the global options, and some settings as options of its own.
 

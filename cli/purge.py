@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memeloom.cli.context import CommandContext
-from memeloom.cli.options import Command
+from memeloom.cli.options import Command, DatasetPath
 from memeloom.cli.terminal import confirmed, echo_json
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.report.format import escape_controls
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # `memeloom --help` must not wait for them
     from memeloom.dataset.purge import PurgeResult
     from memeloom.dataset.removal import Holding
 
-_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 _MOST_BITS = 32
 _MOST_NAMED = 10
 
@@ -53,14 +52,21 @@ def _hex(_: click.Context, parameter: click.Parameter, value: str | None) -> str
     metavar="BITS",
     help="With --picture: memes whose picture differs in at most this many of 256 bits, too.",
 )
-@click.option("--dataset", "folders", metavar="DIR", type=_FOLDER, multiple=True, help="Another dataset to check.")
+@click.option(
+    "--dataset",
+    "folders",
+    metavar="DIR",
+    type=DatasetPath(file_okay=False, exists=True),
+    multiple=True,
+    help="Another dataset to check.",
+)
 @click.option("--orphans", is_flag=True, help="Stored pictures that no meme and no template uses, too.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; change nothing.")
 @click.option("--yes", is_flag=True, help="Remove without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON; needs --yes or --dry-run.")
 @click.pass_obj
 def purge(
-    context: CommandContext, /, folders: tuple[Path, ...], orphans: bool, dry_run: bool, yes: bool, **asked: Any
+    context: CommandContext, /, folders: tuple[str, ...], orphans: bool, dry_run: bool, yes: bool, **asked: Any
 ) -> None:
     """Remove memes, named by IDS (imgflip:1abc) or by options that must all match, from catalog and blob store.
 
@@ -228,9 +234,15 @@ def _rebuild(context: CommandContext, holding: Holding) -> str:
         if key in ("store.documents", "store.blobs") and mask_url(value) == value:
             words += ["-s", override]
     built = flattened({"dataset": dict(holding.settings)})
-    if holding.folder.resolve() != Path(settings.pop("dataset.output")).resolve():
+    if _resolved(holding.folder) != _resolved(settings.pop("dataset.output")):
         words += ["-s", f"dataset.output={holding.folder}"]
     for key, value in settings.items():
         if built.get(key, value) != value:
             words += ["-s", f"{key}={built[key] if isinstance(built[key], str) else json.dumps(built[key])}"]
     return shlex.join([*words, "build-dataset"])
+
+
+def _resolved(folder: object) -> str:
+    """Return a path without links, or an ``s3://`` address as it is."""
+    address = str(folder)
+    return address if address.startswith("s3://") else str(Path(address).resolve())

@@ -182,20 +182,31 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
     except FileNotFoundError:
-        raise NotADataset(
-            f"{folder}: no dataset here (no {MANIFEST}); build one with `memeloom build-dataset`"
-        ) from None
-    except (OSError, ValueError) as error:
+        raise no_dataset(folder) from None
+    except OSError as error:
         raise NotADataset(f"{path}: cannot be read ({error}); build the dataset again") from error
-    manifest = _checked(path, content)
+    manifest = parse_manifest(path, content)
     for file in manifest.files:
         _check_size(folder, file)
     return manifest
 
 
-def _checked(path: Path, content: Any) -> Manifest:
+def no_dataset(place: object) -> NotADataset:
+    """Return the error for a place without a manifest."""
+    return NotADataset(f"{place}: no dataset here (no {MANIFEST}); build one with `memeloom build-dataset`")
+
+
+def parse_manifest(path: object, content: bytes) -> Manifest:
+    """Return the manifest that `content` holds. path: for messages. Raises NotADataset."""
+    try:
+        return _checked(path, json.loads(content))
+    except ValueError as error:
+        raise NotADataset(f"{path}: cannot be read ({error}); build the dataset again") from error
+
+
+def _checked(path: object, content: Any) -> Manifest:
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise NotADataset(f"{path}: not the manifest of a memeloom dataset")
     if content.get("schema_version") != SCHEMA_VERSION:

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memeloom.catalog.documents import Where
@@ -15,6 +15,9 @@ from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.flow.work import remove_work, work_folder
 from memeloom.dataset.manifest import MANIFEST, NotADataset, is_dataset
+from memeloom.dataset.remote.files import Place, RemoteFiles, is_remote, place_at
+from memeloom.dataset.remote.mirror import local_folder
+from memeloom.dataset.remote.output import has_remote_data, remove_remote_work
 from memeloom.dataset.removal import Holding, Removed, find_removed
 
 
@@ -45,7 +48,7 @@ class PurgeResult:
     young: int | None = None
     similar: Sequence[tuple[int, str]] = ()
     datasets: list[Holding] = field(default_factory=list)
-    work: dict[Path, str] = field(default_factory=dict)
+    work: dict[Path | Place, str] = field(default_factory=dict)
     pages: list[Path] = field(default_factory=list)
     scrubbed: bool | None = None
 
@@ -69,13 +72,14 @@ class Purge:
         StoreError: a store cannot be opened, or fails.
     """
 
-    def __init__(self, config: Config, choice: Choice | None, folders: Sequence[Path], *, orphans: bool) -> None:
-        for folder in folders:
-            if not is_dataset(folder):
+    def __init__(self, config: Config, choice: Choice | None, folders: Sequence[str], *, orphans: bool) -> None:
+        named = [_located(folder, config) for folder in folders]
+        for folder in named:
+            if not _is_dataset(folder):
                 raise NotADataset(f"{folder}: no dataset here (no {MANIFEST}); nothing was removed")
-        output = Path(config.dataset.output)
-        default = [output] if is_dataset(output) or work_folder(output).exists() else []
-        self._folders = {folder.resolve(): folder for folder in (*folders, *default)}.values()
+        output = _located(config.dataset.output, config)
+        default = [output] if _has_data(output) else []
+        self._folders = {_resolved(folder): folder for folder in (*named, *default)}.values()
         self._runs = Path(config.runs)
         self._choice = choice
         self._orphans = orphans
@@ -131,7 +135,7 @@ class Purge:
             result.datasets.append(holding)
             if result.memes or holding.memes or holding.dropped:
                 try:
-                    if remove_work(holding.folder):
+                    if _remove_work(holding.folder):
                         result.work[holding.folder] = "removed"
                 except MemeloomError as error:
                     result.work[holding.folder] = str(error)
@@ -148,4 +152,33 @@ class Purge:
 
     def _holdings(self, memes: Removed, pictures: Removed, progress: Progress) -> Iterator[Holding]:
         for folder in self._folders:
-            yield find_removed(folder, memes, pictures, progress) if is_dataset(folder) else Holding(folder)
+            if not _is_dataset(folder):
+                yield Holding(folder)
+            elif isinstance(folder, Path):
+                yield find_removed(folder, memes, pictures, progress)
+            else:
+                copied = local_folder(folder.address, folder.settings, progress)
+                yield replace(find_removed(copied, memes, pictures, progress), folder=folder)
+
+
+def _located(address: str, config: Config) -> Path | Place:
+    return place_at(address, config.store) if is_remote(address) else Path(address)
+
+
+def _resolved(folder: Path | Place) -> Path | Place:
+    return folder.resolve() if isinstance(folder, Path) else folder
+
+
+def _is_dataset(folder: Path | Place) -> bool:
+    return is_dataset(folder) if isinstance(folder, Path) else RemoteFiles(folder).has(MANIFEST)
+
+
+def _has_data(output: Path | Place) -> bool:
+    """Return True if there is a dataset, or a work folder beside it."""
+    if isinstance(output, Path):
+        return is_dataset(output) or work_folder(output).exists()
+    return has_remote_data(output)
+
+
+def _remove_work(folder: Path | Place) -> bool:
+    return remove_work(folder) if isinstance(folder, Path) else remove_remote_work(folder)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from memeloom.dataset.formats.registry import check_readable
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.pictures import Pictures
+from memeloom.dataset.remote.mirror import local_folder
 from memeloom.dataset.schema import FEATURES, INTEGERS, SPLITS, DatasetRecord, Split
 from memeloom.dataset.verify import all_records
 from memeloom.dataset.vocabulary import Vocabulary, read_vocabulary
@@ -164,10 +165,14 @@ class DatasetReader:
 def read_dataset(folder: Path | str) -> DatasetReader:
     """Open the dataset in `folder`; files are read lazily.
 
+    An ``s3://BUCKET/FOLDER`` is copied first, with the object store of the configuration; see
+    `dataset.remote.mirror.local_folder`.
+
     Raises:
         NotADataset: the folder is not a dataset, one of another version, or incomplete.
     """
-    return DatasetReader(Path(folder), read_manifest(Path(folder)))
+    folder = local_folder(folder)
+    return DatasetReader(folder, read_manifest(folder))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from memeloom.configs.progress import Progress
 from memeloom.dataset.dropped import read_dropped
 from memeloom.dataset.formats.registry import check_readable
 from memeloom.dataset.manifest import read_manifest
+from memeloom.dataset.remote.files import Place
 from memeloom.dataset.verify import all_records
 
 # Ids and keys in memory at once.
@@ -25,6 +26,7 @@ class Holding:
     """Removed memes and pictures in a dataset.
 
     Attributes:
+        folder: where the dataset is.
         records: number of records.
         memes: records of removed memes.
         dropped: dropped captions of removed memes, if the dataset keeps them.
@@ -34,7 +36,7 @@ class Holding:
         fault: why reading stopped early, or None.
     """
 
-    folder: Path
+    folder: Path | Place
     records: int = 0
     memes: int = 0
     pictures: int = 0

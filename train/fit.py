@@ -11,6 +11,7 @@ from memeloom.configs.outputs import remove_leftovers
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
+from memeloom.dataset.remote.mirror import local_folder
 from memeloom.train.checks import check_training, load_backend
 from memeloom.train.fitting.history import EVENTS
 
@@ -39,7 +40,9 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
         MemeloomError: no captions to train or validate on, another training in the folder, or one running there now,
             a non-finite loss, or not enough memory.
     """
-    settings = config.train
+    dataset = local_folder(config.train.dataset, lambda: config.store, progress)
+    settings = config.train.model_copy(update={"dataset": str(dataset)})
+    config = config.model_copy(update={"train": settings})
     check_training(settings)
     with ExitStack() as stack:
         if settings.devices != "workers":  # which of several processes writes files, the backend has to say

@@ -34,6 +34,10 @@ class Place(NamedTuple):
         """Return the folder `name` in the same parent folder."""
         return Place(f"{self.address.rpartition('/')[0]}/{name}", self.store)
 
+    def settings(self) -> Store:
+        """Return how to reach the server."""
+        return self.store
+
     @property
     def name(self) -> str:
         """The last part of the address."""
@@ -130,8 +134,10 @@ class RemoteFiles:
         with self._objects.call("write", self.key(name)) as store:
             store.put(self.key(name), path, attributes={_SHA256: digest})
 
-    def download(self, name: str, path: Path) -> bool:
+    def download(self, name: str, path: Path, sha256: str | None = None) -> bool:
         """Write a file to `path`, atomically and verified; return False if there is none.
+
+        sha256: of the expected bytes; by default the one that the file was written with.
 
         Raises:
             StoreCorrupt: the bytes are not those that were written.
@@ -149,7 +155,7 @@ class RemoteFiles:
                     for chunk in found.stream(_CHUNK):
                         digest.update(chunk)
                         stream.write(chunk)
-            self._verify(name, digest.hexdigest(), _stated(found.attributes))
+            self._verify(name, digest.hexdigest(), sha256 or _stated(found.attributes))
             temporary.replace(path)
         except BlobMissing:
             return False

@@ -6,27 +6,17 @@ without one. A marker beside the folder tells an interrupted replacement from a 
 
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.manifest import MANIFEST
 from memeloom.dataset.remote.files import Place, RemoteFiles
 from memeloom.dataset.remote.lock import remote_lock
-from memeloom.dataset.remote.work import RemoteWork, new_run
+from memeloom.dataset.remote.work import RemoteWork, copies_of, new_run
 
 _MARKER = "replacing"
-
-
-def work_place(output: Place) -> Place:
-    """Return the place of the work folder of the dataset at `output`."""
-    return output.beside(f".{output.name}.work")
-
-
-def state_files(output: Place) -> RemoteFiles:
-    """Return the folder with the lock and the marker of the dataset at `output`."""
-    return RemoteFiles(output.beside(f".{output.name}.state"))
 
 
 class RemoteOutput:
@@ -69,27 +59,62 @@ def replace_remote(place: Place) -> Iterator[tuple[RemoteWork, RemoteOutput]]:
     Raises:
         MemeloomError: there is something else, another process is writing it, or the store failed.
     """
-    output, state = RemoteFiles(place), state_files(place)
-    lock = RemoteFiles(place.beside(f".{place.name}.lock"))
-    with remote_lock(lock, f"another process is writing {place}; wait until it has ended") as check:
-        if not is_replaceable(output, state):
+    with _locked(place) as check:
+        output, state = RemoteFiles(place), _state(place)
+        if not (output.has(MANIFEST) or state.has(_MARKER) or _is_empty(output)):
             raise MemeloomError(f"{place} exists and is not a dataset; choose another output folder")
-        work = new_run(work_place(place))
-        folder = Path(tempfile.mkdtemp(prefix="dataset-", dir=work.root))
+        work = new_run(_work(place))
         try:
-            new = RemoteOutput(work, folder)
-            yield work, new
-            check()
-            state.write(_MARKER, b"")
-            new.replace(output)
-            state.delete([_MARKER])
+            with tempfile.TemporaryDirectory(prefix="dataset-", dir=work.root) as folder:
+                new = RemoteOutput(work, Path(folder))
+                yield work, new
+                check()
+                state.write(_MARKER, b"")
+                new.replace(output)
+                state.delete([_MARKER])
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
             work.remove_copies()
 
 
-def is_replaceable(output: RemoteFiles, state: RemoteFiles) -> bool:
-    """Return True for a dataset, one whose replacement was interrupted, or an empty folder."""
-    if output.has(MANIFEST) or state.has(_MARKER):
-        return True
-    return next(iter(output.names()), None) is None
+def has_remote_data(place: Place) -> bool:
+    """Return True if there is a dataset at `place`, a work folder beside it, or what an interrupted build left."""
+    return RemoteFiles(place).has(MANIFEST) or _state(place).has(_MARKER) or not _is_empty(RemoteFiles(_work(place)))
+
+
+def remove_remote_work(place: Place) -> bool:
+    """Remove the work folder of the dataset at `place`, what an interrupted build left, and this machine's copies.
+
+    Returns:
+        False if there was nothing to remove in the store.
+
+    Raises:
+        MemeloomError: a build is writing the dataset, or the store failed.
+    """
+    output, state, work = RemoteFiles(place), _state(place), RemoteFiles(_work(place))
+    with _locked(place):
+        names = list(work.names())
+        work.delete(names)
+        interrupted = state.has(_MARKER)
+        if interrupted:
+            output.delete(list(output.names()))
+            state.delete([_MARKER])
+        for copied in (place, work.place):
+            shutil.rmtree(copies_of(copied), ignore_errors=True)
+    return bool(names) or interrupted
+
+
+def _locked(place: Place) -> AbstractContextManager[Callable[[], None]]:
+    lock = RemoteFiles(place.beside(f".{place.name}.lock"))
+    return remote_lock(lock, f"another process is writing {place}; wait until it has ended")
+
+
+def _state(place: Place) -> RemoteFiles:
+    return RemoteFiles(place.beside(f".{place.name}.state"))
+
+
+def _work(place: Place) -> Place:
+    return place.beside(f".{place.name}.work")
+
+
+def _is_empty(files: RemoteFiles) -> bool:
+    return next(files.names(), None) is None

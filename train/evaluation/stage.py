@@ -15,6 +15,7 @@ from memeloom.configs.outputs import write_json, write_text
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary, commit
 from memeloom.configs.schema import Config, Evaluate
+from memeloom.dataset.remote.mirror import local_folder
 from memeloom.train.checks import check_backend
 from memeloom.train.contract import Captioner
 from memeloom.train.evaluation.held_out import HeldOut, check_held_out, read_held_out
@@ -65,7 +66,9 @@ def evaluate_models(config: Config, progress: Progress = SILENT) -> Summary:
             leaderboard, or a dataset or a model that was replaced while it was read.
     """
     started = time.perf_counter()
-    settings = config.evaluate
+    dataset = local_folder(config.evaluate.dataset, lambda: config.store, progress)
+    settings = config.evaluate.model_copy(update={"dataset": str(dataset)})
+    config = config.model_copy(update={"evaluate": settings})
     folders = [Path(folder) for folder in dict.fromkeys(settings.models)]
     _check(settings, folders)
     held = read_held_out(Path(settings.dataset), settings.split, settings.captions, settings.seed)

@@ -1,0 +1,118 @@
+"""Verified local copies of datasets in an object store, for readers."""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from memeloom.catalog.errors import StoreCorrupt
+from memeloom.configs.load import load_config
+from memeloom.configs.locks import exclusive
+from memeloom.configs.outputs import atomic_file, write_json
+from memeloom.configs.progress import SILENT, Progress
+from memeloom.configs.schema import Store
+from memeloom.dataset.manifest import MANIFEST, File, NotADataset, no_dataset, parse_manifest
+from memeloom.dataset.remote.files import RemoteFiles, is_remote, place_at
+from memeloom.dataset.remote.work import copies_of
+
+_DOWNLOADS = 8
+# How long a copy of a replaced dataset is kept after its last use, for readers that still have it open.
+_KEEP_SECONDS = 86_400.0
+# Waiting for another process that copies the same dataset.
+_WAIT_SECONDS = 86_400.0
+_SEEN = "copied.json"
+
+
+def local_folder(
+    address: str | Path, store: Callable[[], Store] = lambda: load_config().store, progress: Progress = SILENT
+) -> Path:
+    """Return a folder with the dataset at `address`: the folder itself, or a verified copy of an ``s3://`` address.
+
+    The copy is in `$MEMELOOM_CACHE`. Each file is compared with the sha256 in the manifest when it is downloaded; a
+    later call downloads only what is missing or has another size or time, and what the builder has replaced.
+
+    Args:
+        address: a path, or ``s3://BUCKET/FOLDER``.
+        store: returns the settings of the object store; called for an address only.
+        progress: counts the files.
+
+    Raises:
+        NotADataset: no dataset is there, or it is being replaced.
+        ConfigError: the address names no folder.
+        StoreError: the store failed.
+        MemeloomError: the copy cannot be written.
+    """
+    if isinstance(address, Path) or not is_remote(address):
+        return Path(address)
+    place = place_at(address, store())
+    files = RemoteFiles(place)
+    content = files.read(MANIFEST)
+    if content is None:
+        raise no_dataset(place)
+    manifest = parse_manifest(files.address(MANIFEST), content)
+    copies = copies_of(place)
+    folder = copies / hashlib.sha256(content).hexdigest()[:16] / place.name
+    with exclusive(copies, f"another process is copying {place}", wait_seconds=_WAIT_SECONDS):
+        _Copy(files, folder, progress).complete(manifest.files)
+        with atomic_file(folder / MANIFEST) as stream:
+            stream.write(content)
+        _remove_former(copies, folder.parent)
+    return folder
+
+
+class _Copy:
+    """A copy of a dataset in `folder`, which remembers size and time of the files that it has verified."""
+
+    def __init__(self, files: RemoteFiles, folder: Path, progress: Progress) -> None:
+        self._files, self._folder, self._progress = files, folder, progress
+
+    def complete(self, wanted: tuple[File, ...]) -> None:
+        """Download what is missing."""
+        seen = self._seen()
+        missing = [file for file in wanted if file.name not in seen or seen[file.name] != self._state(file.name)]
+        if not missing:
+            return
+        self._progress.start(f"copy {self._files.place}", sum(file.bytes for file in missing), "bytes")
+        with ThreadPoolExecutor(_DOWNLOADS) as threads:
+            for file in threads.map(self._download, missing):
+                self._progress.advance(file.bytes)
+        self._progress.finish()
+        write_json(self._folder / _SEEN, {file.name: self._state(file.name) for file in wanted})
+
+    def _download(self, file: File) -> File:
+        try:
+            found = self._files.download(file.name, self._folder / file.name, file.sha256)
+        except StoreCorrupt:
+            found = False
+        if not found:
+            raise NotADataset(
+                f"{self._files.address(file.name)}: missing, or not the manifest's; if a build is replacing the"
+                " dataset, try again when it has ended, else build it again"
+            )
+        return file
+
+    def _seen(self) -> dict[str, list[int]]:
+        try:
+            found = json.loads((self._folder / _SEEN).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _state(self, name: str) -> list[int] | None:
+        try:
+            stat = (self._folder / name).stat()
+        except OSError:
+            return None
+        return [stat.st_size, stat.st_mtime_ns]
+
+
+def _remove_former(copies: Path, current: Path) -> None:
+    """Remove copies of replaced datasets that nobody opened lately."""
+    for folder in copies.iterdir():
+        manifests = list(folder.glob(f"*/{MANIFEST}"))
+        used = max((path.stat().st_mtime for path in manifests), default=0.0)
+        if folder != current and time.time() - used > _KEEP_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,78 @@
+"""The lock of a dataset in an object store."""
+
+import threading
+
+import pytest
+
+from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.remote import lock
+from memeloom.dataset.remote.files import Place, RemoteFiles
+from memeloom.dataset.remote.lock import remote_lock
+
+BUSY = "another process is writing it"
+
+
+@pytest.fixture
+def files(place: Place) -> RemoteFiles:
+    return RemoteFiles(place)
+
+
+def test_one_owner_at_a_time(files: RemoteFiles) -> None:
+    with remote_lock(files, BUSY) as check:
+        with pytest.raises(MemeloomError, match=BUSY), remote_lock(files, BUSY):
+            pass
+        check()
+    with remote_lock(files, BUSY) as check:
+        check()
+
+
+def test_of_many_that_try_at_once_one_gets_it(files: RemoteFiles) -> None:
+    together, ended = threading.Barrier(8), threading.Barrier(8)
+    owners: list[int] = []
+
+    def take(number: int) -> None:
+        together.wait(30)
+        try:
+            with remote_lock(files, BUSY):
+                owners.append(number)
+                ended.wait(30)
+        except MemeloomError:
+            ended.wait(30)
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(owners) == 1
+
+
+def test_the_lock_of_a_crashed_owner_is_taken_over(files: RemoteFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.create("000000000007", b"crashed")
+    with pytest.raises(MemeloomError, match=BUSY), remote_lock(files, BUSY):
+        pass
+    monkeypatch.setattr(lock, "_STALE_SECONDS", 0.0)
+    with remote_lock(files, BUSY):
+        assert sorted(files.names()) == ["000000000008", "clock"]
+
+
+def test_an_owner_that_was_replaced_is_told(files: RemoteFiles) -> None:
+    with remote_lock(files, BUSY) as check:
+        files.create("000000000001", b"took over")
+        with pytest.raises(MemeloomError, match=BUSY):
+            check()
+    assert "000000000001" in set(files.names()), "the lock of the new owner stays"
+
+
+def test_the_owner_rewrites_its_file(files: RemoteFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.02)
+    written = threading.Event()
+    write = RemoteFiles.write
+
+    def noted(self: RemoteFiles, name: str, data: bytes) -> None:
+        write(self, name, data)
+        written.set()
+
+    monkeypatch.setattr(RemoteFiles, "write", noted)
+    with remote_lock(files, BUSY):
+        assert written.wait(30)
