@@ -81,7 +81,7 @@ class Headers(dict[int, bytes]):
     def __missing__(self, length: int) -> bytes:
         """Compute and cache the header of a part of `length` bytes."""
         header = self._make(length)
-        if length < _CACHED_LENGTHS:
+        if 0 <= length < _CACHED_LENGTHS:
             self[length] = header
         return header
 
@@ -91,10 +91,15 @@ def list_headers(name: str) -> Headers:
     return _feature_headers(name, b"\x0a")
 
 
-def integer_headers(name: str) -> Headers:
-    """Return the headers of the single integer of a feature, by the length of its `signed_varint`."""
+def integer_features(name: str) -> Headers:
+    """Return features of a single integer of 64 bits, by that integer."""
     lists = _feature_headers(name, b"\x1a")
-    return Headers(lambda length: lists[len(VALUE[length]) + length] + VALUE[length])
+
+    def feature(value: int) -> bytes:
+        packed = signed_varint(value)
+        return lists[len(VALUE[len(packed)]) + len(packed)] + VALUE[len(packed)] + packed
+
+    return Headers(feature)
 
 
 def _feature_headers(name: str, kind: bytes) -> Headers:

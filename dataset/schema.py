@@ -6,12 +6,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from memeloom.dataset.examples import (
     EXAMPLE,
     VALUE,
-    Headers,
     NotAnExample,
-    integer_headers,
+    integer_features,
     list_headers,
     parse_example,
-    signed_varint,
     value_headers,
 )
 
@@ -72,7 +70,7 @@ class Picture(NamedTuple):
 def encode_record(record: DatasetRecord) -> bytes:
     """Return `record` as a serialised `tf.train.Example`."""
     key, image_key, text = record.id.encode(), record.image_key.encode(), record.text.encode()
-    # protobuf omits an empty list.
+    # protobuf omits an empty list; TensorFlow's parsers take a feature that is left out for an absent value.
     boxes = b"".join([VALUE[len(box)] + box for box in map(str.encode, record.boxes)]) if record.boxes else None
     image = b"" if record.image is None else _IMAGE[len(record.image)]
     body = b"".join((
@@ -80,11 +78,11 @@ def encode_record(record: DatasetRecord) -> bytes:
         _ID[len(key)], key,
         image, record.image or b"",
         _IMAGE_KEY[len(image_key)], image_key,
-        b"" if record.posted_at is None else _integer(_POSTED_AT, record.posted_at),
-        b"" if record.score is None else _integer(_SCORE, record.score),
+        b"" if record.posted_at is None else _POSTED_AT[record.posted_at],
+        b"" if record.score is None else _SCORE[record.score],
         _source_to_template_name(record.source, record.split, record.template, record.template_name),
         _TEXT[len(text)], text,
-        b"" if record.views is None else _integer(_VIEWS, record.views),
+        b"" if record.views is None else _VIEWS[record.views],
     ))  # fmt: skip
     return EXAMPLE[len(body)] + body
 
@@ -92,15 +90,9 @@ def encode_record(record: DatasetRecord) -> bytes:
 _ID, _IMAGE, _IMAGE_KEY, _SOURCE, _SPLIT, _TEMPLATE, _NAME, _TEXT = map(
     value_headers, ("id", "image", "image_key", "source", "split", "template", "template_name", "text")
 )
-_POSTED_AT, _SCORE, _VIEWS = map(integer_headers, ("posted_at", "score", "views"))
+_POSTED_AT, _SCORE, _VIEWS = map(integer_features, ("posted_at", "score", "views"))
 _BOXES = list_headers("boxes")
 _NO_BOXES = b"\x0a\x09\x0a\x05boxes\x12\x00"
-
-
-def _integer(headers: Headers, value: int) -> bytes:
-    """Return a feature of one integer. TensorFlow's parsers take a feature that is left out for an absent value."""
-    packed = signed_varint(value)
-    return headers[len(packed)] + packed
 
 
 @lru_cache(_CACHED_TEMPLATES)

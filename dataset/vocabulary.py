@@ -95,6 +95,19 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+def count_words(text: str) -> Counter[str]:
+    """Return the number of occurrences of each word of a text."""
+    counts = Counter[str]()
+    # Whitespace, which separates words, is faster to find, and most of what is between recurs.
+    for token, count in Counter(text.split()).items():
+        if token.isalnum():
+            counts[token] += count
+        else:
+            for word in split_words(token):
+                counts[word] += count
+    return counts
+
+
 class WordCounter:
     """Counts words. `folder` must not exist; it is created when memory is full and removed at the end."""
 
@@ -103,8 +116,8 @@ class WordCounter:
         self._counts: Counter[str] = Counter()
         self._runs: list[Path] = []
 
-    def add(self, words: Iterable[str]) -> None:
-        """Count each of `words`."""
+    def add(self, words: Mapping[str, int]) -> None:
+        """Add the number of occurrences of `words`."""
         self._counts.update(words)
         if len(self._counts) > _MAX_IN_MEMORY:
             self._folder.mkdir(exist_ok=True)

@@ -13,9 +13,9 @@ from memeloom.dataset.flow.block import ROW, SEGMENTS, Array, Head, Pairs, write
 from memeloom.dataset.flow.drops import DropLog, apply_and_log, step_before
 from memeloom.dataset.flow.memes import HASH_BYTES, UNKNOWN_TIME, Facts, naming_key, read_caption, read_facts
 from memeloom.dataset.flow.plan import read_plan
-from memeloom.dataset.flow.similarity import MIX, normalise, signatures
-from memeloom.dataset.flow.work import WorkPlace, name_hash, open_work
-from memeloom.dataset.schema import SPLITS
+from memeloom.dataset.flow.similarity import MIX, normalise_all, signatures
+from memeloom.dataset.flow.work import WorkPlace, name_hash, name_hashes, open_work
+from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
 from memeloom.dataset.split import Place, Splitter
 from memeloom.dataset.steps.caption import Caption, Step
 from memeloom.dataset.steps.registry import DUPLICATES, build_steps
@@ -62,7 +62,7 @@ def filter_piece(task: Filter) -> Filtered:
                 log.add(read_caption(record, plan.naming), facts, step_before(facts))
         else:
             read.append(facts)
-    kept: list[tuple[Place, Facts]] = []
+    kept: list[Kept] = []
     outcomes = apply_and_log(_named(plan.settings, steps), [each.caption for each in read], log)
     for facts, outcome in zip(read, outcomes, strict=True):
         found = outcome if isinstance(outcome, Drop) else _placed(facts, outcome, splitter, log)
@@ -72,26 +72,36 @@ def filter_piece(task: Filter) -> Filtered:
                 details[found.reason][found.detail] += 1
         else:
             kept.append(found)
-    kept.sort(key=lambda each: (_NUMBERS[each[0].split or "train"], each[0].order))
-    rows, lines = _rows(kept)
-    captions = [facts.caption for _, facts in kept]
+    kept, rows, lines = _rows(kept)
+    captions = [each.caption for each in kept]
     by_words, by_pictures = near_settings(plan.settings)
     head = Head(
         memes=len(task.records),
         rows=len(rows),
-        pictures=any(facts.phash for _, facts in kept),
+        pictures=any(each.facts.phash for each in kept),
         dropped=dropped,
         details=details,
         naming={name: naming_key(plan.naming, name) for name in sorted(named)},
-        templates={str(name_hash(c.template)): [c.template, c.template_name, c.template_slug] for c in captions},
+        templates={
+            str(name_hash(template)): [template, name, slug]
+            for template, name, slug in {each.template: each[2:5] for each in captions}.values()
+        },
         sources={str(name_hash(source)): source for source in sorted({c.source for c in captions})},
     )
     write_block(
         open_work(task.work), task.key, head, rows, lines, log.packed(),
         words_of(captions, rows) if by_words or by_pictures else Pairs(_NONE, np.zeros((len(rows), 4), np.uint64)),
-        hashed([facts.phash for _, facts in kept]) if by_pictures and head.pictures else None,
+        hashed([each.facts.phash for each in kept]) if by_pictures and head.pictures else None,
     )  # fmt: skip
     return Filtered(head.memes, head.rows)
+
+
+class Kept(NamedTuple):
+    """A caption that passed the steps, its place, and its facts, whose caption is the one before the steps."""
+
+    caption: Caption
+    place: Place
+    facts: Facts
 
 
 _NONE = np.zeros(0, np.uint64)
@@ -117,60 +127,59 @@ def _named(settings: Dataset, steps: list[Step]) -> list[tuple[str, Step]]:
     return list(zip((name for name in settings.steps if name != DUPLICATES), steps, strict=True))
 
 
-def _placed(facts: Facts, caption: Caption, splitter: Splitter, log: DropLog) -> tuple[Place, Facts] | Drop:
+def _placed(facts: Facts, caption: Caption, splitter: Splitter, log: DropLog) -> Kept | Drop:
     place = splitter.place(caption.template, caption.boxes, facts.posted)
     if place.split is None:
         drop = Drop("no date")
         log.add(caption, drop, SPLIT)
         return drop
-    return place, Facts(caption, *facts[1:])
+    return Kept(caption, place, facts)
 
 
-def _rows(kept: list[tuple[Place, Facts]]) -> tuple[Array, bytes]:
+def _rows(kept: list[Kept]) -> tuple[list[Kept], Array, bytes]:
+    """Return captions sorted by split and order, their rows and their lines."""
+    orders = np.frombuffer(b"".join([each.place.order for each in kept]), ">u8").reshape(-1, 2)
+    splits = np.array([_NUMBERS[each.place.split or "train"] for each in kept], np.uint32)
+    at = np.lexsort((orders[:, 1], orders[:, 0], splits))
+    kept = [kept[each] for each in at.tolist()]
+    lines = [orjson.dumps((*each.caption[:_IN_LINE], *_integers(each.facts))) for each in kept]
     rows = np.empty(len(kept), ROW)
-    lines = [orjson.dumps((*facts.caption[:_IN_LINE], *_integers(facts))) for _, facts in kept]
-    orders = np.frombuffer(b"".join([place.order for place, _ in kept]), ">u8").reshape(-1, 2)
-    rows["order"], rows["low"] = orders[:, 0], orders[:, 1]
-    rows["posted"] = [facts.posted for _, facts in kept]
-    rows["split"] = [_NUMBERS[place.split or "train"] for place, _ in kept]
+    rows["order"], rows["low"], rows["split"] = orders[at, 0], orders[at, 1], splits[at]
+    rows["posted"] = [each.facts.posted for each in kept]
     hashed_name = cache(name_hash)
-    rows["template"] = [hashed_name(facts.caption.template) for _, facts in kept]
-    rows["source"] = [hashed_name(facts.caption.source) for _, facts in kept]
-    rows["boxes"] = [len(facts.caption.boxes) for _, facts in kept]
-    rows["check"] = [name_hash(line) for line in lines]
+    rows["template"] = [hashed_name(each.caption.template) for each in kept]
+    rows["source"] = [hashed_name(each.caption.source) for each in kept]
+    rows["boxes"] = [len(each.caption.boxes) for each in kept]
+    rows["check"] = name_hashes(lines)
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     rows["length"], rows["start"] = lengths, np.cumsum(lengths) - lengths
-    return rows, b"".join(lines)
+    return kept, rows, b"".join(lines)
 
 
 def _integers(facts: Facts) -> tuple[int | None, int | None, int | None]:
     return facts.score, facts.views, None if facts.posted == UNKNOWN_TIME else facts.posted // _SECOND
 
 
-class Row(NamedTuple):
-    """A line of a block: the caption up to its image key, and the numbers of `dataset.schema.DatasetRecord`."""
-
-    caption: Caption
-    score: int | None
-    views: int | None
-    posted_at: int | None
-
-
-def read_row(line: bytes) -> Row:
-    """Return the content of a line of a block."""
+def read_record(line: bytes, split: Split, separator: str) -> tuple[DatasetRecord, str]:
+    """Return the record in a line of a block, without the bytes of its picture, and the slug of its template."""
     values: list[Any] = orjson.loads(line)
-    values[5] = tuple(values[5])
-    return Row(Caption(*values[:_IN_LINE]), *values[_IN_LINE:])
+    key, source, template, name, slug, boxes, image_key, score, views, posted_at = values
+    text = "".join([box + separator for box in boxes])
+    return DatasetRecord(
+        key, template, name, source, split, text, tuple(boxes), image_key, None, score, views, posted_at
+    ), slug
 
 
 def read_line(line: bytes) -> Caption:
     """Return the caption in a line of a block, up to its image key: no step needs more any longer."""
-    return read_row(line).caption
+    values: list[Any] = orjson.loads(line)[:_IN_LINE]
+    values[5] = tuple(values[5])
+    return Caption(*values)
 
 
 def words_of(captions: list[Caption], rows: Array) -> Pairs:
     """Return keys shared by captions with nearly the same words on one template."""
-    return Pairs(*signatures([normalise(caption.boxes) for caption in captions], rows["template"]))
+    return Pairs(*signatures(normalise_all([caption.boxes for caption in captions]), rows["template"]))
 
 
 def hashed(hashes: list[bytes]) -> Pairs:

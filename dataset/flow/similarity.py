@@ -24,6 +24,7 @@ _LONGEST = 4096
 _AT_ONCE = 256
 _SKETCH_WORDS = 4
 _WORD = re.compile(r"[^\W_]+")
+_TO_SPACES = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
 # Permutations of the 16-bit numbers, one per row of each band: an XOR and an odd factor.
 _random = np.random.default_rng(0)
 _FLIPS = _random.integers(0, 2**16, BANDS * _ROWS).astype(np.uint16)
@@ -35,6 +36,18 @@ MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 def normalise(boxes: Sequence[str]) -> str:
     """Return the words of a caption in lower case, each between single spaces."""
     return f" {' '.join(_WORD.findall(' '.join(boxes).casefold()))} "
+
+
+def normalise_all(captions: Sequence[Sequence[str]]) -> list[str]:
+    """Return `normalise` of each caption's boxes, in a fraction of the time if they are ASCII."""
+    texts = [" ".join(boxes) for boxes in captions]
+    joined = "\n".join(texts)
+    if not joined.isascii() or joined.count("\n") != len(texts) - 1:
+        return [normalise(boxes) for boxes in captions]
+    joined = joined.lower().translate(_TO_SPACES)
+    while "  " in joined:
+        joined = joined.replace("  ", " ")
+    return [f" {text.strip()} " for text in joined.split("\n")]
 
 
 def similarity(one: str, other: str) -> float:

@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file, folder_lock, restore_folder, unwritable
@@ -213,6 +215,11 @@ def name_hash(name: str | bytes) -> int:
     """Return a hash of 64 bits."""
     content = name.encode() if isinstance(name, str) else name
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
+
+def name_hashes(contents: Iterable[bytes]) -> NDArray[np.uint64]:
+    """Return the `name_hash` of each."""
+    return np.frombuffer(b"".join([hashlib.blake2b(each, digest_size=8).digest() for each in contents]), "<u8")
 
 
 def _remove(path: Path) -> None:

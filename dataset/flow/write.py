@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from memeloom.dataset.flow.block import Array, open_block
 from memeloom.dataset.flow.caps import LIMIT
 from memeloom.dataset.flow.choose import CHOSEN
 from memeloom.dataset.flow.drops import DropLog
-from memeloom.dataset.flow.filter import Row, read_row
+from memeloom.dataset.flow.filter import read_record
 from memeloom.dataset.flow.pictures import fetch
 from memeloom.dataset.flow.plan import read_plan
 from memeloom.dataset.flow.work import WorkFolder, WorkPlace, digest_of, open_work
@@ -26,6 +26,7 @@ from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import file_sha256
 from memeloom.dataset.schema import EMBEDDED, SPLITS, DatasetRecord, Split
 from memeloom.dataset.statistics import SHARD_WORDS, ShardTally
+from memeloom.dataset.steps.caption import Caption
 from memeloom.engine.steps import Drop
 
 # The dropped captions of a shard, those without their pictures, beside it in the work folder.
@@ -37,6 +38,8 @@ _ORDERS = 2**64
 _READERS = 8
 _PICTURES_AT_ONCE = 32
 _CACHED_PICTURES = 64
+# A record, and the slug of its template.
+Found: TypeAlias = tuple[DatasetRecord, str]
 
 
 class WriteShard(NamedTuple):
@@ -96,26 +99,11 @@ def write_shard(task: WriteShard) -> Written:
     dropped: Counter[tuple[str, str]] = Counter()
     log = DropLog(settings.separator, wanted=settings.keep_dropped)
     format_ = FORMATS[settings.format]
-    rows_read = _read(task, work, limits)
     file = format_.create(target / task.file, settings.compression, pictures=settings.images in EMBEDDED)
     try:
-        for (row, score, views, posted_at), picture in _with_pictures(rows_read, task, dropped, log):
-            record = DatasetRecord(
-                id=row.id,
-                template=row.template,
-                template_name=row.template_name,
-                source=row.source,
-                split=task.split,
-                text="".join([box + settings.separator for box in row.boxes]),
-                boxes=row.boxes,
-                image_key=row.image_key,
-                image=picture,
-                score=score,
-                views=views,
-                posted_at=posted_at,
-            )
+        for record, slug in _with_pictures(_read(task, work, limits, settings.separator), task, dropped, log):
             file.write(record)
-            tally.add(record, row.template_slug)
+            tally.add(record, slug)
         file.close()
     except BaseException:
         file.abandon()
@@ -163,9 +151,10 @@ def within_limits(rows: Array, limits: Array) -> Array:
     return within
 
 
-def _read(task: WriteShard, work: WorkFolder, limits: Array) -> Iterator[Row]:
+def _read(task: WriteShard, work: WorkFolder, limits: Array, separator: str) -> Iterator[Found]:
     for rows in _rows(task, work, limits):
-        yield from map(read_row, lines_of(work, task.blocks, rows))
+        for line in lines_of(work, task.blocks, rows):
+            yield read_record(line, task.split, separator)
 
 
 def lines_of(work: WorkFolder, blocks: Sequence[str], rows: Array) -> list[bytes]:
@@ -184,27 +173,31 @@ def lines_of(work: WorkFolder, blocks: Sequence[str], rows: Array) -> list[bytes
 
 
 def _with_pictures(
-    rows: Iterator[Row], task: WriteShard, dropped: Counter[tuple[str, str]], log: DropLog
-) -> Iterator[tuple[Row, bytes | None]]:
-    """Yield rows with the bytes of their pictures if the records hold them; at most 96 pictures are in memory.
+    records: Iterator[Found], task: WriteShard, dropped: Counter[tuple[str, str]], log: DropLog
+) -> Iterator[Found]:
+    """Yield records, with the bytes of their pictures if they hold them; at most 96 pictures are in memory.
 
-    Rows whose picture is missing or damaged in the blob store are counted in `dropped` by reason and source;
+    Records whose picture is missing or damaged in the blob store are counted in `dropped` by reason and source;
     `log` gets them.
     """
-    for row, found in _fetched(rows, task):
+    if task.store is None and not task.lost:
+        yield from records
+        return
+    for (record, slug), found in _fetched(records, task):
         if isinstance(found, str):
-            dropped[found, row.caption.source] += 1
-            log.add(row.caption, Drop(found), PICTURE)
+            dropped[found, record.source] += 1
+            log.add(Caption(record.id, record.source, record.template, record.template_name, slug, record.boxes),
+                    Drop(found), PICTURE)  # fmt: skip
         else:
-            yield row, found
+            yield record._replace(image=found), slug
 
 
-def _fetched(rows: Iterator[Row], task: WriteShard) -> Iterator[tuple[Row, bytes | str | None]]:
-    """Yield rows with the bytes of their pictures, the reason why there are none, or None if they are not wanted."""
+def _fetched(records: Iterator[Found], task: WriteShard) -> Iterator[tuple[Found, bytes | str | None]]:
+    """Yield records with the bytes of their pictures, the reason why there are none, or None if they are not wanted."""
     if task.store is None:
-        yield from ((row, task.lost.get(row.caption.image_key)) for row in rows)
+        yield from ((each, task.lost.get(each[0].image_key)) for each in records)
         return
     with closing(open_blobs(task.store)) as blobs, ThreadPoolExecutor(_READERS) as readers:
         cached = lru_cache(maxsize=_CACHED_PICTURES)(lambda key: fetch(blobs, key))
-        while batch := list(itertools.islice(rows, _PICTURES_AT_ONCE)):
-            yield from zip(batch, readers.map(cached, (row.caption.image_key for row in batch)), strict=True)
+        while batch := list(itertools.islice(records, _PICTURES_AT_ONCE)):
+            yield from zip(batch, readers.map(cached, (record.image_key for record, _ in batch)), strict=True)

@@ -8,20 +8,17 @@ texts, names, numbers and noise are kept.
 import difflib
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias
-
-import numpy as np
+from typing import Any, Final, Protocol
 
 from memeloom.catalog.english import COMMON_WORDS
 from memeloom.configs.errors import ConfigError
+from memeloom.dataset.steps.batch import Batch, PrefilteredStep
 from memeloom.dataset.steps.caption import Caption, Outcome, Step, keep
+from memeloom.dataset.steps.detector import KNOWN, Detector
 from memeloom.dataset.steps.foreign import FOREIGN_WORDS
 from memeloom.engine.steps import Drop, Keep
-
-# Returns the probability of English, and that of the other wanted languages together.
-Shares: TypeAlias = Callable[[str], tuple[float, float]]
 
 # Candidates besides the wanted languages. Given all its languages, a detector takes short English captions for
 # Afrikaans, Scots or pidgin.
@@ -58,6 +55,16 @@ _SHARED: Final = frozenset(_ALSO_ELSEWHERE.split())
 _ENGLISH: Final = frozenset(COMMON_WORDS) - _SHARED
 
 
+class Shares(Protocol):
+    """A detector: returns the probability of English, and that of the other wanted languages together."""
+
+    def __call__(self, text: str, /) -> tuple[float, float]:
+        """Detect the language of a text in lower case."""
+
+    def prepare(self, texts: Sequence[str], /) -> None:
+        """Detect many texts at once, if that is faster: calls with these follow."""
+
+
 def require_language(languages: Sequence[str], detector: str, threshold: float) -> Step:
     """Drop ``language``: the wanted languages together are less probable than `threshold`.
 
@@ -69,38 +76,66 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
     """
     if not languages:
         return keep
-    load = _langdetect_shares if detector == "langdetect" else _py3langid_shares
+    load = _Langdetect if detector == "langdetect" else _Py3langid
     shares, least, prior = load(tuple(languages)), _LEAST[detector], _prior(languages)
     english_wanted = "en" in languages
     needed = _log_odds(threshold)
     plain = needed + _PLAIN if english_wanted else math.inf
 
-    def step(caption: Caption) -> Outcome:
-        text = " ".join(caption.boxes).lower()
-        # Four of five captions are clearly English without a detector.
+    def evidence_in(text: str) -> float | None:
+        """Return the evidence for English, or None if `text` is kept without a detector."""
+        # Four of five captions are clearly English.
         if _balance({*text.split()}) >= plain:
-            return Keep(caption)
+            return None
         words = _WORD.findall(text)
         noise = sum(_NOISE.fullmatch(word) is not None for word in words)
         if 2 * noise >= len(words):
-            return Keep(caption)
+            return None
         evidence = _balance({*words})
-        if evidence >= plain:
-            return Keep(caption)
+        return None if evidence >= plain else evidence
+
+    def is_wanted(text: str, evidence: float) -> bool:
         english, others = shares(text)
         rest = max(1 - english - others, least)
         english = max(english, least) * math.exp(evidence)
         odds = (others + english) / rest if english_wanted else max(others, least) / (rest + english)
-        return Keep(caption) if prior + math.log(odds) >= needed else Drop("language")
+        return prior + math.log(odds) >= needed
 
-    return step
+    def step(caption: Caption) -> Outcome:
+        text = " ".join(caption.boxes).lower()
+        evidence = evidence_in(text)
+        return Keep(caption) if evidence is None or is_wanted(text, evidence) else Drop("language")
+
+    def find(batch: Batch) -> list[int]:
+        lower = ((at, text.lower()) for at, text in enumerate(batch.texts))
+        unclear = [(at, text, evidence) for at, text in lower if (evidence := evidence_in(text)) is not None]
+        shares.prepare([text for _, text, _ in unclear])
+        return [at for at, text, evidence in unclear if not is_wanted(text, evidence)]
+
+    return PrefilteredStep(step, find)
+
+
+class _Weights(dict[str, float]):
+    """The log-likelihood ratio (natural) of a word, in lower case, in favour of English."""
+
+    def __missing__(self, word: str) -> float:
+        return -_OTHER
+
+
+def _weigh() -> _Weights:
+    weights = _Weights(dict.fromkeys(FOREIGN_WORDS, -_FOREIGN))
+    for words, weight in ((_SHARED, 0.0), (_ENGLISH, _COMMON)):
+        for word in words:
+            weights[word] = weight - (_FOREIGN - _OTHER if word in FOREIGN_WORDS else 0)
+    return weights
+
+
+_weight = _weigh().__getitem__
 
 
 def _balance(words: set[str]) -> float:
-    """Return the log-likelihood ratio (natural) of `words`, in lower case, in favour of English."""
-    common = len(words & _ENGLISH)
-    foreign = len(words & FOREIGN_WORDS)
-    return _COMMON * common - _OTHER * (len(words) - common - len(words & _SHARED)) - (_FOREIGN - _OTHER) * foreign
+    """Return the log-likelihood ratio of `words` in favour of English."""
+    return sum(map(_weight, words))
 
 
 def _prior(languages: Sequence[str]) -> float:
@@ -116,58 +151,73 @@ def _log_odds(probability: float) -> float:
     return math.log(probability / (1 - probability))
 
 
-# Loading takes a second: once per process.
-@lru_cache(maxsize=2)
-def _py3langid_shares(languages: tuple[str, ...]) -> Shares:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+class _Py3langid:
+    def __init__(self, languages: Sequence[str]) -> None:
+        _check_known(languages, KNOWN, "py3langid")
+        self._candidates = tuple(sorted({*_CANDIDATES, *languages}))
+        self._others = frozenset(languages) - {"en"}
+        self._prepared: dict[str, tuple[float, float]] = {}
 
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    _check_known(languages, identifier.labels, "py3langid")
-    identifier.set_languages(sorted({*_CANDIDATES, *languages}))
-    # Converting its half-precision, column-major table once makes it a sixth faster, with equal results.
-    identifier.nb_ptc = np.ascontiguousarray(identifier.nb_ptc, dtype=np.float32)
-    others = frozenset(languages) - {"en"}
+    def __call__(self, text: str) -> tuple[float, float]:
+        if text not in self._prepared:
+            self.prepare([text])
+        return self._prepared[text]
 
-    def shares(text: str) -> tuple[float, float]:
-        best, probability = identifier.classify(text)
-        # Most captions end here; ranking all languages costs twice as much.
-        if best == "en" and not others:
-            return float(probability), 0.0
-        return _divided(((language, float(share)) for language, share in identifier.rank(text)), others)
-
-    return shares
+    def prepare(self, texts: Sequence[str]) -> None:
+        detector = _detector(self._candidates)
+        found = detector.probabilities(texts) if texts else []
+        self._prepared = {
+            text: _divided(zip(detector.languages, shares, strict=True), self._others)
+            for text, shares in zip(texts, found, strict=True)
+        }
 
 
-@lru_cache(maxsize=2)
-def _langdetect_shares(languages: tuple[str, ...]) -> Shares:
-    from langdetect import DetectorFactory, LangDetectException
-    from langdetect.detector_factory import PROFILES_DIRECTORY
-    from langdetect.lang_detect_exception import ErrorCode
+# Loading takes most of a second: once per process, by the first text that needs it.
+@lru_cache(maxsize=1)
+def _detector(languages: tuple[str, ...]) -> Detector:
+    return Detector(languages)
 
-    factory = DetectorFactory()
-    factory.load_profile(PROFILES_DIRECTORY)
-    # Without a seed, results differ between runs.
-    factory.seed = 0
-    _check_known(languages, factory.get_lang_list(), "langdetect")
-    candidates = {*_CANDIDATES, *languages}
-    equally_likely = dict.fromkeys(candidates, 1.0)
-    others = frozenset(languages) - {"en"}
-    # The text has no letters.
-    unknown = _divided(((language, 1 / len(candidates)) for language in sorted(candidates)), others)
 
-    def shares(text: str) -> tuple[float, float]:
-        detector = factory.create()
-        detector.set_prior_map(equally_likely)
+class _Langdetect:
+    def __init__(self, languages: Sequence[str]) -> None:
+        from langdetect.detector_factory import PROFILES_DIRECTORY
+
+        self._factory = _langdetect_factory(PROFILES_DIRECTORY)
+        _check_known(languages, self._factory.get_lang_list(), "langdetect")
+        candidates = {*_CANDIDATES, *languages}
+        self._equally_likely = dict.fromkeys(candidates, 1.0)
+        self._others = frozenset(languages) - {"en"}
+        # The text has no letters.
+        self._unknown = _divided(((language, 1 / len(candidates)) for language in sorted(candidates)), self._others)
+
+    def __call__(self, text: str) -> tuple[float, float]:
+        from langdetect import LangDetectException
+        from langdetect.lang_detect_exception import ErrorCode
+
+        detector = self._factory.create()
+        detector.set_prior_map(self._equally_likely)
         detector.append(text)
         try:
             found = detector.get_probabilities()
         except LangDetectException as error:
             if error.code != ErrorCode.CantDetectError:
                 raise
-            return unknown
-        return _divided(((language.lang, language.prob) for language in found), others)
+            return self._unknown
+        return _divided(((language.lang, language.prob) for language in found), self._others)
 
-    return shares
+    def prepare(self, texts: Sequence[str]) -> None:
+        """Do nothing: it reads one text at a time."""
+
+
+@lru_cache(maxsize=1)
+def _langdetect_factory(profiles: str) -> Any:
+    from langdetect import DetectorFactory
+
+    factory = DetectorFactory()
+    factory.load_profile(profiles)
+    # Without a seed, results differ between runs.
+    factory.seed = 0
+    return factory
 
 
 def _divided(ranked: Iterable[tuple[str, float]], others: Collection[str]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from memeloom.dataset.steps.batch import PrefilteredStep, lower_same_length
+from memeloom.dataset.steps.batch import PrefilteredStep, lower_same_length, search_texts
 from memeloom.dataset.steps.caption import Caption, Outcome, Step
 from memeloom.dataset.steps.disguise import SIGNS, Disguises, doubled, has_signs, is_disguised
 from memeloom.dataset.steps.tiers import INNOCENT, TIERS, Tier, read_spellings, read_tiers
@@ -146,7 +146,7 @@ def forbid_profanity(words: WordList) -> Step:
             return Drop(f"profanity: {worst.kind}", worst.entry)
         return Keep(caption)
 
-    return PrefilteredStep(step, words.suspects, lambda name: in_name(name) is not None)
+    return PrefilteredStep(step, search_texts(words.suspects, lambda name: in_name(name) is not None))
 
 
 def censor_profanity(words: WordList) -> Step:
@@ -168,7 +168,7 @@ def censor_profanity(words: WordList) -> Step:
             caption = caption.with_boxes(tuple([censored(box) for box in caption.boxes]))
         return Keep(caption)
 
-    return PrefilteredStep(step, words.suspects, lambda name: censored_name(name) != name)
+    return PrefilteredStep(step, search_texts(words.suspects, lambda name: censored_name(name) != name))
 
 
 def _worst(found: Collection[Found]) -> Found | None:

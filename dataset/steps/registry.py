@@ -31,13 +31,13 @@ DUPLICATES = "duplicates"
 
 
 def _boxes(settings: Dataset) -> Step:
-    steps = [require_text]
+    steps = [require_text()]
     if not settings.empty_boxes:
         steps.append(forbid_empty_boxes)
     if settings.box_count == "template":
         steps.append(require_box_count)
     if len(steps) == 1:
-        return require_text
+        return steps[0]
 
     def step(caption: Caption) -> Outcome:
         caption, drop = apply_steps(steps, caption)
@@ -60,15 +60,15 @@ def _profanity(settings: Dataset) -> Step:
 STEPS: Mapping[str, Callable[[Dataset], Step]] = MappingProxyType(
     {
         "typography": lambda settings: plain_typography(settings.characters),
-        "whitespace": lambda _: collapse_whitespace,
-        "lowercase": lambda _: lower_case,
+        "whitespace": lambda _: collapse_whitespace(),
+        "lowercase": lambda _: lower_case(),
         "boilerplate": lambda _: PrefilteredStep(strip_boilerplate, search_substrings(MARK_HINTS)),
         "boxes": _boxes,
         "separator": lambda settings: forbid_separator(settings.separator),
         "characters": lambda settings: limit_characters(settings.characters),
         "length": lambda settings: limit_length(settings.min_characters, settings.max_characters),
         "image": _image,
-        "nsfw": lambda settings: keep if settings.nsfw else forbid_over_18,
+        "nsfw": lambda settings: keep if settings.nsfw else forbid_over_18(),
         "language": lambda settings: require_language(
             settings.languages, settings.language_detector, settings.language_threshold
         ),

@@ -4,9 +4,10 @@ https://towardsdatascience.com/meme-text-generation-with-a-deep-convolutional-ne
 """
 
 import re
+from collections.abc import Iterable
 from typing import Literal
 
-from memeloom.dataset.steps.batch import PrefilteredStep, search_pattern
+from memeloom.dataset.steps.batch import Batch, PrefilteredStep, search_pattern, where
 from memeloom.dataset.steps.caption import Caption, Outcome, Step
 from memeloom.engine.steps import Drop, Keep
 
@@ -15,28 +16,37 @@ _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def collapse_whitespace(caption: Caption) -> Outcome:
+def collapse_whitespace() -> Step:
     """Trim each box and replace each run of whitespace by one space."""
-    boxes = tuple([" ".join(box.split()) for box in caption.boxes])
-    # Most captions are clean, and comparing is cheaper than copying.
-    return Keep(caption if boxes == caption.boxes else caption.with_boxes(boxes))
+
+    def step(caption: Caption) -> Outcome:
+        return Keep(caption.with_boxes(tuple([" ".join(box.split()) for box in caption.boxes])))
+
+    return PrefilteredStep(step, where(lambda text: " ".join(text.split()) != text))
 
 
-def lower_case(caption: Caption) -> Outcome:
+def lower_case() -> Step:
     """Lower-case each box."""
-    return Keep(caption.with_boxes(tuple([box.lower() for box in caption.boxes])))
+
+    def step(caption: Caption) -> Outcome:
+        return Keep(caption.with_boxes(tuple([box.lower() for box in caption.boxes])))
+
+    # Not that of the joined boxes: the lower case of a final sigma depends on what follows.
+    return PrefilteredStep(step, where(lambda text: text.lower() != text or not text.isascii()))
 
 
-def require_text(caption: Caption) -> Outcome:
+def require_text() -> Step:
     """Drop ``no caption`` (unknown boxes) and ``empty caption`` (only blank boxes).
 
     A blank box beside a filled one is kept: it was left blank on purpose.
     """
-    if not caption.boxes:
-        return Drop("no caption")
-    if not "".join(caption.boxes).strip():
-        return Drop("empty caption")
-    return Keep(caption)
+
+    def step(caption: Caption) -> Outcome:
+        if not caption.boxes:
+            return Drop("no caption")
+        return Keep(caption) if "".join(caption.boxes).strip() else Drop("empty caption")
+
+    return PrefilteredStep(step, where(lambda text: not text.strip()))
 
 
 def forbid_empty_boxes(caption: Caption) -> Outcome:
@@ -78,7 +88,12 @@ def limit_length(minimum: int, maximum: int) -> Step:
             return Drop("too short")
         return Drop("too long") if length > maximum else Keep(caption)
 
-    return step
+    def find(batch: Batch) -> Iterable[int]:
+        # A text has a space between two boxes.
+        lengths = [len(text) - len(caption.boxes) + 1 for caption, text in zip(*batch, strict=True)]
+        return [at for at, length in enumerate(lengths) if not minimum <= length <= maximum]
+
+    return PrefilteredStep(step, find)
 
 
 def limit_picture(min_side: int, max_aspect: float) -> Step:
@@ -96,6 +111,10 @@ def limit_picture(min_side: int, max_aspect: float) -> Step:
     return step
 
 
-def forbid_over_18(caption: Caption) -> Outcome:
+def forbid_over_18() -> Step:
     """Drop ``nsfw``: the site marks the meme as not safe for work."""
-    return Drop("nsfw") if caption.over_18 else Keep(caption)
+
+    def step(caption: Caption) -> Outcome:
+        return Drop("nsfw") if caption.over_18 else Keep(caption)
+
+    return PrefilteredStep(step, lambda batch: [at for at, each in enumerate(batch.captions) if each.over_18])

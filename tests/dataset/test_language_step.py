@@ -4,9 +4,11 @@ import subprocess
 import sys
 
 import pytest
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from memeloom.configs.errors import ConfigError
 from memeloom.dataset.steps.caption import Caption, Step
+from memeloom.dataset.steps.detector import KNOWN, Detector
 from memeloom.dataset.steps.language import require_language
 from memeloom.engine.steps import Drop, Keep
 
@@ -124,12 +126,27 @@ def test_an_unknown_language_is_an_error(detector: str) -> None:
         require_language(["english"], detector, 0.5)
 
 
+def test_many_texts_at_once_have_the_probabilities_of_py3langid() -> None:
+    languages = ["de", "en", "es", "nl", "ru"]
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    assert frozenset(identifier.labels) == KNOWN
+    identifier.set_languages(languages)
+    texts = [text.lower() for text in (*ENGLISH, *OTHERS)] + ["", "?!", "e\u0301te\u0301", "\ud83d", "que " * 500]
+    detector = Detector(languages)
+    found = detector.probabilities(texts)
+    for text, probabilities in zip(texts, found, strict=True):
+        expected = dict(identifier.rank(text.encode(errors="surrogatepass") if "\ud83d" in text else text))
+        assert dict(zip(detector.languages, probabilities, strict=True)) == pytest.approx(expected, abs=1e-5)
+    # Alone or beside longer ones.
+    assert [detector.probabilities([text])[0] for text in texts] == found
+
+
 def test_langdetect_gives_the_same_in_every_process() -> None:
     # Texts that it is unsure about; unseeded, its answer to such changes from run to run.
     texts = ["fortnite memes", "me ban straw memes", "joe mamma gay", "lwiay lwiay me", "damn girl u fine"]
     script = (
-        "import sys; from memeloom.dataset.steps.language import _langdetect_shares\n"
-        "sys.stdout.write(repr([_langdetect_shares(('en',))(text) for text in sys.argv[1:]]))"
+        "import sys; from memeloom.dataset.steps.language import _Langdetect\n"
+        "sys.stdout.write(repr([_Langdetect(('en',))(text) for text in sys.argv[1:]]))"
     )
     command = [sys.executable, "-c", script, *texts]
     answers = [subprocess.run(command, capture_output=True, check=True, timeout=60).stdout for _ in range(2)]

@@ -11,6 +11,7 @@ from memeloom.dataset.flow.similarity import (
     Words,
     differ_in_one_letter,
     normalise,
+    normalise_all,
     signatures,
     similarity,
     sketch_similarity,
@@ -47,6 +48,13 @@ def near(rng: random.Random, count: int, changes: int) -> list[tuple[str, str]]:
             other[at] = f"{rng.randrange(10**6):x}"
         pairs.append((normalise([" ".join(words)]), normalise([" ".join(other)])))
     return pairs
+
+
+def test_many_captions_are_normalised_alike() -> None:
+    captions = [("One  does--NOT", "", "it's_2"), (), ("!?",), ("\t9 lives\x1f",), ("",)]
+    for more in ([], [("na\u00efve\u0130",)], [("two\nlines",)], [(each,) for each in ODD]):
+        assert normalise_all([*captions, *more]) == [normalise(boxes) for boxes in [*captions, *more]]
+    assert normalise_all([]) == []
 
 
 @pytest.mark.parametrize("changes", [1, 2, 3, 5])

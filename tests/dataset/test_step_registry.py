@@ -1,11 +1,13 @@
 """Steps by name: the order of the settings, and mistakes in them."""
 
+import random
 from typing import Any
 
 import pytest
 
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Dataset
+from memeloom.dataset.steps.batch import apply_to_batch
 from memeloom.dataset.steps.caption import Caption
 from memeloom.dataset.steps.registry import STEPS, build_steps
 from memeloom.engine.steps import Drop, apply_steps
@@ -15,8 +17,8 @@ def changed(settings: Dataset, **changes: Any) -> Dataset:
     return settings.model_copy(update=changes)
 
 
-def caption(text: str, *, over_18: bool = False) -> Caption:
-    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", (text,), over_18=over_18)
+def caption(*boxes: str, over_18: bool = False) -> Caption:
+    return Caption("imgflip:1", "imgflip", "t", "Name", "slug", boxes, over_18=over_18)
 
 
 HALF = caption("one")._replace(boxes=("one", ""))
@@ -86,5 +88,30 @@ def test_duplicates_come_last_and_once(settings: Dataset, steps: tuple[str, ...]
 def test_every_setting_reaches_its_step(
     settings: Dataset, step: str, changes: dict[str, Any], text: Caption, outcome: Caption | Drop
 ) -> None:
-    caption, drop = apply_steps(build_steps(changed(settings, steps=(step,), **changes)), text)
+    steps = build_steps(changed(settings, steps=(step,), **changes))
+    caption, drop = apply_steps(steps, text)
     assert (drop or caption) == outcome
+    assert apply_to_batch(steps, [text]) == [outcome]
+
+
+WORDS = (
+    "one", "does", "NOT", "simply", "walk", "into", "", " ", "  ", "imgflip.com", "@name", "sh1t", "fuuuck",
+    "damn", "|",
+    "it\u2019s", "\u03a3\u0399\u03a3", "na\u00efve", "\u0130", "que", "tiene", "prisa", "ich", "habe",
+    "\u00a0", "\n", "\t", "e\u0301", "!!!",
+    "xx" * 40,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("characters", ["ascii", "any"])
+def test_a_batch_has_the_result_of_each_caption_alone(settings: Dataset, characters: str) -> None:
+    chance = random.Random(1)
+    captions = [
+        caption(*[" ".join(chance.choices(WORDS, k=chance.randrange(6))) for _ in range(chance.randrange(4))],
+                over_18=chance.random() < 0.1)
+        for _ in range(2000)
+    ]  # fmt: skip
+    steps = build_steps(changed(settings, characters=characters))
+    alone = [drop or after for after, drop in (apply_steps(steps, each) for each in captions)]
+    assert apply_to_batch(steps, captions) == alone
+    assert len({each.reason for each in alone if isinstance(each, Drop)}) > 8

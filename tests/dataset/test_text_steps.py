@@ -24,9 +24,9 @@ def caption(*boxes: str) -> Caption:
 @pytest.mark.parametrize(
     ("step", "before", "after"),
     [
-        (collapse_whitespace, ("  one \t\n two ", "\u00a0three\u2003four\r\n"), ("one two", "three four")),
-        (collapse_whitespace, ("", " "), ("", "")),
-        (lower_case, ("SHOUTING", "ÄÖ Σ"), ("shouting", "äö σ")),
+        (collapse_whitespace(), ("  one \t\n two ", "\u00a0three\u2003four\r\n"), ("one two", "three four")),
+        (collapse_whitespace(), ("", " "), ("", "")),
+        (lower_case(), ("SHOUTING", "ÄÖ Σ"), ("shouting", "äö σ")),
     ],
 )
 def test_a_step_changes_each_box(step: Step, before: tuple[str, ...], after: tuple[str, ...]) -> None:
@@ -36,8 +36,8 @@ def test_a_step_changes_each_box(step: Step, before: tuple[str, ...], after: tup
 @pytest.mark.parametrize(
     ("step", "boxes", "reason"),
     [
-        (require_text, (), "no caption"),
-        (require_text, ("", " \n"), "empty caption"),
+        (require_text(), (), "no caption"),
+        (require_text(), ("", " \n"), "empty caption"),
         (forbid_separator("|"), ("fine", "this | not"), "separator"),
         (limit_characters("ascii"), ("naïve",), "characters"),
         (limit_characters("ascii"), ("tab\there",), "characters"),
@@ -56,7 +56,7 @@ def test_a_step_drops_for_a_reason(step: Step, boxes: tuple[str, ...], reason: s
 @pytest.mark.parametrize(
     ("step", "boxes"),
     [
-        (require_text, ("", "the other box was left out")),
+        (require_text(), ("", "the other box was left out")),
         (forbid_separator("|"), ("one; two", "three/four")),
         (limit_characters("ascii"), (" !\"#$%&'()*+,-./09:;<=>?@AZ[\\]^_`az{|}~",)),
         (limit_characters("any"), ("naïve 👩\u200d🚀 中文",)),

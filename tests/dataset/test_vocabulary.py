@@ -13,6 +13,7 @@ from memeloom.dataset.vocabulary import (
     WORDS,
     Vocabulary,
     WordCounter,
+    count_words,
     most_common,
     read_vocabulary,
     read_words,
@@ -63,13 +64,14 @@ def test_a_file_that_is_no_vocabulary_is_an_error(tmp_path: Path, content: str |
 )
 def test_split_words(text: str, expected: list[str]) -> None:
     assert split_words(text) == expected
+    assert count_words(text) == Counter(expected)
 
 
 def counted(path: Path, words: list[str]) -> Path:
     """Write the counts of `words`, added some at a time."""
     counter = WordCounter(path.with_name("runs"))
     for at in range(0, len(words), 100):
-        counter.add(words[at : at + 100])
+        counter.add(Counter(words[at : at + 100]))
     counter.write(path)
     return path
 
