@@ -7,7 +7,7 @@ from typing import Any, Final
 import yaml
 
 from memeloom.dataset.card_bins import cluster_bins, length_bins
-from memeloom.dataset.card_hub import hub_configs
+from memeloom.dataset.card_hub import UNKNOWN, hub_configs
 from memeloom.dataset.card_text import (
     FORMATS,
     LICENCE,
@@ -84,7 +84,7 @@ def _front_matter(manifest: Manifest) -> str:
     facts: dict[str, Any] = {"pretty_name": "Meme captions"}
     if "language" in settings["steps"] and settings["languages"]:
         facts["language"] = list(settings["languages"])
-    facts["license"] = "unknown"
+    facts["license"] = UNKNOWN
     facts["size_categories"] = [next((name for end, name in _SIZES.items() if manifest.records < end), "n>1T")]
     if unsafe_pictures(manifest):
         facts["tags"] = ["not-for-all-audiences"]

@@ -10,6 +10,7 @@ from memeloom.dataset.formats.contract import Compression, FormatName
 from memeloom.dataset.manifest import Manifest
 from memeloom.dataset.schema import Split
 
+UNKNOWN = "unknown"
 _FRONT = re.compile(r"\A---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
 _GLOBS = {"parquet": "{split}-*.parquet", "webdataset": "{split}-*.tar*", "imagefolder": "{split}/**"}
 _ABOUT_CARD = " `card.html` shows this page with plots."
@@ -46,16 +47,27 @@ def adapt_readme(
         for name, packed in ((manifest.format, manifest.compression), (form, compression))
     )
     text = text.replace(old, new).replace(_ABOUT_CARD, "")
-    front = _FRONT.match(text)
-    if front is None:
-        return text
-    try:
-        facts = yaml.safe_load(front[1])
-    except yaml.YAMLError:
-        return text
-    if not isinstance(facts, dict):
+    facts, rest = _split(text)
+    if facts is None:
         return text
     facts.pop("configs", None)
     if configs := hub_configs(form, manifest):
         facts["configs"] = configs
-    return f"---\n{yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)}---\n{text[front.end() :]}"
+    return f"---\n{yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)}---\n{rest}"
+
+
+def licence_of(text: str) -> str | None:
+    """Return the licence that the front matter of a README states; None if it states none, or `unknown`."""
+    facts, _ = _split(text)
+    found = (facts or {}).get("license")
+    return found if isinstance(found, str) and found != UNKNOWN else None
+
+
+def _split(text: str) -> tuple[dict[str, Any] | None, str]:
+    """Return the front matter of a README, or None if it has none that can be read, and the rest."""
+    front = _FRONT.match(text)
+    try:
+        facts = yaml.safe_load(front[1]) if front else None
+    except yaml.YAMLError:
+        facts = None
+    return (facts, text[front.end() :]) if front and isinstance(facts, dict) else (None, text)

@@ -14,6 +14,7 @@ from memeloom.configs.schema import Dataset
 from memeloom.dataset.card import README, render_card
 from memeloom.dataset.card_page import PAGE, render_page
 from memeloom.dataset.card_pictures import sample_pictures
+from memeloom.dataset.croissant import write_croissant
 from memeloom.dataset.manifest import (
     DatasetTemplate,
     DroppedFile,
@@ -87,6 +88,7 @@ def describe_dataset(
     )
     write_text(folder / README, render_card(manifest, tally, copies))
     write_text(folder / PAGE, render_page(manifest, tally, copies, sample_pictures(output, manifest)))
+    write_croissant(folder, manifest)
     manifest.write(folder)
     return manifest
 

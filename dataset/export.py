@@ -11,9 +11,10 @@ from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.outputs import replace_folder, write_text
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.dataset.card import README
-from memeloom.dataset.card_hub import adapt_readme
+from memeloom.dataset.card_hub import adapt_readme, licence_of
+from memeloom.dataset.croissant import write_croissant, write_image_folder_croissant
 from memeloom.dataset.formats.contract import Compression, FormatName, RecordFile
-from memeloom.dataset.formats.imagefolder import ImageFolder, check_pictures, is_image_folder
+from memeloom.dataset.formats.imagefolder import METADATA, ImageFolder, check_pictures, is_image_folder
 from memeloom.dataset.formats.registry import FORMATS, check_readable
 from memeloom.dataset.manifest import File, Manifest, PictureFile, Shard, is_dataset, read_manifest
 from memeloom.dataset.pictures import Pictures
@@ -92,7 +93,7 @@ def _write_dataset(
         }
     )
     _copy(folder, new, (manifest.vocabulary, manifest.word_list, *manifest.dropped_files))
-    _write_readme(folder, new, manifest, form, compression)
+    write_croissant(new, exported, _write_readme(folder, new, manifest, form, compression))
     exported.write(new)
     return Exported(exported.records, len(exported.shards) + len(exported.picture_files), exported.bytes, compression)
 
@@ -172,17 +173,24 @@ def _write_image_folder(
         images.abandon()
         raise
     _copy(folder, new, (manifest.vocabulary, manifest.word_list))
-    _write_readme(folder, new, manifest, IMAGE_FOLDER, compression)
+    tables = [
+        File.model_construct(name=f"{split}/{METADATA}", bytes=table.bytes, sha256=table.sha256)
+        for split, table in images.tables.items()
+    ]
+    licence = _write_readme(folder, new, manifest, IMAGE_FOLDER, compression)
+    write_image_folder_croissant(new, manifest, tables, images.suffixes, licence)
     size = images.picture_bytes + sum(table.bytes for table in images.tables.values())
     return Exported(manifest.records, len(images.tables) + images.pictures, size, compression)
 
 
-def _write_readme(folder: Path, new: Path, manifest: Manifest, form: Target, compression: Compression) -> None:
+def _write_readme(folder: Path, new: Path, manifest: Manifest, form: Target, compression: Compression) -> str | None:
+    """Write the README of an export, if there is one, and return the licence that it states."""
     try:
         text = (folder / README).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return
+        return None
     write_text(new / README, adapt_readme(text, manifest, form, compression))
+    return licence_of(text)
 
 
 def _copy(folder: Path, new: Path, files: tuple[File, ...]) -> None:

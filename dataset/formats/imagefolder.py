@@ -61,6 +61,7 @@ class ImageFolder:
         self._open: MetadataFile | None = None
         self.tables: dict[Split, MetadataFile] = {}
         self.pictures = self.picture_bytes = 0
+        self.suffixes: set[str] = set()
 
     def write(self, split: Split, record: DatasetRecord, data: bytes) -> None:
         """Append a record, whose picture is `data`. Raises OSError: the disk is full, or the like."""
@@ -68,7 +69,9 @@ class ImageFolder:
             self.close()
             (self._folder / split).mkdir()
             self._open = self.tables[split] = MetadataFile(self._folder / split / METADATA, self._compression)
-        name = record.image_key + picture_suffix(data)
+        suffix = picture_suffix(data)
+        self.suffixes.add(suffix)
+        name = record.image_key + suffix
         if self._spread:
             name = f"{name[:2]}/{name}"
         if not (self._folder / split / name).exists():

@@ -122,8 +122,8 @@ def test_a_build_that_is_killed_repeatedly_resumes_each_time(case: Case) -> None
     case.restore()
     shutil.rmtree(case.folder.with_name(".dataset.work"))
     kills = 0
-    while case.kill(60):
+    while case.kill(70):
         kills += 1
-        assert kills < 40, "60 operations at a time must lead to the end"
+        assert kills < 40, "70 operations at a time must lead to the end"
     assert kills > 1
     assert content(case.folder) == case.new

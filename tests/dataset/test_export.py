@@ -63,7 +63,7 @@ def test_it_gives_the_files_that_a_build_in_the_format_does(
     build_dataset(built.config.model_copy(update={"dataset": dataset}))
     expected = content(tmp_path / "built")
     found = content(target)
-    card = {"README.md", "card.html", "manifest.json"}
+    card = {"README.md", "card.html", "croissant.json", "manifest.json"}
     dropped = {name for name in expected if name.startswith("dropped-")}
     assert {name: found[name] for name in expected.keys() - card - dropped} == {
         name: expected[name] for name in expected.keys() - card - dropped
