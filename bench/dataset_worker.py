@@ -7,13 +7,14 @@ import json
 import resource
 import sys
 
-from memeloom.configs.load import load_config
-from memeloom.configs.progress import Progress
-from memeloom.dataset.build import build_dataset
-
 
 def main() -> None:
     """Build and print the figures."""
+    # Here, since workers import the module of the main process: as with `memeloom`, they load only what they need.
+    from memeloom.configs.load import load_config
+    from memeloom.configs.progress import Progress
+    from memeloom.dataset.build import build_dataset
+
     catalog, output, *settings = sys.argv[1:]
     places = [f"store.documents=sqlite:///{catalog}", f"dataset.output={output}"]
     summary = build_dataset(load_config(overrides=[*places, *settings], environment={}), Progress())

@@ -1,5 +1,6 @@
 """Inside a worker, be it a local process or a Ray actor: unpickle a function, call it, pickle what came of it."""
 
+import gc
 import math
 import os
 import pickle
@@ -23,6 +24,7 @@ _THREAD_LIMITS = (
     "MKL_NUM_THREADS",
     "OPENCV_FOR_THREADS_NUM",
 )
+_OBJECTS_PER_COLLECTION = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,9 @@ class Runner:
             self._function = pickle.loads(self._packed)()  # noqa: S301 our parent process wrote it
         except Exception as error:  # noqa: BLE001 it is raised again in the parent
             return pack_error(error)
+        # Partitions hold many thousand objects and few cycles: looking for these took 5 % of the time of a build.
+        gc.freeze()
+        gc.set_threshold(_OBJECTS_PER_COLLECTION)
         return pack_value(None)
 
     def run(self, partition: object) -> bytes:

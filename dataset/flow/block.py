@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
@@ -150,8 +151,10 @@ class Block:
 
     def lines_of(self, rows: Array) -> list[bytes]:
         """Return the lines of rows in any order."""
-        where = self._read("rows", ROW, self.rows)[["start", "length"]][rows]
-        return [self.line(start, length) for start, length in where.tolist()]
+        where = self._read("rows", ROW, self.rows)[rows]
+        begins = where["start"].astype(np.int64) + self._at["lines"]
+        with mmap(self._stream.fileno(), 0, access=ACCESS_READ) as content:
+            return [content[at : at + n] for at, n in zip(begins.tolist(), where["length"].tolist(), strict=True)]
 
     def dropped(self, first: int, last: int) -> list[Line]:
         """Return the dropped captions whose orders are from `first` to `last`, both included."""

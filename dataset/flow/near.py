@@ -20,7 +20,7 @@ from memeloom.dataset.flow.similarity import (
     BANDS,
     Words,
     differ_in_one_letter,
-    normalise,
+    normalise_all,
     similarity,
     sketch_similarity,
 )
@@ -44,6 +44,7 @@ _LETTER_APART = 0.6
 # (`dataset.flow.misread`): errors of OCR destroy up to half of the shingles.
 _SAME_WORDS = 0.8
 _MISREAD = 0.5
+_SKETCH_WORDS = 4
 # Examples per part; showing at most as many in all makes them independent of the partition.
 SAMPLES: Final = 200
 
@@ -133,24 +134,24 @@ class _Pairs:
         self._least = least
         self._is_candidate = is_candidate
         self._nearly_equal = differ_in_one_letter if task.kind == "words" else is_misread
-        self._keeper = np.full(len(members.key), -1, np.int64)
+        self._keepers: dict[int, int] = {}
         self._samples: list[tuple[int, float, str, str]] = []
+        self._last_sample = 2**64
 
     def find(self) -> tuple[Array, list[tuple[int, float, str, str]]]:
         """Return the rows to drop, sorted by order, and examples: order, similarity and both texts."""
         for window in _ROUNDS:
             self._compare(window)
-        lost = np.flatnonzero(self._keeper >= 0)
-        gone = np.empty(len(lost), GONE)
-        gone["order"] = self._members.order[lost]
-        gone["keeper"] = self._members.order[self._keeper[lost]]
+        gone = np.empty(len(self._keepers), GONE)
+        gone["order"] = self._members.order[list(self._keepers)]
+        gone["keeper"] = self._members.order[list(self._keepers.values())]
         return np.unique(gone), sorted(self._samples)[:SAMPLES]
 
     def _compare(self, window: int) -> None:
         """Compare each remaining row with `window` neighbours of the same key."""
-        left = np.flatnonzero(self._keeper < 0)
+        left = np.delete(np.arange(len(self._members.key)), list(self._keepers))
         keys = self._members.key[left]
-        waiting: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
+        waiting: list[_Candidates] = []
         held = 0
         for distance in range(1, min(window, len(left) - 1) + 1):
             same = np.flatnonzero(keys[distance:] == keys[:-distance])
@@ -159,24 +160,29 @@ class _Pairs:
             for at in range(0, len(same), _CANDIDATES):
                 one, other = left[same[at : at + _CANDIDATES]], left[same[at : at + _CANDIDATES] + distance]
                 candidates = self._is_candidate(one, other)
-                waiting.append((one[candidates], other[candidates]))
+                waiting.append(self._candidates(one[candidates], other[candidates]))
                 held += len(waiting[-1][0])
                 if held >= _CANDIDATES:
                     self._read(waiting)
                     held = 0
         self._read(waiting)
 
-    def _read(self, waiting: list[tuple[NDArray[np.intp], NDArray[np.intp]]]) -> None:
+    def _candidates(self, ones: NDArray[np.intp], others: NDArray[np.intp]) -> "_Candidates":
+        sketches = self._members.values[:, -_SKETCH_WORDS:]
+        similar = sketch_similarity(sketches[ones], sketches[others]) >= self._least - _SKETCH_ERROR
+        return _Candidates(ones, others, similar)
+
+    def _read(self, waiting: list["_Candidates"]) -> None:
         """Compare the texts of candidates, the nearest neighbours first."""
-        texts = self._texts(np.unique(np.concatenate([each for pair in waiting for each in pair] or [_EMPTY])))
-        for ones, others in waiting:
-            for one, other in zip(ones.tolist(), others.tolist(), strict=True):
-                if self._keeper[one] >= 0 or self._keeper[other] >= 0:
+        texts = self._texts(np.unique(np.concatenate([_EMPTY, *(np.concatenate(each[:2]) for each in waiting)])))
+        for candidates in waiting:
+            for one, other, similar in zip(*(each.tolist() for each in candidates), strict=True):
+                if one in self._keepers or other in self._keepers:
                     continue
-                similar = similarity(texts[one], texts[other])
-                if similar >= self._least or self._nearly_equal(texts[one], texts[other]):
-                    self._keeper[other] = one
-                    self._sample(int(self._members.order[other]), similar, texts[one], texts[other])
+                text, again = texts[one], texts[other]
+                if (similar and similarity(text, again) >= self._least) or self._nearly_equal(text, again):
+                    self._keepers[other] = one
+                    self._sample(int(self._members.order[other]), text, again)
         waiting.clear()
 
     def _texts(self, wanted: NDArray[np.intp]) -> dict[int, str]:
@@ -185,14 +191,25 @@ class _Pairs:
         for block, numbers in _by_block(wanted, self._members.block):
             with open_block(self._work.block(self._blocks[block])) as opened:
                 lines = opened.lines_of(self._members.row[numbers])
-            for number, line in zip(numbers, lines, strict=True):
-                texts[number] = normalise(read_line(line).boxes)
+            texts.update(zip(numbers, normalise_all([read_line(line).boxes for line in lines]), strict=True))
         return texts
 
-    def _sample(self, order: int, similar: float, one: str, other: str) -> None:
-        self._samples.append((order, round(similar, 3), one.strip(), other.strip()))
+    def _sample(self, order: int, one: str, other: str) -> None:
+        # Few are among the first: spare the others the similarity.
+        if order > self._last_sample:
+            return
+        self._samples.append((order, round(similarity(one, other), 3), one.strip(), other.strip()))
         if len(self._samples) > 10 * SAMPLES:
             self._samples = sorted(self._samples)[:SAMPLES]
+            self._last_sample = self._samples[-1][0]
+
+
+class _Candidates(NamedTuple):
+    """Indices of members to compare by their texts; `similar` is False where only nearly equal texts count."""
+
+    ones: NDArray[np.intp]
+    others: NDArray[np.intp]
+    similar: NDArray[np.bool_]
 
 
 _EMPTY = np.zeros(0, np.intp)

@@ -52,6 +52,8 @@ def normalise_all(captions: Sequence[Sequence[str]]) -> list[str]:
 
 def similarity(one: str, other: str) -> float:
     """Return the Jaccard index of two normalised texts: 1 for equal sets of shingles, 0 for disjoint ones."""
+    if one == other:
+        return 1.0
     ours, theirs = _set(one), _set(other)
     common = len(ours & theirs)
     return common / (len(ours) + len(theirs) - common)
