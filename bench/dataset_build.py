@@ -30,6 +30,7 @@ _RATE, _MEMORY_MB = 30_000, 600
 _WORDS_CHANGED = 0.3
 _NEW_MEMES = 1000
 _CHUNK = 20_000
+_COLUMNS = "id, record, source, template, author, image_key, flags"
 
 
 @dataclass(frozen=True)
@@ -109,17 +110,28 @@ def grow(catalog: Path, scale: int) -> None:
     """Fill the catalog up to `scale` times its real captions with changed copies."""
     connection = sqlite3.connect(catalog)
     connection.execute("PRAGMA synchronous=OFF")
-    rows = connection.execute("SELECT * FROM memes WHERE id NOT LIKE '%-x%' ORDER BY id").fetchall()
-    columns = ", ".join("?" * len(rows[0]))
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM memes WHERE id NOT LIKE '%-x%' ORDER BY id").fetchall()
     words = [word for row in rows[::7] for box in json.loads(row[1])["boxes"] for word in box.split()]
     have = connection.execute("SELECT count(*) FROM memes").fetchone()[0] // len(rows)
     for copy in range(have, scale):
         chance = random.Random(copy)
         for at in range(0, len(rows), _CHUNK):
-            changed = [_changed(row, copy, words, chance) for row in rows[at : at + _CHUNK]]
-            connection.executemany(f"INSERT INTO memes VALUES ({columns})", changed)
+            _insert(connection, [_changed(row, copy, words, chance) for row in rows[at : at + _CHUNK]])
         connection.commit()
     connection.close()
+
+
+def _insert(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert memes as the catalog does, without validation."""
+    last = connection.execute("SELECT max(n) FROM memes").fetchone()[0]
+    marks = ", ".join("?" * len(rows[0]))
+    connection.executemany(f"INSERT INTO memes ({_COLUMNS}, changed) VALUES ({marks}, 0)", rows)
+    connection.execute("INSERT INTO ids SELECT id, n FROM memes WHERE n > ? ORDER BY id", (last,))
+    connection.execute(
+        "INSERT INTO tally SELECT ifnull(template, ''), source, flags, count(*) FROM memes WHERE n > ? GROUP BY 1, 2, 3"
+        " ON CONFLICT DO UPDATE SET n = n + excluded.n",
+        (last,),
+    )
 
 
 def _changed(row: tuple[Any, ...], copy: int, words: Sequence[str], chance: random.Random) -> tuple[Any, ...]:
@@ -135,12 +147,11 @@ def _changed(row: tuple[Any, ...], copy: int, words: Sequence[str], chance: rand
 def _add_memes(catalog: Path) -> None:
     """Add memes as a crawl does: new ids, in order."""
     connection = sqlite3.connect(catalog)
-    rows = connection.execute("SELECT * FROM memes ORDER BY id LIMIT ?", (_NEW_MEMES,)).fetchall()
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM memes ORDER BY id LIMIT ?", (_NEW_MEMES,)).fetchall()
     chance = random.Random(0)
     words = [word for row in rows for box in json.loads(row[1])["boxes"] for word in box.split()]
     new = [_changed(("imgflip:zz" + row[0][-6:] + str(n), *row[1:]), 0, words, chance) for n, row in enumerate(rows)]
-    columns = ", ".join("?" * len(rows[0]))
-    connection.executemany(f"INSERT INTO memes VALUES ({columns})", new)
+    _insert(connection, new)
     connection.commit()
     connection.close()
 

@@ -22,7 +22,7 @@ from memeloom.catalog.records import Meme, Template
 T = TypeVar("T")
 
 # Bits stored beside a record, to answer conditions without parsing it.
-HAS_IMAGE, HAS_CAPTION, IS_READ, IS_CLEAN = 1, 2, 4, 8
+HAS_IMAGE, HAS_CAPTION, IS_READ, IS_CLEAN, HAS_ADDRESS, HAS_TEMPLATE = 1, 2, 4, 8, 16, 32
 # A sketch has some kilobytes; batches of them are held in memory.
 MAX_SKETCH_BYTES = 1024 * 1024
 
@@ -35,6 +35,7 @@ class Where:
         caption: True for memes whose page states a caption.
         read: True for memes that OCR has processed, with or without a text.
         clean: True for memes that also have a picture without words.
+        address: True for memes whose picture's address is known.
         page_url: has no index; every record is read.
     """
 
@@ -48,13 +49,22 @@ class Where:
     caption: bool | None = None
     read: bool | None = None
     clean: bool | None = None
+    address: bool | None = None
     template_known: bool | None = None
 
     @property
     def flags(self) -> dict[int, bool]:
         """The bits that must be set (True) or clear (False)."""
-        asked = {HAS_IMAGE: self.image, HAS_CAPTION: self.caption, IS_READ: self.read, IS_CLEAN: self.clean}
+        asked = {
+            HAS_IMAGE: self.image, HAS_CAPTION: self.caption, IS_READ: self.read, IS_CLEAN: self.clean,
+            HAS_ADDRESS: self.address, HAS_TEMPLATE: self.template_known,
+        }  # fmt: skip
         return {bit: wanted for bit, wanted in asked.items() if wanted is not None}
+
+    @property
+    def is_counted(self) -> bool:
+        """True if the counters of a store tell how many memes match."""
+        return (self.ids, self.author, self.image_key, self.page_url) == (None,) * 4
 
 
 ALL = Where()
@@ -238,7 +248,10 @@ class WorkQueue(Protocol):
     def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
         """Queue every meme matching `where` that `stage` has not seen yet. Returns how many became pending.
 
-        again: also queue finished work, with no attempts counted; leased work stays leased, failed work failed.
+        A store remembers up to which change of the memes it looked, so nothing is read if nothing changed.
+
+        again: also queue finished work, with no attempts counted; leased work stays leased, failed work failed. Every
+            meme that matches is looked at.
         """
 
     def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
@@ -270,6 +283,18 @@ class WorkQueue(Protocol):
 
     def failed_among(self, stage: str, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` whose work has failed."""
+
+    def without_picture(self, stage: str, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
+        """Yield memes that have an address but no picture, and whose work in `stage` has not failed, in bounded memory.
+
+        No others are read. The order is the store's own.
+
+        Args:
+            stage: whose failures count.
+            where: its `ids`, `image` and `address` are ignored.
+            after: leave out this meme and those before it; if it was purged, SQLite begins anew.
+            batch: number of records in memory.
+        """
 
     def forget_work(self, stage: str, ids: Sequence[str] | None = None) -> int:
         """Delete the work of a stage: on these memes, or all. Returns how many. Stages may see the memes anew."""
@@ -318,8 +343,14 @@ class DocumentStore(Memes, Templates, Sketches, WorkQueue, Removal, Protocol):
 
 def flags(meme: Meme) -> int:
     """Return the bits of `meme` that `Where.flags` asks for."""
-    read, clean = IS_READ * (meme.ocr is not None), IS_CLEAN * (meme.clean is not None)
-    return HAS_IMAGE * (meme.image is not None) | HAS_CAPTION * bool(meme.boxes) | read | clean
+    return (
+        HAS_IMAGE * (meme.image is not None)
+        | HAS_CAPTION * bool(meme.boxes)
+        | IS_READ * (meme.ocr is not None)
+        | IS_CLEAN * (meme.clean is not None)
+        | HAS_ADDRESS * (meme.image_url is not None)
+        | HAS_TEMPLATE * (meme.template is not None)
+    )
 
 
 def stage_counts(rows: Iterable[tuple[str, str, str | None, int]]) -> dict[str, StageCounts]:

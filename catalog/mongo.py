@@ -10,7 +10,7 @@ from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.mongo_database import MongoDatabase
 from memeloom.catalog.mongo_records import MongoMemes, MongoSketches, MongoTemplates
 from memeloom.catalog.mongo_removal import MongoRemoval
-from memeloom.catalog.mongo_schema import INDEXES, VERSION
+from memeloom.catalog.mongo_schema import INDEXES, SINCE_4, VERSION
 from memeloom.catalog.mongo_work import MongoWork
 
 
@@ -33,10 +33,13 @@ class MongoDocuments(MongoMemes, MongoTemplates, MongoSketches, MongoWork, Mongo
         self._read_only = read_only
         self._database = MongoDatabase(url, timeout_seconds)
         try:
-            self._database.prepare(VERSION, INDEXES, read_only=read_only)
+            self._database.prepare(VERSION, INDEXES, self._upgrade, read_only=read_only)
         except BaseException:
             self._database.close()
             raise
+
+    def _upgrade(self) -> None:
+        self._database["memes"].update_many(*SINCE_4)
 
     def close(self) -> None:
         self._database.close()

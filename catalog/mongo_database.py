@@ -100,8 +100,17 @@ class MongoDatabase:
         if self._process == os.getpid():
             self._client.close()
 
-    def prepare(self, version: int, indexes: Mapping[str, Sequence[IndexModel]], *, read_only: bool) -> None:
+    def prepare(
+        self,
+        version: int,
+        indexes: Mapping[str, Sequence[IndexModel]],
+        upgrade: Callable[[], None],
+        *,
+        read_only: bool,
+    ) -> None:
         """Check the catalog's version; create missing indexes, unless `read_only`. An interrupted call can be repeated.
+
+        upgrade: called before, to change the documents of an older version.
 
         Raises:
             StoreMissing: `read_only`, and there is no catalog.
@@ -115,6 +124,7 @@ class MongoDatabase:
             if current < version and not read_only:
                 # A long deadline: a cancelled build of a large index would start again.
                 with pymongo.timeout(_INDEX_SECONDS):
+                    upgrade()
                     for collection, models in indexes.items():
                         self[collection].create_indexes(list(models))
                 self["meta"].update_one({"_id": "catalog"}, {"$max": {"version": version}}, upsert=True)

@@ -74,7 +74,7 @@ class MongoMemes(Memes):
             return sum(self._database["memes"].count_documents(query) for query in queries(where))
 
     def counts(self) -> Counts:
-        bits = {name: {"$sum": {"$cond": [{"$in": ["$flags", [f for f in range(16) if f & bit]]}, 1, 0]}}
+        bits = {name: {"$sum": {"$cond": [{"$in": ["$flags", [f for f in range(64) if f & bit]]}, 1, 0]}}
                 for name, bit in (("images", HAS_IMAGE), ("captions", HAS_CAPTION), ("read", IS_READ))}  # fmt: skip
         with self._database.mapped():
             memes = self._database["memes"]

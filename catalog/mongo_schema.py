@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pymongo import ASCENDING, IndexModel
 
-from memeloom.catalog.documents import Where, batched, flags
+from memeloom.catalog.documents import HAS_ADDRESS, HAS_IMAGE, HAS_TEMPLATE, Where, batched, flags
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.mongo_database import Document, MongoDatabase
 from memeloom.catalog.records import Meme, Template
@@ -16,13 +16,14 @@ R = TypeVar("R", Meme, Template)
 CHUNK = 1000
 # Where documents of memes and templates refer to blobs.
 BLOB_FIELDS = ("record.image.key", "record.clean.image.key", "record.clean.mask")
-VERSION: Final = 3
+VERSION: Final = 4
 INDEXES: Final = {
     "memes": (
         IndexModel([("record.template.id", ASCENDING), ("_id", ASCENDING)]),
         IndexModel([("record.source", ASCENDING), ("_id", ASCENDING)]),
         IndexModel([("record.author", ASCENDING), ("_id", ASCENDING)], sparse=True),
         *(IndexModel([(field, ASCENDING)], sparse=True) for field in BLOB_FIELDS),
+        IndexModel([("missing", ASCENDING), ("_id", ASCENDING)], partialFilterExpression={"missing": True}),
     ),
     "loose": (IndexModel([("settled", ASCENDING), ("_id", ASCENDING)]),),
     "sketches": (IndexModel([("_id.meme", ASCENDING)]),),
@@ -36,10 +37,31 @@ INDEXES: Final = {
 }  # fmt: skip
 
 
+# Version 4: two more flags, and a mark of memes whose picture can be fetched.
+SINCE_4: Final[tuple[Document, list[Document]]] = (
+    {"flags": {"$bitsAllClear": HAS_ADDRESS | HAS_TEMPLATE}},
+    [
+        {"$set": {"flags": {"$add": [
+            "$flags",
+            {"$cond": [{"$gt": ["$record.image_url", None]}, HAS_ADDRESS, 0]},
+            {"$cond": [{"$gt": ["$record.template", None]}, HAS_TEMPLATE, 0]},
+        ]}}},
+        {"$set": {"missing": {"$cond": [
+            {"$and": [{"$gt": ["$record.image_url", None]}, {"$lte": ["$record.image", None]}]}, True, "$$REMOVE"
+        ]}}},
+    ],
+)  # fmt: skip
+
+
 def pack(record: Meme | Template) -> Document:
     """Return the document of `record`, without its `_id` and revision."""
-    bits = {"flags": flags(record)} if isinstance(record, Meme) else {}
-    return {**bits, "record": record.model_dump(mode="json", exclude={"id"}, exclude_none=True)}
+    facts: Document = {"record": record.model_dump(mode="json", exclude={"id"}, exclude_none=True)}
+    if isinstance(record, Meme):
+        bits = flags(record)
+        facts = {"flags": bits, **facts}
+        if bits & (HAS_ADDRESS | HAS_IMAGE) == HAS_ADDRESS:
+            facts["missing"] = True
+    return facts
 
 
 def read(kind: type[R], document: Document) -> R:
@@ -78,8 +100,6 @@ def queries(where: Where, chunk: int = CHUNK) -> Iterator[Document]:
             "$bitsAllClear": sum(bit for bit, wanted in where.flags.items() if not wanted)}  # fmt: skip
     if any(bits.values()):
         query["flags"] = {operator: mask for operator, mask in bits.items() if mask}
-    if where.template_known is not None:
-        query["record.template"] = {"$exists": where.template_known}
     if where.ids is None:
         yield query
         return

@@ -7,15 +7,17 @@ import itertools
 import random
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pymongo import ReplaceOne
 
-from memeloom.catalog.documents import Lease, Where, WorkQueue, batched
+from memeloom.catalog.documents import ALL, Lease, Where, WorkQueue, batched
 from memeloom.catalog.errors import LeaseLost
 from memeloom.catalog.mongo_database import Document, MongoDatabase
-from memeloom.catalog.mongo_schema import CHUNK, banned, queries
+from memeloom.catalog.mongo_schema import CHUNK, banned, queries, read
+from memeloom.catalog.records import Meme
 
 _ENQUEUE_CHUNK = 20_000
 _OPEN = {"$in": ["pending", "leased"]}
@@ -111,6 +113,13 @@ class MongoWork(WorkQueue):
             with self._database.mapped():
                 found.update(d["_id"]["meme"] for d in self._database["work"].find(query, {"_id": 1}))
         return found
+
+    def without_picture(self, stage: str, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
+        (query,) = queries(replace(where, image=None, address=None, ids=None))
+        found = self._database.pages("memes", {**query, "missing": True}, after=after, n=batch)
+        for page in batched(found, batch):
+            failed = self.failed_among(stage, [document["_id"] for document in page])
+            yield from (read(Meme, document) for document in page if document["_id"] not in failed)
 
     def forget_work(self, stage: str, ids: Sequence[str] | None = None) -> int:
         work = self._database["work"]

@@ -6,8 +6,9 @@ changes between its reads and writes.
 """
 
 from memeloom.catalog.documents import DocumentStore
-from memeloom.catalog.sqlite_file import SqliteFile
-from memeloom.catalog.sqlite_records import SqliteMemes, SqliteSketches, SqliteTemplates
+from memeloom.catalog.sqlite_file import Memory, SqliteFile
+from memeloom.catalog.sqlite_memes import SqliteMemes
+from memeloom.catalog.sqlite_records import SqliteSketches, SqliteTemplates
 from memeloom.catalog.sqlite_removal import SqliteRemoval
 from memeloom.catalog.sqlite_tables import SCHEMA, UPGRADES, VERSION
 from memeloom.catalog.sqlite_work import SqliteWork
@@ -20,14 +21,24 @@ class SqliteDocuments(SqliteMemes, SqliteTemplates, SqliteSketches, SqliteWork, 
         path: the file.
         timeout_seconds: how long a call waits for another writer.
         read_only: create, upgrade and write nothing.
+        memory: sizes of caches and of the log.
 
     Raises:
         StoreMissing: `read_only`, and there is no such file.
         StoreError: it cannot be opened, is not a database, not memeloom's, or of a newer version.
     """
 
-    def __init__(self, path: str, timeout_seconds: float, *, read_only: bool = False) -> None:
-        self._file = SqliteFile(path, timeout_seconds, SCHEMA, VERSION, upgrades=UPGRADES, read_only=read_only)
+    def __init__(
+        self,
+        path: str,
+        timeout_seconds: float,
+        *,
+        read_only: bool = False,
+        memory: Memory = Memory(),  # noqa: B008
+    ) -> None:
+        self._file = SqliteFile(
+            path, timeout_seconds, SCHEMA, VERSION, upgrades=UPGRADES, read_only=read_only, memory=memory
+        )
 
     def close(self) -> None:
         self._file.close()

@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -49,6 +50,25 @@ _ERRORS: Final[Mapping[int, tuple[type[StoreError], str]]] = MappingProxyType(
 _inherited: list[sqlite3.Connection] = []
 
 
+# SQLite's default.
+_PAGE_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Sizes in MB.
+
+    Attributes:
+        cache_mb: page cache of each connection.
+        mmap_mb: how much of the file is mapped into memory; 0 reads it through the cache alone.
+        log_mb: the log's pages go back into the file when it reaches this size.
+    """
+
+    cache_mb: int = 16
+    mmap_mb: int = 0
+    log_mb: int = 32
+
+
 class _Connection:
     """A connection that closes when its thread ends, but never in a forked child."""
 
@@ -82,6 +102,7 @@ class SqliteFile:
         power_safe: a committed transaction survives a power loss. Without it the last ones may be lost then, in order;
             kill -9 loses none either way.
         read_only: create, upgrade and write nothing.
+        memory: sizes of caches and of the log.
 
     Raises:
         StoreMissing: `read_only`, and there is no such file.
@@ -100,6 +121,7 @@ class SqliteFile:
         what: str = "catalog",
         power_safe: bool = True,
         read_only: bool = False,
+        memory: Memory = Memory(),
     ) -> None:
         self._path = Path(path).absolute()
         self._timeout = timeout_seconds
@@ -110,6 +132,7 @@ class SqliteFile:
         self._what = what
         self._synchronous = "FULL" if power_safe else "NORMAL"
         self._read_only = read_only
+        self._memory = memory
         self._reset()
         if read_only and not self._path.exists():
             raise StoreMissing(f"{self._path}: no such {what}")
@@ -185,14 +208,15 @@ class SqliteFile:
         # Used by its own thread only, but closed by whichever thread calls close().
         raw = sqlite3.connect(name, timeout=self._timeout, isolation_level=None, check_same_thread=False, uri=True)
         try:
-            raw.execute("PRAGMA cache_size = -16384")
+            raw.execute(f"PRAGMA cache_size = -{self._memory.cache_mb * 1024}")
+            raw.execute(f"PRAGMA mmap_size = {self._memory.mmap_mb * 2**20}")
             if self._read_only:
                 raw.execute("PRAGMA query_only = ON")
             else:
                 self._switch_to_wal(raw)
                 raw.execute(f"PRAGMA synchronous = {self._synchronous}")
-                raw.execute("PRAGMA wal_autocheckpoint = 8000")
-                raw.execute("PRAGMA journal_size_limit = 67108864")
+                raw.execute(f"PRAGMA wal_autocheckpoint = {self._memory.log_mb * 2**20 // _PAGE_BYTES}")
+                raw.execute(f"PRAGMA journal_size_limit = {self._memory.log_mb * 2**21}")
         except BaseException:
             raw.close()
             raise
@@ -253,8 +277,13 @@ class SqliteFile:
         if callable(change):
             change(connection)
         else:
-            for statement in change.split(";\n"):
-                connection.execute(statement)
+            statement = ""
+            for line in change.splitlines(keepends=True):
+                statement += line
+                # A trigger has semicolons within.
+                if sqlite3.complete_statement(statement):
+                    connection.execute(statement)
+                    statement = ""
         connection.execute(f"PRAGMA application_id = {self._kind}")
         connection.execute(f"PRAGMA user_version = {self._version}")
 

@@ -1,52 +1,26 @@
-"""Memes, templates and sketches in SQLite."""
+"""Templates and sketches in SQLite."""
 
 # Statements consist of this module's constants; every value is a bound parameter.
-# ruff: noqa: S608
 
-import itertools
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from memeloom.catalog.documents import (
-    ALL,
-    HAS_CAPTION,
-    HAS_IMAGE,
-    IS_READ,
-    Counts,
-    Memes,
     Sketches,
     StoredSketch,
     Templates,
-    Upserted,
-    Where,
     batched,
-    flags,
     revise,
-    stage_counts,
 )
-from memeloom.catalog.records import Meme, Template
+from memeloom.catalog.records import Template
 from memeloom.catalog.sqlite_file import SqliteFile
 from memeloom.catalog.sqlite_tables import (
     CHUNK,
-    OF_MEME,
     OF_TEMPLATE,
-    STATES,
-    Parameters,
-    conditions,
     keep_made,
-    note_orphans,
     read,
 )
 
-_INSERT = """
-INSERT INTO memes (id, record, source, template, author, image_key, flags) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET record = excluded.record, source = excluded.source, template = excluded.template,
-  author = excluded.author, image_key = excluded.image_key, flags = excluded.flags
-"""
-_STATE = (
-    "CASE WHEN json_extract(record, '$.merged_into') IS NOT NULL THEN 'merged'"
-    " ELSE coalesce(json_extract(record, '$.state'), 'known') END"
-)
 # At 8 KB a sketch these are 2 MB.
 _SKETCHES = 256
 _PUT_SKETCH = """
@@ -56,70 +30,6 @@ ON CONFLICT (template, meme) DO UPDATE SET data = excluded.data
 """
 _OF_ONE = "SELECT template, meme, data FROM sketches WHERE template = ? AND meme >= ? ORDER BY meme LIMIT ?"
 _OF_ALL = "SELECT template, meme, data FROM sketches WHERE (template, meme) >= (?, ?) ORDER BY template, meme LIMIT ?"
-
-
-class SqliteMemes(Memes):
-    """The memes. One `upsert` is one transaction; it holds the write lock while it consumes its iterable."""
-
-    _file: SqliteFile
-
-    def upsert(self, memes: Iterable[Meme]) -> Upserted:
-        total, chunks = Upserted(), batched(memes, CHUNK)
-        if first := next(chunks, None):
-            with self._file.write() as connection:
-                for chunk in itertools.chain([first], chunks):
-                    total += _upsert_chunk(connection, chunk)
-        return total
-
-    def get(self, meme_id: str) -> Meme | None:
-        rows = self._file.read("SELECT record FROM memes WHERE id = ?", (meme_id,))
-        return read(Meme, rows[0][0]) if rows else None
-
-    def scan(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
-        for _, record in pages(self._file, "id, record", where, after, batch):
-            yield read(Meme, record)
-
-    def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
-        return pages(self._file, "id, CAST(record AS BLOB)", ALL, "", batch)
-
-    def count(self, where: Where = ALL) -> int:
-        return sum(
-            self._file.read(f"SELECT count(*) FROM memes WHERE {condition}", values)[0][0]
-            for condition, values in conditions(where)
-        )
-
-    def counts(self) -> Counts:
-        with self._file.snapshot() as connection:
-            bits = (f"total(flags & {bit} > 0)" for bit in (HAS_IMAGE, HAS_CAPTION, IS_READ))
-            numbers = connection.execute(f"SELECT count(*), {', '.join(bits)} FROM memes").fetchone()
-            sources = connection.execute("SELECT source, count(*) FROM memes GROUP BY source ORDER BY source")
-            templates = connection.execute(
-                "SELECT template, count(*) AS n FROM memes WHERE template IS NOT NULL GROUP BY template"
-                " ORDER BY n DESC, template"
-            )
-            states = connection.execute(f"SELECT {_STATE}, count(*) FROM templates GROUP BY 1")
-            unmatched = connection.execute("SELECT count(*) FROM sketches WHERE template = ''").fetchone()[0]
-            work = connection.execute("SELECT stage, state, reason, count(*) FROM work GROUP BY stage, state, reason")
-            memes, images, captions, read = (int(n) for n in numbers)
-            return Counts(
-                memes=memes,
-                images=images,
-                captions=captions,
-                read=read,
-                sources=dict(sources.fetchall()),
-                templates=dict(templates.fetchall()),
-                template_records=dict(states.fetchall()),
-                unmatched=unmatched,
-                stages=stage_counts((stage, STATES[state], reason, n) for stage, state, reason, n in work),
-            )
-
-    def image_keys(self) -> Iterator[str]:
-        query = (
-            "SELECT image_key FROM memes WHERE image_key > ?1"
-            " UNION SELECT image_key FROM templates WHERE image_key > ?1"
-            " UNION SELECT key FROM made WHERE key > ?1 ORDER BY 1 LIMIT ?2"
-        )
-        return (key for (key,) in self._file.pages(query, n=CHUNK))
 
 
 class SqliteTemplates(Templates):
@@ -184,46 +94,6 @@ class SqliteSketches(Sketches):
                 statement = "DELETE FROM sketches WHERE template = ? AND meme = ?"
                 dropped += connection.executemany(statement, batch).rowcount
         return dropped
-
-
-def pages(file: SqliteFile, columns: str, where: Where, after: str, batch: int) -> Iterator[Parameters]:
-    """Yield rows of `columns`, the first of which is the id, in order of id."""
-    for condition, values in conditions(where, batch):
-        query = f"SELECT {columns} FROM memes WHERE {condition} AND id > ? ORDER BY id LIMIT ?"
-        yield from file.pages(query, values, after=after, n=batch)
-
-
-def _upsert_chunk(connection: sqlite3.Connection, memes: Sequence[Meme]) -> Upserted:
-    ids = list({meme.id for meme in memes})
-    marks = ",".join("?" * len(ids))
-    stored = dict(connection.execute(f"SELECT id, record FROM memes WHERE id IN ({marks})", ids).fetchall())
-    banned = {i for (i,) in connection.execute(f"SELECT id FROM removed WHERE id IN ({marks})", ids)}
-    known = {meme_id: read(Meme, record) for meme_id, record in stored.items()}
-    current = known.copy()
-    removed, orphans = 0, dict[str, None]()
-    for meme in memes:
-        if meme.id in banned:
-            removed += 1
-            orphans.update(dict.fromkeys(meme.blobs))
-            continue
-        there = current.get(meme.id)
-        current[meme.id] = meme if there is None else there.merged(meme)
-    changed = [meme for meme_id, meme in current.items() if meme is not known.get(meme_id)]
-    connection.executemany(_INSERT, map(_row, changed))
-    note_orphans(connection, orphans)
-    for meme in changed:
-        before = known.get(meme.id)
-        keep_made(connection, (OF_MEME, meme.id), before.clean if before else None, meme.clean)
-    inserted = len(current) - len(known)
-    return Upserted(inserted, len(changed) - inserted, len(memes) - removed - len(changed), removed)
-
-
-def _row(meme: Meme) -> Parameters:
-    image, template = meme.image, meme.template
-    return (
-        meme.id, meme.model_dump_json(exclude_none=True), meme.source, template.id if template else None,
-        meme.author, image.key if image else None, flags(meme),
-    )  # fmt: skip
 
 
 def _get_template(connection: sqlite3.Connection, template_id: str) -> Template | None:

@@ -8,9 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from memeloom.catalog import sqlite_ids
 from memeloom.catalog.documents import Removal, Where, batched
 from memeloom.catalog.sqlite_file import SqliteFile
-from memeloom.catalog.sqlite_tables import CHUNK, OF_MEME, conditions, note_orphans
+from memeloom.catalog.sqlite_scan import condition, pages
+from memeloom.catalog.sqlite_tables import CHUNK, OF_MEME, Parameters, marks, note_orphans
+from memeloom.catalog.sqlite_tally import count_memes
 
 _REFERRING = (("memes", "image_key"), ("templates", "image_key"), ("made", "key"))
 
@@ -22,15 +25,9 @@ class SqliteRemoval(Removal):
 
     def purge(self, where: Where) -> int:
         deleted = 0
-        for condition, values in conditions(where):
-            last: str | None = ""
-            while last is not None:
-                with self._file.write() as connection:
-                    query = f"SELECT id FROM memes WHERE {condition} AND id > ? ORDER BY id LIMIT ?"
-                    ids = [meme_id for (meme_id,) in connection.execute(query, (*values, last, CHUNK))]
-                    _remove(connection, ids)
-                deleted += len(ids)
-                last = ids[-1] if ids else None
+        for ids in batched((row[0] for row in pages(self._file, "n", where, "", CHUNK)), CHUNK):
+            with self._file.write() as connection:
+                deleted += _remove(connection, condition(where), ids)
         return deleted
 
     def scrub(self) -> bool:
@@ -43,9 +40,7 @@ class SqliteRemoval(Removal):
     def purged(self, ids: Sequence[str]) -> set[str]:
         found: set[str] = set()
         for chunk in batched(ids, CHUNK):
-            found.update(
-                i for (i,) in self._file.read(f"SELECT id FROM removed WHERE id IN {_marks(chunk)}", (*chunk,))
-            )
+            found.update(i for (i,) in self._file.read(f"SELECT id FROM removed WHERE id IN {marks(chunk)}", (*chunk,)))
         return found
 
     def note_orphans(self, keys: Iterable[str]) -> None:
@@ -79,33 +74,34 @@ class SqliteRemoval(Removal):
         return dict(found)
 
 
-def _remove(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
+def _remove(connection: sqlite3.Connection, still: tuple[str, Parameters], ids: Sequence[str]) -> int:
+    """Delete those memes that still meet a condition. Returns how many."""
     now = time.time()
-    keys = set[str]()
-    for query in ("SELECT image_key FROM memes WHERE id = ? AND image_key IS NOT NULL",
-                  f"SELECT key FROM made WHERE owner = {OF_MEME} AND id = ?"):  # fmt: skip
-        for meme_id in ids:
-            keys.update(key for (key,) in connection.execute(query, (meme_id,)))
+    rows = sorted(sqlite_ids.rows_of(connection, "n, image_key, template, source, flags", ids, *still))
+    ids = [row[0] for row in rows]
+    owned = f"SELECT key FROM made WHERE owner = {OF_MEME} AND id = ?"
+    keys = {row[2] for row in rows if row[2] is not None}
+    keys.update(key for meme_id in ids for (key,) in connection.execute(owned, (meme_id,)))
     note_orphans(connection, keys)
-    for statement in ("DELETE FROM memes WHERE id = ?", "DELETE FROM work WHERE meme_id = ?",
-                      "DELETE FROM sketches WHERE meme = ? AND meme != ''",
+    connection.executemany("DELETE FROM memes WHERE n = ?", [(row[1],) for row in rows])
+    sqlite_ids.drop(connection, ids)
+    kinds = Counter((row[3] or "", *row[4:]) for row in rows)
+    count_memes(connection, {kind: -n for kind, n in kinds.items()})
+    for statement in ("DELETE FROM work WHERE meme_id = ?", "DELETE FROM sketches WHERE meme = ? AND meme != ''",
                       f"DELETE FROM made WHERE owner = {OF_MEME} AND id = ?"):  # fmt: skip
         connection.executemany(statement, [(meme_id,) for meme_id in ids])
     connection.executemany("INSERT OR IGNORE INTO removed VALUES (?, ?)", [(i, now) for i in ids])
+    return len(ids)
 
 
 def _orphans(connection: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
-    noted = {key for (key,) in connection.execute(f"SELECT key FROM loose WHERE key IN {_marks(keys)}", keys)}
+    noted = {key for (key,) in connection.execute(f"SELECT key FROM loose WHERE key IN {marks(keys)}", keys)}
     return noted - _references(connection, keys).keys()
 
 
 def _references(connection: sqlite3.Connection, keys: Sequence[str]) -> Counter[str]:
     found: Counter[str] = Counter()
     for table, column in _REFERRING:
-        query = f"SELECT {column}, count(*) FROM {table} WHERE {column} IN {_marks(keys)} GROUP BY {column}"
+        query = f"SELECT {column}, count(*) FROM {table} WHERE {column} IN {marks(keys)} GROUP BY {column}"
         found.update(dict(connection.execute(query, keys).fetchall()))
     return found
-
-
-def _marks(values: Sequence[str]) -> str:
-    return f"({','.join('?' * len(values))})"

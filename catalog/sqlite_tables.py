@@ -1,12 +1,15 @@
-"""The tables of a catalog in SQLite: schema and upgrades, records in rows, conditions in SQL."""
+"""The tables of a catalog in SQLite, its upgrades, and helpers that several facets use."""
+
+# Statements consist of this module's constants; every value is a bound parameter.
+# ruff: noqa: S608
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from memeloom.catalog.documents import Where, batched
+from memeloom.catalog.documents import HAS_ADDRESS, HAS_IMAGE, HAS_TEMPLATE
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.records import DerivedImage, Meme, Template
 
@@ -19,6 +22,18 @@ STATES = ("pending", "leased", "done", "failed")
 PENDING, LEASED, DONE, FAILED = range(4)
 # `made.owner`: kind of record that the wordless picture belongs to.
 OF_MEME, OF_TEMPLATE = range(2)
+
+_OTHERS = """
+CREATE TABLE templates (id TEXT PRIMARY KEY, record TEXT NOT NULL, image_key TEXT) WITHOUT ROWID;
+CREATE TABLE removed (id TEXT PRIMARY KEY, removed_at REAL NOT NULL) WITHOUT ROWID;
+-- ready_at: when the work may be claimed: 0 if new, the end of its lease if held, NULL if it is over.
+CREATE TABLE work (
+  stage TEXT NOT NULL, meme_id TEXT NOT NULL, state INTEGER NOT NULL DEFAULT 0, ready_at REAL DEFAULT 0,
+  token TEXT, attempt INTEGER NOT NULL DEFAULT 0, reason TEXT,
+  PRIMARY KEY (stage, meme_id)) WITHOUT ROWID;
+CREATE INDEX work_ready ON work (stage, ready_at) WHERE ready_at IS NOT NULL;
+CREATE INDEX work_meme ON work (meme_id);
+"""
 
 # Version 2: sketches, and the blobs of pictures without words.
 _SINCE_2 = """
@@ -37,26 +52,85 @@ CREATE TABLE loose (key TEXT PRIMARY KEY, settled INTEGER NOT NULL) WITHOUT ROWI
 CREATE INDEX loose_open ON loose (key) WHERE settled = 0;
 """
 
-SCHEMA: Final = f"""
+# Version 4: memes in order of arrival. Ids, which may be random, have tables of their own (see `sqlite_ids`).
+_MEMES = """
+-- changed: number of the transaction that wrote the meme last.
 CREATE TABLE memes (
-  id TEXT NOT NULL UNIQUE, record TEXT NOT NULL,
-  source TEXT NOT NULL, template TEXT, author TEXT, image_key TEXT, flags INTEGER NOT NULL);
-CREATE INDEX memes_template ON memes (template, id, source, flags);
+  n INTEGER PRIMARY KEY, id TEXT NOT NULL, record TEXT NOT NULL, source TEXT NOT NULL, template TEXT, author TEXT,
+  image_key TEXT, flags INTEGER NOT NULL, changed INTEGER NOT NULL);
+CREATE TABLE ids (id TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE fresh_ids (id TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_INDEXES = f"""
+CREATE INDEX memes_changed ON memes (changed);
+CREATE INDEX memes_template ON memes (template) WHERE template IS NOT NULL;
 CREATE INDEX memes_author ON memes (author, id) WHERE author IS NOT NULL;
 CREATE INDEX memes_image ON memes (image_key) WHERE image_key IS NOT NULL;
-CREATE TABLE templates (id TEXT PRIMARY KEY, record TEXT NOT NULL, image_key TEXT) WITHOUT ROWID;
-CREATE TABLE removed (id TEXT PRIMARY KEY, removed_at REAL NOT NULL) WITHOUT ROWID;
--- ready_at: when the work may be claimed: 0 if new, the end of its lease if held, NULL if it is over.
-CREATE TABLE work (
-  stage TEXT NOT NULL, meme_id TEXT NOT NULL, state INTEGER NOT NULL DEFAULT 0, ready_at REAL DEFAULT 0,
-  token TEXT, attempt INTEGER NOT NULL DEFAULT 0, reason TEXT,
-  PRIMARY KEY (stage, meme_id)) WITHOUT ROWID;
-CREATE INDEX work_ready ON work (stage, ready_at) WHERE ready_at IS NOT NULL;
-CREATE INDEX work_meme ON work (meme_id);
-{_SINCE_2}{_SINCE_3}"""
-VERSION: Final = 3
+CREATE INDEX memes_without_picture ON memes (n) WHERE flags & {HAS_IMAGE | HAS_ADDRESS} = {HAS_ADDRESS};
+CREATE VIEW known (id, n) AS SELECT id, n FROM ids UNION ALL SELECT id, n FROM fresh_ids;
+"""
+# Counters, always of the same transaction as what they count: triggers keep those of work and sketches, `sqlite_tally`
+# that of memes.
+_COUNTERS = """
+CREATE TABLE tally (
+  template TEXT NOT NULL, source TEXT NOT NULL, flags INTEGER NOT NULL, n INTEGER NOT NULL,
+  PRIMARY KEY (template, source, flags)) WITHOUT ROWID;
+CREATE TABLE work_tally (
+  stage TEXT NOT NULL, state INTEGER NOT NULL, reason TEXT NOT NULL, n INTEGER NOT NULL,
+  PRIMARY KEY (stage, state, reason)) WITHOUT ROWID;
+-- Up to which `memes.changed` each stage looked for work on memes that meet a condition.
+CREATE TABLE seen (stage TEXT NOT NULL, condition TEXT NOT NULL, changed INTEGER NOT NULL,
+  PRIMARY KEY (stage, condition)) WITHOUT ROWID;
+-- One row. changes: the last `memes.changed`; fresh, merged_to: see `sqlite_ids`; unmatched: sketches without template.
+CREATE TABLE state (changes INTEGER NOT NULL, fresh INTEGER NOT NULL, merged_to TEXT NOT NULL,
+  unmatched INTEGER NOT NULL);
+"""
+_REASON = f"CASE {{0}}.state WHEN {FAILED} THEN ifnull({{0}}.reason, '') ELSE '' END"
+_ADD_WORK = f"""
+  INSERT INTO work_tally VALUES (new.stage, new.state, {_REASON.format("new")}, 1)
+    ON CONFLICT DO UPDATE SET n = n + 1;"""
+_TAKE_WORK = f"""
+  UPDATE work_tally SET n = n - 1
+    WHERE stage = old.stage AND state = old.state AND reason = {_REASON.format("old")};"""
+_TRIGGERS = f"""
+CREATE TRIGGER work_added AFTER INSERT ON work BEGIN{_ADD_WORK}
+END;
+CREATE TRIGGER work_moved AFTER UPDATE OF state, reason ON work
+  WHEN old.state != new.state OR old.state = {FAILED} BEGIN{_TAKE_WORK}{_ADD_WORK}
+END;
+CREATE TRIGGER work_deleted AFTER DELETE ON work BEGIN{_TAKE_WORK}
+END;
+CREATE TRIGGER sketch_added AFTER INSERT ON sketches WHEN new.template = '' BEGIN
+  UPDATE state SET unmatched = unmatched + 1;
+END;
+CREATE TRIGGER sketch_deleted AFTER DELETE ON sketches WHEN old.template = '' BEGIN
+  UPDATE state SET unmatched = unmatched - 1;
+END;
+"""
+_EMPTY = "INSERT INTO state VALUES (0, 0, '', 0);\n"
+SCHEMA: Final = _MEMES + _OTHERS + _SINCE_2 + _SINCE_3 + _INDEXES + _COUNTERS + _TRIGGERS + _EMPTY
+# The memes are copied, as SQLite cannot drop the index of a UNIQUE column. One pass, sorted where an index is filled.
+_SINCE_4: Final = f"""
+DROP INDEX memes_template;
+DROP INDEX memes_author;
+DROP INDEX memes_image;
+ALTER TABLE memes RENAME TO memes_3;
+{_MEMES}
+INSERT INTO memes SELECT rowid, id, record, source, template, author, image_key, flags
+  | CASE WHEN json_valid(record) AND json_extract(record, '$.image_url') IS NOT NULL THEN {HAS_ADDRESS} ELSE 0 END
+  | CASE WHEN template IS NOT NULL THEN {HAS_TEMPLATE} ELSE 0 END, 0
+  FROM memes_3 ORDER BY rowid;
+INSERT INTO ids SELECT id, rowid FROM memes_3 ORDER BY id;
+DROP TABLE memes_3;
+{_INDEXES}{_COUNTERS}
+INSERT INTO tally SELECT ifnull(template, ''), source, flags, count(*) FROM memes GROUP BY 1, 2, 3;
+INSERT INTO work_tally SELECT stage, state, {_REASON.format("work")}, count(*) FROM work GROUP BY 1, 2, 3;
+{_EMPTY}
+UPDATE state SET unmatched = (SELECT count(*) FROM sketches WHERE template = '');
+{_TRIGGERS}"""
+VERSION: Final = 4
 # Version n: the statements that make it version n + 1.
-UPGRADES: Final = {1: _SINCE_2, 2: _SINCE_3}
+UPGRADES: Final = {1: _SINCE_2, 2: _SINCE_3, 3: _SINCE_4}
 
 
 def read(kind: type[R], record: str) -> R:
@@ -85,22 +159,6 @@ def note_orphans(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
     connection.executemany(statement, [(key,) for key in keys])
 
 
-def conditions(where: Where, chunk: int = CHUNK) -> Iterator[tuple[str, Parameters]]:
-    """Yield SQL conditions with their values; several, in order of id, if `where` names many ids."""
-    terms, values = ["1"], list[Any]()
-    for column, wanted in (("source", where.source), ("template", where.template),
-                           ("author", where.author), ("image_key", where.image_key),
-                           ("json_extract(record, '$.page_url')", where.page_url)):  # fmt: skip
-        if wanted is not None:
-            terms.append(f"{column} = ?")
-            values.append(wanted)
-    for flag, has in where.flags.items():
-        terms.append(f"flags & {flag} {'>' if has else '='} 0")
-    if where.template_known is not None:
-        terms.append(f"template IS {'NOT NULL' if where.template_known else 'NULL'}")
-    condition = " AND ".join(terms)
-    if where.ids is None:
-        yield condition, tuple(values)
-        return
-    for ids in batched(sorted(set(where.ids)), min(chunk, CHUNK)):
-        yield f"{condition} AND id IN ({','.join('?' * len(ids))})", (*values, *ids)
+def marks(values: Sequence[object]) -> str:
+    """Return as many parameters as there are values, in brackets."""
+    return f"({','.join('?' * len(values))})"

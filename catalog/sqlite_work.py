@@ -5,16 +5,20 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from memeloom.catalog.documents import Lease, Where, WorkQueue, batched
+from memeloom.catalog.documents import ALL, HAS_ADDRESS, HAS_IMAGE, Lease, Where, WorkQueue, batched
 from memeloom.catalog.errors import LeaseLost
+from memeloom.catalog.records import Meme
 from memeloom.catalog.sqlite_file import SqliteFile
-from memeloom.catalog.sqlite_records import pages
-from memeloom.catalog.sqlite_tables import CHUNK, DONE, FAILED, LEASED, PENDING, Parameters
+from memeloom.catalog.sqlite_scan import condition, count, pages
+from memeloom.catalog.sqlite_tables import CHUNK, DONE, FAILED, LEASED, PENDING, Parameters, read
 
 _ENQUEUE_CHUNK = 50_000
-_ENQUEUE = "INSERT INTO work (stage, meme_id) SELECT ?, id FROM memes WHERE id = ? ON CONFLICT (stage, meme_id) "
+_LAST = 2**63 - 1  # after all memes of a transaction
+_SEEN = "SELECT changed FROM seen WHERE stage = ? AND condition = ?"
+_ENQUEUE = "INSERT INTO work (stage, meme_id) SELECT ?, id FROM known WHERE id = ? ON CONFLICT (stage, meme_id) "
 _AGAIN = f"DO UPDATE SET state = {PENDING}, ready_at = 0, attempt = 0, reason = NULL WHERE state = {DONE}"
 _CLAIM = f"UPDATE work SET state = {LEASED}, ready_at = ?, token = ?, attempt = ? WHERE stage = ? AND meme_id = ?"
 _ABANDON = (
@@ -23,7 +27,7 @@ _ABANDON = (
 )
 _FAIL = (
     f"INSERT INTO work (stage, meme_id, state, ready_at, reason) SELECT ?, id, {FAILED}, NULL, ?"
-    " FROM memes WHERE id = ?"
+    " FROM known WHERE id = ?"
     " ON CONFLICT (stage, meme_id) DO UPDATE SET state = excluded.state, ready_at = NULL, token = NULL,"
     " reason = excluded.reason"
 )
@@ -36,11 +40,44 @@ class SqliteWork(WorkQueue):
     _file: SqliteFile
 
     def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
-        pending, chunk = 0, CHUNK if where.ids is not None else _ENQUEUE_CHUNK
-        statement = _ENQUEUE + (_AGAIN if again else "DO NOTHING")
-        for ids in batched(pages(self._file, "id", where, "", chunk), chunk):
+        if where.ids is None and not again:
+            return self._enqueue_unseen(stage, where)
+        ids = (row[0] for row in pages(self._file, "n", where, "", _ENQUEUE_CHUNK))
+        return self._enqueue(stage, ids, _AGAIN if again else "DO NOTHING")
+
+    def _enqueue_unseen(self, stage: str, where: Where) -> int:
+        """Queue work on matching memes that changed since this was called last with the same condition."""
+        term, values = condition(where)
+        key = (stage, repr((term, values)))
+        with self._file.snapshot() as connection:
+            now = connection.execute("SELECT changes FROM state").fetchone()[0]
+            seen = connection.execute(_SEEN, key).fetchone()
+        if seen == (now,):
+            return 0
+        pending = 0
+        if not where.is_counted or count(self._file, where):
+            query = (
+                f"SELECT id, changed, n FROM memes WHERE (changed, n) > (?, ?) AND {term} ORDER BY changed, n LIMIT ?"
+            )
+            changed = self._rows(query, (*(seen or (-1,)), _LAST), values)
+            pending = self._enqueue(stage, changed, "DO NOTHING")
+        with self._file.write() as connection:
+            # Otherwise the stage's work was forgotten meanwhile.
+            if connection.execute(_SEEN, key).fetchone() == seen:
+                connection.execute("REPLACE INTO seen VALUES (?, ?, ?)", (*key, now))
+        return pending
+
+    def _rows(self, query: str, after: tuple[int, int], values: Parameters) -> Iterator[str]:
+        while rows := self._file.read(query, (*after, *values, _ENQUEUE_CHUNK)):
+            yield from (row[0] for row in rows)
+            after = rows[-1][1:]
+
+    def _enqueue(self, stage: str, ids: Iterable[str], conflict: str) -> int:
+        pending = 0
+        for chunk in batched(ids, _ENQUEUE_CHUNK):
             with self._file.write() as connection:
-                pending += connection.executemany(statement, [(stage, meme_id) for (meme_id,) in ids]).rowcount
+                rows = [(stage, meme_id) for meme_id in sorted(chunk)]
+                pending += connection.executemany(_ENQUEUE + conflict, rows).rowcount
         return pending
 
     def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
@@ -105,10 +142,30 @@ class SqliteWork(WorkQueue):
             found.update(meme_id for (meme_id,) in rows)
         return found
 
+    def without_picture(self, stage: str, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
+        term, values = condition(replace(where, image=None, address=None))
+        query = (
+            f"SELECT n, record FROM memes WHERE n > ? AND flags & {HAS_IMAGE | HAS_ADDRESS} = {HAS_ADDRESS} AND {term}"
+            f" AND NOT EXISTS (SELECT 1 FROM work WHERE stage = ? AND meme_id = id AND state = {FAILED})"
+            " ORDER BY n LIMIT ?"
+        )
+        found = self._file.read("SELECT n FROM known WHERE id = ?", (after,))
+        last = found[0][0] if found else 0
+        while rows := self._file.read(query, (last, *values, stage, batch)):
+            yield from (read(Meme, record) for _, record in rows)
+            last = rows[-1][0]
+
     def forget_work(self, stage: str, ids: Sequence[str] | None = None) -> int:
         with self._file.write() as connection:
             if ids is None:
+                connection.execute("DELETE FROM seen WHERE stage = ?", (stage,))
                 return connection.execute("DELETE FROM work WHERE stage = ?", (stage,)).rowcount
+            # As if they had changed.
+            connection.execute("UPDATE state SET changes = changes + 1")
+            again = (
+                "UPDATE memes SET changed = (SELECT changes FROM state) WHERE n = (SELECT n FROM known WHERE id = ?)"
+            )
+            connection.executemany(again, [(meme_id,) for meme_id in ids])
             statement = "DELETE FROM work WHERE stage = ? AND meme_id = ?"
             return connection.executemany(statement, [(stage, meme_id) for meme_id in ids]).rowcount
 

@@ -21,8 +21,10 @@ def open_documents(store: Store, *, read_only: bool = False) -> DocumentStore:
     scheme, _, rest = store.documents.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from memeloom.catalog.sqlite import SqliteDocuments
+        from memeloom.catalog.sqlite_file import Memory
 
-        return SqliteDocuments(rest[1:], store.timeout_seconds, read_only=read_only)
+        memory = Memory(**dict(store.sqlite))
+        return SqliteDocuments(rest[1:], store.timeout_seconds, read_only=read_only, memory=memory)
     if scheme in ("mongodb", "mongodb+srv"):
         require("mongo")
         from memeloom.catalog.mongo import MongoDocuments

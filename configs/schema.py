@@ -18,10 +18,17 @@ class S3(Section):
     secret_key: SecretStr | None
 
 
+class Sqlite(Section):
+    cache_mb: Positive
+    mmap_mb: Count
+    log_mb: Positive
+
+
 class Store(Section):
     documents: str
     blobs: str
     timeout_seconds: Seconds
+    sqlite: Sqlite
     s3: S3
 
 

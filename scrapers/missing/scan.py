@@ -7,13 +7,14 @@ where it was, and of several processes one reads at a time.
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Final
 from urllib.parse import urlencode
 
-from memeloom.catalog.documents import Where
+from memeloom.catalog.documents import ALL, StageCounts, Where, batched
 from memeloom.catalog.records import Meme, Template
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Fetch
@@ -44,7 +45,7 @@ _PRIORITY = 10
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The memes of a source and a template, None for all, whose id is greater than `after`."""
+    """The memes of a source and a template, None for all, that the store yields after the meme `after`."""
 
     source: str | None
     template: str | None
@@ -57,14 +58,6 @@ class Rest:
         stored = StoredRequest(url, KIND, cb_kwargs=facts, info=RequestInfo(KIND, obeys_robots=False))
         once = None if wait_seconds else hashlib.sha1(url.encode(), usedforsecurity=False).digest()[:16]
         return QueuedRequest(stored.text(), stored.host, once, _PRIORITY, wait_seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Some memes without a picture, of which `failed` are those whose picture failed before."""
-
-    memes: list[Meme]
-    failed: set[str]
 
 
 class CatalogScan:
@@ -127,20 +120,31 @@ class CatalogScan:
         if not rest.after:
             for template in await self._stores.call(self._templates, rest):
                 await self._ask_template(template)
-        found = await self._stores.call(self._read, rest)
-        unusable = {meme.id: str(Kind.NO_ADDRESS) for meme in found.memes if not self._ask(meme, found.failed)}
+            self._session.counts.update(await self._stores.call(self._left, rest))
+        memes = await self._stores.call(self._read, rest)
+        unusable = {meme.id: str(Kind.NO_ADDRESS) for meme in memes if not self._ask(meme)}
         if unusable:
             self._session.count(Reason(Kind.NO_ADDRESS, about=About.IMAGE), len(unusable))
             await self._stores.call(self._stores.documents.record_failures, FETCH, unusable)
-        if len(found.memes) == _BATCH:
-            self._queue.add(Rest(rest.source, rest.template, found.memes[-1].id).request())
+        if len(memes) == _BATCH:
+            self._queue.add(Rest(rest.source, rest.template, memes[-1].id).request())
         return Done()
 
-    def _read(self, rest: Rest) -> _Found:
-        documents = self._stores.documents
-        where = Where(source=rest.source, template=rest.template, image=False)
-        memes = list(islice(documents.scan(where, after=rest.after, batch=_BATCH), _BATCH))
-        return _Found(memes, documents.failed_among(FETCH, [meme.id for meme in memes]))
+    def _read(self, rest: Rest) -> list[Meme]:
+        where = Where(source=rest.source, template=rest.template)
+        memes = self._stores.documents.without_picture(FETCH, where, after=rest.after, batch=_BATCH)
+        return list(islice(memes, _BATCH))
+
+    def _left(self, rest: Rest) -> Counter[str]:
+        """Count the memes without a picture that are not asked for one."""
+        documents, where = self._stores.documents, Where(source=rest.source, template=rest.template)
+        if where == ALL:
+            failed = documents.counts().stages.get(FETCH, StageCounts()).failed
+        else:
+            ids = (meme_id for meme_id, _ in documents.failed(FETCH))
+            failed = sum(documents.count(replace(where, ids=tuple(batch))) for batch in batched(ids, _BATCH))
+        without_address = documents.count(replace(where, image=False, address=False))
+        return +Counter({"memes without an address": without_address, "pictures that failed before": failed})
 
     def _templates(self, rest: Rest) -> list[Template]:
         return [
@@ -163,19 +167,14 @@ class CatalogScan:
         else:
             self._session.counts["template pictures asked for"] += 1
 
-    def _ask(self, meme: Meme, failed: set[str]) -> bool:
-        """Request a picture, unless it failed before or has no address. Returns False if the address is not usable."""
-        if meme.image_url is None:
-            self._session.counts["memes without an address"] += 1
-        elif meme.id in failed:
-            self._session.counts["pictures that failed before"] += 1
-        else:
-            source = known_sources().get(meme.source)
-            other = source.other_address(meme.image_url) if source else None
-            asked = Meme(id=meme.id, source=meme.source, image_url=meme.image_url)
-            try:
-                self._queue.add(picture_request(MissingPicture(asked, other)))
-            except ValueError:
-                return False
-            self._session.counts["pictures asked for"] += 1
+    def _ask(self, meme: Meme) -> bool:
+        """Request a picture. Returns False if the address is not usable."""
+        source = known_sources().get(meme.source)
+        other = source.other_address(meme.image_url) if source and meme.image_url else None
+        asked = Meme(id=meme.id, source=meme.source, image_url=meme.image_url)
+        try:
+            self._queue.add(picture_request(MissingPicture(asked, other)))
+        except ValueError:
+            return False
+        self._session.counts["pictures asked for"] += 1
         return True

@@ -21,8 +21,25 @@ from memeloom.catalog.sqlite_tables import SCHEMA, UPGRADES, VERSION
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
 
-# As version 1 wrote it; its hash is pinned, so that no change of the schema goes without an upgrade.
-VERSION_1 = SCHEMA.removesuffix(UPGRADES[1] + UPGRADES[2])
+VERSION_1 = """
+CREATE TABLE memes (
+  id TEXT NOT NULL UNIQUE, record TEXT NOT NULL,
+  source TEXT NOT NULL, template TEXT, author TEXT, image_key TEXT, flags INTEGER NOT NULL);
+CREATE INDEX memes_template ON memes (template, id, source, flags);
+CREATE INDEX memes_author ON memes (author, id) WHERE author IS NOT NULL;
+CREATE INDEX memes_image ON memes (image_key) WHERE image_key IS NOT NULL;
+CREATE TABLE templates (id TEXT PRIMARY KEY, record TEXT NOT NULL, image_key TEXT) WITHOUT ROWID;
+CREATE TABLE removed (id TEXT PRIMARY KEY, removed_at REAL NOT NULL) WITHOUT ROWID;
+-- ready_at: when the work may be claimed: 0 if new, the end of its lease if held, NULL if it is over.
+CREATE TABLE work (
+  stage TEXT NOT NULL, meme_id TEXT NOT NULL, state INTEGER NOT NULL DEFAULT 0, ready_at REAL DEFAULT 0,
+  token TEXT, attempt INTEGER NOT NULL DEFAULT 0, reason TEXT,
+  PRIMARY KEY (stage, meme_id)) WITHOUT ROWID;
+CREATE INDEX work_ready ON work (stage, ready_at) WHERE ready_at IS NOT NULL;
+CREATE INDEX work_meme ON work (meme_id);
+"""
+# A change of the schema needs an upgrade; then this hash changes, too.
+SCHEMA_SHA256 = "05b57c706985e1ea191edb73f45d9859299a5f26d05e8e0621b5006c57214b03"
 PICTURE = (
     '{"key":"' + "a" * 64 + '","width":2,"height":1,"format":"png","bytes":9,"phash64":"' + "0" * 16
     + '","phash256":"' + "0" * 64 + '"}'
@@ -85,23 +102,44 @@ def has_all_and_more(documents: DocumentStore) -> None:
     assert list(documents.sketches()) == [StoredSketch("9", "", b"y")]
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_older_catalog_keeps_all_it_holds(old_file: Path, store_config: Store, version: int) -> None:
-    if version == 2:
-        with closing(sqlite3.connect(old_file)) as connection:
-            connection.executescript(UPGRADES[1] + "PRAGMA user_version = 2;")
+    with closing(sqlite3.connect(old_file)) as connection:
+        for older in range(1, version):
+            connection.executescript(UPGRADES[older])
+        connection.execute(f"PRAGMA user_version = {version}")
     with closing(open_documents(store_config)) as documents:
         has_all_and_more(documents)
-    assert version_of(old_file) == VERSION == 3
-    assert (
-        hashlib.sha256(VERSION_1.encode()).hexdigest()
-        == "4c1446794ce8c42e5cfbfd52b8cd56cb2205dc6d7d1b4c3a9d7e105c9cdbe6ef"
-    )
+    assert version_of(old_file) == VERSION == 4
+    assert hashlib.sha256(SCHEMA.encode()).hexdigest() == SCHEMA_SHA256
+
+
+def test_an_upgrade_counts_what_the_older_catalog_held(old_file: Path, store_config: Store) -> None:
+    with closing(sqlite3.connect(old_file)) as connection, connection:
+        connection.executescript(UPGRADES[1] + UPGRADES[2] + "PRAGMA user_version = 3;")
+        for number in range(2, 200):
+            template = None if number % 3 else f"t{number % 4}"
+            row = (f"test:{number}", f'{{"image_url":{"null" if number % 2 else 1}}}', "test", template, None, None, 2)
+            connection.execute("INSERT INTO memes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        connection.executemany(
+            "INSERT INTO work (stage, meme_id, state, reason) VALUES ('ocr', ?, ?, ?)",
+            [("test:2", 3, "no text"), ("test:3", 3, "no text"), ("test:4", 0, "again")],
+        )
+        connection.execute("INSERT INTO sketches VALUES ('', 'test:5', 'x')")
+    with closing(open_documents(store_config)) as documents:
+        counts = documents.counts()
+        assert (counts.memes, counts.images, counts.captions, counts.read) == (199, 1, 199, 0)
+        assert counts.sources == {"imgflip": 1, "test": 198}
+        assert counts.templates == {"t0": 16, "t1": 16, "t2": 17, "t3": 17}
+        assert counts.stages["ocr"] == StageCounts(pending=1, done=1, failed=2, reasons={"no text": 2})
+        assert counts.unmatched == 1
+        assert documents.count(Where(address=True)) == 99
+        assert documents.count(Where(template_known=False)) == 199 - 66
 
 
 def test_an_upgrade_that_is_killed_leaves_the_old_catalog_or_the_new_one(old_file: Path, store_config: Store) -> None:
     versions = []
-    for count in range(0, 60, 2):
+    for count in range(0, 120, 3):
         child = os.fork()
         if child == 0:
             left = iter(range(count))
@@ -117,14 +155,14 @@ def test_an_upgrade_that_is_killed_leaves_the_old_catalog_or_the_new_one(old_fil
         with closing(sqlite3.connect(old_file)) as connection:
             names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         versions.append(version_of(old_file))
-        assert names.issuperset({"sketches", "made", "loose"}) == (versions[-1] == 3)
-        assert names.isdisjoint({"sketches", "made", "loose"}) == (versions[-1] == 1)
+        assert names.issuperset({"sketches", "made", "loose", "ids", "tally"}) == (versions[-1] == VERSION)
+        assert names.isdisjoint({"sketches", "made", "loose", "ids", "tally", "memes_3"}) == (versions[-1] == 1)
         if code == 0:
             break
         assert code == -signal.SIGKILL
     assert versions.count(1) > 5, "it was killed within the upgrade"
     assert versions == sorted(versions)
-    assert versions[-1] == 3
+    assert versions[-1] == VERSION
     with closing(open_documents(store_config)) as documents:
         has_all_and_more(documents)
 
@@ -185,7 +223,7 @@ def test_a_catalog_in_mongodb_of_version_1_gets_the_indexes_that_it_lacks(mongo_
         assert {("record.clean.image.key",), ("record.clean.mask",)} <= indexed
         assert ("settled", "_id") in {tuple(index["key"]) for index in old["loose"].list_indexes()}
         assert ("_id.meme",) in {tuple(index["key"]) for index in old["sketches"].list_indexes()}
-        assert old["meta"].find_one() == {"_id": "catalog", "version": 3}
+        assert old["meta"].find_one() == {"_id": "catalog", "version": 4}
     has_all_and_more(documents)
     documents.close()
     again = open_documents(store)

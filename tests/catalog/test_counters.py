@@ -1,0 +1,197 @@
+"""Counters, marks of what stages have seen, and tables of ids always agree with the memes themselves."""
+
+import random
+from collections import Counter
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from itertools import product
+
+import pytest
+
+from memeloom.catalog import sqlite_ids
+from memeloom.catalog.documents import ALL, Counts, DocumentStore, StageCounts, StoredSketch, Where
+from memeloom.catalog.records import Image, Meme, Ocr, TemplateRef
+from memeloom.catalog.sqlite import SqliteDocuments
+from memeloom.catalog.stores import open_documents
+from memeloom.configs.schema import Store
+from tests.services import workers
+
+WHEN = datetime(2026, 11, 20, tzinfo=UTC)
+STAGES = ("ocr", "templates", "fetch")
+SOURCES = ("test", "other")
+
+
+def picture(key: str) -> Image:
+    return Image(key=key * 64, width=3, height=2, format="png", bytes=9, phash64="0" * 16, phash256="f" * 64)
+
+
+def meme(chance: random.Random, number: int) -> Meme:
+    """A meme with facts by chance; its place among the others is by chance, too."""
+    source, name = SOURCES[number % 2], f"t{chance.randrange(3)}"
+    facts = {
+        "image_url": "https://example.org/a.png",
+        "image": picture("a"),
+        "template": TemplateRef(id=name, slug=name, name=name),
+        "boxes": ("top",),
+        "ocr": Ocr(text="", confidence=0, engine="none"),
+    }
+    some = {name: value for name, value in facts.items() if chance.random() < 0.4}
+    return Meme(id=f"{source}:{number * 7919 % 1000:03}", source=source, fetched_at=WHEN, **some)
+
+
+def recounted(documents: DocumentStore) -> tuple[object, ...]:
+    """What `Counts` should be, from the memes and sketches themselves."""
+    memes = list(documents.scan())
+    return (
+        len(memes),
+        sum(each.image is not None for each in memes),
+        sum(bool(each.boxes) for each in memes),
+        sum(each.ocr is not None for each in memes),
+        Counter(each.source for each in memes),
+        Counter(each.template.id for each in memes if each.template),
+        len(list(documents.sketches(unmatched=True))),
+    )
+
+
+def counted(counts: Counts) -> tuple[object, ...]:
+    return (
+        counts.memes, counts.images, counts.captions, counts.read, counts.sources, counts.templates, counts.unmatched,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few ids are fresh, so that most are moved on."""
+    monkeypatch.setattr(sqlite_ids, "MOST_FRESH", 20)
+
+
+@pytest.mark.usefixtures("small_tables")
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_calls_the_counters_are_what_counting_gives(documents: DocumentStore, seed: int) -> None:
+    chance = random.Random(seed)
+    gone: set[str] = set()
+    for _ in range(25):
+        documents.upsert(meme(chance, chance.randrange(400)) for _ in range(chance.randrange(40)))
+        stage = chance.choice(STAGES)
+        known = {each.id for each in documents.scan()}
+        documents.enqueue(stage, ALL, again=chance.random() < 0.2)
+        leases = documents.lease(stage, 8, 60, 3)
+        documents.ack(leases[:3])
+        documents.release(leases[3:4])
+        for lease in leases[4:6]:
+            documents.fail(lease, "unreadable", 1)
+        documents.retry(stage, chance.choice([None, "other"]))
+        documents.record_failures(stage, dict.fromkeys(chance.sample(sorted(known), min(3, len(known))), "late"))
+        documents.forget_work(stage, chance.sample(sorted(known), min(2, len(known))))
+        documents.put_sketches([StoredSketch("", each, b"x") for each in sorted(known)[:5]])
+        documents.drop_sketches([("", each) for each in sorted(known)[:2]])
+        victims = tuple(chance.sample(sorted(known), min(2, len(known))))
+        documents.purge(Where(ids=victims))
+        gone.update(victims)
+        if chance.random() < 0.1:
+            documents.forget_work(stage)
+    counts = documents.counts()
+    assert counted(counts) == recounted(documents)
+    assert not gone & {each.id for each in documents.scan()}
+    for stage in STAGES:
+        failed = Counter(reason for _, reason in documents.failed(stage))
+        there = counts.stages.get(stage, StageCounts())
+        assert there.reasons == failed
+        assert there.failed == failed.total()
+        seen = there.pending + there.leased + there.done + there.failed
+        # All that the stage has not seen becomes pending now.
+        assert documents.enqueue(stage, ALL) == counts.memes - seen
+        assert len(documents.lease(stage, 1000, 60, 3)) == counts.memes - there.leased - there.done - there.failed
+
+
+@pytest.mark.usefixtures("small_tables")
+def test_every_condition_counts_what_it_finds(documents: DocumentStore) -> None:
+    chance = random.Random(0)
+    for _ in range(6):
+        documents.upsert(meme(chance, chance.randrange(400)) for _ in range(50))
+    memes = list(documents.scan())
+    assert [each.id for each in memes] == sorted({each.id for each in memes})
+    for source, template, image, address, known in product(
+        (None, "test"), (None, "t1"), (None, True, False), (None, True, False), (None, True, False)
+    ):
+        where = Where(source=source, template=template, image=image, address=address, template_known=known)
+        wanted = [
+            each.id for each in memes
+            if source in (None, each.source) and (template is None or (each.template and each.template.id == template))
+            and image in (None, each.image is not None) and address in (None, each.image_url is not None)
+            and known in (None, each.template is not None)
+        ]  # fmt: skip
+        assert [each.id for each in documents.scan(where, batch=7)] == wanted
+        assert [each.id for each in documents.scan(where, after="test:3", batch=7)] == [
+            i for i in wanted if i > "test:3"
+        ]
+        assert documents.count(where) == len(wanted)
+
+
+@pytest.mark.usefixtures("small_tables")
+def test_ids_are_moved_on_and_found(store_config: Store) -> None:
+    chance, written = random.Random(1), dict[str, Meme]()
+    with closing(open_documents(store_config)) as documents:
+        assert isinstance(documents, SqliteDocuments)
+        for size in (1, 70, 3, 100, 60, 1, 25, 1):
+            batch = [Meme(id=f"test:{chance.randrange(10**6):06}", source="test") for _ in range(size)]
+            documents.upsert(batch)
+            written |= {each.id: each for each in batch}
+        tables = {table: documents._file.read(f"SELECT id, n FROM {table} ORDER BY id") for table in sqlite_ids.TABLES}
+        assert 0 < len(tables["fresh_ids"]) <= 50
+        assert len(tables["ids"]) > 100
+        assert sorted(tables["ids"] + tables["fresh_ids"]) == documents._file.read(
+            "SELECT id, n FROM memes ORDER BY id"
+        )
+        assert [each.id for each in documents.scan(batch=9)] == sorted(written)
+        assert all(documents.get(meme_id) == each for meme_id, each in written.items())
+        assert documents.upsert(written.values()).unchanged == len(written)
+        assert documents.purge(Where(ids=tuple(written))) == len(written)
+        assert documents._file.read("SELECT fresh FROM state") == [(0,)]
+        assert documents.count() == len(list(documents.records())) == 0
+
+
+def test_a_stage_sees_a_meme_once_it_meets_the_condition(documents: DocumentStore) -> None:
+    unread = Where(image=True, read=False)
+    documents.upsert(Meme(id=f"test:{number}", source="test", fetched_at=WHEN) for number in range(5))
+    assert documents.enqueue("ocr", unread) == documents.enqueue("ocr", unread) == 0
+    documents.upsert([Meme(id="test:3", source="test", image=picture("a"), fetched_at=WHEN)])
+    assert documents.enqueue("templates", unread) == 1
+    assert documents.enqueue("ocr", unread) == 1
+    assert documents.enqueue("ocr", unread) == 0
+    assert documents.enqueue("ocr", Where(source="test")) == 4, "another condition of the same stage"
+    documents.forget_work("ocr", ["test:3", "test:4"])
+    assert documents.enqueue("ocr", unread) == 1
+    documents.forget_work("ocr")
+    assert documents.enqueue("ocr", unread) == 1
+    assert documents.enqueue("ocr", Where(source="test")) == 4
+
+
+def test_memes_without_a_picture_come_until_it_failed(documents: DocumentStore) -> None:
+    asked = [f"test:{number}" for number in (5, 1, 4, 2, 3)]
+    for meme_id in asked:
+        documents.upsert([Meme(id=meme_id, source="test", image_url="https://example.org/a.png", fetched_at=WHEN)])
+    documents.upsert([Meme(id="test:0", source="test"), Meme(id="test:6", source="test", image=picture("a"))])
+    documents.upsert([Meme(id="test:4", source="test", image=picture("a"), fetched_at=WHEN)])
+    documents.record_failures("fetch", {"test:2": "gone"})
+    found = [each.id for each in documents.without_picture("fetch", batch=2)]
+    assert sorted(found) == ["test:1", "test:3", "test:5"]
+    assert [each.id for each in documents.without_picture("fetch", after=found[0])] == found[1:]
+    assert len(list(documents.without_picture("ocr"))) == 4
+    assert list(documents.without_picture("fetch", Where(source="other"))) == []
+    documents.forget_work("fetch", ["test:2"])
+    documents.purge(Where(ids=("test:5",)))
+    assert sorted(each.id for each in documents.without_picture("fetch")) == ["test:1", "test:2", "test:3"]
+
+
+def test_writers_that_are_killed_leave_the_counters_right(store: Store) -> None:
+    with ExitStack() as stack:
+        writers = [stack.enter_context(workers.running("upsert", store, f"w{i}", 400)) for i in range(2)]
+        for writer, seconds in zip(writers, (0.003, 0.017), strict=True):
+            workers.killed(writer, after_lines=2, then_seconds=seconds)
+    with closing(open_documents(store)) as documents:
+        assert counted(documents.counts()) == recounted(documents)
+        assert documents.count() == documents.counts().memes > 0
+        documents.enqueue("ocr", ALL)
+        documents.upsert([Meme(id="test:new", source="test")])
+        assert documents.enqueue("ocr", ALL) == 1
