@@ -1,4 +1,4 @@
-"""`memeloom build-dataset` and `memeloom dataset`: build, inspect, verify, compare and export datasets."""
+"""`memeloom build-dataset` and `memeloom dataset`: build, inspect, verify, compare, export and push datasets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def build(context: CommandContext) -> None:
 
 @click.group(cls=Group)
 def dataset() -> None:
-    """Inspect, verify, compare or export datasets.
+    """Inspect, verify, compare, export or push datasets.
 
     DIR is the folder of a dataset, or its s3:// address; the default is dataset.output.
     """
@@ -179,7 +179,7 @@ def diff(context: CommandContext, before: str, after: str, records: int, as_json
 
 @dataset.command()
 @click.argument("folder", metavar="DIR", type=_FOLDER)
-@click.argument("target", metavar="TARGET", type=_FOLDER)
+@click.argument("target", metavar="TARGET", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--format",
     "form",
@@ -192,7 +192,8 @@ def diff(context: CommandContext, before: str, after: str, records: int, as_json
     type=click.Choice(["none", "gzip", "zstd"]),
     help="Compression of TARGET; default: that of DIR, or none if the format lacks it.",
 )
-def export(folder: Path, target: Path, form: Target, compression: Compression | None) -> None:
+@click.pass_obj
+def export(context: CommandContext, folder: str, target: Path, form: Target, compression: Compression | None) -> None:
     """Write the dataset in DIR anew in another format, to the folder TARGET.
 
     Every byte of DIR is verified on the way; TARGET is complete or as before. All but imagefolder give a dataset with a
@@ -201,7 +202,38 @@ def export(folder: Path, target: Path, form: Target, compression: Compression | 
     from memeloom.cli.progress import open_progress
     from memeloom.dataset.export import export_dataset
 
+    local = _local(context, folder)
     with open_progress() as progress:
-        done = export_dataset(folder, target, form, compression, progress)
+        done = export_dataset(local, target, form, compression, progress)
     counted = f"{number(done.records)} records in {number(done.files)} files, {size(done.bytes)}"
     click.echo(f"{target}: {counted}, {form}, {done.compression}")
+
+
+@dataset.command(extras=("push",))
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("repository", metavar="OWNER/NAME")
+@click.option("--yes", is_flag=True, help="Push; without it, only show what would be pushed.")
+@click.option("--public", is_flag=True, help="Make a new repository public; it is private otherwise.")
+@click.pass_obj
+def push(context: CommandContext, folder: str, repository: str, yes: bool, public: bool) -> None:
+    """Publish the dataset in DIR, or an exported imagefolder, as a dataset repository of a hub.
+
+    Without --yes it only shows each file and what would change. The token is $HF_TOKEN, or that of `hf auth login`;
+    $HF_ENDPOINT names another hub. A push that was interrupted continues when it is run again.
+    """
+    context.config()  # so that messages mask the token
+    local = _local(context, folder)
+    from memeloom.cli.dataset_tables import show_push
+    from memeloom.cli.progress import open_progress
+    from memeloom.dataset import push as pushing
+
+    plan = pushing.plan_push(local, repository)
+    show_push(plan, private=not public)
+    if plan.is_empty:
+        click.echo("nothing to push")
+    elif not yes:
+        click.echo("nothing is pushed yet: repeat the command with --yes")
+    else:
+        with open_progress() as progress:
+            pushing.push(plan, private=not public, progress=progress)
+        click.echo(f"pushed: {plan.address}")

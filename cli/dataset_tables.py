@@ -1,4 +1,4 @@
-"""The tables of `memeloom dataset inspect` and `diff`."""
+"""The tables of `memeloom dataset inspect`, `diff` and `push`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from memeloom.cli.terminal import (
     new_table,
 )  # fmt: skip
 from memeloom.dataset.card_text import copies_line, list_matches, masked, outcomes, sources_of, split_line
-from memeloom.report.format import escape_controls, number
+from memeloom.report.format import escape_controls, number, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memeloom.dataset.diff import Changed, Difference, RecordChanges
     from memeloom.dataset.dropped import DroppedSample
+    from memeloom.dataset.push import PushPlan
     from memeloom.dataset.reader import Inspection
 
 _MOST_ROWS = 15
 _MOST_ENTRIES = 6
+_MOST_FILES = 200
 
 
 def show_dataset(inspection: Inspection) -> None:
@@ -152,3 +154,27 @@ def _show_records(changes: RecordChanges) -> None:
         for name, part in sorted(parts.items(), key=lambda item: (-item[1], item[0])):
             add_row(table, f"  {name}", number(part), "", style="dim")
     console().print(table)
+
+
+def show_push(plan: PushPlan, *, private: bool) -> None:
+    """Show what a push would do. private: whether a new repository would be."""
+    table = new_table(
+        f"{plan.address} ({'exists' if plan.exists else 'new, private' if private else 'new, public'})",
+        "file", "size", "change", numbers=("size",),
+    )  # fmt: skip
+    for file in plan.files[:_MOST_FILES]:
+        add_row(table, file.name, size(file.bytes), _CHANGES[file.change])
+    if len(plan.files) > _MOST_FILES:
+        add_row(table, f"… {len(plan.files) - _MOST_FILES:,} more", "", "", style="dim")
+    for name in plan.removed:
+        add_row(table, name, "", "removed: of a former dataset")
+    for name in plan.left_out:
+        add_row(table, name, "", "not published: dropped captions", style="dim")
+    console().print(table)
+    uploads = plan.uploads
+    click.echo(f"{number(len(uploads))} files to upload, {size(sum(file.bytes for file in uploads))}")
+    if plan.licence is None:
+        click.echo("the card states no licence: set `license` in the front matter of README.md")
+
+
+_CHANGES = {"add": "new", "replace": "replaced", "keep": "unchanged"}

@@ -20,7 +20,7 @@ _COMMANDS = {
     "ocr": ("memeloom.cli.ocr:ocr", "Read the captions that are only in the picture."),
     "templates": ("memeloom.cli.templates:templates", "Match memes with templates; find and curate new templates."),
     "build-dataset": ("memeloom.cli.dataset:build", "Clean the captions and write a dataset."),
-    "dataset": ("memeloom.cli.dataset:dataset", "Inspect, verify, compare or export datasets."),
+    "dataset": ("memeloom.cli.dataset:dataset", "Inspect, verify, compare, export or push datasets."),
     "train": ("memeloom.cli.model:train", "Train a captioning model on a dataset."),
     "generate": ("memeloom.cli.model:generate", "Write captions with a trained model, and draw them."),
     "evaluate": ("memeloom.cli.model:evaluate", "Score models on held-out captions and on what they write."),

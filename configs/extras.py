@@ -20,6 +20,7 @@ _EXTRAS = MappingProxyType(
         "onnx": ("exporting to ONNX", ("tf2onnx", "onnx")),
         "parquet": ("the format parquet", ("pyarrow",)),
         "pictures": ("decoding pictures", ("cv2", "PIL")),
+        "push": ("pushing to a hub", ("huggingface_hub", "httpx2")),
         "ray": ("engine.kind=ray", ("ray",)),
         "s3": ("a blob store in S3", ("obstore",)),
         "serve": ("drawing memes", ("cv2", "PIL")),

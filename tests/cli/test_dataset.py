@@ -17,6 +17,7 @@ from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.dataset.build import build_dataset
 from tests.cli.conftest import Memeloom
+from tests.services.hub import serving_hub
 
 WORDS = ["when", "the", "you", "and", "that", "have", "with", "this", "not", "are", "but", "what", "all", "was", "your"]
 SETTINGS = (
@@ -226,3 +227,25 @@ def test_export_writes_another_format_and_says_what(run: Run, dataset: Path) -> 
     assert "an imagefolder needs pictures; build the dataset with dataset.images" in refused
     assert "--format" in run("dataset", "export", "dataset", "other", code=2)
     assert not (dataset.parent / "other").exists()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of huggingface_hub
+def test_push_shows_what_it_would_do_until_it_is_told_yes(
+    run: Run, dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving_hub() as hub:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+        monkeypatch.setenv("HF_TOKEN", hub.token)
+        shown = run("dataset", "push", dataset, "me/memes")
+        for part in (f"{hub.url}/datasets/me/memes (new, private)", "manifest.json", "no licence", "with --yes"):
+            assert part in shown
+        assert not hub.repositories
+        assert run("dataset", "push", dataset, "me/memes", "--yes").endswith(f"pushed: {hub.url}/datasets/me/memes\n")
+        assert "manifest.json" in hub.files("me/memes")
+        assert run("dataset", "push", dataset, "me/memes").endswith("nothing to push\n")
+        hub.token = "hf_other"
+        refused = run("dataset", "push", dataset, "me/memes", code=1)
+        assert refused.count("\n") == 1
+        assert "refuses access to me/memes (401); set HF_TOKEN" in refused
+        assert "hf_right" not in run("--debug", "dataset", "push", dataset, "me/memes", code=1)

@@ -41,7 +41,9 @@ def test_an_extra_of_pyproject_installs_its_modules(extra: str) -> None:
     known = packages_distributions()
     for module in extras()[extra]:
         if module in known:
-            assert {name.lower() for name in known[module]} & installed, f"{module} is not in memeloom[{extra}]"
+            assert {name.lower().replace("_", "-") for name in known[module]} & installed, (
+                f"{module} is not in memeloom[{extra}]"
+            )
 
 
 def _distributions(extra: str, optional: dict[str, list[str]]) -> set[str]:
