@@ -19,8 +19,11 @@ _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path`; fsync and rename it on success, remove it on any error.
+
+    durable: False saves the fsync for a file that can be rebuilt and whose reader notices damage: after a power failure
+    it may be damaged, after a kill it is not.
 
     Raises:
         MemeloomError: the disk is full, or the folder cannot be written.
@@ -34,10 +37,12 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
         with os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
-        fsync_folder(path.parent)
+        if durable:
+            fsync_folder(path.parent)
     except OSError as error:
         Path(temporary).unlink(missing_ok=True)
         raise unwritable(path, error) from error

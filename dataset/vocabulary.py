@@ -95,40 +95,36 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def count_words(text: str) -> Counter[str]:
-    """Return the number of occurrences of each word of a text."""
-    counts = Counter[str]()
-    # Whitespace, which separates words, is faster to find, and most of what is between recurs.
-    for token, count in Counter(text.split()).items():
-        if token.isalnum():
-            counts[token] += count
-        else:
-            for word in split_words(token):
-                counts[word] += count
-    return counts
-
-
 class WordCounter:
     """Counts words. `folder` must not exist; it is created when memory is full and removed at the end."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._counts: Counter[str] = Counter()
+        # Between whitespace, which separates words: faster to find, and most recur, to be split once.
+        self._tokens: Counter[str] = Counter()
         self._runs: list[Path] = []
 
-    def add(self, words: Mapping[str, int]) -> None:
-        """Add the number of occurrences of `words`."""
-        self._counts.update(words)
-        if len(self._counts) > _MAX_IN_MEMORY:
+    def add(self, text: str) -> None:
+        """Count each word of a text."""
+        self._tokens.update(text.split())
+        if len(self._tokens) > _MAX_IN_MEMORY:
             self._folder.mkdir(exist_ok=True)
-            self._runs.append(_write_run(self._folder / f"{len(self._runs):05}.txt", sorted(self._counts.items())))
-            self._counts.clear()
+            self._runs.append(_write_run(self._folder / f"{len(self._runs):05}.txt", self._sorted()))
 
     def write(self, path: Path) -> None:
         """Write a line with each word and its count, sorted by word."""
-        _write_run(path, _merge([sorted(self._counts.items()), *map(_read_run, self._runs)]))
+        _write_run(path, _merge([self._sorted(), *map(_read_run, self._runs)]))
         if self._runs:
             shutil.rmtree(self._folder)
+
+    def _sorted(self) -> list[tuple[str, int]]:
+        """Forget the counts, and return them by word."""
+        counts: Counter[str] = Counter()
+        for token, count in self._tokens.items():
+            for word in split_words(token):
+                counts[word] += count
+        self._tokens.clear()
+        return sorted(counts.items())
 
 
 def most_common(paths: Sequence[Path], min_count: int, max_words: int, folder: Path) -> list[tuple[str, int]]:

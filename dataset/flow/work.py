@@ -97,8 +97,8 @@ class WorkFolder:
 
     @contextmanager
     def create(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a new file; when the block ends it is finished, atomically."""
-        with atomic_file(self.root / name) as stream:
+        """Open a new file; when the block ends it is finished, atomically. Readers check what they reuse."""
+        with atomic_file(self.root / name, durable=False) as stream:
             yield stream
 
     def new(self, name: str) -> Path:

@@ -1,12 +1,20 @@
 """py3langid's model applied to many texts at once: its automaton reads a character of each text at a time, in NumPy."""
 
+import hashlib
 import math
 import unicodedata
+import zipfile
 from collections.abc import Iterator, Sequence
-from typing import Final
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import atomic_file, cache_folder
 
 # The languages of the model: loading it to check a setting takes most of a second.
 _CODES = """
@@ -18,24 +26,31 @@ _CODES = """
 """
 KNOWN: Final = frozenset(_CODES.split())
 _BYTES_AT_ONCE = 2**20
+# A damaged file; an archive has checksums.
+_UNREADABLE = (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile)
+
+
+class _Model(NamedTuple):
+    """The model restricted to some languages: a deterministic automaton over bytes, and naive Bayes over its features.
+
+    languages: their codes. table: log-likelihoods, (features, languages). prior: of each language.
+    moves: the next state by row and byte. rows: the row of each state. features: that a state ends, or -1.
+    """
+
+    languages: NDArray[np.str_]
+    table: NDArray[np.float32]
+    prior: NDArray[np.float32]
+    moves: NDArray[np.uint32]
+    rows: NDArray[np.uint16]
+    features: NDArray[np.int32]
 
 
 class Detector:
     """Probabilities of `languages`, as `py3langid.langid.LanguageIdentifier` restricted to them gives."""
 
     def __init__(self, languages: Sequence[str]) -> None:
-        from py3langid.langid import MODEL_DIR, MODEL_FILE
-        from py3langid.modelio import load_model
-
-        table, prior, classes, moves, rows, features = load_model(MODEL_DIR / MODEL_FILE)
-        columns = [at for at, language in enumerate(classes) if language in languages]
-        self.languages: list[str] = [classes[at] for at in columns]
-        self._table = np.asarray(table)[:, columns].astype(np.float32)
-        self._prior = np.asarray(prior)[columns]
-        # State and byte give the next state; states share rows.
-        self._moves = np.asarray(moves).reshape(-1, 256)
-        self._rows = np.asarray(rows)
-        self._features = np.asarray(features, np.int32)
+        self._model = _cached(sorted(languages))
+        self.languages: list[str] = self._model.languages.tolist()
 
     def probabilities(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the probability of each of `languages` for each text, in lower case."""
@@ -49,15 +64,15 @@ class Detector:
 
     def _scores(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
         """Return the log posterior of each language, (texts, languages); zeros for a text without features."""
-        count = len(self._table)
+        count = len(self._model.table)
         # Repeated features count by their logarithm.
         seen, times = np.unique(self._walk(texts), return_counts=True)
         text, feature = np.divmod(seen, count)
-        weighted = np.log1p(times.astype(np.float32))[:, None] * self._table[feature]
+        weighted = np.log1p(times.astype(np.float32))[:, None] * self._model.table[feature]
         scores = np.zeros((len(texts), len(self.languages)), np.float32)
         known, begins = np.unique(text, return_index=True)
         if len(known):
-            scores[known] = np.add.reduceat(weighted, begins) + self._prior
+            scores[known] = np.add.reduceat(weighted, begins) + self._model.prior
         return scores
 
     def _walk(self, texts: Sequence[bytes]) -> NDArray[np.int64]:
@@ -72,13 +87,42 @@ class Detector:
         )
         state = np.zeros(len(texts), np.intp)
         found = [np.zeros(0, np.int64)]
-        numbers = np.arange(len(texts), dtype=np.int64) * len(self._table)
+        numbers = np.arange(len(texts), dtype=np.int64) * len(self._model.table)
         for at, left in enumerate(np.searchsorted(-lengths, -np.arange(longest)).tolist()):
-            state[:left] = self._moves[self._rows[state[:left]], letters[at, :left]]
-            feature = self._features[state[:left]]
+            state[:left] = self._model.moves[self._model.rows[state[:left]], letters[at, :left]]
+            feature = self._model.features[state[:left]]
             ends = np.flatnonzero(feature >= 0)
             found.append(numbers[ends] + feature[ends])
         return np.concatenate(found)
+
+
+def _cached(languages: Sequence[str]) -> _Model:
+    """Return the model from the cache: unpacking it takes ten times as long as reading it."""
+    recipe = "\n".join([Path(__file__).read_text(), version("py3langid"), *languages])
+    path = cache_folder() / "language" / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.npz"
+    with suppress(*_UNREADABLE), path.open("rb") as file, np.load(file) as stored:
+        return _Model(*(stored[name] for name in stored.files))
+    model = _unpacked(languages)
+    # Harmless where the folder is read-only.
+    with suppress(MemeloomError), atomic_file(path) as stream:
+        np.savez(stream, *model)
+    return model
+
+
+def _unpacked(languages: Sequence[str]) -> _Model:
+    from py3langid.langid import MODEL_DIR, MODEL_FILE
+    from py3langid.modelio import load_model
+
+    table, prior, classes, moves, rows, features = load_model(MODEL_DIR / MODEL_FILE)
+    columns = [at for at, language in enumerate(classes) if language in languages]
+    return _Model(
+        np.array([classes[at] for at in columns]),
+        np.asarray(table)[:, columns].astype(np.float32),
+        np.asarray(prior)[columns],
+        np.asarray(moves).reshape(-1, 256),
+        np.asarray(rows),
+        np.asarray(features, np.int32),
+    )
 
 
 def _parts(texts: Sequence[bytes]) -> Iterator[list[int]]:

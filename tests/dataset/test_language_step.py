@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
@@ -139,6 +140,20 @@ def test_many_texts_at_once_have_the_probabilities_of_py3langid() -> None:
         assert dict(zip(detector.languages, probabilities, strict=True)) == pytest.approx(expected, abs=1e-5)
     # Alone or beside longer ones.
     assert [detector.probabilities([text])[0] for text in texts] == found
+
+
+def test_the_unpacked_model_is_cached_and_a_damaged_one_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path))
+    first = Detector(["de", "en"]).probabilities(["guten tag"])
+    (path,) = (tmp_path / "language").iterdir()
+    whole = path.read_bytes()
+    assert Detector(["de", "en"]).probabilities(["guten tag"]) == first
+    for damaged in (whole[:1000], whole[:-1000], b"", whole[:9999] + b"\0\1\2\3" + whole[10003:]):
+        path.write_bytes(damaged)
+        assert Detector(["en", "de"]).probabilities(["guten tag"]) == first
+        assert path.read_bytes() == whole
 
 
 def test_langdetect_gives_the_same_in_every_process() -> None:

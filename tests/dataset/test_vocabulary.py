@@ -13,7 +13,6 @@ from memeloom.dataset.vocabulary import (
     WORDS,
     Vocabulary,
     WordCounter,
-    count_words,
     most_common,
     read_vocabulary,
     read_words,
@@ -64,16 +63,25 @@ def test_a_file_that_is_no_vocabulary_is_an_error(tmp_path: Path, content: str |
 )
 def test_split_words(text: str, expected: list[str]) -> None:
     assert split_words(text) == expected
-    assert count_words(text) == Counter(expected)
 
 
 def counted(path: Path, words: list[str]) -> Path:
     """Write the counts of `words`, added some at a time."""
     counter = WordCounter(path.with_name("runs"))
     for at in range(0, len(words), 100):
-        counter.add(Counter(words[at : at + 100]))
+        counter.add(" ".join(words[at : at + 100]))
     counter.write(path)
     return path
+
+
+def test_words_are_counted_as_they_are_split(tmp_path: Path) -> None:
+    text = "don't,don't! \u00fcber_50%\n'quoted' won\u2019t|  w\u2019 x-y \u200b a\x1cb"
+    path = counted(tmp_path / "1", text.split(" "))
+    assert most_common([path], 1, 100, tmp_path / "merging") == sorted(Counter(split_words(text)).items(), key=rank)
+
+
+def rank(counted: tuple[str, int]) -> tuple[int, str]:
+    return -counted[1], counted[0]
 
 
 @pytest.mark.parametrize("limit", [10**6, 700, 40])
