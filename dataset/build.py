@@ -130,10 +130,10 @@ class _Build:
                 lost = {key: reason for each in pictures for key, reason in each.lost.items()}
                 written = self._write(workers, blocks, chosen, caps, lost)
                 tally, shards = self._count(written, caps)
+                # First: no trace of memes removed from the catalog may stay.
+                kept = {each.folder for each in written} | {each.folder for each in pictures}
+                self._work.prune(blocks, self._content, kept)
                 dropped = self._write_dropped(workers, blocks, chosen, caps, written)
-        # First: no trace of memes removed from the catalog may stay.
-        kept = {each.folder for each in written} | {each.folder for each in pictures}
-        self._work.prune(blocks, self._content, kept)
         with self._timed("describe"):
             manifest = self._describe(written, tally, shards, self._link_pictures(pictures), dropped)
         self._seconds["total"] = time.perf_counter() - started
@@ -298,7 +298,7 @@ class _Build:
         files = {}
         for file in workers.run(write_dropped, tasks):
             self._progress.advance(1)
-            self._output.add(f"{DROPPED_FOLDER}/{file.name}", file.name)
+            self._output.move(f"{DROPPED_FOLDER}/{file.name}", file.name)
             files[file.name] = file
         self._progress.finish()
         return [files[task.file] for task in tasks]

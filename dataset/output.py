@@ -23,6 +23,9 @@ class Output(Protocol):
     def add(self, name: str, file: str) -> None:
         """Add a finished file, called `name` in the work folder, as `file`."""
 
+    def move(self, name: str, file: str) -> None:
+        """Add a finished file that the work folder need not keep."""
+
     def local(self, file: str) -> Path:
         """Return the path in `folder` of a file that was added, to read it."""
 
@@ -33,6 +36,9 @@ class _LocalOutput:
 
     def add(self, name: str, file: str) -> None:
         self._work.link(name, self.folder / file)
+
+    def move(self, name: str, file: str) -> None:
+        self._work.path(name).rename(self.folder / file)
 
     def local(self, file: str) -> Path:
         return self.folder / file

@@ -4,6 +4,7 @@
     blocks/          filtered pieces of the catalog, named by the hash of their input
     near/, chosen/   near-duplicates among the blocks, and the captions kept
     shards/          finished files with their statistics, named by the hash of their input
+    dropped/         files of dropped captions, on their way into the dataset
 
 The folder is a cache: it may be removed at any time except during a build.
 """

@@ -2,14 +2,15 @@
 
 Numbered files are created only if they do not exist, which every store decides for one of two writers. The owner is
 who created the highest number; it rewrites its file at intervals. A file that was not rewritten for longer belongs to
-a crashed owner: the next number takes over from it.
+a crashed owner: the next number takes over from it. A writer on the owner's machine sees at once that it crashed.
 """
 
+import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.remote.files import RemoteFiles
@@ -17,6 +18,7 @@ from memeloom.dataset.remote.files import RemoteFiles
 _BEAT_SECONDS = 20.0
 _STALE_SECONDS = 120.0
 _CLOCK = "clock"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def _take(files: RemoteFiles, busy: str) -> str:
     if names and not _is_stale(files, names[-1]):
         raise MemeloomError(busy)
     name = f"{int(names[-1]) + 1 if names else 0:012}"
-    if not files.create(name, uuid.uuid4().bytes):
+    if not files.create(name, _identity().encode()):
         raise MemeloomError(busy)
     files.delete(names)
     return name
@@ -61,10 +63,30 @@ def _numbers(files: RemoteFiles) -> list[str]:
 
 
 def _is_stale(files: RemoteFiles, name: str) -> bool:
+    if _has_crashed((files.read(name) or b"").decode(errors="replace")):
+        return True
     # A file written now tells the server's time: the clocks of two machines may differ by minutes.
     files.write(_CLOCK, b"")
     now, written = files.written(_CLOCK), files.written(name)
     return now is None or written is None or (now - written).total_seconds() >= _STALE_SECONDS
+
+
+def _identity() -> str:
+    """Return this process's number, after what tells its machine from others; empty where that is not known."""
+    try:
+        # Processes in containers of one machine do not see each other.
+        machine = f"{_BOOT.read_text().strip()} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+    return f"{machine} {os.getpid()}"
+
+
+def _has_crashed(owner: str) -> bool:
+    """Return True if the process `owner`, an `_identity`, ran on this machine and does not run any longer."""
+    machine, _, process = owner.rpartition(" ")
+    if not machine or machine != _identity().rpartition(" ")[0]:
+        return False
+    return not Path(f"/proc/{process}").exists()
 
 
 class _Beat(threading.Thread):
@@ -83,7 +105,7 @@ class _Beat(threading.Thread):
                 if not self._is_highest():
                     self._lost = True
                     return
-                self._files.write(self._name, uuid.uuid4().bytes)
+                self._files.write(self._name, _identity().encode())
                 self._last = time.monotonic()
             except MemeloomError:
                 continue  # `check` tells if the store stays away for too long

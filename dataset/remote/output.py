@@ -27,10 +27,16 @@ class RemoteOutput:
         self._work = work
         # Names in the work folder, by file of the dataset.
         self._added: dict[str, str] = {}
+        self._moved: list[str] = []
 
     def add(self, name: str, file: str) -> None:
         """Add a finished file, called `name` in the work folder, as `file`."""
         self._added[file] = name
+
+    def move(self, name: str, file: str) -> None:
+        """Add a finished file that the work folder need not keep."""
+        self.add(name, file)
+        self._moved.append(name)
 
     def local(self, file: str) -> Path:
         """Return the path in `folder` of a file that was added, to read it."""
@@ -48,6 +54,7 @@ class RemoteOutput:
             self._work.files.copy(name, output, file)
         for name in (*written, MANIFEST):
             output.upload(name, self.folder / name)
+        self._work.files.delete(self._moved)
 
 
 @contextmanager
@@ -105,7 +112,8 @@ def remove_remote_work(place: Place) -> bool:
 
 def _locked(place: Place) -> AbstractContextManager[Callable[[], None]]:
     lock = RemoteFiles(place.beside(f".{place.name}.lock"))
-    return remote_lock(lock, f"another process is writing {place}; wait until it has ended")
+    busy = f"another process is writing {place}; wait until it has ended, or two minutes after a crash"
+    return remote_lock(lock, busy)
 
 
 def _state(place: Place) -> RemoteFiles:

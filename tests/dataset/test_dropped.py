@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from memeloom.dataset.manifest import MANIFEST, NotADataset, file_sha256
 from memeloom.dataset.removal import find_removed
 from memeloom.dataset.verify import verify_dataset
 from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, changed, content
-from tests.services.ray_cluster import ray_cluster
 
 Fill = Callable[[Config, Iterable[Meme]], None]
 
@@ -299,16 +297,3 @@ def test_an_unknown_reason_names_the_nearest(build: Build, various: list[Meme], 
     with pytest.raises(ConfigError) as error:
         sample_dropped(built.folder, built.manifest, reason, 3)
     assert f"no caption was dropped for {reason!r}; {hint}" in str(error.value)
-
-
-@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
-@pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",
-)  # fmt: skip
-def test_a_ray_cluster_gives_the_same_bytes(build: Build, various: list[Meme]) -> None:
-    built = build(various, **SETTINGS)
-    shutil.rmtree(built.work)
-    with ray_cluster(processors=2) as address:
-        found = build(settings=changed(built.config, engine={"kind": "ray", "workers": 2, "ray_address": address}))
-    assert found.files == built.files

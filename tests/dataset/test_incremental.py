@@ -4,7 +4,6 @@ import random
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,8 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.dataset import build as building
 from memeloom.dataset.build import EmptyDataset, build_dataset
-from memeloom.dataset.flow import memes
 from memeloom.dataset.flow.filter import Filter, Filtered, filter_piece
-from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, changed, content
-from tests.services.ray_cluster import ray_cluster
+from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, content
 
 Fill = Callable[[Config, Iterable[Meme]], None]
 
@@ -257,28 +254,3 @@ def test_a_build_looks_again_for_missing_pictures(build: Build, config: MakeConf
             build([each.model_copy(update={"image": picture}) for each in english(40)], settings)
         blobs.put(b"picture")
     assert build(settings=settings).summary.counts["kept"] == 40
-
-
-@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
-@pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",
-)  # fmt: skip
-def test_a_ray_cluster_gives_the_same_bytes(
-    build: Build, config: MakeConfig, english: MakeMemes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(memes, "_MEAN_MEMES", 64)
-    settings = config(shard_records=300, captions_per_template=200)
-
-    def twice(**parts: dict[str, object]) -> Built:
-        """Build, and again with more memes."""
-        build(with_copies(english(1000)), changed(settings, **parts))
-        return build(english(300, seed=2), changed(settings, **parts))
-
-    expected = twice()
-    shutil.rmtree(expected.work)
-    with ray_cluster(processors=2) as address:
-        engine = {"kind": "ray", "workers": 2, "ray_address": address}
-        found = twice(engine=engine, store={"documents": f"sqlite:///{tmp_path}/ray.db"})
-    assert found.files == expected.files
-    assert found.summary.counts["memes as they were"] > 0

@@ -1,5 +1,6 @@
-"""A private Ray cluster of one node on loopback."""
+"""A private Ray cluster on loopback."""
 
+import json
 import multiprocessing
 import os
 import shutil
@@ -7,16 +8,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
-
-import pytest
-
-from tests.services.process import free_port
 
 # Where Ray believes that it cannot form clusters, it listens on loopback only.
 # It decides when it is imported, which no test does before all test modules are.
@@ -27,24 +24,26 @@ Result = TypeVar("Result")
 
 
 @contextmanager
-def ray_cluster(processors: int) -> Iterator[str]:
-    """A running cluster; its address. Its workers have the environment of this process as it is now."""
+def ray_cluster(processors: int, nodes: Sequence[Mapping[str, str]] = ({},)) -> Iterator[str]:
+    """A running cluster; its address.
+
+    Args:
+        processors: of each node.
+        nodes: the environment of the workers on each, besides that of this process as it is now.
+    """
     # Ray's sockets need a short path.
     folder = Path(tempfile.mkdtemp(prefix="ml-ray-", dir="/tmp"))
-    port = free_port()
     command = [
-        "setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m", "ray.scripts.scripts", "start", "--head",
-        "--block", "--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={free_port()}",
-        "--include-dashboard=false", "--disable-usage-stats", f"--num-cpus={processors}",
-        # The ports of its workers are whichever the system gives: from Ray's own range another test may have one.
-        "--min-worker-port=0", "--max-worker-port=0", "--object-store-memory=100000000", f"--temp-dir={folder}",
+        "setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m", "tests.services.ray_nodes", str(folder),
+        str(processors), json.dumps(nodes, default=dict),
     ]  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch, (folder / "start.log").open("wb") as log:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
-        server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    said, log = folder / "address", folder / "start.log"
+    with said.open("wb") as out, log.open("wb") as err:
+        environment = {**os.environ, "PYTHONPATH": path, "RAY_USAGE_STATS_ENABLED": "0"}
+        server = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True, env=environment)
         try:
-            _wait_for(folder / "start.log", "Ray runtime started", server)
-            yield f"127.0.0.1:{port}"
+            yield _first_line(said, log, server)
         finally:
             server.terminate()
             server.wait(30)
@@ -67,9 +66,10 @@ def in_own_process(work: Callable[..., Result], *arguments: object) -> Result:
     raise AssertionError
 
 
-def _wait_for(log: Path, text: str, server: subprocess.Popen[bytes]) -> None:
+def _first_line(said: Path, log: Path, server: subprocess.Popen[bytes]) -> str:
     deadline = time.monotonic() + 90
-    while text not in (said := log.read_text(errors="replace")):
-        assert server.poll() is None, said
-        assert time.monotonic() < deadline, said
+    while not (line := said.read_text()).endswith("\n"):
+        assert server.poll() is None, log.read_text(errors="replace")
+        assert time.monotonic() < deadline, log.read_text(errors="replace")
         time.sleep(0.1)
+    return line.strip()

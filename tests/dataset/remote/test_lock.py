@@ -1,5 +1,8 @@
 """The lock of a dataset in an object store."""
 
+import multiprocessing
+import os
+import signal
 import threading
 
 import pytest
@@ -54,6 +57,20 @@ def test_the_lock_of_a_crashed_owner_is_taken_over(files: RemoteFiles, monkeypat
     monkeypatch.setattr(lock, "_STALE_SECONDS", 0.0)
     with remote_lock(files, BUSY):
         assert sorted(files.names()) == ["000000000008", "clock"]
+
+
+def test_a_crash_on_this_machine_is_seen_at_once(files: RemoteFiles) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=_take_and_crash, args=(files.place,))
+    process.start()
+    process.join(60)
+    assert set(files.names()) == {"000000000000"}
+    with remote_lock(files, BUSY):
+        assert set(files.names()) == {"000000000001"}
+
+
+def _take_and_crash(place: Place) -> None:
+    with remote_lock(RemoteFiles(place), BUSY):
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_an_owner_that_was_replaced_is_told(files: RemoteFiles) -> None:
