@@ -6,6 +6,7 @@ The stages of a build, one module of `dataset/flow/` each:
     filter   apply the steps to a piece, and write what is kept as a block
     near     find near-duplicates among all blocks
     choose   remove the duplicates, range by range of the order
+    leaks    remove near copies of held-out captions
     caps     select templates, and limit the captions of each
     pictures write the pictures of templates, each once
     write    write a range of the order as a shard
@@ -38,6 +39,7 @@ from memeloom.dataset.flow.block import Head, power_of_two, read_head
 from memeloom.dataset.flow.caps import LIMIT, Caps, cap
 from memeloom.dataset.flow.choose import Choose, choose
 from memeloom.dataset.flow.filter import Filter, filter_piece, near_settings, prepare
+from memeloom.dataset.flow.leaks import drop_leaks, find_leaks, plan_drops, plan_leaks
 from memeloom.dataset.flow.memes import cut, naming_key, naming_of
 from memeloom.dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
 from memeloom.dataset.flow.pictures import WrittenPictures, plan_pictures, write_pictures
@@ -123,7 +125,9 @@ class _Build:
             with self._timed("filter"):
                 blocks, rows = self._filter(workers)
             with self._timed("duplicates"):
-                chosen = self._choose(workers, blocks, rows)
+                unique = self._choose(workers, blocks, rows)
+            with self._timed("leaks"):
+                chosen = self._separate(workers, blocks, unique)
                 caps = cap(self._settings, self._work, chosen, {t: names[0] for t, names in self._templates.items()})
             with self._timed("write"):
                 pictures = self._write_pictures(workers, caps)
@@ -194,14 +198,24 @@ class _Build:
             self._copies.add_samples(self._work.metadata(name))
         parts = power_of_two(rows, _CHOSEN_AT_ONCE)
         choosing = [
-            Choose(self._work.place, self._plan.whole, blocks, near, f"chosen/{folder}", part, parts)
+            Choose(self._work.place, self._plan.whole, blocks, near, f"unique/{folder}", part, parts)
             for part in range(parts)
         ]
-        chosen = self._once(workers, "remove duplicates", choose, choosing)
-        for name in chosen:
+        unique = self._once(workers, "remove duplicates", choose, choosing)
+        for name in unique:
             result = self._work.metadata(name)
             self._drops.add_hashed(result["dropped"])
             self._copies.add_clusters(result["clusters"])
+        return unique
+
+    def _separate(self, workers: Workers, blocks: Sequence[str], unique: Sequence[str]) -> list[str]:
+        """Remove near copies of held-out captions; return the names of the results, in order."""
+        searches = plan_leaks(self._work, self._plan, blocks, unique, self._content)
+        leaks = self._once(workers, "find near copies of held-out captions", find_leaks, searches)
+        dropping = plan_drops(self._work, self._plan, unique, leaks, self._content)
+        chosen = self._once(workers, "separate the splits", drop_leaks, dropping)
+        for name in chosen:
+            self._drops.add_hashed(self._work.metadata(name)["dropped"])
         return chosen
 
     def _once(self, workers: Workers, stage: str, function: Callable[[Any], str], tasks: Sequence[Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """Assign captions to splits and to places in the shuffled order.
 
-The order is a hash of the caption. The split is by a hash of the caption or its template, or by the time of the post.
-Each depends on the meme alone: adding or removing others moves none.
+The order is a hash of the caption and its template. The split is by a hash of the words alone or of the template, or by
+the time of the post. Each depends on the meme alone: adding or removing others moves none.
 """
 
 import hashlib
@@ -22,20 +22,15 @@ class Place(NamedTuple):
 
     Attributes:
         split: None for a meme of unknown time if the split is by time.
-        order: 16 bytes to sort by; equal captions of a template have equal ones.
+        order: 16 bytes to sort by; equal captions of a template have equal ones, ignoring case, spacing and boxes.
     """
 
     split: Split | None
     order: bytes
 
 
-def caption_hash(template: str, boxes: Sequence[str], key: bytes = b"") -> bytes:
-    """Return 24 bytes that equal captions of a template share, whatever their case, spacing and boxes."""
-    words = " ".join(" ".join(boxes).casefold().split())
-    return hashlib.blake2b(f"{template}\0{words}".encode(), digest_size=24, key=key).digest()
-
-
-_Side: TypeAlias = Callable[[str, int, int], Split | None]
+# Split by template, words and time of the post.
+_Side: TypeAlias = Callable[[str, str, int], Split | None]
 
 
 class Splitter:
@@ -49,27 +44,24 @@ class Splitter:
         self._key = hashlib.blake2b(settings.salt.encode(), digest_size=32).digest()
         self._side = _by_time(settings) if settings.by == "time" else self._by_share(settings)
 
-    def place(self, template: str, boxes: Sequence[str], posted: int = UNKNOWN_TIME) -> Place:
-        """Return the place of a caption, by its template and words, whatever their case, spacing and boxes."""
-        digest = caption_hash(template, boxes, self._key)
-        return Place(self._side(template, int.from_bytes(digest[:8], "big"), posted), digest[8:])
+    def place(self, template: str, boxes: Sequence[str], words: str, posted: int = UNKNOWN_TIME) -> Place:
+        """Return the place of a caption. words: its boxes, normalised by `dataset.flow.similarity`."""
+        text = " ".join(" ".join(boxes).casefold().split())
+        order = hashlib.blake2b(f"{template}\0{text}".encode(), digest_size=16, key=self._key).digest()
+        return Place(self._side(template, words, posted), order)
 
     def _by_share(self, settings: SplitSettings) -> _Side:
         if settings.validation + settings.test >= 1:
             raise ConfigError("dataset.split: validation and test together must stay below 1")
         test, held_out = int(settings.test * _WHOLE), int((settings.test + settings.validation) * _WHOLE)
 
-        def side(share: int) -> Split:
+        def side(name: str) -> Split:
+            share = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8, key=self._key).digest(), "big")
             return "test" if share < test else "validation" if share < held_out else "train"
 
         if settings.by == "caption":
-            return lambda _, share, __: side(share)
-
-        def by_template(template: str, _: int, __: int) -> Split:
-            digest = hashlib.blake2b(template.encode(), digest_size=8, key=self._key).digest()
-            return side(int.from_bytes(digest, "big"))
-
-        return by_template
+            return lambda _, words, __: side(words)
+        return lambda template, _, __: side(template)
 
 
 def _by_time(settings: SplitSettings) -> _Side:
@@ -80,7 +72,7 @@ def _by_time(settings: SplitSettings) -> _Side:
         raise ConfigError("dataset.split: validation_from must lie before test_from")
     tested, validated = _begin(test), _begin(validation)
 
-    def side(_: str, __: int, posted: int) -> Split | None:
+    def side(_: str, __: str, posted: int) -> Split | None:
         if posted == UNKNOWN_TIME:
             return None
         return "test" if posted >= tested else "validation" if posted >= validated else "train"

@@ -1,14 +1,12 @@
 """Verify every byte of a dataset against its manifest, in bounded memory."""
 
 import hashlib
-import struct
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +15,10 @@ from memeloom.configs.progress import SILENT, Progress
 from memeloom.dataset.dropped import read_dropped_file
 from memeloom.dataset.formats.contract import Check
 from memeloom.dataset.formats.registry import FORMATS, check_readable
+from memeloom.dataset.leak_check import Leak, LeakFinder
 from memeloom.dataset.manifest import Manifest, NotADataset, Shard, check_file, read_manifest
 from memeloom.dataset.pictures import PictureReferences
-from memeloom.dataset.schema import EMBEDDED, SPLITS, DatasetRecord, Split
-from memeloom.dataset.split import caption_hash
+from memeloom.dataset.schema import EMBEDDED, DatasetRecord, Split
 from memeloom.dataset.vocabulary import read_vocabulary, read_words
 
 _BATCH = 2000
@@ -34,8 +32,8 @@ def verify_dataset(
     Checks the sha256 of each file; each record by the checksums of its format and against the schema; the counts of
     records, in all and by source, template and split, and of characters; that pictures match their keys, and that those
     which records refer to exist once, and no others; those of the dropped captions by reason and
-    source, if they were kept; that ids are unique; and that no caption of a template is in two splits, ignoring case,
-    spacing and boxes. A `dummy` dataset has no records.
+    source, if they were kept; that ids are unique; and that no words stand in two splits, nor nearly the same ones, as
+    far as `dataset.leak_check` tells, whatever the templates. A `dummy` dataset has no records.
 
     Args:
         folder: the dataset.
@@ -51,21 +49,27 @@ def verify_dataset(
     check_readable(manifest.format)
     progress.start("verify", manifest.records, "records")
     counts = _Counts()
-    with closing(OverlapFinder(manifest.records + sum(file.records for file in manifest.dropped_files))) as overlaps:
+    near_text = manifest.lineage.settings.get("near_text")
+    with (
+        closing(RepeatedIds(manifest.records + sum(file.records for file in manifest.dropped_files))) as ids,
+        closing(LeakFinder(1.0 if near_text is None else near_text)) as leaks,
+    ):
         if FORMATS[manifest.format].has_records:
             references = PictureReferences(folder, manifest)
             for shard in manifest.shards:
-                _check_records(folder, manifest, shard, references, counts, overlaps, progress, each)
+                _check_records(folder, manifest, shard, references, counts, ids, leaks, progress, each)
                 if not FORMATS[manifest.format].needs_hash_check:
                     check_file(folder, shard)
-        _check_dropped(folder, manifest, overlaps)
+        _check_dropped(folder, manifest, ids)
         check_file(folder, manifest.vocabulary)
         check_file(folder, manifest.word_list)
         if FORMATS[manifest.format].has_records:
             references.check()
             counts.check(folder, manifest)
-        if overlap := overlaps.first():
-            raise NotADataset(f"{folder}: {_describe(folder, manifest, overlap)}; build the dataset again")
+        if repeated := ids.first():
+            raise NotADataset(f"{folder}: {_describe(folder, manifest, repeated)}; build the dataset again")
+        if leak := leaks.first():
+            raise NotADataset(f"{folder}: {_leaked(leak)}; build the dataset again")
     progress.finish()
     return manifest
 
@@ -111,7 +115,8 @@ def _check_records(
     shard: Shard,
     references: PictureReferences,
     counts: "_Counts",
-    overlaps: "OverlapFinder",
+    ids: "RepeatedIds",
+    leaks: LeakFinder,
     progress: Progress,
     each: Callable[[Shard, DatasetRecord], None] | None,
 ) -> None:
@@ -123,7 +128,8 @@ def _check_records(
     for record in records_of(folder, manifest, shard, check):
         found += 1
         counts.add(record)
-        overlaps.add(record)
+        ids.add(record.id)
+        leaks.add(record)
         if each is not None:
             each(shard, record)
         if found % _BATCH == 0:
@@ -135,14 +141,14 @@ def _check_records(
         )
 
 
-def _check_dropped(folder: Path, manifest: Manifest, overlaps: "OverlapFinder") -> None:
+def _check_dropped(folder: Path, manifest: Manifest, ids: "RepeatedIds") -> None:
     found: Counter[tuple[str, str]] = Counter()
     for file in manifest.dropped_files:
         records = 0
         for record in read_dropped_file(folder / file.name):
             records += 1
             found[record.source, record.reason] += 1
-            overlaps.add_id(record.id)
+            ids.add(record.id)
         check_file(folder, file)
         if records != file.records:
             counted = f"{records:,} dropped captions, expected {file.records:,}"
@@ -203,113 +209,78 @@ class _Counts:
 _FILE_HASHES = 500_000
 _MAX_FILES = 256
 _BUFFER_BYTES = 2**22
-_ENTRY = struct.Struct("<16sB")
-_DTYPE = np.dtype([("first", "<u8"), ("last", "<u8"), ("split", "u1")])
-_SPLIT_NUMBERS: Mapping[str, int] = MappingProxyType({split: number for number, split in enumerate(SPLITS)})
-What: TypeAlias = Literal["id", "caption"]
+_HASH_BYTES = 16
 
 
-def _hashed(meme: str) -> bytes:
-    return hashlib.blake2b(meme.encode(), digest_size=16).digest()
+class RepeatedIds:
+    """Finds ids that occur more than once, with temporary files; close it to remove them.
 
-
-def _id_key(record: DatasetRecord) -> bytes:
-    return _hashed(record.id)
-
-
-def _caption_key(record: DatasetRecord) -> bytes:
-    """Return a hash of template and words that ignores case, spacing and boxes."""
-    return caption_hash(record.template, record.boxes)[8:]
-
-
-_KEYS: Final[Mapping[What, Callable[[DatasetRecord], bytes]]] = MappingProxyType(
-    {"id": _id_key, "caption": _caption_key}
-)
-
-
-class Overlap(NamedTuple):
-    """An id that occurs more than once, or a caption in more than one split."""
-
-    what: What
-    key: bytes
-
-
-class OverlapFinder:
-    """Finds repeated ids, and captions in several splits, with temporary files; close it to remove them.
-
-    expected: approximate number of records.
+    expected: approximate number of ids.
     """
 
     def __init__(self, expected: int) -> None:
         self._files = min(max(expected // _FILE_HASHES, 1), _MAX_FILES)
         self._folder = tempfile.TemporaryDirectory(prefix="memeloom-verify-")
-        self._buffers: defaultdict[tuple[What, int], bytearray] = defaultdict(bytearray)
+        self._buffers: defaultdict[int, bytearray] = defaultdict(bytearray)
         self._size = 0
 
-    def add(self, record: DatasetRecord) -> None:
-        """Add the id, the caption and the split of a record."""
-        split = _SPLIT_NUMBERS[record.split]
-        for what, key_of in _KEYS.items():
-            self._add(what, key_of(record), split)
-
-    def add_id(self, meme: str) -> None:
-        """Add the id of a dropped caption."""
-        self._add("id", _hashed(meme), 0)
-
-    def _add(self, what: What, key: bytes, split: int) -> None:
-        self._buffers[what, key[0] * self._files >> 8] += _ENTRY.pack(key, split)
-        self._size += _ENTRY.size
+    def add(self, meme: str) -> None:
+        """Add the id of a record or of a dropped caption."""
+        key = _hashed(meme)
+        self._buffers[key[0] * self._files >> 8] += key
+        self._size += _HASH_BYTES
         if self._size >= _BUFFER_BYTES:
             self._flush()
 
-    def first(self) -> Overlap | None:
-        """Return an overlap, if any."""
+    def first(self) -> bytes | None:
+        """Return the hash of a repeated id, if any."""
         self._flush()
-        for what in _KEYS:
-            for number in range(self._files):
-                path = self._path(what, number)
-                if path.exists() and (key := _repeated(path, across_splits=what == "caption")):
-                    return Overlap(what, key)
+        for number in range(self._files):
+            path = self._path(number)
+            if path.exists() and (key := _repeated(path)):
+                return key
         return None
 
     def close(self) -> None:
         """Remove the temporary files."""
         self._folder.cleanup()
 
-    def _path(self, what: What, number: int) -> Path:
-        return Path(self._folder.name) / f"{what}-{number:03}"
+    def _path(self, number: int) -> Path:
+        return Path(self._folder.name) / f"{number:03}"
 
     def _flush(self) -> None:
-        for (what, number), entries in self._buffers.items():
-            with self._path(what, number).open("ab") as stream:
-                stream.write(entries)
+        for number, hashes in self._buffers.items():
+            with self._path(number).open("ab") as stream:
+                stream.write(hashes)
         self._buffers.clear()
         self._size = 0
 
 
-def _repeated(path: Path, *, across_splits: bool) -> bytes | None:
-    """Return a key that occurs twice in a file of entries, or in two splits."""
-    entries = np.fromfile(path, _DTYPE)
-    ordered = entries[np.lexsort((entries["split"], entries["last"], entries["first"]))]
-    same = (ordered["first"][1:] == ordered["first"][:-1]) & (ordered["last"][1:] == ordered["last"][:-1])
-    if across_splits:
-        same &= ordered["split"][1:] != ordered["split"][:-1]
-    found = np.flatnonzero(same)
-    return ordered[found[0]].tobytes()[:16] if len(found) else None
+def _hashed(meme: str) -> bytes:
+    return hashlib.blake2b(meme.encode(), digest_size=_HASH_BYTES).digest()
 
 
-def _describe(folder: Path, manifest: Manifest, overlap: Overlap) -> str:
-    first: tuple[DatasetRecord, Shard] | None = None
-    for shard in manifest.shards:
-        for record in records_of(folder, manifest, shard):
-            if _KEYS[overlap.what](record) != overlap.key:
-                continue
-            if first is None:
-                first = record, shard
-            elif overlap.what == "id":
-                return f"{record.id} is in {first[1].name} and again in {shard.name}"
-            elif record.split != first[0].split:
-                return f"{first[0].id} in {first[1].name} and {record.id} in {shard.name} are the same caption"
-    if first is not None:
-        return f"{first[0].id} is in {first[1].name} and among the dropped captions"
-    return f"the same {overlap.what} occurs twice"
+def _repeated(path: Path) -> bytes | None:
+    """Return a hash that occurs twice in a file."""
+    hashes = np.fromfile(path, "<u8").reshape(-1, 2)
+    ordered = hashes[np.lexsort(hashes.T)]
+    found = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
+    return ordered[found[0]].tobytes() if len(found) else None
+
+
+def _describe(folder: Path, manifest: Manifest, repeated: bytes) -> str:
+    found = [
+        (record.id, shard.name)
+        for shard in manifest.shards
+        for record in records_of(folder, manifest, shard)
+        if _hashed(record.id) == repeated
+    ]
+    if not found:
+        return "an id occurs twice among the dropped captions"
+    again = f"again in {found[1][1]}" if len(found) > 1 else "among the dropped captions"
+    return f"{found[0][0]} is in {found[0][1]} and {again}"
+
+
+def _leaked(leak: Leak) -> str:
+    words = "the same words" if leak.similarity == 1 else f"nearly the same words (similarity {leak.similarity:.2f})"
+    return f"{leak.id} in {leak.split} and {leak.held_out_id} in {leak.held_out_split} have {words}"

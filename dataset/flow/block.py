@@ -5,6 +5,7 @@ It is a result in the work folder, whose metadata is a `Head`. A preamble holds 
     index     offsets of the rows of each split and prefix of the order
     rows      one `ROW` for each caption kept, sorted by split and order
     keys      of the bands of words, (BANDS, rows); sketches: one `SKETCH` for each row
+    copies    keys that similar captions share whatever their template, (rows, COPY_KEYS)
     segments  keys of the segments of perceptual hashes, (SEGMENTS, rows); hashes: (rows, 4); only with pictures
     lines     the captions as JSON, in the order of the rows
     dropped   the dropped captions, packed by `dataset.flow.drops`; empty unless they are kept
@@ -24,16 +25,16 @@ from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.flow.drops import Line, unpack_lines
-from memeloom.dataset.flow.similarity import Words
+from memeloom.dataset.flow.similarity import COPY_KEYS, Signatures, Words
 from memeloom.dataset.flow.work import WorkFolder, block_name
 
 Array: TypeAlias = NDArray[Any]
 
 # order, low: hash to sort captions by. posted: see `Facts.posted`. template, source: hashes of names.
-# check: hash of the line. start, length: position of the line. boxes: number of boxes.
+# check: hash of the line. start, length: position of the line. row: its number in the block.
 ROW: Final = np.dtype([
     ("order", "<u8"), ("low", "<u8"), ("posted", "<i8"), ("template", "<u8"), ("source", "<u8"), ("check", "<u8"),
-    ("start", "<u4"), ("length", "<u4"), ("boxes", "<u4"), ("split", "<u4"),
+    ("start", "<u4"), ("length", "<u4"), ("row", "<u4"), ("split", "<u4"),
 ])  # fmt: skip
 SKETCH: Final = np.dtype([("order", "<u8"), ("bits", "<u8", (4,))])
 # By the pigeonhole principle, hashes of 256 bits that differ in at most 12 agree in one of 13 segments.
@@ -43,8 +44,8 @@ PREFIX_BITS: Final = 10
 _PREFIXES = 1 << PREFIX_BITS
 _SPLITS = 3
 _INDEXED = _SPLITS * (_PREFIXES + 1)
-_MAGIC = int.from_bytes(b"mlblock2", "little")
-_SECTIONS = ("index", "rows", "keys", "sketches", "segments", "hashes", "lines", "dropped", "end")
+_MAGIC = int.from_bytes(b"mlblock3", "little")
+_SECTIONS = ("index", "rows", "keys", "sketches", "copies", "segments", "hashes", "lines", "dropped", "end")
 _PREAMBLE = 2 + len(_SECTIONS)
 
 
@@ -82,7 +83,7 @@ class Pairs:
 
 
 def write_block(
-    work: WorkFolder, key: str, head: Head, rows: Array, lines: bytes, dropped: bytes, words: Pairs,
+    work: WorkFolder, key: str, head: Head, rows: Array, lines: bytes, dropped: bytes, words: Signatures,
     pictures: Pairs | None,
 ) -> None:  # fmt: skip
     """Write a block, atomically. `rows` are sorted by split and order; all else is in the order of the rows.
@@ -91,12 +92,13 @@ def write_block(
         MemeloomError: the disk is full, or the like.
     """
     sketches = np.empty(len(rows), SKETCH)
-    sketches["order"], sketches["bits"] = rows["order"], words.values
+    sketches["order"], sketches["bits"] = rows["order"], words.sketches
     parts: tuple[bytes, ...] = (
         _index(rows).tobytes(),
         rows.tobytes(),
         np.ascontiguousarray(words.keys).tobytes(),
         sketches.tobytes(),
+        words.copies.tobytes(),
         np.ascontiguousarray(pictures.keys).tobytes() if pictures else b"",
         pictures.values.tobytes() if pictures else b"",
         lines,
@@ -132,9 +134,13 @@ class Block:
         self.rows = preamble[1]
         self._at = dict(zip(_SECTIONS, preamble[2:], strict=True))
 
-    def between(self, split: int, first: int, last: int) -> Array:
-        """Return the rows of `split` whose orders have prefixes from `first` up to, not including, `last`."""
+    def range_of(self, split: int, first: int = 0, last: int = _PREFIXES) -> tuple[int, int]:
+        """Return begin and end of the rows of `split`, of those with prefixes from `first` to before `last`."""
         begin, end = (int(self._read("index", "<u4", 1, 4 * (split * (_PREFIXES + 1) + at))[0]) for at in (first, last))
+        return begin, end
+
+    def between(self, begin: int, end: int) -> Array:
+        """Return the rows from `begin` to `end`."""
         return self._read("rows", ROW, end - begin, begin * ROW.itemsize)
 
     def lines(self, starts: Array, lengths: Array) -> list[bytes]:
@@ -151,7 +157,7 @@ class Block:
 
     def lines_of(self, rows: Array) -> list[bytes]:
         """Return the lines of rows in any order."""
-        where = self._read("rows", ROW, self.rows)[rows]
+        where = self.between(0, self.rows)[rows]
         begins = where["start"].astype(np.int64) + self._at["lines"]
         with mmap(self._stream.fileno(), 0, access=ACCESS_READ) as content:
             return [content[at : at + n] for at, n in zip(begins.tolist(), where["length"].tolist(), strict=True)]
@@ -166,9 +172,14 @@ class Block:
         """Return the keys of a band of words, one a row."""
         return self._read("keys", "<u8", self.rows, 8 * self.rows * number)
 
-    def sketches(self) -> Array:
-        """Return a `SKETCH` for each row."""
-        return self._read("sketches", SKETCH, self.rows)
+    def sketches(self, begin: int = 0, end: int | None = None) -> Array:
+        """Return a `SKETCH` for each row from `begin` to `end`."""
+        count = (self.rows if end is None else end) - begin
+        return self._read("sketches", SKETCH, count, begin * SKETCH.itemsize)
+
+    def copies(self, begin: int, end: int) -> NDArray[np.uint32]:
+        """Return the copy keys of the rows from `begin` to `end`, (rows, COPY_KEYS)."""
+        return self._read("copies", "<u4", COPY_KEYS * (end - begin), 4 * COPY_KEYS * begin).reshape(-1, COPY_KEYS)
 
     def segments(self, number: int) -> Words:
         """Return the keys of a segment of perceptual hashes: 0 for rows without picture; empty without any."""

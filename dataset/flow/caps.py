@@ -47,12 +47,12 @@ def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping
     Args:
         settings: numbers of templates and captions.
         work: the work folder.
-        chosen: names of the results of `dataset.flow.choose`, in order.
+        chosen: names of the results of `dataset.flow.leaks`, in order.
         ids: template ids by hash; they break ties.
     """
     counts: Counter[int] = Counter()
     for name in chosen:
-        for template, _, _, _, count in work.metadata(name)["captions"]:
+        for template, _, _, count in work.metadata(name)["captions"]:
             counts[int(template)] += count
     frequent = [each for each in counts if counts[each] >= settings.min_captions_per_template]
     frequent.sort(key=lambda each: (-counts[each], ids[each]))
@@ -61,7 +61,7 @@ def cap(settings: Dataset, work: WorkFolder, chosen: Sequence[str], ids: Mapping
     sources: Counter[int] = Counter()
     dropped: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for name in chosen:
-        for template, source, _, _, count in work.metadata(name)["captions"]:
+        for template, source, _, count in work.metadata(name)["captions"]:
             if int(template) in taken:
                 sources[int(source)] += count
             else:
@@ -78,7 +78,7 @@ def _limits(
     had: Counter[int] = Counter()
     for name in chosen:
         here: defaultdict[int, list[int]] = defaultdict(lambda: [0] * len(SPLITS))
-        for template, _, split, _, count in work.metadata(name)["captions"]:
+        for template, _, split, count in work.metadata(name)["captions"]:
             if limits.get(int(template)) == NO_LIMIT:
                 here[int(template)][split] += count
         full = [t for t, counts in here.items() if most is not None and had[t] + sum(counts) >= most]

@@ -16,14 +16,15 @@ from memeloom.dataset.schema import SPLITS
 from memeloom.dataset.steps.registry import DUPLICATES
 
 # A caption that is kept. block: index of its block. copy: 0, 1, 2 … of equal captions, if duplicates are kept.
-# dropped: 0, or the number in `REASONS` of a duplicate, if dropped captions are kept.
+# dropped: 0, or the number in `REASONS` of a duplicate, if dropped captions are kept. row: its number in the block.
 # Other fields: `dataset.flow.block.ROW`.
 CHOSEN: Final = np.dtype([
     ("order", "<u8"), ("template", "<u8"), ("source", "<u8"), ("check", "<u8"), ("start", "<u4"), ("length", "<u4"),
-    ("block", "<u4"), ("split", "<u4"), ("copy", "<u4"), ("dropped", "<u4"),
+    ("block", "<u4"), ("split", "<u4"), ("copy", "<u4"), ("dropped", "<u4"), ("row", "<u4"),
 ])  # fmt: skip
 _REASONS = {"words": "near duplicate", "pictures": "same picture"}
-REASONS: Final = ("", "duplicate", *_REASONS.values())
+LEAK_REASON: Final = "near a held-out caption"
+REASONS: Final = ("", "duplicate", *_REASONS.values(), LEAK_REASON)
 
 
 class Choose(NamedTuple):
@@ -44,7 +45,7 @@ class Choose(NamedTuple):
 
 
 def choose(task: Choose) -> str:
-    """Write the captions kept, sorted by split and order, with their counts; return the name of the result.
+    """Write the captions kept, sorted by split and order; return the name of the result.
 
     Of equal captions on a template the oldest is kept or, if times are unknown, the one with the lowest id.
     """
@@ -56,18 +57,18 @@ def choose(task: Choose) -> str:
     sizes: Counter[int] = Counter()
     if DUPLICATES in settings.steps:
         first, sizes = _first_of_equals(task, work, rows, blocks)
-        dropped["duplicate"] = _by_source(rows[~first])
+        dropped["duplicate"] = by_source(rows[~first])
         gone.append(_dropped(rows[~first], blocks[~first], "duplicate"))
         rows, blocks = rows[first], blocks[first]
         for kind, reason in _REASONS.items():
             near = np.isin(rows["order"], _gone(task, work, kind))
-            dropped[reason] = _by_source(rows[near])
+            dropped[reason] = by_source(rows[near])
             gone.append(_dropped(rows[near], blocks[near], reason))
             rows, blocks = rows[~near], blocks[~near]
     metadata = {
         "dropped": {reason: counts for reason, counts in dropped.items() if counts},
         "clusters": {str(size): number for size, number in sizes.items()},
-        "captions": _counted(rows),
+        "held_out": int((rows["split"] > 0).sum()),
     }
     chosen = _chosen(rows, blocks)
     if settings.keep_dropped:
@@ -83,7 +84,7 @@ def _rows(task: Choose, work: WorkFolder) -> tuple[Array, Array]:
     for number, name in enumerate(task.blocks):
         with open_block(work.block(name)) as block:
             for split in range(len(SPLITS)):
-                rows = block.between(split, first, last)
+                rows = block.between(*block.range_of(split, first, last))
                 found.append(rows)
                 blocks.append(np.full(len(rows), number, np.uint32))
     rows = np.concatenate(found)
@@ -130,7 +131,8 @@ def _gone(task: Choose, work: WorkFolder, kind: str) -> Array:
     return np.concatenate(found)
 
 
-def _by_source(rows: Array) -> dict[str, int]:
+def by_source(rows: Array) -> dict[str, int]:
+    """Return the number of rows by the hash of their source."""
     sources, counts = np.unique(rows["source"], return_counts=True)
     return {str(source): n for source, n in zip(sources.tolist(), counts.tolist(), strict=True)}
 
@@ -162,10 +164,11 @@ def _sorted(chosen: Array) -> Array:
     return chosen[np.lexsort((chosen["order"], chosen["split"]))]
 
 
-def _counted(rows: Array) -> list[list[Any]]:
-    kinds = np.empty(len(rows), [("template", "<u8"), ("source", "<u8"), ("split", "<u4"), ("boxes", "<u4")])
+def counted(rows: Array) -> list[list[Any]]:
+    """Return template and source, hashed, split and number of captions."""
+    kinds = np.empty(len(rows), [("template", "<u8"), ("source", "<u8"), ("split", "<u4")])
     for name in kinds.dtype.names or ():
         kinds[name] = rows[name]
     found, counts = np.unique(kinds, return_counts=True)
-    return [[str(t), str(source), split, boxes, n] for (t, source, split, boxes), n in
+    return [[str(t), str(source), split, n] for (t, source, split), n in
             zip(found.tolist(), counts.tolist(), strict=True)]  # fmt: skip

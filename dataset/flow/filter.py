@@ -64,8 +64,9 @@ def filter_piece(task: Filter) -> Filtered:
             read.append(facts)
     kept: list[Kept] = []
     outcomes = apply_and_log(_named(plan.settings, steps), [each.caption for each in read], log)
+    words = iter(normalise_all([each.boxes for each in outcomes if not isinstance(each, Drop)]))
     for facts, outcome in zip(read, outcomes, strict=True):
-        found = outcome if isinstance(outcome, Drop) else _placed(facts, outcome, splitter, log)
+        found = outcome if isinstance(outcome, Drop) else _placed(facts, outcome, next(words), splitter, log)
         if isinstance(found, Drop):
             dropped[found.reason][facts.caption.source] += 1
             if found.detail:
@@ -74,7 +75,7 @@ def filter_piece(task: Filter) -> Filtered:
             kept.append(found)
     kept, rows, lines = _rows(kept)
     captions = [each.caption for each in kept]
-    by_words, by_pictures = near_settings(plan.settings)
+    _, by_pictures = near_settings(plan.settings)
     head = Head(
         memes=len(task.records),
         rows=len(rows),
@@ -90,21 +91,19 @@ def filter_piece(task: Filter) -> Filtered:
     )
     write_block(
         open_work(task.work), task.key, head, rows, lines, log.packed(),
-        words_of(captions, rows) if by_words or by_pictures else Pairs(_NONE, np.zeros((len(rows), 4), np.uint64)),
+        signatures([each.words for each in kept], rows["template"]),
         hashed([each.facts.phash for each in kept]) if by_pictures and head.pictures else None,
     )  # fmt: skip
     return Filtered(head.memes, head.rows)
 
 
 class Kept(NamedTuple):
-    """A caption that passed the steps, its place, and its facts, whose caption is the one before the steps."""
+    """A caption that passed the steps, its words and place, and its facts, with the caption before the steps."""
 
     caption: Caption
+    words: str
     place: Place
     facts: Facts
-
-
-_NONE = np.zeros(0, np.uint64)
 
 
 def near_settings(settings: Dataset) -> tuple[bool, bool]:
@@ -127,13 +126,13 @@ def _named(settings: Dataset, steps: list[Step]) -> list[tuple[str, Step]]:
     return list(zip((name for name in settings.steps if name != DUPLICATES), steps, strict=True))
 
 
-def _placed(facts: Facts, caption: Caption, splitter: Splitter, log: DropLog) -> Kept | Drop:
-    place = splitter.place(caption.template, caption.boxes, facts.posted)
+def _placed(facts: Facts, caption: Caption, words: str, splitter: Splitter, log: DropLog) -> Kept | Drop:
+    place = splitter.place(caption.template, caption.boxes, words, facts.posted)
     if place.split is None:
         drop = Drop("no date")
         log.add(caption, drop, SPLIT)
         return drop
-    return Kept(caption, place, facts)
+    return Kept(caption, words, place, facts)
 
 
 def _rows(kept: list[Kept]) -> tuple[list[Kept], Array, bytes]:
@@ -149,7 +148,7 @@ def _rows(kept: list[Kept]) -> tuple[list[Kept], Array, bytes]:
     hashed_name = cache(name_hash)
     rows["template"] = [hashed_name(each.caption.template) for each in kept]
     rows["source"] = [hashed_name(each.caption.source) for each in kept]
-    rows["boxes"] = [len(each.caption.boxes) for each in kept]
+    rows["row"] = np.arange(len(kept))
     rows["check"] = name_hashes(lines)
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     rows["length"], rows["start"] = lengths, np.cumsum(lengths) - lengths
@@ -175,11 +174,6 @@ def read_line(line: bytes) -> Caption:
     values: list[Any] = orjson.loads(line)[:_IN_LINE]
     values[5] = tuple(values[5])
     return Caption(*values)
-
-
-def words_of(captions: list[Caption], rows: Array) -> Pairs:
-    """Return keys shared by captions with nearly the same words on one template."""
-    return Pairs(*signatures(normalise_all([caption.boxes for caption in captions]), rows["template"]))
 
 
 def hashed(hashes: list[bytes]) -> Pairs:

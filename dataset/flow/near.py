@@ -18,6 +18,7 @@ from memeloom.dataset.flow.misread import is_misread
 from memeloom.dataset.flow.plan import read_plan
 from memeloom.dataset.flow.similarity import (
     BANDS,
+    SKETCH_ERROR,
     Words,
     differ_in_one_letter,
     normalise_all,
@@ -36,8 +37,6 @@ ROWS_AT_ONCE: Final = 500_000
 _ROUNDS = (4, 256)
 # Pairs compared at once, and candidates in memory before their texts are read.
 _CANDIDATES = 250_000
-# Largest underestimate by a sketch of 256 bits; 0.045 on 24,000 pairs of real captions.
-_SKETCH_ERROR = 0.06
 # Least similarity of sketches of captions that differ in one letter, unless they are very short.
 _LETTER_APART = 0.6
 # Least similarity of words if pictures are similar, and least from which letters are compared instead
@@ -89,7 +88,7 @@ def find_near(task: FindNear) -> str:
     members = _members(task, work)
     if task.kind == "words":
         least = settings.near_text or 1.0
-        is_candidate = _sketches_alike(members.values, min(least - _SKETCH_ERROR, _LETTER_APART))
+        is_candidate = _sketches_alike(members.values, min(least - SKETCH_ERROR, _LETTER_APART))
     else:
         least, is_candidate = _SAME_WORDS, _pictures_alike(members.values, settings.near_image or 0)
     gone, samples = _Pairs(work, task, members, least, is_candidate).find()
@@ -106,7 +105,7 @@ def _sketches_alike(sketches: Words, least: float) -> _Comparison:
 
 def _pictures_alike(values: Words, most: int) -> _Comparison:
     # Compare sketches before reading texts: thousands of different captions may be on one picture.
-    words = _sketches_alike(np.ascontiguousarray(values[:, 4:]), _MISREAD - 2 * _SKETCH_ERROR)
+    words = _sketches_alike(np.ascontiguousarray(values[:, 4:]), _MISREAD - 2 * SKETCH_ERROR)
     hashes = np.ascontiguousarray(values[:, :4])
 
     def is_candidate(one: NDArray[np.intp], other: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -169,7 +168,7 @@ class _Pairs:
 
     def _candidates(self, ones: NDArray[np.intp], others: NDArray[np.intp]) -> "_Candidates":
         sketches = self._members.values[:, -_SKETCH_WORDS:]
-        similar = sketch_similarity(sketches[ones], sketches[others]) >= self._least - _SKETCH_ERROR
+        similar = sketch_similarity(sketches[ones], sketches[others]) >= self._least - SKETCH_ERROR
         return _Candidates(ones, others, similar)
 
     def _read(self, waiting: list["_Candidates"]) -> None:

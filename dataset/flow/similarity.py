@@ -2,13 +2,14 @@
 
 Similarity is the Jaccard index J of the sets of four-byte shingles of both texts, letters and digits only. Candidates
 share a band key of MinHash (Broder 1997; Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, ch. 3): two captions
-share a band's key with probability J^8, so one of 16 keys with 1 - (1 - J^8)^16.
+share a band's key with probability J^8, so one of 16 keys with 1 - (1 - J^8)^16. Copy keys are shared whatever the
+group, one of 24 with 1 - (1 - J^5)^24.
 """
 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,15 @@ Words: TypeAlias = NDArray[np.uint64]
 
 BANDS: Final = 16
 _ROWS = 8
+COPY_KEYS: Final = 24
 _PIECE = 4  # bytes
 # Longer texts are cut, to bound memory.
 _LONGEST = 4096
 # Captions hashed at once; their shingles fit the processor's cache.
 _AT_ONCE = 256
 _SKETCH_WORDS = 4
+# Largest underestimate by a sketch; 0.045 on 24,000 pairs of real captions.
+SKETCH_ERROR: Final = 0.06
 _WORD = re.compile(r"[^\W_]+")
 _TO_SPACES = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
 # Permutations of the 16-bit numbers, one per row of each band: an XOR and an odd factor.
@@ -31,6 +35,8 @@ _FLIPS = _random.integers(0, 2**16, BANDS * _ROWS).astype(np.uint16)
 _FACTORS = (_random.integers(0, 2**15, BANDS * _ROWS) * 2 + 1).astype(np.uint16)
 # Multiplication by an odd number is a permutation.
 MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+# Keep equal minima of different keys apart.
+_KEY_NUMBERS = np.arange(COPY_KEYS, dtype=np.uint32) * np.uint32(0x9E3779B1)
 
 
 def normalise(boxes: Sequence[str]) -> str:
@@ -92,22 +98,35 @@ def _set(text: str) -> frozenset[bytes]:
     return frozenset([data[at : at + _PIECE] for at in range(len(data) - _PIECE + 1)])
 
 
-def signatures(texts: Sequence[str], groups: Words) -> tuple[Words, Words]:
-    """Return band keys and sketches of n normalised texts.
+class Signatures(NamedTuple):
+    """What finds n similar texts, and compares them.
 
-    Texts share keys only within their group, (n,): a hash of the template. Returns keys, (`BANDS`, n), and sketches,
-    (n, 4): 256 bits, of which each shingle sets one.
+    Attributes:
+        keys: shared by similar texts of one group, (`BANDS`, n).
+        sketches: 256 bits, of which each shingle sets one, (n, 4).
+        copies: shared by similar texts of any group, (n, `COPY_KEYS`).
     """
+
+    keys: Words
+    sketches: Words
+    copies: NDArray[np.uint32]
+
+
+def signatures(texts: Sequence[str], groups: Words) -> Signatures:
+    """Return the signatures of n normalised texts, and their groups, (n,): hashes of their templates."""
     keys = np.empty((BANDS, len(texts)), np.uint64)
     sketches = np.empty((len(texts), _SKETCH_WORDS), np.uint64)
+    copies = np.empty((len(texts), COPY_KEYS), np.uint32)
     encoded = [text.encode()[:_LONGEST].ljust(_PIECE) for text in texts]
     by_length = sorted(range(len(encoded)), key=lambda at: len(encoded[at]))
     for at in range(0, len(texts), _AT_ONCE):
         batch = by_length[at : at + _AT_ONCE]
         pieces = _pieces([encoded[each] for each in batch])
-        keys[:, batch] = _banded(_smallest(pieces), groups[batch])
+        smallest = _smallest(pieces)
+        keys[:, batch] = _banded(smallest, groups[batch])
         sketches[batch] = _sketched(pieces)
-    return keys, sketches
+        copies[batch] = _copies(smallest)
+    return Signatures(keys, sketches, copies)
 
 
 def _pieces(texts: Sequence[bytes]) -> NDArray[np.uint32]:
@@ -148,6 +167,15 @@ def _banded(smallest: NDArray[np.uint16], groups: Words) -> Words:
         keys = (keys ^ halves[:, :, each]) * MIX
         keys ^= keys >> np.uint64(29)
     return keys.T
+
+
+def _copies(smallest: NDArray[np.uint16]) -> NDArray[np.uint32]:
+    """Return keys of five minima each, four in a row and one from the end, (n, `COPY_KEYS`)."""
+    fours = np.ascontiguousarray(smallest).view(np.uint64)[:, :COPY_KEYS]
+    # The last 32 minima are in none of the fours.
+    keys = (fours * MIX) ^ smallest[:, -COPY_KEYS:]
+    keys = (keys ^ keys >> np.uint64(29)) * MIX
+    return (keys >> np.uint64(32)).astype(np.uint32) ^ _KEY_NUMBERS
 
 
 def _sketched(pieces: NDArray[np.uint32]) -> Words:

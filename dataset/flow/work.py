@@ -2,7 +2,8 @@
 
     plan.json        input of all workers
     blocks/          filtered pieces of the catalog, named by the hash of their input
-    near/, chosen/   near-duplicates among the blocks, and the captions kept
+    near/, unique/   near-duplicates among the blocks, and the captions kept
+    leaks/, chosen/  near copies of held-out captions, and the captions kept
     shards/          finished files with their statistics, named by the hash of their input
     dropped/         files of dropped captions, on their way into the dataset
 
@@ -28,7 +29,8 @@ from memeloom.dataset.remote.files import RemotePlace
 
 # Where workers find the folder.
 WorkPlace: TypeAlias = Path | RemotePlace
-_FOLDERS = ("blocks", "near", "chosen", "shards")
+_SEARCHES = ("near", "unique", "leaks", "chosen")
+_FOLDERS = ("blocks", *_SEARCHES, "shards")
 _CHUNK = 2**20
 
 
@@ -173,7 +175,7 @@ class WorkFolder:
 
     def prune(self, blocks: Iterable[str], chosen: str, shards: Iterable[str]) -> None:
         """Remove all files that the last build did not use; they may contain text of removed memes."""
-        named = {"": {"plan", *_FOLDERS}, "blocks": set(blocks), "near": {chosen}, "chosen": {chosen}}
+        named = {"": {"plan", *_FOLDERS}, "blocks": set(blocks), **{name: {chosen} for name in _SEARCHES}}
         self._keep_only({**named, "shards": set(shards)})
 
     def _keep_only(self, names: Mapping[str, Collection[str]]) -> None:

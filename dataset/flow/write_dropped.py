@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memeloom.dataset.dropped import LIMITS
+from memeloom.dataset.dropped import LIMITS, SPLIT
 from memeloom.dataset.flow.block import open_block, power_of_two
 from memeloom.dataset.flow.caps import LIMIT, RARE, UNPOPULAR
-from memeloom.dataset.flow.choose import CHOSEN, REASONS
+from memeloom.dataset.flow.choose import CHOSEN, LEAK_REASON, REASONS
 from memeloom.dataset.flow.drops import Line, dropped_line, unpack_lines
 from memeloom.dataset.flow.filter import read_line
 from memeloom.dataset.flow.plan import Plan, read_plan
@@ -24,8 +24,9 @@ from memeloom.engine.steps import Drop
 FOLDER = "dropped"
 _ORDERS = 2**64
 _SUFFIXES = {"none": "", "gzip": ".gz", "zstd": ".zst"}
-# Reasons by number: of duplicates, then of limits.
+# Reasons by number: of duplicates and leaks, then of limits.
 _REASONS = (*REASONS, RARE, UNPOPULAR, FULL)
+_LEAK = REASONS.index(LEAK_REASON)
 _RARE, _UNPOPULAR, _FULL = range(len(REASONS), len(_REASONS))
 
 
@@ -59,7 +60,7 @@ def plan_dropped(
         work: the work folder.
         plan: the plan of the build.
         blocks: names of the blocks.
-        chosen: names of the results of `dataset.flow.choose`.
+        chosen: names of the results of `dataset.flow.leaks`.
         folder: holds the limits of the templates.
         rare: hashes of the templates with too few captions.
         shards: folders of the shards.
@@ -110,7 +111,7 @@ def _lines(task: WriteDropped, work: WorkFolder) -> Iterator[Line]:
 
 
 def _late(task: WriteDropped, work: WorkFolder, first: int, last: int) -> Iterator[Line]:
-    """Yield the captions that passed the steps, and were dropped as duplicates or for a limit."""
+    """Yield the captions that passed the steps, and were dropped as duplicates, as leaks or for a limit."""
     separator = read_plan(task.work, task.plan).settings.separator
     limits = np.fromfile(work.path(task.limits), LIMIT)
     rare = np.fromfile(work.path(task.rare), np.uint64)
@@ -127,5 +128,5 @@ def _late(task: WriteDropped, work: WorkFolder, first: int, last: int) -> Iterat
             here = rows["split"] == split
             lines = lines_of(work, task.blocks, rows[here])
             for order, reason, line in zip(rows["order"][here].tolist(), reasons[here].tolist(), lines, strict=True):
-                step = DUPLICATES if reason < len(REASONS) else LIMITS
+                step = LIMITS if reason >= len(REASONS) else SPLIT if reason == _LEAK else DUPLICATES
                 yield order, dropped_line(read_line(line), Drop(_REASONS[reason]), step, separator)

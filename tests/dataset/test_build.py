@@ -335,7 +335,8 @@ def test_progress_reaches_its_total(config: MakeConfig, fill: Fill, english: Mak
     watcher = Watcher()
     build_dataset(config(), watcher)
     assert [stage for stage, _ in watcher.stages] == [
-        "filter captions", "find near-duplicates", "remove duplicates", "write records",
+        "filter captions", "find near-duplicates", "remove duplicates", "find near copies of held-out captions",
+        "separate the splits", "write records",
     ]  # fmt: skip
     assert watcher.done == dict(watcher.stages)
     assert (watcher.done["filter captions"], watcher.done["write records"]) == (2515, 2502)

@@ -20,10 +20,11 @@ from memeloom.configs.load import load_config
 from memeloom.configs.runs import peak_rss_mb
 from memeloom.dataset import build
 from memeloom.dataset.build import build_dataset
-from memeloom.dataset.flow import memes, near, write
+from memeloom.dataset.flow import copies, leaks, memes, near, write
 
 memes._MEAN_MEMES, memes._MAX_MEMES = 512, 2048
 build._CHOSEN_AT_ONCE = build.ROWS_AT_ONCE = write._AT_ONCE = near._CANDIDATES = 1000
+leaks.HELD_OUT_AT_ONCE = copies._PAIRS = 1000
 for number in sys.argv[2:]:
     places = [f"store.documents=sqlite:///{sys.argv[1]}/{number}.db", f"dataset.output={sys.argv[1]}/{number}"]
     changes = ["dataset.languages=[]", "dataset.shard_records=1000", "engine.workers=1"]

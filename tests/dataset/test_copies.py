@@ -58,7 +58,7 @@ def test_no_similar_pair_that_shares_a_key_is_left(build: Build, english: MakeMe
     assert built.manifest.dropped["near duplicate"] > 200
     assert len(built.records) + sum(built.manifest.dropped.values()) == built.manifest.lineage.memes
     texts = [normalise(record.boxes) for record in built.records]
-    keys, _ = signatures(texts, np.array([int(record.template[1:]) for record in built.records], np.uint64))
+    keys, *_ = signatures(texts, np.array([int(record.template[1:]) for record in built.records], np.uint64))
     shared = {
         pair for band in keys for key in np.unique(band)
         for pair in combinations(np.flatnonzero(band == key).tolist(), 2)
@@ -78,13 +78,14 @@ def test_similar_captions_on_other_templates_are_kept(build: Build, english: Mak
 
 def test_null_disables_the_search_for_near_duplicates(build: Build, config: MakeConfig, english: MakeMemes) -> None:
     memes = [each.model_copy(update={"image": picture(n << 99)}) for n, each in enumerate(english(60))]
-    assert build([*memes, *reworded(memes, random.Random(1), 1)]).manifest.records == 60
-    assert build(near_text=None).manifest.dropped == {"same picture": 60}
-    assert build(near_image=None).manifest.dropped == {"near duplicate": 60}
-    assert build(near_text=None, near_image=None).manifest.dropped == {}
-    assert build(near_text=1.0, near_image=None).manifest.dropped == {}
+    whole = {"split": {"validation": 0, "test": 0}}
+    assert build([*memes, *reworded(memes, random.Random(1), 1)], **whole).manifest.records == 60
+    assert build(near_text=None, **whole).manifest.dropped == {"same picture": 60}
+    assert build(near_image=None, **whole).manifest.dropped == {"near duplicate": 60}
+    assert build(near_text=None, near_image=None, **whole).manifest.dropped == {}
+    assert build(near_text=1.0, near_image=None, **whole).manifest.dropped == {}
     without = [step for step in config().dataset.steps if step != "duplicates"]
-    assert build(steps=without).manifest.dropped == {}
+    assert build(steps=without, **whole).manifest.dropped == {}
 
 
 def test_a_post_on_two_sites_is_found_by_its_picture(build: Build, english: MakeMemes) -> None:
@@ -102,7 +103,7 @@ def test_a_post_on_two_sites_is_found_by_its_picture(build: Build, english: Make
                 "template": each.template and each.template.model_copy(update={"id": "its own name"}),
             })
         )  # fmt: skip
-    built = build([*memes, *reposts])
+    built = build([*memes, *reposts], split={"validation": 0, "test": 0})
     assert built.manifest.dropped == {"same picture": sum(number % 16 <= 12 for number in range(150))}
     both = [n for n, each in enumerate(memes) if each.id in built.by_id and f"reddit:{n}" in built.by_id]
     assert both == [n for n in range(150) if n % 16 > 12]

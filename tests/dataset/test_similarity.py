@@ -8,7 +8,8 @@ import pytest
 
 from memeloom.dataset.flow.similarity import (
     BANDS,
-    Words,
+    COPY_KEYS,
+    Signatures,
     differ_in_one_letter,
     normalise,
     normalise_all,
@@ -34,7 +35,7 @@ ODD = [
 ]
 
 
-def signed(texts: Sequence[str], group: int = 1) -> tuple[Words, Words]:
+def signed(texts: Sequence[str], group: int = 1) -> Signatures:
     return signatures(texts, np.full(len(texts), group, np.uint64))
 
 
@@ -60,15 +61,18 @@ def test_many_captions_are_normalised_alike() -> None:
 @pytest.mark.parametrize("changes", [1, 2, 3, 5])
 def test_pairs_share_a_key_with_the_probability_of_minhash(changes: int) -> None:
     pairs = near(random.Random(changes), 3000, changes)
-    (ones, _), (others, _) = signed([one for one, _ in pairs]), signed([other for _, other in pairs])
-    sharing = (ones == others).any(axis=0).mean()
+    ones, others = signed([one for one, _ in pairs]), signed([other for _, other in pairs])
+    sharing = (ones.keys == others.keys).any(axis=0).mean()
     expected = np.mean([1 - (1 - similarity(*pair) ** 8) ** BANDS for pair in pairs])
+    assert sharing == pytest.approx(expected, abs=0.03)
+    sharing = (ones.copies == others.copies).any(axis=1).mean()
+    expected = np.mean([1 - (1 - similarity(*pair) ** 5) ** COPY_KEYS for pair in pairs])
     assert sharing == pytest.approx(expected, abs=0.03)
 
 
 def test_sketches_underestimate_by_at_most_the_documented_error() -> None:
     pairs = [pair for changes in (1, 2, 3) for pair in near(random.Random(changes), 3000, changes)]
-    (_, ones), (_, others) = signed([one for one, _ in pairs]), signed([other for _, other in pairs])
+    ones, others = (signed(texts).sketches for texts in zip(*pairs, strict=True))
     error = np.array([similarity(*pair) for pair in pairs]) - sketch_similarity(ones, others)
     assert error.max() < 0.06
     assert abs(error).max() < 0.3
@@ -81,20 +85,22 @@ def test_case_spacing_and_signs_make_no_difference() -> None:
 
 def test_keys_of_a_text_do_not_depend_on_the_other_texts() -> None:
     texts = [normalise([text]) for text in ODD]
-    keys, sketches = signed(texts)
-    assert keys.shape == (BANDS, len(texts))
-    assert np.bitwise_count(sketches).sum(axis=1).min() >= 1
+    together = signed(texts)
+    assert together.keys.shape == (BANDS, len(texts))
+    assert np.bitwise_count(together.sketches).sum(axis=1).min() >= 1
     for at, text in enumerate(texts):
         alone = signed([text])
-        assert (alone[0][:, 0] == keys[:, at]).all()
-        assert (alone[1][0] == sketches[at]).all()
+        assert (alone.keys[:, 0] == together.keys[:, at]).all()
+        assert (alone.sketches[0] == together.sketches[at]).all()
+        assert (alone.copies[0] == together.copies[at]).all()
         assert similarity(text, text) == 1
-    assert signed([])[0].shape == (BANDS, 0)
+    assert signed([]).keys.shape == (BANDS, 0)
 
 
-def test_texts_on_other_templates_share_no_key() -> None:
+def test_texts_on_other_templates_share_no_key_but_all_copy_keys() -> None:
     text = [normalise(["one does not simply"])]
-    assert not (signed(text, 1)[0] == signed(text, 2)[0]).any()
+    assert not (signed(text, 1).keys == signed(text, 2).keys).any()
+    assert (signed(text, 1).copies == signed(text, 2).copies).all()
 
 
 @pytest.mark.parametrize(

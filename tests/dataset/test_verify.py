@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from memeloom.dataset import verify
+from memeloom.dataset import leak_check, verify
+from memeloom.dataset.flow import copies
 from memeloom.dataset.formats.contract import FormatName
 from memeloom.dataset.formats.packed import DamagedRecords
 from memeloom.dataset.formats.registry import FORMATS
@@ -157,20 +158,40 @@ def test_a_picture_that_is_not_its_key_is_located(built: Make) -> None:
         verify_dataset(folder)
 
 
-def test_a_caption_in_two_splits_is_found_whatever_its_case_and_boxes(built: Make) -> None:
+@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (str.upper, "the same words"),
+        (lambda words: f"{words.replace(' ', '  ')}!", "the same words"),
+        (lambda words: f"{words} lol", r"nearly the same words \(similarity 0\.[89]\d\)"),
+    ],
+)
+def test_words_in_two_splits_are_found_whatever_their_template(
+    built: Make, split: str, change: Callable[[str], str], told: str
+) -> None:
     folder = built()
     manifest = read_manifest(folder)
-    test = next(shard for shard in manifest.shards if shard.split == "test")
-    leaked = next(iter(records_of(folder, manifest, test)))
-    words = " ".join(leaked.boxes).upper()
+    shard = next(shard for shard in manifest.shards if shard.split == split)
+    leaked = max(records_of(folder, manifest, shard), key=lambda record: len(record.text))
+    words = change(" ".join(leaked.boxes))
 
     def leak(records: list[DatasetRecord]) -> None:
-        at = next(n for n, record in enumerate(records) if record.template == leaked.template)
+        at = next(n for n, record in enumerate(records) if record.template != leaked.template)
         records[at] = records[at]._replace(boxes=(words,), text=f"{words}|")
 
-    path = rewrite(folder, leak)
+    rewrite(folder, leak)
     recount(folder)
-    with pytest.raises(NotADataset, match=rf"in {path.name} and {leaked.id} in {test.name} are the same caption"):
+    with pytest.raises(NotADataset, match=rf"imgflip:\w+ in train and {leaked.id} in {split} have {told}; build"):
+        verify_dataset(folder)
+
+
+def test_near_copies_are_those_of_the_threshold_of_the_build(built: Make) -> None:
+    folder = built()
+    lineage = read_manifest(folder).lineage.model_dump(mode="json")
+    lineage["settings"]["near_text"] = 0.3
+    edit(folder, lineage=lineage)
+    with pytest.raises(NotADataset, match=r"have nearly the same words \(similarity 0\.[3-7]\d\)"):
         verify_dataset(folder)
 
 
@@ -232,6 +253,9 @@ def test_a_wrong_count_is_named(built: Make, name: str, change: Callable[[Any], 
 def test_memory_does_not_grow_with_the_records(built: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "_FILE_HASHES", 2000)
     monkeypatch.setattr(verify, "_BUFFER_BYTES", 2**16)
+    monkeypatch.setattr(leak_check, "_BATCH", 200)
+    monkeypatch.setattr(leak_check, "HELD_OUT_AT_ONCE", 200)
+    monkeypatch.setattr(copies, "_PAIRS", 1000)
     folder = built()
 
     def multiply(records: list[DatasetRecord]) -> None:

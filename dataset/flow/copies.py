@@ -1,0 +1,86 @@
+"""Find captions similar to held-out ones, whatever their templates.
+
+Captions that share a copy key (`dataset.flow.similarity`) are candidates: a pair with similarity J shares one with the
+probability 1 - (1 - J^5)^24, which is 0.99993 for 0.8 and grows with J. Candidates whose sketches differ too much are
+skipped; the caller compares the texts of the others.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memeloom.dataset.flow.similarity import COPY_KEYS, SKETCH_ERROR, Words, sketch_similarity
+
+# Held-out captions in the memory of a worker: 30 MB of keys.
+HELD_OUT_AT_ONCE: Final = 65_536
+# Pairs in memory before their sketches are compared.
+_PAIRS = 100_000
+_MEMBER = np.uint64(2**32 - 1)
+_KEY = np.uint64(32)
+
+
+class HeldOut:
+    """An index of n held-out captions by their copy keys.
+
+    Args:
+        keys: (n, COPY_KEYS).
+        sketches: (n, 4).
+        splits: number of the split of each in `dataset.schema.SPLITS`, (n,).
+    """
+
+    def __init__(self, keys: NDArray[np.uint32], sketches: Words, splits: NDArray[np.uint32]) -> None:
+        self._sketches = sketches
+        self._splits = splits
+        members = np.arange(len(keys), dtype=np.uint64)[:, None]
+        self._entries = np.sort(keys.astype(np.uint64) << _KEY | members, axis=None)
+        self._keys = (self._entries >> _KEY).astype(np.uint32)
+        # For each entry, where those of its key end.
+        begins = np.flatnonzero(np.diff(self._keys, prepend=~self._keys[:1]))
+        sizes = np.diff(begins, append=len(self._keys))
+        self._ends = np.repeat(begins + sizes, sizes)
+        bits = min(self._entries.size.bit_length() + 3, 28)
+        self._shift = np.uint32(32 - bits)
+        # Most keys of other captions are absent, which one look into a table tells.
+        self._present = np.zeros(1 << bits, np.bool_)
+        self._present[self._keys >> self._shift] = True
+
+    def candidates(
+        self, keys: NDArray[np.uint32], sketches: Words, split: int, least: float
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Yield pairs of captions and members of later splits that may be similar, a bounded number at a time.
+
+        Args:
+            keys: of the m captions, (m, COPY_KEYS).
+            sketches: (m, 4).
+            split: number of their split.
+            least: the least similarity.
+
+        Yields:
+            Numbers of captions and members, sorted. A pair may come again in a later batch.
+        """
+        flat = keys.ravel()
+        hits = np.flatnonzero(self._present[(flat >> self._shift).astype(np.intp)])
+        first = np.minimum(np.searchsorted(self._keys, flat[hits]), len(self._keys) - 1)
+        there = np.flatnonzero(self._keys[first] == flat[hits])
+        rows, first = hits[there] // COPY_KEYS, first[there]
+        counts = self._ends[first] - first
+        ends = np.cumsum(counts)
+        at = done = 0
+        while at < len(ends):
+            end = max(int(np.searchsorted(ends, done + _PAIRS, "right")), at + 1)
+            each = slice(at, end)
+            offsets = np.arange(done, ends[end - 1]) - np.repeat(ends[each] - counts[each], counts[each])
+            members = (self._entries[np.repeat(first[each], counts[each]) + offsets] & _MEMBER).astype(np.intp)
+            yield self._similar(np.repeat(rows[each], counts[each]), members, sketches, split, least)
+            at, done = end, int(ends[end - 1])
+
+    def _similar(
+        self, rows: NDArray[np.intp], members: NDArray[np.intp], sketches: Words, split: int, least: float
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        later = self._splits[members] > split
+        rows, members = rows[later], members[later]
+        alike = sketch_similarity(sketches[rows], self._sketches[members]) >= least - SKETCH_ERROR
+        pairs = np.unique(rows[alike] << 32 | members[alike])
+        return pairs >> 32, pairs & int(_MEMBER)
