@@ -1,27 +1,35 @@
 """Measure the dataset builder: `python -m bench.dataset --data DATA`.
 
 Parts: `filters` (speed and errors of the language and profanity filters against a naive loop), `build` (rate and memory
-of whole builds of the real captions, and of 10 and 40 times as many) and `copies` (recall of planted duplicates of
-captions and pictures). `bench.dataset_io` measures reading and writing.
+of whole builds of the real captions, and of 10 and 40 times as many), `copies` (recall of planted duplicates of
+captions and pictures) and, only if named, `cluster` (a build on two nodes of Ray against S3, killed twice).
+`bench.dataset_io` measures reading and writing.
 """
 
 import argparse
 from pathlib import Path
 
 from bench.dataset_build import build_rows
+from bench.dataset_cluster import cluster_rows
 from bench.dataset_copies import copy_rows
 from bench.dataset_filters import filter_rows
 from bench.rows import print_parts
 
-_PARTS = ("filters", "build", "copies")
+_PARTS = ("filters", "build", "copies", "cluster")
 
 
 def main() -> None:
     """Measure each part and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds captions and templates/")
-    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
-    parser.add_argument("--scales", nargs="+", type=int, default=[1, 10, 40], help="times the data, for `build`")
+    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS[:3])
+    parser.add_argument(
+        "--scales",
+        nargs="+",
+        type=int,
+        default=[1, 10, 40],
+        help="times the data, for `build`; the last one for `cluster`",
+    )
     parser.add_argument("--naive", type=int, default=800, help="captions for the naive loop, for `filters`")
     parser.add_argument("--plot", type=Path, help="an SVG of time and memory, for `build`")
     options = parser.parse_args()
@@ -29,6 +37,7 @@ def main() -> None:
         "filters": lambda: filter_rows(options.data, options.naive),
         "build": lambda: build_rows(options.data, options.scales, options.plot),
         "copies": lambda: copy_rows(options.data),
+        "cluster": lambda: cluster_rows(options.data, options.scales[-1]),
     }
     print_parts("the dataset builder", options.only, lambda part: measure[part]())
 

@@ -79,7 +79,7 @@ def real_catalog(data: Path, folder: Path) -> Path:
     return catalog
 
 
-def build(catalog: Path, output: Path, *settings: str) -> Built:
+def build(catalog: Path, output: Path | str, *settings: str) -> Built:
     """Build in a separate process. Raises CalledProcessError."""
     command = [sys.executable, "-m", "bench.dataset_worker", str(catalog), str(output), *settings]
     began = time.perf_counter()

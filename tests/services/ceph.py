@@ -49,7 +49,7 @@ osd_pool_default_pg_autoscale_mode = off
 osd_client_watch_timeout = 5
 osd_crush_chooseleaf_type = 0
 osd_objectstore = memstore
-memstore_device_bytes = 4294967296
+memstore_device_bytes = {size}
 debug_osd = 0
 debug_rgw = 0
 debug_rocksdb = 0
@@ -73,9 +73,10 @@ class S3Access:
 
 
 class Cluster:
-    """A running cluster with one gateway."""
+    """A running cluster with one gateway. gigabytes: of objects, which are in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, gigabytes: int = 4) -> None:
+        self._size = gigabytes * 2**30
         self._folder = Path(tempfile.mkdtemp(prefix="ml-", dir="/tmp"))
         self._stack = ExitStack()
         self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
@@ -94,7 +95,7 @@ class Cluster:
             (self._folder / name).mkdir()
         config, fsid, monitor_port = self._folder / "ceph.conf", str(uuid.uuid4()), free_port()
         config.write_text(_CONFIG.format(
-            folder=self._folder, fsid=fsid, monitor_port=monitor_port,
+            folder=self._folder, fsid=fsid, monitor_port=monitor_port, size=self._size,
             libraries=ceph_binaries() / "usr" / "lib" / str(sysconfig.get_config_var("MULTIARCH")),
         ))  # fmt: skip
         # The monitor's first maps already know the one object daemon.
