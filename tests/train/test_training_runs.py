@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.schema import Config
+from memeloom.configs.schema import Config, Store
+from memeloom.dataset.remote.files import RemoteFiles, place_at
 from memeloom.train.fit import Interrupted, locked, train_model
 from memeloom.train.fitting.checkpoint import CHECKPOINT
 from memeloom.train.model_folder import load_model
@@ -177,3 +178,20 @@ def test_a_second_training_in_the_folder_is_refused_while_the_first_runs(runs: T
     config = runs(tmp_path)
     with locked(Path(config.train.output)), pytest.raises(MemeloomError, match="another training writes"):
         train_model(config)
+
+
+def test_the_dataset_may_be_in_an_object_store(
+    runs: Toy, tmp_path: Path, s3_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = runs(tmp_path, steps=4, steps_per_epoch=2)
+    train_model(local)
+    expected = history(local)
+    place = place_at(s3_store.blobs.replace("/blobs", "/dataset"), s3_store)
+    for path in Path(local.train.dataset).iterdir():
+        RemoteFiles(place).upload(path.name, path)
+    monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path / "cache"))
+    remote = runs(tmp_path / "remote", steps=4, steps_per_epoch=2)
+    train = remote.train.model_copy(update={"dataset": place.address})
+    remote = remote.model_copy(update={"store": s3_store, "train": train})
+    train_model(remote)
+    assert [row["validation_loss"] for row in history(remote)] == [row["validation_loss"] for row in expected]
