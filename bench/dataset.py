@@ -2,8 +2,8 @@
 
 Parts: `filters` (speed and errors of the language and profanity filters against a naive loop), `build` (rate and memory
 of whole builds of the real captions, and of 10 and 40 times as many), `copies` (recall of planted duplicates of
-captions and pictures) and, only if named, `cluster` (a build on two nodes of Ray against S3, killed twice).
-`bench.dataset_io` measures reading and writing.
+captions and pictures), `pictures` (size of datasets that store the pictures of templates once) and, only if named,
+`cluster` (a build on two nodes of Ray against S3, killed twice). `bench.dataset_io` measures reading and writing.
 """
 
 import argparse
@@ -13,9 +13,10 @@ from bench.dataset_build import build_rows
 from bench.dataset_cluster import cluster_rows
 from bench.dataset_copies import copy_rows
 from bench.dataset_filters import filter_rows
+from bench.dataset_pictures import picture_rows
 from bench.rows import print_parts
 
-_PARTS = ("filters", "build", "copies", "cluster")
+_PARTS = ("filters", "build", "copies", "pictures", "cluster")
 
 
 def main() -> None:
@@ -38,6 +39,7 @@ def main() -> None:
         "build": lambda: build_rows(options.data, options.scales, options.plot),
         "copies": lambda: copy_rows(options.data),
         "cluster": lambda: cluster_rows(options.data, options.scales[-1]),
+        "pictures": lambda: picture_rows(options.data),
     }
     print_parts("the dataset builder", options.only, lambda part: measure[part]())
 

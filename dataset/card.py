@@ -25,6 +25,7 @@ from memeloom.dataset.card_text import (
     visible,
     what_is_a_copy,
 )
+from memeloom.dataset.croissant import CROISSANT
 from memeloom.dataset.manifest import Manifest
 from memeloom.dataset.statistics import Copies, Tally, ranked
 from memeloom.report.format import one_line
@@ -72,7 +73,8 @@ def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
         ),
         f"`{manifest.vocabulary.name}` lists the {manifest.characters:,} characters of the texts by frequency; "
         f"{code(manifest.separator)} ends each box. `{manifest.word_list.name}` lists the {manifest.words:,} most "
-        f"frequent words. {FORMATS[manifest.format]} (compression: {manifest.compression}).",
+        f"frequent words. {FORMATS[manifest.format]} (compression: {manifest.compression}). "
+        f"`{CROISSANT}` describes files and features for loaders.",
         "## Lineage\n\n" + _lineage(manifest),
         "## Licence and removal\n\n" + "\n".join(LICENCE),
     ]
