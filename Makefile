@@ -109,7 +109,7 @@ clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (most need real data: DATA=folder)
-.PHONY: bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train bench-gpu
+.PHONY: bench-catalog bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train bench-gpu
 bench-crawl: setup package-lists $(PEERS)  ## Crawl rates and memory beside Scrapy, scrapy-redis and img2dataset
 	$(BIN)/python -m bench.crawl --data $(DATA) $(ARGS)
 
@@ -133,6 +133,9 @@ bench-ocr: setup tesseract  ## OCR engines on real memes: accuracy and speed
 
 bench-templates: setup $(PEERS)  ## Template recognition beside perceptual hashes
 	$(BIN)/python -m bench.templates --data $(DATA) $(ARGS)
+
+bench-catalog: setup  ## The catalog up to a million memes, or ARGS='--memes 10000000 --store mongodb'
+	$(BIN)/python -m bench.catalog $(ARGS)
 
 bench-dataset: setup  ## Filters, builds of up to 40 times the captions, duplicates found
 	$(BIN)/python -m bench.dataset --data $(DATA) $(ARGS)

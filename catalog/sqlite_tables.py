@@ -66,7 +66,7 @@ CREATE INDEX memes_changed ON memes (changed);
 CREATE INDEX memes_template ON memes (template) WHERE template IS NOT NULL;
 CREATE INDEX memes_author ON memes (author, id) WHERE author IS NOT NULL;
 CREATE INDEX memes_image ON memes (image_key) WHERE image_key IS NOT NULL;
-CREATE INDEX memes_without_picture ON memes (n) WHERE flags & {HAS_IMAGE | HAS_ADDRESS} = {HAS_ADDRESS};
+CREATE INDEX memes_without_picture ON memes (n, id) WHERE flags & {HAS_IMAGE | HAS_ADDRESS} = {HAS_ADDRESS};
 CREATE VIEW known (id, n) AS SELECT id, n FROM ids UNION ALL SELECT id, n FROM fresh_ids;
 """
 # Counters, always of the same transaction as what they count: triggers keep those of work and sketches, `sqlite_tally`

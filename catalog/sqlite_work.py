@@ -56,10 +56,7 @@ class SqliteWork(WorkQueue):
             return 0
         pending = 0
         if not where.is_counted or count(self._file, where):
-            query = (
-                f"SELECT id, changed, n FROM memes WHERE (changed, n) > (?, ?) AND {term} ORDER BY changed, n LIMIT ?"
-            )
-            changed = self._rows(query, (*(seen or (-1,)), _LAST), values)
+            changed = self._changed(term, values, seen[0] if seen else -1)
             pending = self._enqueue(stage, changed, "DO NOTHING")
         with self._file.write() as connection:
             # Otherwise the stage's work was forgotten meanwhile.
@@ -67,10 +64,15 @@ class SqliteWork(WorkQueue):
                 connection.execute("REPLACE INTO seen VALUES (?, ?, ?)", (*key, now))
         return pending
 
-    def _rows(self, query: str, after: tuple[int, int], values: Parameters) -> Iterator[str]:
-        while rows := self._file.read(query, (*after, *values, _ENQUEUE_CHUNK)):
-            yield from (row[0] for row in rows)
-            after = rows[-1][1:]
+    def _changed(self, term: str, values: Parameters, since: int) -> Iterator[str]:
+        """Yield the ids of matching memes that changed later, in that order."""
+        find = "SELECT changed, n, id FROM memes WHERE"
+        # Two searches of the index: for (changed, n) > (?, ?) it would be read from the first of that change each time.
+        query = f"{find} changed = ? AND n > ? AND {term} UNION ALL {find} changed > ? AND {term} ORDER BY 1, 2 LIMIT ?"
+        last = since, _LAST
+        while rows := self._file.read(query, (*last, *values, last[0], *values, _ENQUEUE_CHUNK)):
+            yield from (row[2] for row in rows)
+            last = rows[-1][:2]
 
     def _enqueue(self, stage: str, ids: Iterable[str], conflict: str) -> int:
         pending = 0

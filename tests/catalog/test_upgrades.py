@@ -39,7 +39,7 @@ CREATE INDEX work_ready ON work (stage, ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX work_meme ON work (meme_id);
 """
 # A change of the schema needs an upgrade; then this hash changes, too.
-SCHEMA_SHA256 = "05b57c706985e1ea191edb73f45d9859299a5f26d05e8e0621b5006c57214b03"
+SCHEMA_SHA256 = "96236dddb48f865a6f8c81e162dc524e592d4bf6e785c76c4a0cd030c467e51b"
 PICTURE = (
     '{"key":"' + "a" * 64 + '","width":2,"height":1,"format":"png","bytes":9,"phash64":"' + "0" * 16
     + '","phash256":"' + "0" * 64 + '"}'

@@ -13,10 +13,12 @@ class Mongod(Server):
     """A running mongod.
 
     password: asks for it, of the user `root`. Without one anybody may do everything.
+    cache_gb: size of its cache.
     """
 
-    def __init__(self, password: str | None = None) -> None:
+    def __init__(self, password: str | None = None, cache_gb: float = 0.25) -> None:
         self._password = password
+        self._cache_gb = cache_gb
         super().__init__(mongo_binaries())
         if password:
             with self._client() as client:
@@ -25,7 +27,7 @@ class Mongod(Server):
     def command(self) -> list[str]:
         return [
             str(self._root / "bin" / "mongod"), "--bind_ip", "127.0.0.1", "--port", str(self.port), "--nounixsocket",
-            "--dbpath", str(self._folder), "--wiredTigerCacheSizeGB", "0.25",
+            "--dbpath", str(self._folder), "--wiredTigerCacheSizeGB", f"{self._cache_gb}",
             "--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "enableTestCommands=1",
             *(["--auth"] if self._password else ["--replSet", "rs0", "--oplogSize", "64"]),
         ]  # fmt: skip
