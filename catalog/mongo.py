@@ -3,14 +3,18 @@
 A meme is one document: `_id`, `revision` (incremented by every change), `flags` and `record`, its facts.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from pymongo.client_session import ClientSession
+
 from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.mongo_database import MongoDatabase
-from memeloom.catalog.mongo_records import MongoMemes, MongoSketches, MongoTemplates
+from memeloom.catalog.mongo_records import MongoMemes, MongoSketches, MongoTemplates, count_memes, count_work
 from memeloom.catalog.mongo_removal import MongoRemoval
 from memeloom.catalog.mongo_schema import INDEXES, SINCE_4, VERSION
+from memeloom.catalog.mongo_tally import start_tally
 from memeloom.catalog.mongo_work import MongoWork
 
 
@@ -33,13 +37,16 @@ class MongoDocuments(MongoMemes, MongoTemplates, MongoSketches, MongoWork, Mongo
         self._read_only = read_only
         self._database = MongoDatabase(url, timeout_seconds)
         try:
-            self._database.prepare(VERSION, INDEXES, self._upgrade, read_only=read_only)
+            self._database.prepare(VERSION, INDEXES, upgrade=self._upgrade, count=self._count, read_only=read_only)
         except BaseException:
             self._database.close()
             raise
 
     def _upgrade(self) -> None:
         self._database["memes"].update_many(*SINCE_4)
+
+    def _count(self) -> Callable[[ClientSession | None], None]:
+        return partial(start_tally, self._database, memes=count_memes(self._database), work=count_work(self._database))
 
     def close(self) -> None:
         self._database.close()

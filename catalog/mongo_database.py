@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import pymongo
 from pymongo import InsertOne, MongoClient, ReadPreference, ReplaceOne, UpdateOne, WriteConcern
+from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import (
     BulkWriteError,
@@ -20,6 +21,7 @@ from pymongo.errors import (
     WriteConcernError,
 )
 from pymongo.operations import IndexModel
+from pymongo.read_concern import ReadConcern
 
 from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreMissing, StoreUnavailable
 from memeloom.configs.errors import ConfigError
@@ -31,7 +33,11 @@ R = TypeVar("R")
 
 _DUPLICATE_KEY = 11000
 _ATTEMPTS = 30
-_INDEX_SECONDS = 3600.0
+# The server ends the transaction of a killed writer after 60 s; until then its records cannot be changed.
+_CONFLICT_SECONDS = 75.0
+_LONG_SECONDS = 3600.0
+_MAJORITY: Final = WriteConcern("majority", j=True)
+_SNAPSHOT: Final = ReadConcern("snapshot")
 
 
 def _is_full(error: PyMongoError) -> bool:
@@ -44,6 +50,13 @@ def _is_denied(error: PyMongoError) -> bool:
 
 def _is_unavailable(error: PyMongoError) -> bool:
     return isinstance(error, (ConnectionFailure, ExecutionTimeout)) or error.timeout
+
+
+def _is_conflict(error: PyMongoError) -> bool:
+    """Return True if the transaction may succeed when it is repeated."""
+    # Another writer inserted the same document.
+    duplicate = isinstance(error, BulkWriteError) and _code(error) is None
+    return duplicate or error.has_error_label("TransientTransactionError")
 
 
 def _is_unconfirmed(error: PyMongoError) -> bool:
@@ -65,6 +78,8 @@ _ERRORS: Final[tuple[tuple[Callable[[PyMongoError], bool], type[StoreError], str
 class MongoDatabase:
     """The database that `url` names, with acknowledged, journaled writes and a deadline on every call.
 
+    `counts`: after `prepare`, True if the server has transactions and the catalog's counters are kept.
+
     Args:
         url: ``mongodb://HOST/DATABASE``.
         timeout_seconds: deadline of one call, its retries included.
@@ -75,6 +90,7 @@ class MongoDatabase:
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
         self._url, self._timeout = url, timeout_seconds
+        self.counts = False
         try:
             self._connect()
             self.name = self._client.get_default_database().name
@@ -92,7 +108,7 @@ class MongoDatabase:
         return self._client.get_database(
             self.name,
             read_preference=ReadPreference.PRIMARY,
-            write_concern=WriteConcern("majority", j=True),
+            write_concern=_MAJORITY,
         )[collection]
 
     def close(self) -> None:
@@ -104,35 +120,93 @@ class MongoDatabase:
         self,
         version: int,
         indexes: Mapping[str, Sequence[IndexModel]],
-        upgrade: Callable[[], None],
         *,
+        upgrade: Callable[[], None],
+        count: Callable[[], Callable[[ClientSession | None], None]],
         read_only: bool,
     ) -> None:
-        """Check the catalog's version; create missing indexes, unless `read_only`. An interrupted call can be repeated.
+        """Check the catalog's version and create what is missing, unless `read_only`. Can be repeated if interrupted.
 
-        upgrade: called before, to change the documents of an older version.
+        upgrade: changes the documents of an older version. count: counts everything; returns what writes the counters.
 
         Raises:
             StoreMissing: `read_only`, and there is no catalog.
-            StoreError: the server fails, or holds a catalog of a newer version.
+            StoreError: the server fails, or holds a catalog of a newer version, or `read_only` of an older one.
         """
         with self.mapped():
+            hello = self._client.admin.command("hello")
+            transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
             found = self["meta"].find_one({"_id": "catalog"})
             if read_only and found is None:
                 raise StoreMissing(f"{self._place}: no catalog")
             current = found["version"] if found else 0
-            if current < version and not read_only:
+            self.counts = transactions and found is not None and found.get("counted", False)
+            if current <= version and not read_only:
                 # A long deadline: a cancelled build of a large index would start again.
-                with pymongo.timeout(_INDEX_SECONDS):
-                    upgrade()
-                    for collection, models in indexes.items():
-                        self[collection].create_indexes(list(models))
-                self["meta"].update_one({"_id": "catalog"}, {"$max": {"version": version}}, upsert=True)
+                with pymongo.timeout(_LONG_SECONDS):
+                    if current < version:
+                        upgrade()
+                        for collection, models in indexes.items():
+                            self[collection].create_indexes(list(models))
+                    if not self.counts:
+                        self._begin(version, count if transactions else None)
+                current = version
+        if current < version:
+            raise StoreError(
+                f"{self._place}: a catalog of version {current}; a command that writes to it upgrades it to version"
+                f" {version}"
+            )
         if current > version:
             raise StoreError(
                 f"{self._place}: a catalog of version {current}, this memeloom reads version {version};"
                 " use the memeloom that wrote it or a newer one"
             )
+
+    def _begin(self, version: int, count: Callable[[], Callable[[ClientSession | None], None]] | None) -> None:
+        """Note the version, and that counters are kept if `count` is given; nobody writes before that."""
+        meta, now = self["meta"], {"$set": {"version": version, "counted": count is not None}}
+        if count is None:
+            meta.update_one({"_id": "catalog"}, now, upsert=True)
+            return
+        meta.update_one({"_id": "catalog"}, {"$setOnInsert": {"version": 0}}, upsert=True)
+        write = count()
+        self.counts = True
+
+        def begin(session: ClientSession | None) -> None:
+            # If another process was faster, its counters are already used.
+            if meta.update_one({"_id": "catalog", "counted": {"$ne": True}}, now, session=session).modified_count:
+                write(session)
+
+        self.atomically(begin)
+
+    def atomically(self, change: Callable[[ClientSession | None], R]) -> R:
+        """Call `change` in a transaction, again if other writers were faster; with None if `counts` is False.
+
+        Raises:
+            StoreUnavailable: other writers were faster every time.
+        """
+        if not self.counts:
+            return change(None)
+        start, attempt = time.monotonic(), 0
+        while True:
+            attempt += 1
+            self["meta"]  # connects in a forked child
+            try:
+                with (
+                    self._client.start_session() as session,
+                    session.start_transaction(read_concern=_SNAPSHOT, write_concern=_MAJORITY),
+                ):
+                    return change(session)
+            except PyMongoError as error:
+                if not _is_conflict(error):
+                    raise
+                unreachable = isinstance(error, ConnectionFailure)
+                if time.monotonic() - start > (self._timeout if unreachable else _CONFLICT_SECONDS):
+                    if unreachable:
+                        raise
+                    text = f"other writers changed the same records for {_CONFLICT_SECONDS:g} s; run again"
+                    raise StoreUnavailable(f"{self._place}: {text}") from error
+            time.sleep(backoff_seconds(attempt, 0.005, 0.3))
 
     def pages(
         self, collection: str, query: Document, *, after: Any = "", n: int = 1000, fields: Document | None = None
@@ -156,54 +230,66 @@ class MongoDatabase:
         pack: Callable[[R], Document],
         unpack: Callable[[Document], R],
         combine: Callable[[R, R], R],
-    ) -> tuple[int, int]:
-        """Insert each record, or merge it into the one with its key. Returns (inserted, updated).
+        session: ClientSession | None = None,
+    ) -> list[tuple[Document | None, Document]]:
+        """Insert each record, or merge it into the one with its key. Returns changed documents: before, and now.
 
         A document is replaced only at the revision that was read, and merged again if another writer was faster.
 
         Raises:
             StoreUnavailable: other writers were faster every time.
         """
-        inserted = updated = 0
+        written: list[tuple[Document | None, Document]] = []
         waiting = list(records)
         for attempt in range(1, _ATTEMPTS + 1):
-            stored = {d["_id"]: d for d in self[collection].find({"_id": {"$in": list({key(r) for r in waiting})}})}
+            ids = {"_id": {"$in": list({key(r) for r in waiting})}}
+            stored = {d["_id"]: d for d in self[collection].find(ids, session=session)}
             current: dict[str, R] = {i: unpack(document) for i, document in stored.items()}
             before = dict(current)
             for record in waiting:
                 known = current.get(key(record))
                 current[key(record)] = record if known is None else combine(known, record)
             changed = [i for i, record in current.items() if i not in before or record is not before[i]]
-            lost = self._replace(collection, [(i, stored.get(i), pack(current[i])) for i in changed])
-            won = [i for i in changed if i not in lost]
-            inserted += sum(i not in stored for i in won)
-            updated += sum(i in stored for i in won)
+            changes = [(i, stored.get(i), pack(current[i])) for i in changed]
+            lost = self._replace(collection, changes, session)
+            written += [(old, new) for i, old, new in changes if i not in lost]
             waiting = [record for record in waiting if key(record) in lost]
             if not waiting:
-                return inserted, updated
+                return written
             time.sleep(backoff_seconds(attempt, 0.005, 0.3))
         raise StoreUnavailable(f"{self._place}: other writers changed the same records {_ATTEMPTS} times; run again")
 
     def bulk_write(
-        self, collection: str, requests: Sequence[InsertOne[Document] | ReplaceOne[Document] | UpdateOne]
+        self,
+        collection: str,
+        requests: Sequence[InsertOne[Document] | ReplaceOne[Document] | UpdateOne],
+        session: ClientSession | None = None,
     ) -> set[int]:
         """Write all requests, in any order. Returns the indexes of those that conflicted with a concurrent insert.
 
         Raises:
-            PyMongoError: anything else failed, or enough servers did not confirm the writes.
+            PyMongoError: anything else failed, or enough servers did not confirm the writes, or a conflict ended the
+                transaction of `session`.
         """
         if not requests:
             return set()
         try:
-            self[collection].bulk_write(list(requests), ordered=False)
+            self[collection].bulk_write(list(requests), ordered=False, session=session)
         except BulkWriteError as error:
+            if session is not None:
+                raise
             problems = error.details["writeErrors"]
             if error.details["writeConcernErrors"] or any(p["code"] != _DUPLICATE_KEY for p in problems):
                 raise
             return {problem["index"] for problem in problems}
         return set()
 
-    def _replace(self, collection: str, changes: Sequence[tuple[str, Document | None, Document]]) -> set[str]:
+    def _replace(
+        self,
+        collection: str,
+        changes: Sequence[tuple[str, Document | None, Document]],
+        session: ClientSession | None,
+    ) -> set[str]:
         requests: list[InsertOne[Document] | ReplaceOne[Document]] = []
         for document_id, old, new in changes:
             if old is None:
@@ -212,7 +298,7 @@ class MongoDatabase:
             # If that revision is gone, the upsert runs into the unique _id: a conflict that names its document.
             held = {"_id": document_id, "revision": old["revision"]}
             requests.append(ReplaceOne(held, {"_id": document_id, "revision": old["revision"] + 1, **new}, upsert=True))
-        return {changes[index][0] for index in self.bulk_write(collection, requests)}
+        return {changes[index][0] for index in self.bulk_write(collection, requests, session)}
 
     @contextmanager
     def mapped(self) -> Iterator[None]:

@@ -8,12 +8,11 @@ from functools import partial
 import orjson
 from bson import Binary, MaxKey
 from pymongo import ReplaceOne
+from pymongo.client_session import ClientSession
 
 from memeloom.catalog.documents import (
     ALL,
-    HAS_CAPTION,
-    HAS_IMAGE,
-    IS_READ,
+    HAS_TEMPLATE,
     Counts,
     Memes,
     Sketches,
@@ -26,7 +25,7 @@ from memeloom.catalog.documents import (
     stage_counts,
 )
 from memeloom.catalog.mongo_database import Document, MongoDatabase
-from memeloom.catalog.mongo_removal import note_orphans
+from memeloom.catalog.mongo_removal import delete_memes, note_orphans
 from memeloom.catalog.mongo_schema import (
     BLOB_FIELDS,
     CHUNK,
@@ -36,7 +35,9 @@ from memeloom.catalog.mongo_schema import (
     queries,
     read,
 )
+from memeloom.catalog.mongo_tally import Changes, WorkKind, counted, kind_of, read_tally
 from memeloom.catalog.records import Meme, Template
+from memeloom.catalog.tallied import Kind, tallied
 
 _STATE = {"$cond": [{"$gt": ["$record.merged_into", None]}, "merged", {"$ifNull": ["$record.state", "known"]}]}
 # At 8 KB a sketch these are 2 MB.
@@ -71,37 +72,23 @@ class MongoMemes(Memes):
 
     def count(self, where: Where = ALL) -> int:
         with self._database.mapped():
+            if where.is_counted and self._database.counts:
+                memes, _ = read_tally(self._database)
+                return sum(n for kind, n in memes.items() if _meets(kind, where))
             return sum(self._database["memes"].count_documents(query) for query in queries(where))
 
     def counts(self) -> Counts:
-        bits = {name: {"$sum": {"$cond": [{"$in": ["$flags", [f for f in range(64) if f & bit]]}, 1, 0]}}
-                for name, bit in (("images", HAS_IMAGE), ("captions", HAS_CAPTION), ("read", IS_READ))}  # fmt: skip
         with self._database.mapped():
-            memes = self._database["memes"]
-            total = next(iter(memes.aggregate([{"$group": {"_id": None, "memes": {"$sum": 1}, **bits}}])), {})
-            by_source = memes.aggregate(
-                [{"$group": {"_id": "$record.source", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]
-            )
-            by_template = memes.aggregate([
-                {"$match": {"record.template.id": {"$type": "string"}}},
-                {"$group": {"_id": "$record.template.id", "n": {"$sum": 1}}},
-                {"$sort": {"n": -1, "_id": 1}},
-            ], allowDiskUse=True)  # fmt: skip
+            if self._database.counts:
+                memes, work = read_tally(self._database)
+            else:
+                memes, work = count_memes(self._database), count_work(self._database)
             by_state = self._database["templates"].aggregate([{"$group": {"_id": _STATE, "n": {"$sum": 1}}}])
-            key = {"stage": "$stage", "state": "$state", "reason": "$reason"}
-            work = self._database["work"].aggregate([{"$group": {"_id": key, "n": {"$sum": 1}}}])
             return Counts(
-                memes=total.get("memes", 0),
-                images=total.get("images", 0),
-                captions=total.get("captions", 0),
-                read=total.get("read", 0),
-                sources={d["_id"]: d["n"] for d in by_source},
-                templates={d["_id"]: d["n"] for d in by_template},
+                **tallied((*kind, n) for kind, n in memes.items())._asdict(),
                 template_records={d["_id"]: d["n"] for d in by_state},
                 unmatched=self._database["sketches"].count_documents({"_id": {"$lt": _key("\0", "")}}),
-                stages=stage_counts(
-                    (d["_id"]["stage"], d["_id"]["state"], d["_id"].get("reason"), d["n"]) for d in work
-                ),
+                stages=stage_counts((stage, state, reason or None, n) for (stage, state, reason), n in work.items()),
             )
 
     def image_keys(self) -> Iterator[str]:
@@ -110,19 +97,27 @@ class MongoMemes(Memes):
             yield key
 
     def _upsert_chunk(self, chunk: Sequence[Meme]) -> Upserted:
-        before = banned(self._database, [meme.id for meme in chunk])
-        wanted = [meme for meme in chunk if meme.id not in before]
-        inserted, updated = self._database.merge(
-            "memes", wanted, key=lambda m: m.id, pack=pack, unpack=partial(read, Meme), combine=Meme.merged
-        )
+        def write(session: ClientSession | None, changes: Changes) -> tuple[set[str], int, int]:
+            gone = banned(self._database, [meme.id for meme in chunk], session)
+            written = self._database.merge(
+                "memes", [meme for meme in chunk if meme.id not in gone], key=lambda m: m.id, combine=Meme.merged,
+                pack=lambda m: pack(m) | {"changed": changes.token}, unpack=partial(read, Meme), session=session,
+            )  # fmt: skip
+            before = [kind_of(old) for old, _ in written if old is not None]
+            changes.memes.update(kind_of(new) for _, new in written)
+            changes.memes.subtract(before)
+            changes.changed = bool(written)
+            return gone, len(written) - len(before), len(before)
+
+        gone, inserted, updated = counted(self._database, write)
         # A purge bans ids before it deletes: we delete what was banned while we wrote.
-        late = banned(self._database, [meme.id for meme in wanted])
-        if refused := [meme for meme in chunk if meme.id in before | late]:
+        late = banned(self._database, [meme.id for meme in chunk]) - gone
+        if refused := [meme for meme in chunk if meme.id in gone | late]:
             note_orphans(self._database, {key for meme in refused for key in meme.blobs})
         if late:
-            self._database["memes"].delete_many({"_id": {"$in": sorted(late)}})
-        unchanged = len(wanted) - inserted - updated
-        return Upserted(inserted, updated, unchanged, len(chunk) - len(wanted))
+            delete_memes(self._database, sorted(late))
+        removed = sum(meme.id in gone for meme in chunk)
+        return Upserted(inserted, updated, len(chunk) - removed - inserted - updated, removed)
 
     def _blob_keys(self, collection: str, field: str) -> Iterator[str]:
         last = ""
@@ -168,7 +163,7 @@ class MongoTemplates(Templates):
 
     def _merge_templates(self, chunk: Sequence[Template], combine: Callable[[Template, Template], Template]) -> int:
         with self._database.mapped():
-            return sum(self._database.merge(
+            return len(self._database.merge(
                 "templates", chunk, key=lambda t: t.id, combine=combine, unpack=partial(read, Template), pack=pack
             ))  # fmt: skip
 
@@ -211,6 +206,30 @@ class MongoSketches(Sketches):
                 query = {"_id": {"$in": [_key(*key) for key in batch]}}
                 dropped += self._database["sketches"].delete_many(query).deleted_count
         return dropped
+
+
+def _meets(kind: Kind, where: Where) -> bool:
+    template, source, flags = kind
+    bits = where.flags.items() if where.template is None else [*where.flags.items(), (HAS_TEMPLATE, True)]
+    return (
+        where.source in (None, source)
+        and where.template in (None, template)
+        and all(bool(flags & bit) == wanted for bit, wanted in bits)
+    )
+
+
+def count_memes(database: MongoDatabase) -> dict[Kind, int]:
+    """Count the memes of each kind, reading all."""
+    kind = {"template": "$record.template.id", "source": "$record.source", "flags": "$flags"}
+    found = database["memes"].aggregate([{"$group": {"_id": kind, "n": {"$sum": 1}}}], allowDiskUse=True)
+    return {(d["_id"].get("template", ""), d["_id"]["source"], d["_id"]["flags"]): d["n"] for d in found}
+
+
+def count_work(database: MongoDatabase) -> dict[WorkKind, int]:
+    """Count the work of each kind, reading all."""
+    kind = {"stage": "$stage", "state": "$state", "reason": {"$cond": [{"$eq": ["$state", "failed"]}, "$reason", ""]}}
+    found = database["work"].aggregate([{"$group": {"_id": kind, "n": {"$sum": 1}}}])
+    return {(d["_id"]["stage"], d["_id"]["state"], d["_id"].get("reason") or ""): d["n"] for d in found}
 
 
 def _key(template: str, meme: str | MaxKey) -> Document:

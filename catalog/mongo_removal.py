@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from pymongo import InsertOne, UpdateOne
+from pymongo.client_session import ClientSession
 
 from memeloom.catalog.documents import Removal, Where, batched
 from memeloom.catalog.mongo_database import Document, MongoDatabase
 from memeloom.catalog.mongo_schema import BLOB_FIELDS, CHUNK, banned, blob_keys, queries
+from memeloom.catalog.mongo_tally import Changes, counted, kind_of, work_kind
 
 
 class MongoRemoval(Removal):
@@ -29,9 +31,7 @@ class MongoRemoval(Removal):
                 self._database.bulk_write("removed", [InsertOne({"_id": meme_id}) for meme_id in ids])
             self.note_orphans({key for document in page for key in blob_keys(document)})
             with self._database.mapped():
-                self._database["work"].delete_many({"_id.meme": {"$in": ids}})
-                self._database["sketches"].delete_many({"_id.meme": {"$in": ids}})
-                deleted += self._database["memes"].delete_many({"_id": {"$in": ids}}).deleted_count
+                deleted += delete_memes(self._database, ids)
         return deleted
 
     def scrub(self) -> bool:
@@ -77,6 +77,28 @@ class MongoRemoval(Removal):
                     with self._database.mapped():
                         found.update({d["_id"]: d["n"] for d in self._database[name].aggregate(steps)})
         return dict(found)
+
+
+def delete_memes(database: MongoDatabase, ids: Sequence[str]) -> int:
+    """Delete memes (at most `CHUNK`), after their work and sketches. Returns how many memes there were."""
+
+    def delete(session: ClientSession | None, changes: Changes) -> int:
+        of_memes: Document = {"_id.meme": {"$in": ids}}
+        delete_work(database, session, changes, of_memes)
+        database["sketches"].delete_many(of_memes, session=session)
+        these: Document = {"_id": {"$in": ids}}
+        fields = dict.fromkeys(("flags", "record.source", "record.template.id"), 1)
+        changes.memes.subtract(kind_of(each) for each in database["memes"].find(these, fields, session=session))
+        return database["memes"].delete_many(these, session=session).deleted_count
+
+    return counted(database, delete)
+
+
+def delete_work(database: MongoDatabase, session: ClientSession | None, changes: Changes, query: Document) -> int:
+    """Delete matching work."""
+    found = database["work"].find(query, {"state": 1, "reason": 1}, session=session)
+    changes.work.subtract(work_kind(each) for each in found)
+    return database["work"].delete_many(query, session=session).deleted_count
 
 
 def note_orphans(database: MongoDatabase, keys: Iterable[str]) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from pymongo import ASCENDING, IndexModel
+from pymongo.client_session import ClientSession
 
 from memeloom.catalog.documents import HAS_ADDRESS, HAS_IMAGE, HAS_TEMPLATE, Where, batched, flags
 from memeloom.catalog.errors import StoreCorrupt
@@ -23,6 +24,7 @@ INDEXES: Final = {
         IndexModel([("record.source", ASCENDING), ("_id", ASCENDING)]),
         IndexModel([("record.author", ASCENDING), ("_id", ASCENDING)], sparse=True),
         *(IndexModel([(field, ASCENDING)], sparse=True) for field in BLOB_FIELDS),
+        IndexModel([("changed", ASCENDING)], sparse=True),
         IndexModel([("missing", ASCENDING), ("_id", ASCENDING)], partialFilterExpression={"missing": True}),
     ),
     "loose": (IndexModel([("settled", ASCENDING), ("_id", ASCENDING)]),),
@@ -83,9 +85,10 @@ def blob_keys(document: Document) -> Iterator[str]:
             yield value
 
 
-def banned(database: MongoDatabase, ids: Iterable[str]) -> set[str]:
+def banned(database: MongoDatabase, ids: Iterable[str], session: ClientSession | None = None) -> set[str]:
     """Return those of `ids` (at most `CHUNK`) that a purge removed."""
-    return {d["_id"] for d in database["removed"].find({"_id": {"$in": list(set(ids))}}, {"_id": 1})}
+    found = database["removed"].find({"_id": {"$in": list(set(ids))}}, {"_id": 1}, session=session)
+    return {document["_id"] for document in found}
 
 
 def queries(where: Where, chunk: int = CHUNK) -> Iterator[Document]:

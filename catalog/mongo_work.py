@@ -6,20 +6,25 @@ Leases use the server's clock, so the workers' clocks do not matter.
 import itertools
 import random
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from pymongo import ReplaceOne
+from pymongo import InsertOne, ReplaceOne
+from pymongo.client_session import ClientSession
 
 from memeloom.catalog.documents import ALL, Lease, Where, WorkQueue, batched
 from memeloom.catalog.errors import LeaseLost
 from memeloom.catalog.mongo_database import Document, MongoDatabase
+from memeloom.catalog.mongo_removal import delete_work
 from memeloom.catalog.mongo_schema import CHUNK, banned, queries, read
+from memeloom.catalog.mongo_tally import Changes, counted, work_kind
 from memeloom.catalog.records import Meme
 
-_ENQUEUE_CHUNK = 20_000
+# Work of one transaction, and changes of memes that are looked for at once.
+_AT_ONCE, _CHANGES = 5000, 500
 _OPEN = {"$in": ["pending", "leased"]}
 _EXPIRED = {"$lte": ["$ready_at", "$$NOW"]}
 _RUNNING = {"$gt": ["$ready_at", "$$NOW"]}
@@ -32,51 +37,47 @@ class MongoWork(WorkQueue):
     _database: MongoDatabase
 
     def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
-        return sum(self._enqueue(stage, query, again=again) for query in queries(where))
+        with self._database.mapped():
+            if self._database.counts and where.ids is None and not again:
+                return self._enqueue_unseen(stage, where)
+            return sum(self._enqueue(stage, query, again=again) for query in queries(where))
 
     def lease(self, stage: str, n: int, ttl: float, attempts: int) -> list[Lease]:
-        work, token = self._database["work"], secrets.token_hex(8)
-        leases: list[Lease] = []
+        token, leases, more = secrets.token_hex(8), list[Lease](), True
         with self._database.mapped():
-            while len(leases) < n:
-                found = self._claimable(stage, 4 * (n - len(leases)))
-                if not found:
-                    break
-                spent = [d["_id"] for d in found if d["state"] == "leased" and d["attempt"] >= attempts]
-                self._abandon(spent, attempts)
-                ids = _spread([d for d in found if d["_id"] not in spent], n - len(leases))
-                claim = {
-                    "state": "leased",
-                    "token": token,
-                    "attempt": {"$add": ["$attempt", 1]},
-                    "ready_at": _later(ttl),
-                }
-                claimable = {"_id": {"$in": ids}, "state": _OPEN, "$expr": _EXPIRED}
-                if work.update_many(claimable, [{"$set": claim}]).modified_count:
-                    mine = work.find({"_id": {"$in": ids}, "token": token}, {"attempt": 1})
-                    leases += (Lease(stage, d["_id"]["meme"], token, d["attempt"]) for d in mine)
+            while more and len(leases) < n:
+                now = self._database["work"].database.command("hello")["localTime"]
+                claim = partial(self._claim, stage, now, n - len(leases), ttl, attempts, token)
+                claimed, more = counted(self._database, claim)
+                leases += claimed
         return sorted(leases, key=lambda lease: lease.meme_id)
 
     def extend(self, lease: Lease, ttl: float) -> None:
-        self._update_held(lease, [{"$set": {"ready_at": _later(ttl)}}])
+        query = {"_id": _id(lease.stage, lease.meme_id), **_held(lease.token)}
+        with self._database.mapped():
+            if not self._database["work"].update_one(query, [{"$set": {"ready_at": _later(ttl)}}]).matched_count:
+                raise _lost(lease)
 
     def ack(self, leases: Sequence[Lease]) -> int:
         return self._update_all(
-            leases, {"$set": {"state": "done"}, "$unset": {"ready_at": "", "token": "", "reason": ""}}
+            leases, "done", {"$set": {"state": "done"}, "$unset": {"ready_at": "", "token": "", "reason": ""}}
         )
 
     def release(self, leases: Sequence[Lease]) -> int:
         ready_at = {"$cond": [{"$gt": ["$attempt", 1]}, "$$NOW", _EPOCH]}
         change = {"state": "pending", "attempt": {"$subtract": ["$attempt", 1]}, "ready_at": ready_at}
-        return self._update_all(leases, [{"$set": change}, {"$unset": "token"}])
+        return self._update_all(leases, "pending", [{"$set": change}, {"$unset": "token"}])
 
     def fail(self, lease: Lease, reason: str, attempts: int) -> None:
+        change: list[Document]
         if lease.attempt >= attempts:
-            change = {"$set": {"state": "failed", "reason": {"$literal": reason}}}
-            self._update_held(lease, [change, {"$unset": ["ready_at", "token"]}])
+            change = [{"$set": {"state": "failed", "reason": {"$literal": reason}}}, {"$unset": ["ready_at", "token"]}]
+            held = self._update_all([lease], "failed", change, reason)
         else:
-            change = {"$set": {"state": "pending", "reason": {"$literal": reason}, "ready_at": "$$NOW"}}
-            self._update_held(lease, [change, {"$unset": ["token"]}])
+            again = {"state": "pending", "reason": {"$literal": reason}, "ready_at": "$$NOW"}
+            held = self._update_all([lease], "pending", [{"$set": again}, {"$unset": ["token"]}])
+        if not held:
+            raise _lost(lease)
 
     def failed(self, stage: str) -> Iterator[tuple[str, str]]:
         query = {"stage": stage, "state": "failed"}
@@ -86,25 +87,39 @@ class MongoWork(WorkQueue):
     def retry(self, stage: str, reason: str | None = None) -> int:
         query = {"stage": stage, "state": "failed"} | ({} if reason is None else {"reason": reason})
         change = {"$set": {"state": "pending", "ready_at": _EPOCH, "attempt": 0}, "$unset": {"reason": ""}}
-        with self._database.mapped():
-            return self._database["work"].update_many(query, change).modified_count
+
+        def retry(session: ClientSession | None, changes: Changes) -> int:
+            work = self._database["work"]
+            found = list(work.find(query, {"state": 1, "reason": 1}, session=session).limit(_AT_ONCE))
+            changes.work.subtract(map(work_kind, found))
+            changes.work[stage, "pending", ""] += len(found)
+            these = {**query, "_id": {"$in": [each["_id"] for each in found]}}
+            return work.update_many(these, change, session=session).modified_count
+
+        return self._until_none(retry)
 
     def record_failures(self, stage: str, reasons: Mapping[str, str]) -> None:
+        def record(session: ClientSession | None, changes: Changes, chunk: Sequence[str]) -> None:
+            these = {"_id": {"$in": chunk}}
+            known = {d["_id"] for d in self._database["memes"].find(these, {"_id": 1}, session=session)}
+            keys = [_id(stage, meme_id) for meme_id in chunk if meme_id in known]
+            before = self._database["work"].find({"_id": {"$in": keys}}, {"state": 1, "reason": 1}, session=session)
+            changes.work.subtract(map(work_kind, before))
+            work: list[Document] = [
+                {"_id": key, "stage": stage, "state": "failed", "attempt": 0, "reason": reasons[key["meme"]]}
+                for key in keys
+            ]
+            changes.work.update(map(work_kind, work))
+            self._database.bulk_write(
+                "work", [ReplaceOne[Document]({"_id": each["_id"]}, each, upsert=True) for each in work], session
+            )
+
         for chunk in batched(reasons, CHUNK):
             with self._database.mapped():
-                known = {d["_id"] for d in self._database["memes"].find({"_id": {"$in": chunk}}, {"_id": 1})}
-                work = (
-                    {"_id": _id(stage, meme_id), "stage": stage, "state": "failed", "attempt": 0,
-                     "reason": reasons[meme_id]}
-                    for meme_id in chunk if meme_id in known
-                )  # fmt: skip
-                self._database.bulk_write(
-                    "work", [ReplaceOne[Document]({"_id": each["_id"]}, each, upsert=True) for each in work]
-                )
+                counted(self._database, partial(record, chunk=chunk))
                 # A purge bans ids before it deletes their work: we delete what was banned while we wrote.
                 if late := banned(self._database, chunk):
-                    gone = [_id(stage, meme_id) for meme_id in late]
-                    self._database["work"].delete_many({"_id": {"$in": gone}})
+                    self._delete({"_id": {"$in": [_id(stage, meme_id) for meme_id in late]}})
 
     def failed_among(self, stage: str, ids: Sequence[str]) -> set[str]:
         found: set[str] = set()
@@ -122,67 +137,140 @@ class MongoWork(WorkQueue):
             yield from (read(Meme, document) for document in page if document["_id"] not in failed)
 
     def forget_work(self, stage: str, ids: Sequence[str] | None = None) -> int:
+        if ids is not None:
+            return sum(self._forget(stage, chunk) for chunk in batched(ids, CHUNK))
+        with self._database.mapped():
+            self._database["seen"].delete_many({"_id.stage": stage})
+
+        def forget(session: ClientSession | None, changes: Changes) -> int:
+            found = self._database["work"].find({"stage": stage}, {"_id": 1}, session=session).limit(_AT_ONCE)
+            these = {"_id": {"$in": [each["_id"] for each in found]}}
+            return delete_work(self._database, session, changes, these)
+
+        return self._until_none(forget)
+
+    def _forget(self, stage: str, ids: Sequence[str]) -> int:
+        def forget(session: ClientSession | None, changes: Changes) -> int:
+            # As if the memes had changed.
+            self._database["memes"].update_many(
+                {"_id": {"$in": ids}}, {"$set": {"changed": changes.token}, "$inc": {"revision": 1}}, session=session
+            )
+            changes.changed = True
+            these = {"_id": {"$in": [_id(stage, meme_id) for meme_id in ids]}}
+            return delete_work(self._database, session, changes, these)
+
+        with self._database.mapped():
+            return counted(self._database, forget)
+
+    def _until_none(self, change: Callable[[ClientSession | None, Changes], int]) -> int:
+        """Call `change`, which changes some work in a transaction, until nothing is left."""
+        total = 0
+        with self._database.mapped():
+            while n := counted(self._database, change):
+                total += n
+        return total
+
+    def _delete(self, query: Document) -> None:
+        counted(self._database, lambda session, changes: delete_work(self._database, session, changes, query))
+
+    def _enqueue_unseen(self, stage: str, where: Where) -> int:
+        """Queue work on matching memes that changed since this was called last with the same condition."""
+        (query,) = queries(where)
+        key = {"stage": stage, "condition": repr(query)}
+        name = f"{stage} {query!r}"
+        seen, changes = self._database["seen"], self._database["changes"]
+        is_known = seen.find_one({"_id": key}) is not None
+        unseen = [change["_id"] for change in changes.find({"seen": {"$ne": name}} if is_known else {}, {"_id": 1})]
+        if is_known:
+            chunks = batched(unseen, _CHANGES)
+            pending = sum(self._enqueue(stage, {"$and": [query, {"changed": {"$in": chunk}}]}) for chunk in chunks)
+        else:
+            changes.update_many({"seen": name}, {"$pull": {"seen": name}})  # of a stage whose work was forgotten
+            seen.update_one({"_id": key}, {"$set": {}}, upsert=True)
+            pending = self._enqueue(stage, query)
+        for chunk in batched(unseen, CHUNK):
+            changes.update_many({"_id": {"$in": chunk}}, {"$addToSet": {"seen": name}})
+        return pending
+
+    def _enqueue(self, stage: str, query: Document, *, again: bool = False) -> int:
+        memes = self._database.pages("memes", query, n=_AT_ONCE, fields={"_id": 1})
+        pending = 0
+        for chunk in batched((meme["_id"] for meme in memes), _AT_ONCE):
+            pending += counted(self._database, partial(self._add, stage, [_id(stage, each) for each in chunk], again))
+        return pending
+
+    def _add(
+        self, stage: str, keys: Sequence[Document], again: bool, session: ClientSession | None, changes: Changes
+    ) -> int:
         work = self._database["work"]
-        with self._database.mapped():
-            if ids is None:
-                return work.delete_many({"stage": stage}).deleted_count
-            keys = ([_id(stage, meme_id) for meme_id in chunk] for chunk in batched(ids, CHUNK))
-            return sum(work.delete_many({"_id": {"$in": chunk}}).deleted_count for chunk in keys)
-
-    def _enqueue(self, stage: str, query: Document, *, again: bool) -> int:
-        memes, work = self._database["memes"], self._database["work"]
-        pending, last, token = 0, "", secrets.token_hex(8)
-        key = {"stage": {"$literal": stage}, "meme": "$_id"}
-        job = {"_id": key, "stage": {"$literal": stage}, "state": "pending", "ready_at": _EPOCH,
-               "attempt": {"$literal": 0}, "enqueued_by": {"$literal": token}}  # fmt: skip
-        anew = {"$cond": [{"$eq": ["$state", "done"]}, {"$mergeObjects": ["$$ROOT", "$$new"]}, "$$ROOT"]}
-        matched = [{"$replaceWith": anew}] if again else "keepExisting"
-        merge = {"into": "work", "on": "_id", "whenMatched": matched, "whenNotMatched": "insert"}
-        while True:
-            rest = {"$and": [query, {"_id": {"$gt": last}}]}
-            with self._database.mapped():
-                end = next(memes.find(rest, {"_id": 1}).sort("_id", 1).skip(_ENQUEUE_CHUNK - 1).limit(1), None)
-                upper = {"_id": {"$lte": end["_id"]}} if end else {}
-                memes.aggregate([{"$match": {"$and": [rest, upper]}}, {"$project": job}, {"$merge": merge}])
-                between = {"$gt": _id(stage, last)} | ({"$lte": _id(stage, end["_id"])} if end else {})
-                pending += work.count_documents({"_id": between, "enqueued_by": token})
-            if end is None:
-                return pending
-            last = end["_id"]
-
-    def _claimable(self, stage: str, n: int) -> list[Document]:
-        now = self._database["work"].database.command("hello")["localTime"]
-        query = {"stage": stage, "ready_at": {"$lte": now}}
-        return list(self._database["work"].find(query, {"state": 1, "attempt": 1}).sort("ready_at", 1).limit(n))
-
-    def _abandon(self, ids: Sequence[Document], attempts: int) -> None:
-        if ids:
-            query = {"_id": {"$in": ids}, "state": "leased", "attempt": {"$gte": attempts}, "$expr": _EXPIRED}
-            change = {"$set": {"state": "failed", "reason": "abandoned"}, "$unset": {"ready_at": "", "token": ""}}
-            self._database["work"].update_many(query, change)
-
-    def _update_all(self, leases: Sequence[Lease], change: Document | list[Document]) -> int:
-        held = 0
-        with self._database.mapped():
-            for (stage, token), group in itertools.groupby(
-                sorted(leases, key=lambda x: (x.stage, x.token)), key=lambda x: (x.stage, x.token)
-            ):
-                for chunk in batched(group, CHUNK):
-                    ids = [_id(stage, lease.meme_id) for lease in chunk]
-                    query = {"_id": {"$in": ids}, "token": token, "state": "leased", "$expr": _RUNNING}
-                    held += self._database["work"].update_many(query, change).modified_count
-        return held
-
-    def _update_held(self, lease: Lease, change: list[Document]) -> None:
-        query = {
-            "_id": _id(lease.stage, lease.meme_id),
-            "token": lease.token,
-            "state": "leased",
-            "$expr": _RUNNING,
+        known = {
+            each["_id"]["meme"]: each["state"]
+            for each in work.find({"_id": {"$in": keys}}, {"state": 1}, session=session)
         }
+        new = {"stage": stage, "state": "pending", "ready_at": _EPOCH, "attempt": 0}
+        missing = [InsertOne[Document]({"_id": key, **new}) for key in keys if key["meme"] not in known]
+        added = len(missing) - len(self._database.bulk_write("work", missing, session))
+        changes.work[stage, "pending", ""] += added
+        if not again:
+            return added
+        done = {"_id": {"$in": [_id(stage, meme) for meme, state in known.items() if state == "done"]}, "state": "done"}
+        repeated = work.update_many(done, {"$set": new}, session=session).modified_count
+        changes.work[stage, "pending", ""] += repeated
+        changes.work[stage, "done", ""] -= repeated
+        return added + repeated
+
+    def _claim(
+        self, stage: str, now: datetime, n: int, ttl: float, attempts: int, token: str,
+        session: ClientSession | None, changes: Changes,
+    ) -> tuple[list[Lease], bool]:  # fmt: skip
+        """Claim up to `n` pieces of work. Returns their leases, and False if there was no work."""
+        work = self._database["work"]
+        ready = work.find({"stage": stage, "ready_at": {"$lte": now}}, {"state": 1, "attempt": 1}, session=session)
+        found = list(ready.sort("ready_at", 1).limit(4 * n))
+        states = {each["_id"]["meme"]: each["state"] for each in found}
+        spent = [each["_id"] for each in found if each["state"] == "leased" and each["attempt"] >= attempts]
+        if spent:
+            query = {"_id": {"$in": spent}, "state": "leased", "attempt": {"$gte": attempts}, "$expr": _EXPIRED}
+            change = {"$set": {"state": "failed", "reason": "abandoned"}, "$unset": {"ready_at": "", "token": ""}}
+            failed = work.update_many(query, change, session=session).modified_count
+            changes.work.update({(stage, "failed", "abandoned"): failed, (stage, "leased", ""): -failed})
+        ids = _spread([each for each in found if each["_id"] not in spent], n)
+        claim = {"state": "leased", "token": token, "attempt": {"$add": ["$attempt", 1]}, "ready_at": _later(ttl)}
+        claimable = {"_id": {"$in": ids}, "state": _OPEN, "$expr": _EXPIRED}
+        if not work.update_many(claimable, [{"$set": claim}], session=session).modified_count:
+            return [], bool(found)
+        mine = list(work.find({"_id": {"$in": ids}, "token": token}, {"attempt": 1}, session=session))
+        changes.work.subtract((stage, states[each["_id"]["meme"]], "") for each in mine)
+        changes.work[stage, "leased", ""] += len(mine)
+        return [Lease(stage, each["_id"]["meme"], token, each["attempt"]) for each in mine], True
+
+    def _update_all(
+        self, leases: Sequence[Lease], state: str, change: Document | list[Document], reason: str = ""
+    ) -> int:
+        """Move work that is still leased to another state. Returns how many."""
+
+        def update(session: ClientSession | None, changes: Changes, chunk: Sequence[Lease]) -> int:
+            stage, query = chunk[0].stage, {"_id": {"$in": [_id(each.stage, each.meme_id) for each in chunk]}}
+            held = {**query, **_held(chunk[0].token)}
+            n = self._database["work"].update_many(held, change, session=session).modified_count
+            changes.work.update({(stage, "leased", ""): -n, (stage, state, reason): n})
+            return n
+
+        ordered = sorted(leases, key=lambda x: (x.stage, x.token))
+        groups = itertools.groupby(ordered, key=lambda x: (x.stage, x.token))
         with self._database.mapped():
-            if not self._database["work"].update_one(query, change).matched_count:
-                raise LeaseLost(f"{lease.stage}: the lease of {lease.meme_id} expired; another worker may hold it")
+            return sum(
+                counted(self._database, partial(update, chunk=chunk))
+                for _, group in groups for chunk in batched(group, CHUNK)
+            )  # fmt: skip
+
+
+def _held(token: str) -> Document:
+    return {"token": token, "state": "leased", "$expr": _RUNNING}
+
+
+def _lost(lease: Lease) -> LeaseLost:
+    return LeaseLost(f"{lease.stage}: the lease of {lease.meme_id} expired; another worker may hold it")
 
 
 def _spread(work: Sequence[Document], n: int) -> list[Any]:

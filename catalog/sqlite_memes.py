@@ -14,7 +14,8 @@ from memeloom.catalog.records import Meme
 from memeloom.catalog.sqlite_file import SqliteFile
 from memeloom.catalog.sqlite_scan import count, pages
 from memeloom.catalog.sqlite_tables import CHUNK, OF_MEME, Parameters, keep_made, marks, note_orphans, read
-from memeloom.catalog.sqlite_tally import Kind, count_memes, read_counts
+from memeloom.catalog.sqlite_tally import count_memes, read_counts
+from memeloom.catalog.tallied import Kind
 
 _INSERT = (
     "INSERT INTO memes (record, source, template, author, image_key, flags, changed, id, n)"

@@ -2,14 +2,17 @@
 
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from itertools import product
 
+import pymongo
 import pytest
 
-from memeloom.catalog import sqlite_ids
+from memeloom.catalog import mongo_tally, mongo_work, sqlite_ids, sqlite_work
 from memeloom.catalog.documents import ALL, Counts, DocumentStore, StageCounts, StoredSketch, Where
+from memeloom.catalog.mongo import MongoDocuments
 from memeloom.catalog.records import Image, Meme, Ocr, TemplateRef
 from memeloom.catalog.sqlite import SqliteDocuments
 from memeloom.catalog.stores import open_documents
@@ -61,14 +64,51 @@ def counted(counts: Counts) -> tuple[object, ...]:
 
 @pytest.fixture
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few ids are fresh, so that most are moved on."""
+    """Few ids are fresh, few changes are read at once, and few counters wait to be added up."""
     monkeypatch.setattr(sqlite_ids, "MOST_FRESH", 20)
+    monkeypatch.setattr(sqlite_work, "_ENQUEUE_CHUNK", 7)
+    monkeypatch.setattr(mongo_work, "_AT_ONCE", 7)
+    monkeypatch.setattr(mongo_work, "_CHANGES", 2)
+    monkeypatch.setattr(mongo_tally, "_MOST_DOCUMENTS", 10)
 
 
 @pytest.mark.usefixtures("small_tables")
 @pytest.mark.parametrize("seed", range(3))
 def test_after_any_calls_the_counters_are_what_counting_gives(documents: DocumentStore, seed: int) -> None:
-    chance = random.Random(seed)
+    check_counters(documents, random.Random(seed))
+
+
+def test_a_mongodb_without_transactions_counts_anew(mongo_url: str, store_config: Store) -> None:
+    with closing(open_documents(store_config.model_copy(update={"documents": mongo_url}))) as documents:
+        assert isinstance(documents, MongoDocuments)
+        documents._database.counts = False
+        check_counters(documents, random.Random(0))
+
+
+def test_many_that_open_an_older_mongodb_at_once_count_it_once(mongo_url: str, store_config: Store) -> None:
+    store = store_config.model_copy(update={"documents": mongo_url})
+    with pymongo.MongoClient[dict[str, object]](mongo_url) as client:
+        old = client.get_default_database()
+        old["meta"].insert_one({"_id": "catalog", "version": 3})
+        records = ({"source": "test", **({"image_url": "x"} if n % 3 else {})} for n in range(30))
+        old["memes"].insert_many(
+            {"_id": f"test:{n}", "revision": 1, "flags": 0, "record": record} for n, record in enumerate(records)
+        )
+
+    def opened(number: int) -> None:
+        with closing(open_documents(store)) as documents:
+            documents.upsert([Meme(id=f"test:new-{number}", source="test")])
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(opened, range(4)))
+    with closing(open_documents(store, read_only=True)) as documents:
+        assert counted(documents.counts()) == recounted(documents)
+        assert documents.count() == 34
+        assert documents.count(Where(address=True)) == len(list(documents.without_picture("fetch"))) == 20
+
+
+def check_counters(documents: DocumentStore, chance: random.Random) -> None:
+    """Call everything that changes memes or work, and compare the counters with the memes and the work."""
     gone: set[str] = set()
     for _ in range(25):
         documents.upsert(meme(chance, chance.randrange(400)) for _ in range(chance.randrange(40)))

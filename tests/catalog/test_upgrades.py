@@ -223,7 +223,7 @@ def test_a_catalog_in_mongodb_of_version_1_gets_the_indexes_that_it_lacks(mongo_
         assert {("record.clean.image.key",), ("record.clean.mask",)} <= indexed
         assert ("settled", "_id") in {tuple(index["key"]) for index in old["loose"].list_indexes()}
         assert ("_id.meme",) in {tuple(index["key"]) for index in old["sketches"].list_indexes()}
-        assert old["meta"].find_one() == {"_id": "catalog", "version": 4}
+        assert old["meta"].find_one() == {"_id": "catalog", "version": 4, "counted": True}
     has_all_and_more(documents)
     documents.close()
     again = open_documents(store)

@@ -29,6 +29,8 @@ class Mongod(Server):
             str(self._root / "bin" / "mongod"), "--bind_ip", "127.0.0.1", "--port", str(self.port), "--nounixsocket",
             "--dbpath", str(self._folder), "--wiredTigerCacheSizeGB", f"{self._cache_gb}",
             "--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "enableTestCommands=1",
+            # A killed client's transaction blocks others for so long; 60 s by default.
+            "--setParameter", "transactionLifetimeLimitSeconds=5",
             *(["--auth"] if self._password else ["--replSet", "rs0", "--oplogSize", "64"]),
         ]  # fmt: skip
 
