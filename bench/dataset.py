@@ -23,7 +23,7 @@ def main() -> None:
     """Measure each part and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds captions and templates/")
-    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS[:3])
+    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS[:4])
     parser.add_argument(
         "--scales",
         nargs="+",

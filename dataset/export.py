@@ -163,8 +163,11 @@ def _write_image_folder(
     most = sum(file.pictures for file in manifest.picture_files) or manifest.records
     images, pictures = ImageFolder(new, compression, most), Pictures(folder, manifest)
 
+    def picture(record: DatasetRecord) -> bytes:
+        return pictures.of(record) or b""
+
     def write(shard: Shard, record: DatasetRecord) -> None:
-        images.write(shard.split, record, pictures.of(record) or b"")
+        images.write(shard.split, record, picture)
 
     try:
         verify_dataset(folder, progress, write)

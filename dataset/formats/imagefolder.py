@@ -11,7 +11,7 @@ JSON or CSV reader guesses those of votes and times from the first rows, where t
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -47,8 +47,6 @@ class MetadataFile(ParquetFile):
 class ImageFolder:
     """Writes a new image folder; the records of a split come one after another.
 
-    A context manager, which leaves the folder incomplete after an error.
-
     Args:
         folder: an empty folder.
         compression: of the tables.
@@ -62,20 +60,26 @@ class ImageFolder:
         self.tables: dict[Split, MetadataFile] = {}
         self.pictures = self.picture_bytes = 0
         self.suffixes: set[str] = set()
+        # Names by key of the split that is being written, as many as fit.
+        self._placed: dict[str, str] = {}
 
-    def write(self, split: Split, record: DatasetRecord, data: bytes) -> None:
-        """Append a record, whose picture is `data`. Raises OSError: the disk is full, or the like."""
+    def write(self, split: Split, record: DatasetRecord, read: Callable[[DatasetRecord], bytes]) -> None:
+        """Append a record.
+
+        Args:
+            split: of the record.
+            record: any; its own picture is not used.
+            read: returns the picture of a record; not called for one that is there already.
+
+        Raises:
+            OSError: the disk is full, or the like.
+        """
         if split not in self.tables:
             self.close()
+            self._placed.clear()
             (self._folder / split).mkdir()
             self._open = self.tables[split] = MetadataFile(self._folder / split / METADATA, self._compression)
-        suffix = picture_suffix(data)
-        self.suffixes.add(suffix)
-        name = record.image_key + suffix
-        if self._spread:
-            name = f"{name[:2]}/{name}"
-        if not (self._folder / split / name).exists():
-            self._put(split, name, data)
+        name = self._placed.get(record.image_key) or self._place(split, record.image_key, read(record))
         self.tables[split].add(record, name)
 
     def close(self) -> None:
@@ -89,13 +93,29 @@ class ImageFolder:
         if self._open is not None:
             self._open.abandon()
 
-    def _put(self, split: Split, name: str, data: bytes) -> None:
+    def _place(self, split: Split, key: str, data: bytes) -> str:
+        """Write a picture unless it is there; return its name in the folder of the split."""
+        suffix = picture_suffix(data)
+        self.suffixes.add(suffix)
+        name = f"{key[:2]}/{key}{suffix}" if self._spread else key + suffix
         path = self._folder / split / name
-        path.parent.mkdir(exist_ok=True)
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            if not self._link(name, path):
+                self._put(path, data)
+        if len(self._placed) < _MOST_FILES:
+            self._placed[key] = name
+        return name
+
+    def _link(self, name: str, path: Path) -> bool:
+        """Link a picture of another split. Returns False if there is none, or the file system has no hard links."""
         for other in SPLITS:
-            with suppress(OSError):  # another split lacks it, or the file system has no hard links
+            with suppress(OSError):
                 os.link(self._folder / other / name, path)
-                return
+                return True
+        return False
+
+    def _put(self, path: Path, data: bytes) -> None:
         with path.open("xb") as stream:
             stream.write(data)
             stream.flush()
