@@ -137,7 +137,7 @@ bench-templates: setup $(PEERS)  ## Template recognition beside perceptual hashe
 bench-catalog: setup  ## The catalog up to a million memes, or ARGS='--memes 10000000 --store mongodb'
 	$(BIN)/python -m bench.catalog $(ARGS)
 
-bench-dataset: setup  ## Filters, builds of up to 40 times the captions, duplicates found
+bench-dataset: setup  ## Filters, builds of up to 40 times the captions, duplicates and leaks found
 	$(BIN)/python -m bench.dataset --data $(DATA) $(ARGS)
 
 bench-dataset-io: setup $(PEERS)  ## Records written and read, beside tf.io, datasets, TFDS and webdataset

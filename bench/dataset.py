@@ -2,8 +2,9 @@
 
 Parts: `filters` (speed and errors of the language and profanity filters against a naive loop), `build` (rate and memory
 of whole builds of the real captions, and of 10 and 40 times as many), `copies` (recall of planted duplicates of
-captions and pictures), `pictures` (size of datasets that store the pictures of templates once) and, only if named,
-`cluster` (a build on two nodes of Ray against S3, killed twice). `bench.dataset_io` measures reading and writing.
+captions and pictures), `leaks` (near copies in two splits), `pictures` (size of datasets that store the pictures of
+templates once) and, only if named, `cluster` (a build on two nodes of Ray against S3, killed twice). `bench.dataset_io`
+measures reading and writing.
 """
 
 import argparse
@@ -13,17 +14,18 @@ from bench.dataset_build import build_rows
 from bench.dataset_cluster import cluster_rows
 from bench.dataset_copies import copy_rows
 from bench.dataset_filters import filter_rows
+from bench.dataset_leaks import leak_rows
 from bench.dataset_pictures import picture_rows
 from bench.rows import print_parts
 
-_PARTS = ("filters", "build", "copies", "pictures", "cluster")
+_PARTS = ("filters", "build", "copies", "leaks", "pictures", "cluster")
 
 
 def main() -> None:
     """Measure each part and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds captions and templates/")
-    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS[:4])
+    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS[:-1])
     parser.add_argument(
         "--scales",
         nargs="+",
@@ -38,6 +40,7 @@ def main() -> None:
         "filters": lambda: filter_rows(options.data, options.naive),
         "build": lambda: build_rows(options.data, options.scales, options.plot),
         "copies": lambda: copy_rows(options.data),
+        "leaks": lambda: leak_rows(options.data),
         "cluster": lambda: cluster_rows(options.data, options.scales[-1]),
         "pictures": lambda: picture_rows(options.data),
     }
