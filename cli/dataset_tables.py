@@ -90,6 +90,8 @@ def show_dropped(sample: DroppedSample, *, whole: bool) -> None:
         for record in records:
             step = record.step + (f": {record.detail}" if record.detail else "")
             add_row(table, record.id, record.template_name, " / ".join(record.boxes), step)
+            if record.like:
+                add_row(table, f"like {record.like}", "", " / ".join(record.like_boxes), "")
         console().print(table)
 
 

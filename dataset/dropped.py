@@ -31,6 +31,7 @@ class DroppedRecord(NamedTuple):
         reason: as the manifest counts it. detail: the matched entry of a list, or empty.
         step: the step that dropped it, one of `dataset.steps`, or `template`, `picture`, `split` or `limits`.
         text, boxes: as that step saw them, after the earlier ones; `text` is every box followed by the separator.
+        like, like_boxes: id and boxes of the caption that a duplicate or near copy resembles; otherwise empty.
     """
 
     id: str
@@ -42,6 +43,8 @@ class DroppedRecord(NamedTuple):
     step: str
     text: str
     boxes: tuple[str, ...]
+    like: str
+    like_boxes: tuple[str, ...]
 
 
 _MAX_LINE_BYTES = 64 * 2**20
@@ -90,12 +93,15 @@ def _parsed(line: bytes) -> DroppedRecord | None:
         facts: Any = orjson.loads(line)
     except ValueError:
         return None
-    if not isinstance(facts, dict) or tuple(facts) != DroppedRecord._fields or not isinstance(facts["boxes"], list):
+    if not isinstance(facts, dict) or tuple(facts) != DroppedRecord._fields:
         return None
-    texts = [*(value for name, value in facts.items() if name != "boxes"), *facts["boxes"]]
+    boxes, like_boxes = facts["boxes"], facts["like_boxes"]
+    if not isinstance(boxes, list) or not isinstance(like_boxes, list):
+        return None
+    texts = [*(value for name, value in facts.items() if not name.endswith("boxes")), *boxes, *like_boxes]
     if not all(isinstance(text, str) for text in texts):
         return None
-    return DroppedRecord(**{**facts, "boxes": tuple(facts["boxes"])})
+    return DroppedRecord(**{**facts, "boxes": tuple(boxes), "like_boxes": tuple(like_boxes)})
 
 
 class DroppedSample(NamedTuple):

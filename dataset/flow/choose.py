@@ -17,10 +17,11 @@ from memeloom.dataset.steps.registry import DUPLICATES
 
 # A caption that is kept. block: index of its block. copy: 0, 1, 2 … of equal captions, if duplicates are kept.
 # dropped: 0, or the number in `REASONS` of a duplicate, if dropped captions are kept. row: its number in the block.
-# Other fields: `dataset.flow.block.ROW`.
+# keeper: order of the caption that a dropped one duplicates. Other fields: `dataset.flow.block.ROW`.
 CHOSEN: Final = np.dtype([
     ("order", "<u8"), ("template", "<u8"), ("source", "<u8"), ("check", "<u8"), ("start", "<u4"), ("length", "<u4"),
     ("block", "<u4"), ("split", "<u4"), ("copy", "<u4"), ("dropped", "<u4"), ("row", "<u4"),
+    ("keeper", "<u8"),
 ])  # fmt: skip
 _REASONS = {"words": "near duplicate", "pictures": "same picture"}
 LEAK_REASON: Final = "near a held-out caption"
@@ -58,12 +59,13 @@ def choose(task: Choose) -> str:
     if DUPLICATES in settings.steps:
         first, sizes = _first_of_equals(task, work, rows, blocks)
         dropped["duplicate"] = by_source(rows[~first])
-        gone.append(_dropped(rows[~first], blocks[~first], "duplicate"))
+        gone.append(_dropped(rows[~first], blocks[~first], "duplicate", rows["order"][~first]))
         rows, blocks = rows[first], blocks[first]
         for kind, reason in _REASONS.items():
-            near = np.isin(rows["order"], _gone(task, work, kind))
+            copies = _gone(task, work, kind)
+            near = np.isin(rows["order"], copies["order"])
             dropped[reason] = by_source(rows[near])
-            gone.append(_dropped(rows[near], blocks[near], reason))
+            gone.append(_dropped(rows[near], blocks[near], reason, keepers_of(rows["order"][near], copies)))
             rows, blocks = rows[~near], blocks[~near]
     metadata = {
         "dropped": {reason: counts for reason, counts in dropped.items() if counts},
@@ -120,15 +122,23 @@ def _ids(task: Choose, work: WorkFolder, rows: Array, blocks: Array, wanted: lis
 
 
 def _gone(task: Choose, work: WorkFolder, kind: str) -> Array:
-    """Return the orders of near-duplicates of `kind` in the range."""
+    """Return the near-duplicates of `kind` in the range as `GONE`."""
     first, last = ((each << 64) // task.parts for each in (task.part, task.part + 1))
-    found = [np.zeros(0, "<u8")]
+    found = [np.zeros(0, GONE)]
     for name in task.near:
         path = work.rows(name)
         if f"/{kind}-" in name and path.stat().st_size:
-            orders = np.memmap(path, GONE, "r")["order"]  # ascending
-            found.append(np.array(orders[bisect_left(orders, first) : bisect_right(orders, last - 1)]))
+            copies = np.memmap(path, GONE, "r")
+            orders = copies["order"]  # ascending
+            found.append(np.array(copies[bisect_left(orders, first) : bisect_right(orders, last - 1)]))
     return np.concatenate(found)
+
+
+def keepers_of(orders: Array, copies: Array) -> Array:
+    """Return the lowest `keeper` in `copies` of each of `orders`, all of which are among theirs."""
+    copies = copies[np.lexsort((copies["keeper"], copies["order"]))]
+    keepers: Array = copies["keeper"][np.searchsorted(copies["order"], orders)]
+    return keepers
 
 
 def by_source(rows: Array) -> dict[str, int]:
@@ -145,10 +155,10 @@ def _chosen(rows: Array, blocks: Array) -> Array:
     return _sorted(chosen)
 
 
-def _dropped(rows: Array, blocks: Array, reason: str) -> Array:
+def _dropped(rows: Array, blocks: Array, reason: str, keepers: Array) -> Array:
     """Return dropped rows as `CHOSEN`."""
     gone = _as_chosen(rows, blocks)
-    gone["dropped"] = REASONS.index(reason)
+    gone["dropped"], gone["keeper"] = REASONS.index(reason), keepers
     return gone
 
 

@@ -23,8 +23,8 @@ _ENTRY: Final = np.dtype([("order", "<u8"), ("start", "<u4"), ("length", "<u4")]
 _COUNT_BYTES: Final = 8
 
 
-def dropped_line(caption: Caption, drop: Drop, step: str, separator: str) -> bytes:
-    """Return the line of a caption as `step` saw it."""
+def dropped_line(caption: Caption, drop: Drop, step: str, separator: str, like: Caption | None = None) -> bytes:
+    """Return the line of a caption as `step` saw it. like: the caption that it duplicates."""
     record = DroppedRecord(
         id=caption.id,
         source=caption.source,
@@ -35,6 +35,8 @@ def dropped_line(caption: Caption, drop: Drop, step: str, separator: str) -> byt
         step=step,
         text="".join([box + separator for box in caption.boxes]),
         boxes=caption.boxes,
+        like=like.id if like else "",
+        like_boxes=like.boxes if like else (),
     )
     return orjson.dumps(record._asdict())
 

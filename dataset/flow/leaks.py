@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from memeloom.dataset.flow.block import Array, Block, open_block
-from memeloom.dataset.flow.choose import CHOSEN, LEAK_REASON, REASONS, by_source, counted
+from memeloom.dataset.flow.choose import CHOSEN, LEAK_REASON, REASONS, by_source, counted, keepers_of
 from memeloom.dataset.flow.copies import HELD_OUT_AT_ONCE, HeldOut
 from memeloom.dataset.flow.filter import read_line
 from memeloom.dataset.flow.plan import Plan, read_plan
@@ -173,9 +173,10 @@ def drop_leaks(task: DropLeaks) -> str:
     leaks = np.concatenate([np.zeros(0, LEAK), *(np.fromfile(work.rows(name), LEAK) for name in task.leaks)])
     leaked = np.zeros(len(rows), np.bool_)
     for split in np.unique(leaks["split"]):
-        orders = leaks["order"][leaks["split"] == split]
-        leaked |= (rows["split"] == split) & np.isin(rows["order"], orders)
-    leaked &= rows["dropped"] == 0
+        mine = leaks[leaks["split"] == split]
+        here = (rows["dropped"] == 0) & (rows["split"] == split) & np.isin(rows["order"], mine["order"])
+        rows["keeper"][here] = keepers_of(rows["order"][here], mine)
+        leaked |= here
     rows["dropped"][leaked] = REASONS.index(LEAK_REASON)
     counts = by_source(rows[leaked])
     metadata: dict[str, Any] = {

@@ -11,6 +11,7 @@ from memeloom.dataset.flow.caps import LIMIT, RARE, UNPOPULAR
 from memeloom.dataset.flow.choose import CHOSEN, LEAK_REASON, REASONS
 from memeloom.dataset.flow.drops import Line, dropped_line, unpack_lines
 from memeloom.dataset.flow.filter import read_line
+from memeloom.dataset.flow.keepers import Keepers
 from memeloom.dataset.flow.plan import Plan, read_plan
 from memeloom.dataset.flow.work import WorkFolder, WorkPlace, open_work
 from memeloom.dataset.flow.write import LOST, lines_of, within_limits
@@ -115,6 +116,7 @@ def _late(task: WriteDropped, work: WorkFolder, first: int, last: int) -> Iterat
     separator = read_plan(task.work, task.plan).settings.separator
     limits = np.fromfile(work.path(task.limits), LIMIT)
     rare = np.fromfile(work.path(task.rare), np.uint64)
+    keepers = Keepers(work, task.blocks, task.chosen)
     parts = len(task.chosen)
     begin, end = task.number * parts // task.files, -(-(task.number + 1) * parts // task.files)
     for name in task.chosen[begin:end]:
@@ -123,10 +125,14 @@ def _late(task: WriteDropped, work: WorkFolder, first: int, last: int) -> Iterat
         rows = rows[(rows["dropped"] > 0) | ~within_limits(rows, limits)]
         limit = np.where(np.isin(rows["template"], rare), _RARE, _UNPOPULAR)
         limit[np.isin(rows["template"], limits["template"])] = _FULL
-        reasons = np.where(rows["dropped"] > 0, rows["dropped"], limit)
         for split in range(len(SPLITS)):
-            here = rows["split"] == split
-            lines = lines_of(work, task.blocks, rows[here])
-            for order, reason, line in zip(rows["order"][here].tolist(), reasons[here].tolist(), lines, strict=True):
+            here = rows[rows["split"] == split]
+            reasons = np.where(here["dropped"] > 0, here["dropped"], limit[rows["split"] == split])
+            captions = keepers.find(here["keeper"][here["dropped"] > 0])
+            lines = lines_of(work, task.blocks, here)
+            for order, keeper, reason, line in zip(
+                here["order"].tolist(), here["keeper"].tolist(), reasons.tolist(), lines, strict=True
+            ):
                 step = LIMITS if reason >= len(REASONS) else SPLIT if reason == _LEAK else DUPLICATES
-                yield order, dropped_line(read_line(line), Drop(_REASONS[reason]), step, separator)
+                like = captions.get(keeper) if reason < len(REASONS) else None
+                yield order, dropped_line(read_line(line), Drop(_REASONS[reason]), step, separator, like)

@@ -134,7 +134,14 @@ def test_inspect_shows_what_was_dropped_and_why(run: Run, mixed: Path) -> None:
     assert "dataset: dropped captions were not kept; build the dataset with `memeloom build-dataset --keep-d" in error
     assert "dropped-*.jsonl" in run("build-dataset", "--keep-dropped")
     shown = run("dataset", "inspect", "--dropped")
-    for part in ("near duplicate: 1 of 1", "profanity: strong: 1 of 1", "profanity: bullshit", "in two places", "Doge"):
+    for part in (
+        "near duplicate: 1 of 1",
+        "profanity: strong: 1 of 1",
+        "profanity: bullshit",
+        "in two places",
+        "Doge",
+        "like",
+    ):
         assert part in shown
     one = run("dataset", "inspect", mixed, "--dropped", "duplicate", "--count", 3)
     assert "duplicate: 1 of 1" in one

@@ -79,6 +79,17 @@ def test_every_dropped_caption_has_its_reason_step_and_text(build: Build, variou
     assert found["copy2"].text == "the very same|caption in two places|"
     assert ("near1" in told) != ("near2" in told)
     assert told["near1" if "near1" in told else "near2"][:2] == ("near duplicate", "duplicates")
+    for one, other in (("copy2", "copy1"), ("near1", "near2"), ("near2", "near1")):
+        if one in found:
+            assert (found[one].like, found[one].like_boxes) == (
+                f"imgflip:{other}",
+                built.by_id[f"imgflip:{other}"].boxes,
+            )
+    again = [record.like for key, record in found.items() if key.startswith("again") and record.reason == "duplicate"]
+    assert len(again) == 29
+    assert len(set(again)) == 1
+    duplicates = {"duplicate", "near duplicate", "near a held-out caption"}
+    assert {record.reason for record in found.values() if record.like} <= duplicates
     assert told["rare"][:2] == ("rare template", "limits")
     full = [record for record in found.values() if record.reason == "template is full"]
     assert {record.step for record in full} == {"limits"}
