@@ -1,7 +1,8 @@
 """Tiers of profanity: better-profanity's entries, and words missing from its list.
 
 ``slur`` degrades people for who they are; ``mild`` is acceptable on early-evening television (damn, crap, ass, wtf);
-``strong`` is the rest, except `dataset.steps.ordinary`. The additions come from reading captions of a meme site.
+``strong`` is the rest, except `dataset.steps.ordinary`; rape and child abuse are in it, though no swear words. The
+additions come from reading captions of a meme site.
 """
 
 import re
@@ -48,16 +49,17 @@ _STRONG = """
     fckers fckin fcking fckn fcku fk fkcu fkin fking fkn fock fockin focking fookin fooking fu_ck fuc fucc fuck fuckboi
     fuckboy fuckboys fucked fucker fuckers fuckery fuckin fucking fuckkk fuckn fuckoff fucks fucktard fucktards fuckthat
     fuckthis fuckup fuckwit fucky fuckyou fuk fukd fuked fuken fuker fukers fukin fuking fukn fuks fuku fuq fuqed fuqin
-    fuqing fuqs fux horseshit jizz jizzed jizzes jizzing madafuka mindfuck mindfucked mindfucks mothafucka mothafuckas
-    mothafuka motherfuck motherfucker motherfuckers motherfuckin motherfucking muthafucka muthafuckas muthafuka
-    muthafukas phuck phucked phucking prick pricks pussie pussies pussy pussy-whipped pussys rape raped raper rapes
-    raping rapist rapists schit sh't sh-t sheeit sheit shiet shit shitbag shitbags shitbox shite shites shitface
-    shitfaced shithead shitheads shithole shitholes shithouse shitiest shitless shitload shitloads shitlord shitlords
-    shitpost shitposted shitposter shitposters shitposting shitposts shits shitshow shitshows shitstain shitstains
-    shitstick shitsticks shitstorm shitstorms shittalk shittalking shitted shitter shitters shittest shittier shitties
-    shittiest shittin shitting shitton shittons shitty shity skullfuck slut sluts sluttier sluttiest slutting slutty
-    son_of_a_bitch son_of_a_gun_bitch sonofabitch twat twats unfuck wank wanka wankas wanked wanker wankers wanking
-    wanks wankstain whore whored whores whoring
+    fuqing fuqs fux horseshit jizz jizzed jizzes jizzing madafuka mindfuck mindfucked mindfucks molestation molested
+    molester molesters molesting molests mothafucka mothafuckas mothafuka motherfuck motherfucker motherfuckers
+    motherfuckin motherfucking muthafucka muthafuckas muthafuka muthafukas paedo paedophile paedophiles paedophilia
+    pedofile pedofiles pedophiles pedophilic pedos phuck phucked phucking prick pricks pussie pussies pussy
+    pussy-whipped pussys rape raped raper rapes raping rapist rapists schit sh't sh-t sheeit sheit shiet shit shitbag
+    shitbags shitbox shite shites shitface shitfaced shithead shitheads shithole shitholes shithouse shitiest shitless
+    shitload shitloads shitlord shitlords shitpost shitposted shitposter shitposters shitposting shitposts shits
+    shitshow shitshows shitstain shitstains shitstick shitsticks shitstorm shitstorms shittalk shittalking shitted
+    shitter shitters shittest shittier shitties shittiest shittin shitting shitton shittons shitty shity skullfuck slut
+    sluts sluttier sluttiest slutting slutty son_of_a_bitch son_of_a_gun_bitch sonofabitch twat twats unfuck wank wanka
+    wankas wanked wanker wankers wanking wanks wankstain whore whored whores whoring
 """
 _SLUR = """
     beaner beaners chink chinks chinky conservatard conservatards coon coons darkie darkies darky dyke dykes fag fagg
