@@ -177,6 +177,9 @@ def _worst(found: Collection[Found]) -> Found | None:
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     before, after = text[start - 1 : start], text[end : end + 1]
+    if before == "*" and text[:start].rstrip("*")[-1:].isalpha():
+        # The end of a starred word: "b**tard".
+        return False
     return not (before.isalnum() or before in _GLUE or after.isalnum() or after in _GLUE)
 
 

@@ -165,3 +165,9 @@ def test_censoring_replaces_the_letters_of_the_word(words: WordList, text: str, 
 )
 def test_hostile_text_takes_linear_time(words: WordList, hostile: str) -> None:
     words.find(hostile)
+
+
+def test_the_end_of_a_starred_word_is_no_word_of_its_own() -> None:
+    assert [found.entry for found in WordList().find("you little b**tard")] == ["bastard"]
+    assert WordList(("strong", "slur")).find("you little b**tard") == []
+    assert [found.entry for found in WordList().find("he is such a **tard**")] == ["tard"]
