@@ -232,7 +232,7 @@ def push(context: CommandContext, folder: str, repository: str, yes: bool, publi
     if plan.is_empty:
         click.echo("nothing to push")
     elif not yes:
-        click.echo("nothing is pushed yet: repeat the command with --yes")
+        click.echo("dry run: add --yes to push")
     else:
         with open_progress() as progress:
             pushing.push(plan, private=not public, progress=progress)

@@ -170,8 +170,8 @@ def show_push(plan: PushPlan, *, private: bool) -> None:
         add_row(table, f"… {len(plan.files) - _MOST_FILES:,} more", "", "", style="dim")
     for name in plan.removed:
         add_row(table, name, "", "removed: of a former dataset")
-    for name in plan.left_out:
-        add_row(table, name, "", "not published: dropped captions", style="dim")
+    for name in plan.left_out[:_MOST_FILES]:
+        add_row(table, name, "", "not published", style="dim")
     console().print(table)
     uploads = plan.uploads
     click.echo(f"{number(len(uploads))} files to upload, {size(sum(file.bytes for file in uploads))}")

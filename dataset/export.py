@@ -1,4 +1,4 @@
-"""`memeloom dataset export`: write a dataset anew in another format, verified while it is read."""
+"""`memeloom dataset export`: convert a dataset to another format, verified while it is read."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from memeloom.dataset.croissant import write_croissant, write_image_folder_crois
 from memeloom.dataset.formats.contract import Compression, FormatName, RecordFile
 from memeloom.dataset.formats.imagefolder import METADATA, ImageFolder, check_pictures, is_image_folder
 from memeloom.dataset.formats.registry import FORMATS, check_readable
-from memeloom.dataset.manifest import File, Manifest, PictureFile, Shard, is_dataset, read_manifest
+from memeloom.dataset.manifest import File, Manifest, NotADataset, PictureFile, Shard, is_dataset, read_manifest
 from memeloom.dataset.pictures import Pictures
 from memeloom.dataset.schema import EMBEDDED, DatasetRecord
 from memeloom.dataset.verify import verify_dataset
@@ -41,7 +41,7 @@ def export_dataset(
 ) -> Exported:
     """Write the dataset in `folder` to `target`, which it replaces if that holds an export or dataset.
 
-    Every byte of the dataset is verified; after a fault `target` is what it was. The records and their order stay. A
+    Every byte of the dataset is verified; on any error `target` is unchanged. The records and their order stay. A
     format of `dataset.format` gives a dataset with a manifest, and the same shards, byte for byte, as a build with it.
     ``imagefolder`` gives folders of pictures with tables, for other programs. The card's README comes along, edited or
     not, with the lines that name the format adapted.
@@ -54,7 +54,7 @@ def export_dataset(
         progress: told of every record.
 
     Raises:
-        NotADataset, DamagedRecords: the dataset is not whole; as `verify_dataset`.
+        NotADataset, DamagedRecords: the dataset is damaged or incomplete; as `verify_dataset`.
         ConfigError: the format lacks the compression, or a package is missing.
         MemeloomError: the dataset has no records, or no pictures for an imagefolder; `target` cannot be written.
     """
@@ -172,6 +172,7 @@ def _write_image_folder(
     try:
         verify_dataset(folder, progress, write)
         images.close()
+        _check_tables(new, manifest)
     except BaseException:
         images.abandon()
         raise
@@ -184,6 +185,17 @@ def _write_image_folder(
     write_image_folder_croissant(new, manifest, tables, images.suffixes, licence)
     size = images.picture_bytes + sum(table.bytes for table in images.tables.values())
     return Exported(manifest.records, len(images.tables) + images.pictures, size, compression)
+
+
+def _check_tables(new: Path, manifest: Manifest) -> None:
+    """Raise NotADataset unless the tables of an image folder have as many rows as the manifest states."""
+    from pyarrow.parquet import read_metadata
+
+    for split, records in manifest.splits.items():
+        table = new / split / METADATA
+        rows = read_metadata(table).num_rows if table.exists() else 0
+        if rows != records:
+            raise NotADataset(f"{split}: {rows:,} rows were exported, expected {records:,}; build the dataset again")
 
 
 def _write_readme(folder: Path, new: Path, manifest: Manifest, form: Target, compression: Compression) -> str | None:

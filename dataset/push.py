@@ -6,6 +6,7 @@ knows contents by their hash, so after a kill only what is missing is uploaded, 
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,18 +20,25 @@ from memeloom.dataset.card import README
 from memeloom.dataset.card_hub import licence_of
 from memeloom.dataset.card_page import PAGE
 from memeloom.dataset.croissant import CROISSANT
-from memeloom.dataset.formats.imagefolder import is_image_folder
+from memeloom.dataset.formats.imagefolder import METADATA, is_image_folder
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import MANIFEST, NotADataset, file_sha256, is_dataset, read_manifest
 from memeloom.dataset.schema import SPLITS
-from memeloom.dataset.vocabulary import VOCABULARY
+from memeloom.dataset.vocabulary import VOCABULARY, WORDS
 
 _KIND: Final = "dataset"
 # Seconds without a byte after which a request counts as lost; the library retries most.
 _TIMEOUT = 60.0
 # Files uploaded between two reports of progress.
 _AT_ONCE = 16
-_OURS = re.compile(rf"(train|validation|test|pictures|dropped)-\d{{5}}-of-\d{{5}}\.[a-z.]+|({'|'.join(SPLITS)})/.+")
+# The files of an exported image folder: its tables, and pictures under their sha256.
+_OF_SPLIT = rf"({'|'.join(SPLITS)})/({re.escape(METADATA)}|([0-9a-f]{{2}}/)?[0-9a-f]{{64}}\.[a-z]+)"
+_IN_IMAGE_FOLDER = re.compile(rf"{_OF_SPLIT}|{'|'.join(map(re.escape, (README, CROISSANT, VOCABULARY, WORDS)))}")
+# The files of a former push that the next one removes unless it replaces them; not the README, which may be edited.
+_OURS = re.compile(
+    rf"(train|validation|test|pictures|dropped)-\d{{5}}-of-\d{{5}}\.[a-z.]+|{_OF_SPLIT}"
+    rf"|{'|'.join(map(re.escape, (MANIFEST, PAGE, CROISSANT, VOCABULARY, WORDS)))}"
+)
 Change: TypeAlias = Literal["add", "replace", "keep"]
 
 
@@ -92,7 +100,7 @@ def plan_push(folder: Path, repository: str) -> PushPlan:
     """
     api = _open_hub()
     address = f"{api.endpoint}/datasets/{repository}"
-    with _told(repository, api.endpoint):
+    with _hub_errors(repository, api.endpoint):
         known = _known_files(api, repository)
     contents, left_out, message = _contents(folder)
     licence = _licence(folder)
@@ -123,7 +131,7 @@ def push(plan: PushPlan, *, private: bool = True, progress: Progress = SILENT) -
             raise MemeloomError(f"{file.content}: changed while it was pushed; run the command again")
     additions = [CommitOperationAdd(file.name, file.content) for file in uploads]
     progress.start("upload", sum(file.bytes for file in uploads), "bytes")
-    with _told(plan.repository, api.endpoint):
+    with _hub_errors(plan.repository, api.endpoint):
         if not plan.exists:
             api.create_repo(plan.repository, repo_type=_KIND, private=private, exist_ok=True)
         for begin in range(0, len(additions), _AT_ONCE):
@@ -144,7 +152,7 @@ def _open_hub() -> Any:
     from huggingface_hub import HfApi, set_client_factory
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    # The library's own client waits for ever.
+    # The library's own client has no timeout.
     set_client_factory(lambda: httpx2.Client(follow_redirects=True, timeout=_TIMEOUT))
     disable_progress_bars()
     return HfApi()
@@ -167,8 +175,9 @@ def _known_files(api: Any, repository: str) -> dict[str, Any] | None:
 def _contents(folder: Path) -> tuple[dict[str, Path | bytes], list[str], str]:
     """Return the content of each file to publish, the names of those left out, and a title."""
     if not is_dataset(folder) and is_image_folder(folder, VOCABULARY):
-        paths = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-        return {path.relative_to(folder).as_posix(): path for path in paths}, [], "Image folder"
+        found = dict(_visible_files(folder))
+        ours = {name: path for name, path in found.items() if _IN_IMAGE_FOLDER.fullmatch(name)}
+        return {**ours}, [name for name in found if name not in ours], "Image folder"
     manifest = read_manifest(folder)
     if not FORMATS[manifest.format].has_records:
         raise MemeloomError(f"{folder}: {manifest.format} holds no records to publish")
@@ -183,6 +192,15 @@ def _contents(folder: Path) -> tuple[dict[str, Path | bytes], list[str], str]:
         public = manifest.model_copy(update={"dropped_files": (), "lineage": lineage})
         contents[MANIFEST] = _as_json(public.model_dump(mode="json"))
     return contents, left_out, f"{manifest.records:,} captions, dataset {manifest.digest}"
+
+
+def _visible_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield name and path of each file that is no link and in no hidden folder."""
+    for at, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(at) / name for name in names if not name.startswith(".")):
+            if path.is_file() and not path.is_symlink():
+                yield path.relative_to(folder).as_posix(), path
 
 
 def _licence(folder: Path) -> str | None:
@@ -226,7 +244,7 @@ def _git_hash(content: Path | bytes) -> str:
 
 
 @contextmanager
-def _told(repository: str, endpoint: str) -> Iterator[None]:
+def _hub_errors(repository: str, endpoint: str) -> Iterator[None]:
     """Turn errors of the library into one line each that says what to do."""
     import httpx2
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError

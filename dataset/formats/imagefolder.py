@@ -20,6 +20,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.formats.contract import Compression
 from memeloom.dataset.formats.parquet import ParquetFile
 from memeloom.dataset.formats.webdataset import picture_suffix
+from memeloom.dataset.manifest import NotADataset
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
 
 METADATA: Final = "metadata.parquet"
@@ -68,17 +69,20 @@ class ImageFolder:
 
         Args:
             split: of the record.
-            record: any; its own picture is not used.
+            record: its `image` field is ignored.
             read: returns the picture of a record; not called for one that is there already.
 
         Raises:
-            OSError: the disk is full, or the like.
+            NotADataset: the split was written before, then another one.
+            OSError: the file cannot be written (for example, the disk is full).
         """
         if split not in self.tables:
             self.close()
             self._placed.clear()
             (self._folder / split).mkdir()
             self._open = self.tables[split] = MetadataFile(self._folder / split / METADATA, self._compression)
+        elif self.tables[split] is not self._open:
+            raise NotADataset(f"the shards of {split} are not together in the manifest; build the dataset again")
         name = self._placed.get(record.image_key) or self._place(split, record.image_key, read(record))
         self.tables[split].add(record, name)
 

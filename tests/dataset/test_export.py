@@ -23,9 +23,9 @@ from memeloom.dataset.export import TARGETS, Target, export_dataset
 from memeloom.dataset.formats import imagefolder
 from memeloom.dataset.formats.contract import Compression, FormatName
 from memeloom.dataset.formats.packed import DamagedRecords
-from memeloom.dataset.manifest import read_manifest
+from memeloom.dataset.manifest import NotADataset, read_manifest
 from memeloom.dataset.reader import read_dataset
-from memeloom.dataset.schema import SPLITS
+from memeloom.dataset.schema import SPLITS, DatasetRecord
 from memeloom.dataset.verify import verify_dataset
 from tests.dataset.builds import Build, BuildPictured, Built, MakeConfig, MakeMeme, MakeMemes, content, png
 
@@ -206,6 +206,35 @@ def test_what_cannot_be_exported_is_told(pictured: BuildPictured, tmp_path: Path
         with pytest.raises(MemeloomError, match=told):
             export_dataset(again.folder, tmp_path / "new", "imagefolder")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_split_in_two_parts_of_the_manifest_is_refused_not_cut_short(pictured: BuildPictured, tmp_path: Path) -> None:
+    folder = pictured(shard_records=15).folder
+    document = json.loads((folder / "manifest.json").read_text())
+    shards = document["shards"]
+    document["shards"] = [*shards[1:], shards[0]]
+    assert shards[1]["split"] == shards[0]["split"] != shards[-1]["split"]
+    (folder / "manifest.json").write_text(json.dumps(document))
+    with pytest.raises(NotADataset, match="the shards of train are not together in the manifest"):
+        export_dataset(folder, tmp_path / "new", "imagefolder")
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_rows_of_an_image_folder_are_counted(
+    pictured: BuildPictured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = pictured().folder
+    write = imagefolder.MetadataFile.add
+
+    def lose(table: imagefolder.MetadataFile, record: DatasetRecord, name: str) -> None:
+        if table.records or "train" not in table.path.parts:
+            write(table, record, name)
+        else:
+            table.records += 1
+
+    monkeypatch.setattr(imagefolder.MetadataFile, "add", lose)
+    with pytest.raises(NotADataset, match=r"train: \d+ rows were exported, expected \d+"):
+        export_dataset(folder, tmp_path / "new", "imagefolder")
 
 
 def test_an_edited_readme_comes_along(build: Build, english: MakeMemes, tmp_path: Path) -> None:

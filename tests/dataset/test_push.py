@@ -40,6 +40,10 @@ def changes(plan: PushPlan) -> dict[str, str]:
     return {file.name: file.change for file in plan.files}
 
 
+def names_in(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_a_plan_changes_nothing_and_a_push_publishes_the_folder_by_one_commit(
     hub: Hub, pictured: BuildPictured, tmp_path: Path
 ) -> None:
@@ -102,12 +106,32 @@ def test_dropped_captions_stay_at_home(hub: Hub, build: Build, english: MakeMeme
 def test_an_image_folder_is_pushed_too(hub: Hub, pictured: BuildPictured, tmp_path: Path) -> None:
     export_dataset(pictured().folder, tmp_path / "images", "imagefolder")
     push(plan_push(tmp_path / "images", REPOSITORY))
-    paths = [path for path in (tmp_path / "images").rglob("*") if path.is_file()]
-    names = {path.relative_to(tmp_path / "images").as_posix() for path in paths}
+    names = names_in(tmp_path / "images")
     assert set(hub.files(REPOSITORY)) == names | {".gitattributes"}
     shutil.rmtree(tmp_path / "images" / "test", ignore_errors=True)
     removed = plan_push(tmp_path / "images", REPOSITORY).removed
     assert set(removed) == {name for name in names if name.startswith("test/")}
+
+
+def test_only_the_files_of_the_export_are_pushed(hub: Hub, pictured: BuildPictured, tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    export_dataset(pictured().folder, images, "imagefolder")
+    expected = names_in(images)
+    for name in (".git/config", "notes.txt", "train/notes.txt", "train/.cache/key.jpg", "private/key.jpg"):
+        (images / name).parent.mkdir(exist_ok=True)
+        (images / name).write_text("private")
+    (images / "train" / f"{'0' * 64}.jpg").symlink_to(images / "notes.txt")
+    plan = plan_push(images, REPOSITORY)
+    assert set(changes(plan)) == expected
+    assert plan.left_out == ["notes.txt", "private/key.jpg", "train/notes.txt"]
+
+
+def test_an_image_folder_replaces_a_dataset_and_its_manifest(hub: Hub, pictured: BuildPictured, tmp_path: Path) -> None:
+    built = pictured(format="parquet")
+    push(plan_push(built.folder, REPOSITORY))
+    export_dataset(built.folder, tmp_path / "images", "imagefolder")
+    push(plan_push(tmp_path / "images", REPOSITORY))
+    assert set(hub.files(REPOSITORY)) == names_in(tmp_path / "images") | {".gitattributes"}
 
 
 _COMMAND = (sys.executable, "-m", "memeloom.cli.main", "dataset", "push", "dataset", REPOSITORY, "--yes")
