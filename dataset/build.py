@@ -81,10 +81,7 @@ def build_dataset(config: Config, progress: Progress = SILENT) -> Summary:
     prepare(config.dataset)
     check_format(config.dataset)
     with closing(open_documents(config.store)) as documents, open_output(config) as (work, output):
-        summary = _Build(config, documents, work, output, progress).run()
-        if not config.dataset.keep_work:
-            work.remove()
-        return summary
+        return _Build(config, documents, work, output, progress).run()
 
 
 class _Build:

@@ -48,6 +48,8 @@ class _LocalOutput:
 def open_output(config: Config) -> Iterator[tuple[WorkFolder, Output]]:
     """Open the work folder and a new dataset, which replaces the one at `dataset.output` when the block succeeds.
 
+    Without `dataset.keep_work` the work folder is removed then.
+
     Raises:
         ConfigError: the address names no folder.
         MemeloomError: there is something else, another process is writing it, or it cannot be written.
@@ -55,10 +57,13 @@ def open_output(config: Config) -> Iterator[tuple[WorkFolder, Output]]:
     if is_remote(config.dataset.output):
         from memeloom.dataset.remote.output import replace_remote
 
-        with replace_remote(place_at(config.dataset.output, config.store)) as opened:
+        place = place_at(config.dataset.output, config.store)
+        with replace_remote(place, keep_work=config.dataset.keep_work) as opened:
             yield opened
         return
     path = Path(config.dataset.output)
     with replace_folder(path, "a dataset", is_dataset) as folder:
         work = WorkFolder(work_folder(path))
         yield work, _LocalOutput(work, folder)
+        if not config.dataset.keep_work:
+            work.remove()

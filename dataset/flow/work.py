@@ -146,7 +146,7 @@ class WorkFolder:
         """Return the metadata of an existing result. Raises MemeloomError if the file is damaged."""
         metadata = self.read(f"{name}.json")
         if metadata is None:
-            raise MemeloomError(f"{self.root / name}.json: damaged; build the dataset again")
+            raise MemeloomError(f"{self.place}/{name}.json: damaged; build the dataset again")
         return metadata
 
     def rows(self, name: str) -> Path:

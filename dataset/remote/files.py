@@ -21,7 +21,11 @@ SCHEME = "s3://"
 # User metadata of an object.
 _SHA256 = "sha256"
 _DELETED_AT_ONCE = 1000
-_CHUNK = 2**22
+# Every request has the deadline of `store.timeout_seconds`, so files are read in pieces.
+_PIECE = 2**24
+# A copy on the server is one request, however large the file; servers copy at most 5 GB at once.
+_COPY_SECONDS = 3600.0
+_MOST_COPIED = 5 * 2**30
 
 
 class Place(NamedTuple):
@@ -87,7 +91,7 @@ class RemoteFiles:
         self.place = place
         parent, _, self._folder = place.address.rpartition("/")
         # A copy on the server may cross folders of one parent.
-        self._objects = _objects(parent, place.store)
+        self._objects = _objects(parent, place.store, place.store.timeout_seconds)
 
     def key(self, name: str) -> str:
         """Return the key of a file in the parent folder."""
@@ -106,7 +110,8 @@ class RemoteFiles:
                 expected = _stated(found.attributes)
         except BlobMissing:
             return None
-        self._verify(name, hashlib.sha256(data).hexdigest(), expected)
+        if hashlib.sha256(data).hexdigest() != expected:
+            raise self._corrupt(name)
         return data
 
     def write(self, name: str, data: bytes) -> None:
@@ -134,10 +139,10 @@ class RemoteFiles:
         with self._objects.call("write", self.key(name)) as store:
             store.put(self.key(name), path, attributes={_SHA256: digest})
 
-    def download(self, name: str, path: Path, sha256: str | None = None) -> bool:
+    def download(self, name: str, path: Path, expected: tuple[int, str] | None = None) -> bool:
         """Write a file to `path`, atomically and verified; return False if there is none.
 
-        sha256: of the expected bytes; by default the one that the file was written with.
+        expected: size in bytes and sha256; by default the sha256 that the file was written with decides.
 
         Raises:
             StoreCorrupt: the bytes are not those that were written.
@@ -146,16 +151,18 @@ class RemoteFiles:
         temporary: Path | None = None
         digest = hashlib.sha256()
         try:
-            with self._objects.call("read", self.key(name)) as store:
-                found = store.get(self.key(name))
-                path.parent.mkdir(parents=True, exist_ok=True)
-                handle, created = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-                temporary = Path(created)
-                with os.fdopen(handle, "wb") as stream:
-                    for chunk in found.stream(_CHUNK):
-                        digest.update(chunk)
-                        stream.write(chunk)
-            self._verify(name, digest.hexdigest(), sha256 or _stated(found.attributes))
+            size, stated = self._facts(name)
+            if expected is not None and size != expected[0]:
+                raise self._corrupt(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, created = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+            temporary = Path(created)
+            with os.fdopen(handle, "wb") as stream:
+                for piece in self._pieces(name, size):
+                    digest.update(piece)
+                    stream.write(piece)
+            if digest.hexdigest() != (stated if expected is None else expected[1]):
+                raise self._corrupt(name)
             temporary.replace(path)
         except BlobMissing:
             return False
@@ -169,8 +176,7 @@ class RemoteFiles:
     def sha256(self, name: str) -> str | None:
         """Return the sha256 that a file was written with; None if there is none, or if something else wrote it."""
         try:
-            with self._objects.call("read", self.key(name)) as store:
-                return _stated(store.get(self.key(name), options={"head": True}).attributes)
+            return self._facts(name)[1]
         except BlobMissing:
             return None
 
@@ -187,8 +193,16 @@ class RemoteFiles:
             return None
 
     def copy(self, name: str, other: "RemoteFiles", target: str) -> None:
-        """Copy a file to `target` of a folder in the same parent folder, on the server."""
-        with self._objects.call("copy", self.key(name)) as store:
+        """Copy a file to `target` of a folder in the same parent folder, on the server if it is not too large."""
+        if self._facts(name)[0] > _MOST_COPIED:
+            with tempfile.TemporaryDirectory(prefix="memeloom-") as folder:
+                path = Path(folder) / "copied"
+                self.download(name, path)
+                other.upload(target, path)
+            return
+        parent = self.place.address.rpartition("/")[0]
+        patient = _objects(parent, self.place.store, max(_COPY_SECONDS, self.place.store.timeout_seconds))
+        with patient.call("copy", self.key(name)) as store:
             store.copy(self.key(name), other.key(target))
 
     def names(self, prefix: str = "") -> Iterator[str]:
@@ -206,14 +220,25 @@ class RemoteFiles:
             with self._objects.call("delete", self._folder) as store:
                 store.delete(keys)
 
-    def _verify(self, name: str, found: str, expected: str | None) -> None:
-        if found != expected:
-            raise StoreCorrupt(f"{self.address(name)}: the bytes are not those that were written; delete it")
+    def _facts(self, name: str) -> tuple[int, str | None]:
+        """Return size and stated sha256 of a file. Raises BlobMissing."""
+        with self._objects.call("read", self.key(name)) as store:
+            found = store.get(self.key(name), options={"head": True})
+            return found.meta["size"], _stated(found.attributes)
+
+    def _pieces(self, name: str, size: int) -> Iterator[bytes]:
+        for at in range(0, size, _PIECE):
+            with self._objects.call("read", self.key(name)) as store:
+                piece = store.get_range(self.key(name), start=at, length=min(_PIECE, size - at))
+            yield bytes(piece)
+
+    def _corrupt(self, name: str) -> StoreCorrupt:
+        return StoreCorrupt(f"{self.address(name)}: the bytes are not those that were written; delete it")
 
 
-@lru_cache(maxsize=4)
-def _objects(address: str, store: Store) -> S3Objects:
-    return S3Objects(address, store.s3, store.timeout_seconds, "the address of the dataset")
+@lru_cache(maxsize=8)
+def _objects(address: str, store: Store, timeout_seconds: float) -> S3Objects:
+    return S3Objects(address, store.s3, timeout_seconds, "the address of the dataset")
 
 
 def _stated(attributes: Any) -> str | None:

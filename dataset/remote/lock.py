@@ -8,6 +8,7 @@ a crashed owner: the next number takes over from it. A writer on the owner's mac
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,37 +23,37 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @contextmanager
-def remote_lock(files: RemoteFiles, busy: str) -> Iterator[Callable[[], None]]:
+def remote_lock(files: RemoteFiles, busy: str, lost: str) -> Iterator[Callable[[], None]]:
     """Hold the lock whose numbered files are in the folder `files`.
 
-    Yields a function that raises MemeloomError if the lock was lost: this process stood still, or was cut off from the
+    Yields a function that raises MemeloomError if the lock was lost: this process was suspended, or cut off from the
     store, for longer than two minutes. Call it before a change that must not happen twice.
 
     Args:
         files: a folder for the lock alone.
         busy: message of the error when another process holds the lock.
+        lost: message of the error when the lock was lost.
 
     Raises:
         MemeloomError: another process holds the lock.
         StoreError: the store failed.
     """
-    name = _take(files, busy)
-    beat = _Beat(files, name, busy)
+    owner = f"{_identity()} {uuid.uuid4().hex}".encode()
+    beat = _Beat(files, _take(files, owner, busy), owner, lost)
     beat.start()
     try:
         yield beat.check
     finally:
         beat.stop()
-        if beat.holds():
-            files.delete([name])
 
 
-def _take(files: RemoteFiles, busy: str) -> str:
+def _take(files: RemoteFiles, owner: bytes, busy: str) -> str:
     names = _numbers(files)
     if names and not _is_stale(files, names[-1]):
         raise MemeloomError(busy)
     name = f"{int(names[-1]) + 1 if names else 0:012}"
-    if not files.create(name, _identity().encode()):
+    # Another process may have taken a later number after the names were listed.
+    if not files.create(name, owner) or _numbers(files)[-1:] != [name]:
         raise MemeloomError(busy)
     files.delete(names)
     return name
@@ -82,48 +83,50 @@ def _identity() -> str:
 
 
 def _has_crashed(owner: str) -> bool:
-    """Return True if the process `owner`, an `_identity`, ran on this machine and does not run any longer."""
-    machine, _, process = owner.rpartition(" ")
+    """Return True if the process of `owner`, an `_identity` and a token, ran on this machine and has ended."""
+    process = owner.rpartition(" ")[0]
+    machine, _, number = process.rpartition(" ")
     if not machine or machine != _identity().rpartition(" ")[0]:
         return False
-    return not Path(f"/proc/{process}").exists()
+    return not Path(f"/proc/{number}").exists()
 
 
 class _Beat(threading.Thread):
-    """Rewrites the file `name` at intervals while it is the highest number."""
+    """Rewrites the lock's file at intervals, as long as it is the `owner`'s and the highest number."""
 
-    def __init__(self, files: RemoteFiles, name: str, busy: str) -> None:
+    def __init__(self, files: RemoteFiles, file: str, owner: bytes, lost: str) -> None:
         super().__init__(name="dataset lock", daemon=True)
-        self._files, self._name, self._busy = files, name, busy
+        self._files, self._file, self._owner, self._message = files, file, owner, lost
         self._ended = threading.Event()
-        self._last = time.monotonic()
+        self._last = time.time()  # unlike the monotonic clock, it goes on while the machine sleeps
         self._lost = False
 
     def run(self) -> None:
         while not self._ended.wait(_BEAT_SECONDS):
             try:
-                if not self._is_highest():
-                    self._lost = True
+                if not self._is_mine():
                     return
-                self._files.write(self._name, _identity().encode())
-                self._last = time.monotonic()
+                self._files.write(self._file, self._owner)
+                self._last = time.time()
             except MemeloomError:
-                continue  # `check` tells if the store stays away for too long
+                continue  # `check` raises if the store is unreachable for too long
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread, and release the lock if it is still held."""
         self._ended.set()
         self.join()
+        if self._is_mine():
+            self._files.delete([self._file])
 
     def check(self) -> None:
         """Raise MemeloomError if the lock was lost."""
-        if self._lost or time.monotonic() - self._last > _STALE_SECONDS or not self._is_highest():
-            self._lost = True
-            raise MemeloomError(self._busy)
+        if not self._is_mine():
+            raise MemeloomError(self._message)
 
-    def holds(self) -> bool:
-        """Return True if the lock was not lost."""
+    def _is_mine(self) -> bool:
+        if not self._lost:
+            # After so long another process may be about to take over.
+            self._lost = time.time() - self._last > _STALE_SECONDS
+        if not self._lost:
+            self._lost = _numbers(self._files)[-1:] != [self._file] or self._files.read(self._file) != self._owner
         return not self._lost
-
-    def _is_highest(self) -> bool:
-        return _numbers(self._files)[-1:] == [self._name]

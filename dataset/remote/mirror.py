@@ -1,17 +1,19 @@
 """Verified local copies of datasets in an object store, for readers."""
 
+import fcntl
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.configs.load import load_config
 from memeloom.configs.locks import exclusive
-from memeloom.configs.outputs import atomic_file, write_json
+from memeloom.configs.outputs import atomic_file, remove_leftovers, unwritable, write_json
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Store
 from memeloom.dataset.manifest import MANIFEST, File, NotADataset, no_dataset, parse_manifest
@@ -19,11 +21,12 @@ from memeloom.dataset.remote.files import RemoteFiles, is_remote, place_at
 from memeloom.dataset.remote.work import copies_of
 
 _DOWNLOADS = 8
-# How long a copy of a replaced dataset is kept after its last use, for readers that still have it open.
-_KEEP_SECONDS = 86_400.0
 # Waiting for another process that copies the same dataset.
 _WAIT_SECONDS = 86_400.0
 _SEEN = "copied.json"
+_HELD = ".held"
+# The locks of this process on its copies, by file; they end with the process.
+_handles: dict[Path, IO[bytes]] = {}
 
 
 def local_folder(
@@ -56,6 +59,7 @@ def local_folder(
     copies = copies_of(place)
     folder = copies / hashlib.sha256(content).hexdigest()[:16] / place.name
     with exclusive(copies, f"another process is copying {place}", wait_seconds=_WAIT_SECONDS):
+        _hold(folder)
         _Copy(files, folder, progress).complete(manifest.files)
         with atomic_file(folder / MANIFEST) as stream:
             stream.write(content)
@@ -75,16 +79,21 @@ class _Copy:
         missing = [file for file in wanted if file.name not in seen or seen[file.name] != self._state(file.name)]
         if not missing:
             return
+        remove_leftovers(self._folder)
         self._progress.start(f"copy {self._files.place}", sum(file.bytes for file in missing), "bytes")
-        with ThreadPoolExecutor(_DOWNLOADS) as threads:
-            for file in threads.map(self._download, missing):
-                self._progress.advance(file.bytes)
+        done = {file.name for file in wanted} - {file.name for file in missing}
+        try:
+            with ThreadPoolExecutor(_DOWNLOADS) as threads:
+                for file in threads.map(self._download, missing):
+                    done.add(file.name)
+                    self._progress.advance(file.bytes)
+        finally:
+            write_json(self._folder / _SEEN, {name: self._state(name) for name in sorted(done)})
         self._progress.finish()
-        write_json(self._folder / _SEEN, {file.name: self._state(file.name) for file in wanted})
 
     def _download(self, file: File) -> File:
         try:
-            found = self._files.download(file.name, self._folder / file.name, file.sha256)
+            found = self._files.download(file.name, self._folder / file.name, (file.bytes, file.sha256))
         except StoreCorrupt:
             found = False
         if not found:
@@ -109,10 +118,24 @@ class _Copy:
         return [stat.st_size, stat.st_mtime_ns]
 
 
+def _hold(folder: Path) -> None:
+    """Keep other processes from removing a copy while this one runs."""
+    path = folder / _HELD
+    if path in _handles:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _handles[path] = path.open("ab")
+        fcntl.flock(_handles[path], fcntl.LOCK_SH)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
 def _remove_former(copies: Path, current: Path) -> None:
-    """Remove copies of replaced datasets that nobody opened lately."""
-    for folder in copies.iterdir():
-        manifests = list(folder.glob(f"*/{MANIFEST}"))
-        used = max((path.stat().st_mtime for path in manifests), default=0.0)
-        if folder != current and time.time() - used > _KEEP_SECONDS:
-            shutil.rmtree(folder, ignore_errors=True)
+    """Remove copies of replaced datasets that no process holds."""
+    for path in copies.glob(f"*/*/{_HELD}"):
+        folder = path.parents[1]
+        if folder != current and path not in _handles:
+            with path.open("ab") as stream, suppress(BlockingIOError):
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)

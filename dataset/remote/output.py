@@ -45,20 +45,29 @@ class RemoteOutput:
             self._work.link(self._added[file], path)
         return path
 
-    def replace(self, output: RemoteFiles) -> None:
-        """Replace the files of the dataset: copied on the server, or uploaded; the manifest last."""
+    def replace(self, output: RemoteFiles, check: Callable[[], None]) -> None:
+        """Replace the files of the dataset: copied on the server, or uploaded; the manifest last.
+
+        check: raises if another build may have begun.
+        """
+        check()
         output.delete([MANIFEST])
         written = sorted({path.name for path in self.folder.iterdir()} - {MANIFEST, *self._added})
         output.delete(sorted({*output.names()} - {*written, *self._added}))
         for file, name in self._added.items():
             self._work.files.copy(name, output, file)
-        for name in (*written, MANIFEST):
+        for name in written:
             output.upload(name, self.folder / name)
+        check()
+        output.upload(MANIFEST, self.folder / MANIFEST)
+
+    def forget_moved(self) -> None:
+        """Remove what the work folder need not keep."""
         self._work.files.delete(self._moved)
 
 
 @contextmanager
-def replace_remote(place: Place) -> Iterator[tuple[RemoteWork, RemoteOutput]]:
+def replace_remote(place: Place, *, keep_work: bool) -> Iterator[tuple[RemoteWork, RemoteOutput]]:
     """Yield the work folder and an empty dataset, which replaces the one at `place` when the block succeeds.
 
     After a kill, the former dataset or an incomplete one is there, which readers refuse; the next build replaces it.
@@ -77,8 +86,11 @@ def replace_remote(place: Place) -> Iterator[tuple[RemoteWork, RemoteOutput]]:
                 yield work, new
                 check()
                 state.write(_MARKER, b"")
-                new.replace(output)
+                new.replace(output, check)
                 state.delete([_MARKER])
+                new.forget_moved()
+            if not keep_work:
+                work.remove()
         finally:
             work.remove_copies()
 
@@ -101,10 +113,10 @@ def remove_remote_work(place: Place) -> bool:
     with _locked(place):
         names = list(work.names())
         work.delete(names)
-        interrupted = state.has(_MARKER)
+        interrupted = state.has(_MARKER) and not output.has(MANIFEST)
         if interrupted:
             output.delete(list(output.names()))
-            state.delete([_MARKER])
+        state.delete([_MARKER])
         for copied in (place, work.place):
             shutil.rmtree(copies_of(copied), ignore_errors=True)
     return bool(names) or interrupted
@@ -113,7 +125,8 @@ def remove_remote_work(place: Place) -> bool:
 def _locked(place: Place) -> AbstractContextManager[Callable[[], None]]:
     lock = RemoteFiles(place.beside(f".{place.name}.lock"))
     busy = f"another process is writing {place}; wait until it has ended, or two minutes after a crash"
-    return remote_lock(lock, busy)
+    lost = f"{place}: suspended, or cut off from the store, for over two minutes; build the dataset again"
+    return remote_lock(lock, busy, lost)
 
 
 def _state(place: Place) -> RemoteFiles:

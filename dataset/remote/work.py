@@ -39,7 +39,8 @@ def open_remote_work(place: RemotePlace) -> "RemoteWork":
 
 def copies_of(folder: Place) -> Path:
     """Return where this machine keeps copies of the files at an address."""
-    return cache_folder() / "datasets" / hash_of(folder.address.encode()).hexdigest()[:16]
+    address = f"{folder.store.s3.endpoint} {folder.address}"
+    return cache_folder() / "datasets" / hash_of(address.encode()).hexdigest()[:16]
 
 
 class RemoteWork(WorkFolder):
@@ -102,7 +103,7 @@ class RemoteWork(WorkFolder):
 
     def has_result(self, name: str) -> bool:
         # The metadata is written last, and downloads are verified.
-        return {f"{name}.json", f"{name}.rows"} <= self._found
+        return {f"{name}.json", f"{name}.rows"} <= self._found and self.read(f"{name}.json") is not None
 
     @cached_property
     def _found(self) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """Readers get a verified local copy of a dataset in an object store."""
 
-import os
+import multiprocessing
 from collections.abc import Callable, Iterable
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from memeloom.dataset.verify import verify_dataset
 from tests.dataset.builds import MakeMemes
 
 RemoteConfig = Callable[..., Config]
+SPAWN = multiprocessing.get_context("spawn")
 
 
 @pytest.fixture
@@ -39,9 +41,9 @@ def downloads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     download = RemoteFiles.download
 
-    def noted(self: RemoteFiles, name: str, path: Path, sha256: str | None = None) -> bool:
+    def noted(self: RemoteFiles, name: str, path: Path, expected: tuple[int, str] | None = None) -> bool:
         names.append(name)
-        return download(self, name, path, sha256)
+        return download(self, name, path, expected)
 
     monkeypatch.setattr(RemoteFiles, "download", noted)
     return names
@@ -73,7 +75,7 @@ def test_a_damaged_copy_is_downloaded_again(open_copy: Callable[[], Path], downl
     verify_dataset(folder)
 
 
-def test_a_new_build_is_another_copy_and_the_former_goes_after_a_day(
+def test_a_new_build_is_another_copy_and_the_former_goes_when_no_process_has_it_open(
     built: Config, open_copy: Callable[[], Path], fill: Callable[[Config, Iterable[Meme]], None], english: MakeMemes
 ) -> None:
     former = open_copy()
@@ -81,9 +83,47 @@ def test_a_new_build_is_another_copy_and_the_former_goes_after_a_day(
     build_dataset(built)
     assert open_copy() != former
     verify_dataset(former)
-    os.utime(former / MANIFEST, (0, 0))
+    reader = SPAWN.Process(target=_open_and_wait, args=(former, ready := SPAWN.Event(), end := SPAWN.Event()))
+    reader.start()
+    assert ready.wait(60)
+    for handle in mirror._handles.values():
+        handle.close()
+    mirror._handles.clear()
+    open_copy()
+    assert former.exists()
+    end.set()
+    reader.join(60)
     open_copy()
     assert not former.exists()
+
+
+def _open_and_wait(folder: Path, ready: Event, end: Event) -> None:
+    mirror._hold(folder)
+    ready.set()
+    end.wait(60)
+
+
+@pytest.mark.usefixtures("built")
+def test_an_interrupted_copy_goes_on_with_what_is_missing(
+    open_copy: Callable[[], Path], downloads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(mirror, "_DOWNLOADS", 1)
+        download = RemoteFiles.download
+
+        def interrupted(self: RemoteFiles, name: str, path: Path, expected: tuple[int, str] | None = None) -> bool:
+            if len(downloads) == 3:
+                raise KeyboardInterrupt
+            return download(self, name, path, expected)
+
+        patch.setattr(RemoteFiles, "download", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            open_copy()
+    done = set(downloads)
+    downloads.clear()
+    verify_dataset(open_copy())
+    assert len(done) == 3
+    assert done.isdisjoint(downloads)
 
 
 @pytest.mark.usefixtures("built")

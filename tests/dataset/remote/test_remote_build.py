@@ -13,7 +13,7 @@ from memeloom.configs.schema import Config, Store
 from memeloom.dataset.build import build_dataset
 from memeloom.dataset.manifest import MANIFEST
 from memeloom.dataset.remote.files import Place, RemoteFiles, place_at
-from memeloom.dataset.remote.output import RemoteOutput
+from memeloom.dataset.remote.output import RemoteOutput, remove_remote_work
 from tests.dataset.builds import Build, MakeConfig, MakeMemes, changed
 from tests.services.ceph import Gateway
 
@@ -69,10 +69,10 @@ def test_an_interrupted_replacement_is_refused_by_readers_and_completed_by_the_n
     with monkeypatch.context() as patch:
         replace = RemoteOutput.replace
 
-        def interrupted(self: RemoteOutput, output: RemoteFiles) -> None:
+        def interrupted(self: RemoteOutput, output: RemoteFiles, check: Callable[[], None]) -> None:
             with monkeypatch.context() as deeper:
                 deeper.setattr(RemoteFiles, step, fail)
-                replace(self, output)
+                replace(self, output, check)
 
         def fail(*_: object) -> None:
             raise KeyboardInterrupt
@@ -86,6 +86,43 @@ def test_an_interrupted_replacement_is_refused_by_readers_and_completed_by_the_n
             assert MANIFEST not in files()
     build_dataset(config)
     assert files() == local
+
+
+def test_without_keep_work_the_work_folder_is_removed_after_each_build(
+    remote_config: RemoteConfig, place: Place, fill: Fill, english: MakeMemes, files: Files
+) -> None:
+    config = remote_config(keep_work=False, **SETTINGS)
+    fill(config, english(50))
+    for _ in range(2):
+        build_dataset(config)
+        assert MANIFEST in files()
+        assert list(RemoteFiles(place.beside(".memes.work")).names()) == []
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_removing_the_work_removes_an_incomplete_dataset_only(place: Place, files: Files, replaced: bool) -> None:
+    RemoteFiles(place.beside(".memes.state")).write("replacing", b"")
+    RemoteFiles(place).write("train-00000-of-00001.tfrecord", b"captions")
+    if replaced:  # killed after the manifest was written
+        RemoteFiles(place).write(MANIFEST, b"{}")
+    assert remove_remote_work(place) is not replaced
+    assert len(files()) == 2 * replaced
+    assert not list(RemoteFiles(place.beside(".memes.state")).names())
+
+
+def test_a_file_too_large_for_a_copy_on_the_server_is_copied(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memeloom.dataset.remote.files._MOST_COPIED", 10)
+    monkeypatch.setattr("memeloom.dataset.remote.files._PIECE", 7)
+    there, other = RemoteFiles(place), RemoteFiles(place.beside("other"))
+    there.write("small", b"123")
+    there.write("large", b"more than ten bytes")
+    for name in ("small", "large"):
+        there.copy(name, other, name)
+        assert other.read(name) == there.read(name)
+    assert there.download("large", tmp_path / "large")
+    assert (tmp_path / "large").read_bytes() == b"more than ten bytes"
 
 
 def test_something_else_is_not_replaced(
