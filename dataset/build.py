@@ -3,7 +3,7 @@
 The stages of a build, one module of `dataset/flow/` each:
 
     memes    cut the catalog into pieces, of which a new meme changes one
-    filter   apply the steps to a piece, and write what is kept as a block
+    filter   apply the steps to a piece, and write what is kept as a block; `reuse` tells what former builds found
     near     find near-duplicates among all blocks
     choose   remove the duplicates, range by range of the order
     leaks    remove near copies of held-out captions
@@ -35,16 +35,17 @@ from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.dataset.build_summary import summarise
 from memeloom.dataset.describe import describe_dataset
-from memeloom.dataset.flow.block import Head, power_of_two, read_head
+from memeloom.dataset.flow.block import power_of_two, read_head
 from memeloom.dataset.flow.caps import LIMIT, Caps, cap
 from memeloom.dataset.flow.choose import Choose, choose
 from memeloom.dataset.flow.filter import Filter, filter_piece, near_settings, prepare
 from memeloom.dataset.flow.leaks import drop_leaks, find_leaks, plan_drops, plan_leaks
-from memeloom.dataset.flow.memes import cut, naming_key, naming_of
+from memeloom.dataset.flow.memes import cut, naming_of
 from memeloom.dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
 from memeloom.dataset.flow.pictures import WrittenPictures, plan_pictures, write_pictures
 from memeloom.dataset.flow.plan import write_plan
-from memeloom.dataset.flow.work import WorkFolder, block_name, digest_of
+from memeloom.dataset.flow.reuse import FormerBlocks
+from memeloom.dataset.flow.work import WorkFolder, digest_of
 from memeloom.dataset.flow.write import WriteShard, Written, write_shard
 from memeloom.dataset.flow.write_dropped import FOLDER as DROPPED_FOLDER
 from memeloom.dataset.flow.write_dropped import plan_dropped, write_dropped
@@ -145,6 +146,7 @@ class _Build:
         self._progress.start("filter captions", self._catalog.memes, "memes")
         keys: list[str] = []
         for done in workers.run(filter_piece, self._pieces(keys)):
+            self._reused["memes"] += done.reused
             self._progress.advance(done.memes, kept=done.rows, dropped=done.memes - done.rows)
         content = hashlib.blake2b(digest_size=16)
         for key in keys:
@@ -158,24 +160,15 @@ class _Build:
 
     def _pieces(self, keys: list[str]) -> Iterator[Filter]:
         """Yield the pieces of the catalog without a block; append the keys of all pieces to `keys`."""
-        for key, records in cut(self._documents.records(), self._plan.digest):
-            keys.append(key)
-            head = self._known(key)
+        former = FormerBlocks(self._work, self._plan)
+        for piece in cut(self._documents.records(), self._plan.digest):
+            keys.append(piece.key)
+            head = former.same(piece.key)
             if head is None:
-                yield Filter(self._work.place, self._plan.whole, key, records)
+                yield Filter(self._work.place, self._plan.whole, piece, former.like(piece))
             else:
                 self._reused["memes"] += head.memes
                 self._progress.advance(head.memes, kept=head.rows, dropped=head.memes - head.rows)
-
-    def _known(self, key: str) -> Head | None:
-        """Return the head of a block that can be reused: undamaged, its templates named as before."""
-        if not self._work.has_result(block_name(key)):
-            return None
-        try:
-            head = read_head(self._work, key)
-        except MemeloomError:
-            return None
-        return head if all(naming_key(self._plan.naming, name) == was for name, was in head.naming.items()) else None
 
     def _choose(self, workers: Workers, blocks: Sequence[str], rows: int) -> list[str]:
         """Remove duplicates; return the names of the results, in order."""

@@ -8,12 +8,13 @@ It is a result in the work folder, whose metadata is a `Head`. A preamble holds 
     copies    keys that similar captions share whatever their template, (rows, COPY_KEYS)
     segments  keys of the segments of perceptual hashes, (SEGMENTS, rows); hashes: (rows, 4); only with pictures
     lines     the captions as JSON, in the order of the rows
+    memes     one `MEME` for each meme read, so that a later build filters only what changed
     dropped   the dropped captions, packed by `dataset.flow.drops`; empty unless they are kept
 """
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from mmap import ACCESS_READ, mmap
@@ -37,6 +38,9 @@ ROW: Final = np.dtype([
     ("start", "<u4"), ("length", "<u4"), ("row", "<u4"), ("split", "<u4"),
 ])  # fmt: skip
 SKETCH: Final = np.dtype([("order", "<u8"), ("bits", "<u8", (4,))])
+# A meme of the piece. check: hash of its record. log: order of its dropped line, or 0. template: its number in
+# `Head.naming`. outcome: the number of its row, or -1 - n if it was dropped for `Head.drops[n]`.
+MEME: Final = np.dtype([("check", "<u8", (2,)), ("log", "<u8"), ("template", "<u4"), ("outcome", "<i4")])
 # By the pigeonhole principle, hashes of 256 bits that differ in at most 12 agree in one of 13 segments.
 SEGMENTS: Final = 13
 # Rows are indexed by the first bits of their order.
@@ -44,8 +48,8 @@ PREFIX_BITS: Final = 10
 _PREFIXES = 1 << PREFIX_BITS
 _SPLITS = 3
 _INDEXED = _SPLITS * (_PREFIXES + 1)
-_MAGIC = int.from_bytes(b"mlblock3", "little")
-_SECTIONS = ("index", "rows", "keys", "sketches", "copies", "segments", "hashes", "lines", "dropped", "end")
+_MAGIC = int.from_bytes(b"mlblock4", "little")
+_SECTIONS = ("index", "rows", "keys", "sketches", "copies", "segments", "hashes", "lines", "memes", "dropped", "end")
 _PREAMBLE = 2 + len(_SECTIONS)
 
 
@@ -54,21 +58,28 @@ class Head:
     """Metadata of a block.
 
     Attributes:
+        digest: hash of the settings and code that filtered them.
+        first, last: ids of the first and the last meme of the piece.
         memes: number of memes read.
         rows: number of captions kept.
-        pictures: True if any caption has a picture.
+        pictures: True if any caption has a picture, and pictures are compared.
         dropped: number of memes by reason and source.
         details: number of drops by reason and matched entry of a list.
-        naming: `naming_key` of the templates that the memes name, by id.
+        drops: reason, source and matched entry of all kinds of drops, sorted.
+        naming: `naming_key` of the templates that the memes name, by id, sorted; of "" for memes without template.
         templates: id, name and slug of the templates of the rows, by the hash in the rows.
         sources: names of the sources of the rows, likewise.
     """
 
+    digest: str
+    first: str
+    last: str
     memes: int
     rows: int
     pictures: bool
     dropped: Mapping[str, Mapping[str, int]]
     details: Mapping[str, Mapping[str, int]]
+    drops: Sequence[Sequence[str]]
     naming: Mapping[str, str]
     templates: Mapping[str, list[str]]
     sources: Mapping[str, str]
@@ -83,8 +94,8 @@ class Pairs:
 
 
 def write_block(
-    work: WorkFolder, key: str, head: Head, rows: Array, lines: bytes, dropped: bytes, words: Signatures,
-    pictures: Pairs | None,
+    work: WorkFolder, key: str, head: Head, rows: Array, lines: Sequence[bytes], memes: Array, dropped: bytes,
+    words: Signatures, pictures: Pairs | None,
 ) -> None:  # fmt: skip
     """Write a block, atomically. `rows` are sorted by split and order; all else is in the order of the rows.
 
@@ -101,7 +112,8 @@ def write_block(
         words.copies.tobytes(),
         np.ascontiguousarray(pictures.keys).tobytes() if pictures else b"",
         pictures.values.tobytes() if pictures else b"",
-        lines,
+        b"".join(lines),
+        memes.tobytes(),
         dropped,
     )
     offsets = itertools.accumulate(map(len, parts), initial=8 * _PREAMBLE)
@@ -110,9 +122,12 @@ def write_block(
 
 
 def read_head(work: WorkFolder, key: str) -> Head:
-    """Return the metadata of a block. Raises MemeloomError if it is damaged."""
+    """Return the metadata of a block. Raises MemeloomError if it is damaged, or of another version."""
     metadata = work.metadata(block_name(key))
-    return Head(**{field.name: metadata[field.name] for field in fields(Head)})
+    try:
+        return Head(**{field.name: metadata[field.name] for field in fields(Head)})
+    except KeyError as error:
+        raise MemeloomError(f"block {key} is of another version; remove its folder and build again") from error
 
 
 def _index(rows: Array) -> NDArray[np.uint32]:
@@ -161,6 +176,10 @@ class Block:
         begins = where["start"].astype(np.int64) + self._at["lines"]
         with mmap(self._stream.fileno(), 0, access=ACCESS_READ) as content:
             return [content[at : at + n] for at, n in zip(begins.tolist(), where["length"].tolist(), strict=True)]
+
+    def memes(self) -> Array:
+        """Return a `MEME` for each meme of the piece, in their order."""
+        return self._read("memes", MEME, (self._at["dropped"] - self._at["memes"]) // MEME.itemsize)
 
     def dropped(self, first: int, last: int) -> list[Line]:
         """Return the dropped captions whose orders are from `first` to `last`, both included."""

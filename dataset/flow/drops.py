@@ -5,7 +5,7 @@ and the lines.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import BinaryIO, Final, TypeAlias
 
 import numpy as np
@@ -53,6 +53,10 @@ class DropLog:
         """Add a caption that `step` dropped."""
         if self.wanted:
             self._lines.append((name_hash(caption.id), dropped_line(caption, drop, step, self._separator)))
+
+    def extend(self, lines: Iterable[Line]) -> None:
+        """Add finished lines."""
+        self._lines.extend(lines)
 
     def packed(self) -> bytes:
         """Return all lines, packed; nothing if there are none."""

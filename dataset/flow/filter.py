@@ -1,18 +1,20 @@
 """Apply the steps to a piece of the catalog, and write a block, in a worker."""
 
-from collections import Counter, defaultdict
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from memeloom.configs.schema import Dataset
 from memeloom.dataset.dropped import SPLIT
-from memeloom.dataset.flow.block import ROW, SEGMENTS, Array, Head, Pairs, write_block
+from memeloom.dataset.flow.block import MEME, ROW, SEGMENTS, Array, Head, Pairs, write_block
 from memeloom.dataset.flow.drops import DropLog, apply_and_log, step_before
-from memeloom.dataset.flow.memes import HASH_BYTES, UNKNOWN_TIME, Facts, naming_key, read_caption, read_facts
-from memeloom.dataset.flow.plan import read_plan
+from memeloom.dataset.flow.memes import HASH_BYTES, UNKNOWN_TIME, Facts, Piece, naming_key, read_caption, read_facts
+from memeloom.dataset.flow.outcomes import DropKind, Outcomes, merge
+from memeloom.dataset.flow.plan import Plan, read_plan
+from memeloom.dataset.flow.reuse import reuse
 from memeloom.dataset.flow.similarity import MIX, normalise_all, signatures
 from memeloom.dataset.flow.work import WorkPlace, name_hash, name_hashes, open_work
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
@@ -25,76 +27,119 @@ _NUMBERS = {split: number for number, split in enumerate(SPLITS)}
 # The line of a block: the first fields of a caption, up to its image key, then score, views and time of the post.
 _IN_LINE = 7
 _SECOND = 1_000_000
+_Value = TypeVar("_Value")
 
 
 class Filter(NamedTuple):
-    """A piece to filter; `plan` is the hash of the plan in the work folder."""
+    """A piece to filter.
+
+    Attributes:
+        plan: hash of the plan in the work folder.
+        former: key of a block that may hold outcomes of the same memes, or None.
+    """
 
     work: WorkPlace
     plan: str
-    key: str
-    records: list[bytes]
+    piece: Piece
+    former: str | None
 
 
 class Filtered(NamedTuple):
-    """Numbers of memes read and captions kept."""
+    """Numbers of memes read, of captions kept, and of memes whose outcome a former block told."""
 
     memes: int
     rows: int
+    reused: int
 
 
 def filter_piece(task: Filter) -> Filtered:
-    """Apply the steps of the plan to a piece, and write the captions kept as a block."""
+    """Apply the steps of the plan to the new memes of a piece, and write a block of all captions kept."""
     plan = read_plan(task.work, task.plan)
-    steps, splitter = prepare(plan.settings)
-    dropped: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    details: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    work = open_work(task.work)
+    piece = task.piece
     log = DropLog(plan.settings.separator, wanted=plan.settings.keep_dropped)
-    named: set[str] = set()
-    read: list[Facts] = []
-    for record in task.records:
-        source, facts, template = read_facts(record, plan.naming, plan.settings.images)
-        if template is not None:
-            named.add(template)
-        if isinstance(facts, Drop):
-            dropped[facts.reason][source] += 1
-            if log.wanted:
-                log.add(read_caption(record, plan.naming), facts, step_before(facts))
-        else:
-            read.append(facts)
-    kept: list[Kept] = []
-    outcomes = apply_and_log(_named(plan.settings, steps), [each.caption for each in read], log)
-    words = iter(normalise_all([each.boxes for each in outcomes if not isinstance(each, Drop)]))
-    for facts, outcome in zip(read, outcomes, strict=True):
-        found = outcome if isinstance(outcome, Drop) else _placed(facts, outcome, next(words), splitter, log)
-        if isinstance(found, Drop):
-            dropped[found.reason][facts.caption.source] += 1
-            if found.detail:
-                details[found.reason][found.detail] += 1
-        else:
-            kept.append(found)
-    kept, rows, lines = _rows(kept)
-    captions = [each.caption for each in kept]
-    _, by_pictures = near_settings(plan.settings)
+    checks = np.frombuffer(piece.checks, "<u8").reshape(-1, 2)
+    former = reuse(work, plan, task.former, checks) if task.former else None
+    new = np.ones(len(checks), np.bool_)
+    parts = []
+    if former:
+        new[former.outcomes.at] = False
+        log.extend(former.dropped)
+        parts.append(former.outcomes)
+    parts.append(_filter(plan, piece.records, checks, np.flatnonzero(new), log))
+    merged = merge(parts)
+    dropped, details = merged.counts()
+    templates, sources = merged.lines_by("template"), merged.lines_by("source")
     head = Head(
-        memes=len(task.records),
-        rows=len(rows),
-        pictures=any(each.facts.phash for each in kept),
+        digest=plan.digest,
+        first=piece.first,
+        last=piece.last,
+        memes=len(checks),
+        rows=len(merged.rows),
+        pictures=merged.pictures is not None,
         dropped=dropped,
         details=details,
-        naming={name: naming_key(plan.naming, name) for name in sorted(named)},
-        templates={
-            str(name_hash(template)): [template, name, slug]
-            for template, name, slug in {each.template: each[2:5] for each in captions}.values()
-        },
-        sources={str(name_hash(source)): source for source in sorted({c.source for c in captions})},
+        drops=merged.drops,
+        naming={name: naming_key(plan.naming, name) for name in merged.templates},
+        templates={str(each): line[2:5] for each, line in templates.items()},
+        sources={str(each): line[1] for each, line in sources.items()},
     )
     write_block(
-        open_work(task.work), task.key, head, rows, lines, log.packed(),
+        work, piece.key, head, merged.rows, merged.lines, merged.memes, log.packed(), merged.words, merged.pictures
+    )
+    return Filtered(head.memes, head.rows, len(checks) - int(new.sum()))
+
+
+def _filter(plan: Plan, records: list[bytes], checks: Array, at: NDArray[np.intp], log: DropLog) -> Outcomes:
+    """Return the outcomes of the records at `at`; log those dropped."""
+    settings = plan.settings
+    steps, splitter = prepare(settings)
+    memes = np.zeros(len(at), MEME)
+    memes["check"] = checks[at]
+    templates, drops = Numbers[str](), Numbers[DropKind]()
+    read: list[tuple[int, Facts]] = []
+
+    def drop(number: int, source: str, why: Drop) -> None:
+        memes["outcome"][number] = ~drops[why.reason, source, why.detail]
+
+    for number, place in enumerate(at.tolist()):
+        source, facts, template = read_facts(records[place], plan.naming, settings.images)
+        memes["template"][number] = templates[template or ""]
+        if not isinstance(facts, Drop):
+            read.append((number, facts))
+            continue
+        drop(number, source, facts)
+        if log.wanted:
+            caption = read_caption(records[place], plan.naming)
+            memes["log"][number] = name_hash(caption.id)
+            log.add(caption, facts, step_before(facts))
+    kept: list[Kept] = []
+    outcomes = apply_and_log(_named(settings, steps), [facts.caption for _, facts in read], log)
+    words = iter(normalise_all([each.boxes for each in outcomes if not isinstance(each, Drop)]))
+    for (number, facts), outcome in zip(read, outcomes, strict=True):
+        found = outcome if isinstance(outcome, Drop) else _placed(facts, outcome, next(words), splitter, log)
+        if isinstance(found, Drop):
+            drop(number, facts.caption.source, found)
+            memes["log"][number] = name_hash(facts.caption.id) if log.wanted else 0
+        else:
+            memes["outcome"][number] = len(kept)
+            kept.append(found)
+    rows, lines = _rows(kept)
+    _, by_pictures = near_settings(settings)
+    pictured = by_pictures and any(each.facts.phash for each in kept)
+    return Outcomes(
+        at, memes, list(templates), list(drops), rows, lines,
         signatures([each.words for each in kept], rows["template"]),
-        hashed([each.facts.phash for each in kept]) if by_pictures and head.pictures else None,
+        hashed([each.facts.phash for each in kept]) if pictured else None,
     )  # fmt: skip
-    return Filtered(head.memes, head.rows)
+
+
+class Numbers(dict[_Value, int]):
+    """Numbers values in the order of their first use."""
+
+    def __missing__(self, value: _Value) -> int:
+        self[value] = number = len(self)
+        return number
 
 
 class Kept(NamedTuple):
@@ -135,24 +180,19 @@ def _placed(facts: Facts, caption: Caption, words: str, splitter: Splitter, log:
     return Kept(caption, words, place, facts)
 
 
-def _rows(kept: list[Kept]) -> tuple[list[Kept], Array, bytes]:
-    """Return captions sorted by split and order, their rows and their lines."""
+def _rows(kept: list[Kept]) -> tuple[Array, list[bytes]]:
+    """Return the rows of captions, without their places in a block, and their lines."""
     orders = np.frombuffer(b"".join([each.place.order for each in kept]), ">u8").reshape(-1, 2)
-    splits = np.array([_NUMBERS[each.place.split or "train"] for each in kept], np.uint32)
-    at = np.lexsort((orders[:, 1], orders[:, 0], splits))
-    kept = [kept[each] for each in at.tolist()]
     lines = [orjson.dumps((*each.caption[:_IN_LINE], *_integers(each.facts))) for each in kept]
-    rows = np.empty(len(kept), ROW)
-    rows["order"], rows["low"], rows["split"] = orders[at, 0], orders[at, 1], splits[at]
+    rows = np.zeros(len(kept), ROW)
+    rows["order"], rows["low"] = orders[:, 0], orders[:, 1]
+    rows["split"] = [_NUMBERS[each.place.split or "train"] for each in kept]
     rows["posted"] = [each.facts.posted for each in kept]
     hashed_name = cache(name_hash)
     rows["template"] = [hashed_name(each.caption.template) for each in kept]
     rows["source"] = [hashed_name(each.caption.source) for each in kept]
-    rows["row"] = np.arange(len(kept))
     rows["check"] = name_hashes(lines)
-    lengths = np.fromiter(map(len, lines), np.int64, len(lines))
-    rows["length"], rows["start"] = lengths, np.cumsum(lengths) - lengths
-    return kept, rows, b"".join(lines)
+    return rows, lines
 
 
 def _integers(facts: Facts) -> tuple[int | None, int | None, int | None]:

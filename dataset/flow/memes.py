@@ -28,37 +28,48 @@ Pictures: TypeAlias = Literal["none", "template", "meme", "inpainted"]
 NO_PICTURE: Final = MappingProxyType(
     {"template": "no picture", "meme": "no picture", "inpainted": "no picture without words"}
 )
+CHECK_BYTES: Final = 16
 HASH_BYTES: Final = 32  # of a perceptual hash
 UNKNOWN_TIME: Final = 2**63 - 1  # later than any post
 
 
 class Piece(NamedTuple):
-    """Consecutive memes of the catalog as JSON. `key` is a hash of them and of the salt."""
+    """Consecutive memes of the catalog as JSON.
+
+    Attributes:
+        key: hash of the memes and of the salt.
+        first, last: ids of the first and the last meme.
+        checks: a hash of `CHECK_BYTES` of each record, joined.
+    """
 
     key: str
+    first: str
+    last: str
     records: list[bytes]
+    checks: bytes
 
 
 def cut(records: Iterable[tuple[str, bytes]], salt: str) -> Iterator[Piece]:
     """Yield `records` (id and JSON, sorted by id) in pieces, one in memory. salt: part of their keys."""
     piece: list[bytes] = []
     size = 0
+    first = meme_id = ""
     for meme_id, record in records:
+        if not piece:
+            first = meme_id
         piece.append(record)
         size += len(record)
         if zlib.crc32(meme_id.encode()) % _MEAN_MEMES == 0 or len(piece) == _MAX_MEMES or size >= _MAX_BYTES:
-            yield _piece(piece, salt)
+            yield _piece(first, meme_id, piece, salt)
             piece, size = [], 0
     if piece:
-        yield _piece(piece, salt)
+        yield _piece(first, meme_id, piece, salt)
 
 
-def _piece(records: list[bytes], salt: str) -> Piece:
-    key = hashlib.blake2b(salt.encode(), digest_size=16)
-    for record in records:
-        key.update(b"%d:" % len(record))
-        key.update(record)
-    return Piece(key.hexdigest(), records)
+def _piece(first: str, last: str, records: list[bytes], salt: str) -> Piece:
+    checks = b"".join([hashlib.blake2b(record, digest_size=CHECK_BYTES).digest() for record in records])
+    key = hashlib.blake2b(salt.encode() + b"\n" + checks, digest_size=16)
+    return Piece(key.hexdigest(), first, last, records, checks)
 
 
 class Picture(NamedTuple):

@@ -142,6 +142,10 @@ class WorkFolder:
         metadata = self.read(f"{name}.json")
         return metadata is not None and checksum_of(self.rows(name)) == (metadata["bytes"], metadata["checksum"])
 
+    def blocks(self) -> list[str]:
+        """Return the keys of the blocks that earlier builds left; some may be damaged."""
+        return sorted(path.stem for path in (self.root / "blocks").glob("*.json"))
+
     def metadata(self, name: str) -> Any:
         """Return the metadata of an existing result. Raises MemeloomError if the file is damaged."""
         metadata = self.read(f"{name}.json")

@@ -105,6 +105,10 @@ class RemoteWork(WorkFolder):
         # The metadata is written last, and downloads are verified.
         return {f"{name}.json", f"{name}.rows"} <= self._found and self.read(f"{name}.json") is not None
 
+    def blocks(self) -> list[str]:
+        names = [name.removeprefix("blocks/") for name in self._found if name.startswith("blocks/")]
+        return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+
     @cached_property
     def _found(self) -> frozenset[str]:
         """Names of the files that earlier runs left."""

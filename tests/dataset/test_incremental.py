@@ -27,7 +27,7 @@ def filtered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
 
     def counted(task: Filter) -> Filtered:
-        seen.append(len(task.records))
+        seen.append(len(task.piece.records))
         return filter_piece(task)
 
     monkeypatch.setattr(building, "filter_piece", counted)
@@ -102,7 +102,7 @@ def test_pieces_filtered_before_a_crash_are_not_filtered_again(
         if left[0] == 0:
             raise MemeloomError("the end")
         left[0] -= 1
-        done.append(task.key)
+        done.append(task.piece.key)
         return filter_piece(task)
 
     monkeypatch.setattr(building, "filter_piece", crashing)

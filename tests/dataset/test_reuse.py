@@ -1,0 +1,134 @@
+"""A changed piece takes the outcomes of unchanged memes from its former block: same bytes as filtered from scratch."""
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from memeloom.catalog.documents import Where
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Meme, Template
+from memeloom.catalog.stores import open_documents
+from memeloom.dataset.build import build_dataset
+from memeloom.dataset.flow import filter as filtering
+from memeloom.dataset.flow.filter import Filter, Filtered, filter_piece
+from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, content, png
+
+pytestmark = pytest.mark.usefixtures("small")
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The records that were filtered."""
+    seen: list[bytes] = []
+    read_facts = filtering.read_facts
+
+    def counted(record: bytes, *rest: object) -> object:
+        seen.append(record)
+        return read_facts(record, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(filtering, "read_facts", counted)
+    return seen
+
+
+def various(english: MakeMemes, meme: MakeMeme, number: int = 300) -> list[Meme]:
+    """Return memes that are kept, and some dropped for each of several reasons."""
+    odd = [
+        [meme(f"s1n{at}x", "fuck this shit", template="t1"), meme(f"s1n{at}y", "", template="t2"),
+         meme(f"s1n{at}z", "a caption without template").model_copy(update={"template": None})]
+        for at in range(0, number, 30)
+    ]  # fmt: skip
+    return [*english(number), *(each for three in odd for each in three)]
+
+
+def scattered(english: MakeMemes) -> list[Meme]:
+    return [each.model_copy(update={"id": f"imgflip:s1n{at * 23}new"}) for at, each in enumerate(english(12, seed=7))]
+
+
+def blocks(built: Built) -> dict[str, bytes]:
+    return content(built.work / "blocks")
+
+
+def assert_as_if_fresh(built: Built) -> None:
+    reused = blocks(built)
+    shutil.rmtree(built.work)
+    build_dataset(built.config)
+    assert reused == blocks(built)
+    assert content(built.folder) == built.files
+
+
+@pytest.mark.parametrize("keep_dropped", [True, False])
+def test_scattered_new_memes_are_the_only_ones_filtered(
+    build: Build, english: MakeMemes, meme: MakeMeme, read: list[bytes], keep_dropped: bool
+) -> None:
+    before = various(english, meme)
+    build(before, keep_dropped=keep_dropped)
+    read.clear()
+    built = build(scattered(english), keep_dropped=keep_dropped)
+    assert len(read) < 40
+    assert built.summary.counts["memes as they were"] == len(before) + 12 - len(read)
+    assert_as_if_fresh(built)
+
+
+def test_removed_and_changed_memes(build: Build, english: MakeMemes, meme: MakeMeme, read: list[bytes]) -> None:
+    memes = various(english, meme)
+    config = build(memes, keep_dropped=True).config
+    with closing(open_documents(config.store)) as documents:
+        documents.purge(Where(ids=tuple(each.id for each in memes[::29])))
+    read.clear()
+    built = build([each.model_copy(update={"boxes": ("when you edit this", "later")}) for each in memes[3::41]], config)
+    assert 0 < len(read) < 150
+    assert_as_if_fresh(built)
+
+
+def test_a_renamed_template_changes_its_own_captions(build: Build, english: MakeMemes, read: list[bytes]) -> None:
+    config = build(english(300)).config
+    with closing(open_documents(config.store)) as documents:
+        documents.upsert_templates([Template(id="t1", slug="t1", name="New Name", source="imgflip")])
+    built = build(scattered(english), config)
+    assert {each.name for each in built.manifest.templates if each.id == "t1"} == {"New Name"}
+    assert_as_if_fresh(built)
+
+
+def test_other_settings_reuse_nothing(build: Build, english: MakeMemes, read: list[bytes]) -> None:
+    build(english(200))
+    read.clear()
+    built = build(scattered(english), max_characters=50)
+    assert len(read) == 212
+    assert_as_if_fresh(built)
+
+
+@pytest.mark.parametrize("kind", ["rows", "json"])
+def test_a_damaged_former_block_is_ignored(build: Build, english: MakeMemes, read: list[bytes], kind: str) -> None:
+    work = build(english(200)).work
+    for path in (work / "blocks").glob(f"*.{kind}"):
+        data = path.read_bytes()
+        path.write_bytes(data[:-20] + bytes(20))
+    read.clear()
+    built = build(scattered(english))
+    assert len(read) == 212
+    assert_as_if_fresh(built)
+
+
+@pytest.mark.parametrize("near_image", [None, 12])
+def test_pictures_of_some_memes(build: Build, english: MakeMemes, config: MakeConfig, near_image: int | None) -> None:
+    image = [inspect_image(png(at), max_bytes=10**7, max_pixels=10**7) for at in range(5)]
+    pictured = [
+        each.model_copy(update={"image": image[at % 5]}) if at % 3 else each for at, each in enumerate(english(200))
+    ]
+    build(pictured, near_image=near_image)
+    assert_as_if_fresh(build(scattered(english), near_image=near_image))
+
+
+def test_it_does_not_matter_which_former_block_is_found(
+    build: Build, english: MakeMemes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = build(english(200)).work
+    other = sorted(path.stem for path in Path(first / "blocks").glob("*.json"))[0]
+
+    def misled(task: Filter) -> Filtered:
+        return filter_piece(task._replace(former=other))
+
+    monkeypatch.setattr("memeloom.dataset.build.filter_piece", misled)
+    assert_as_if_fresh(build(scattered(english)))
