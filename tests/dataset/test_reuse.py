@@ -2,7 +2,6 @@
 
 import shutil
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -82,7 +81,7 @@ def test_removed_and_changed_memes(build: Build, english: MakeMemes, meme: MakeM
     assert_as_if_fresh(built)
 
 
-def test_a_renamed_template_changes_its_own_captions(build: Build, english: MakeMemes, read: list[bytes]) -> None:
+def test_a_renamed_template_changes_its_own_captions(build: Build, english: MakeMemes) -> None:
     config = build(english(300)).config
     with closing(open_documents(config.store)) as documents:
         documents.upsert_templates([Template(id="t1", slug="t1", name="New Name", source="imgflip")])
@@ -125,7 +124,7 @@ def test_it_does_not_matter_which_former_block_is_found(
     build: Build, english: MakeMemes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = build(english(200)).work
-    other = sorted(path.stem for path in Path(first / "blocks").glob("*.json"))[0]
+    other = min(path.stem for path in (first / "blocks").glob("*.json"))
 
     def misled(task: Filter) -> Filtered:
         return filter_piece(task._replace(former=other))

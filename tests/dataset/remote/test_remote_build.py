@@ -50,7 +50,7 @@ def test_a_later_build_reuses_the_work_and_replaces_the_dataset(
     assert again.counts["memes as they were"] == 300
     assert again.counts["shards as they were"] == again.counts["shards"]
     grown = build(english(300, seed=2), output=build_output(config), **SETTINGS)
-    build_dataset(config)
+    assert build_dataset(config).counts["memes as they were"] == 300
     assert files() == grown.files
 
 
