@@ -11,6 +11,7 @@ from memeloom.catalog.records import Meme, Template
 from memeloom.catalog.stores import open_documents
 from memeloom.dataset.build import build_dataset
 from memeloom.dataset.flow import filter as filtering
+from memeloom.dataset.flow import memes
 from memeloom.dataset.flow.filter import Filter, Filtered, filter_piece
 from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, content, png
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("small")
 def read(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The records that were filtered."""
     seen: list[bytes] = []
-    read_facts = filtering.read_facts
+    read_facts = memes.read_facts
 
     def counted(record: bytes, *rest: object) -> object:
         seen.append(record)
