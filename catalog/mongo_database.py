@@ -190,13 +190,8 @@ class MongoDatabase:
         start, attempt = time.monotonic(), 0
         while True:
             attempt += 1
-            self["meta"]  # connects in a forked child
             try:
-                with (
-                    self._client.start_session() as session,
-                    session.start_transaction(read_concern=_SNAPSHOT, write_concern=_MAJORITY),
-                ):
-                    return change(session)
+                return self.transaction(change)
             except PyMongoError as error:
                 if not _is_conflict(error):
                     raise
@@ -207,6 +202,19 @@ class MongoDatabase:
                     text = f"other writers changed the same records for {_CONFLICT_SECONDS:g} s; run again"
                     raise StoreUnavailable(f"{self._place}: {text}") from error
             time.sleep(backoff_seconds(attempt, 0.005, 0.3))
+
+    def transaction(self, change: Callable[[ClientSession], R]) -> R:
+        """Call `change` in a transaction, once.
+
+        Raises:
+            PyMongoError: the transaction failed, possibly because of another writer.
+        """
+        self["meta"]  # connects in a forked child
+        with (
+            self._client.start_session() as session,
+            session.start_transaction(read_concern=_SNAPSHOT, write_concern=_MAJORITY),
+        ):
+            return change(session)
 
     def pages(
         self, collection: str, query: Document, *, after: Any = "", n: int = 1000, fields: Document | None = None

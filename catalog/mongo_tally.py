@@ -3,19 +3,22 @@
 Every change of memes or work adds a document to the collection `tally`: how many more or fewer there are of each kind.
 It is written in the transaction of the change, and only inserted, so that writers do not wait for each other. When
 there are many, a transaction replaces them by their sum. Memes carry the token of the transaction that changed them
-last; the collection `changes` holds all tokens, with the stages that have seen them.
+last; the collection `changes` holds the tokens that some stage has not seen, with the stages that have.
 
-Only replica sets and sharded clusters have transactions. Elsewhere everything is counted, and looked for, anew.
+Only replica sets and sharded clusters have transactions. On a standalone server every call counts, and every
+stage reads, all memes.
 """
 
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
 
 import orjson
 from bson import Binary, ObjectId
 from pymongo.client_session import ClientSession
+from pymongo.errors import PyMongoError
 
 from memeloom.catalog.mongo_database import Document, MongoDatabase
 from memeloom.catalog.tallied import Kind
@@ -55,8 +58,10 @@ def counted(database: MongoDatabase, change: Callable[[ClientSession | None, Cha
         return result
 
     result = database.atomically(whole)
-    if database.counts and database["tally"].estimated_document_count() > _MOST_DOCUMENTS:
-        database.atomically(lambda session: _add_up(database, session))
+    # `change` is committed: if adding up fails, a later call does it.
+    with suppress(PyMongoError):
+        if database.counts and database["tally"].estimated_document_count() > _MOST_DOCUMENTS:
+            database.transaction(lambda session: _add_up(database, session))
     return result
 
 
@@ -81,7 +86,8 @@ def work_kind(document: Document) -> WorkKind:
 def start_tally(
     database: MongoDatabase, session: ClientSession | None, memes: Mapping[Kind, int], work: Mapping[WorkKind, int]
 ) -> None:
-    """Begin to count, with these numbers."""
+    """Begin to count, with these numbers; stages read all memes once more: unnoted changes are possible."""
+    database["seen"].delete_many({}, session=session)
     database["tally"].delete_many({}, session=session)
     database["tally"].insert_one(_packed(memes, work), session=session)
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from bson import ObjectId
 from pymongo import InsertOne, ReplaceOne
 from pymongo.client_session import ClientSession
 
@@ -139,10 +140,10 @@ class MongoWork(WorkQueue):
     def forget_work(self, stage: str, ids: Sequence[str] | None = None) -> int:
         if ids is not None:
             return sum(self._forget(stage, chunk) for chunk in batched(ids, CHUNK))
-        with self._database.mapped():
-            self._database["seen"].delete_many({"_id.stage": stage})
 
         def forget(session: ClientSession | None, changes: Changes) -> int:
+            # Each time: a concurrent `enqueue` may have added work since.
+            self._database["seen"].delete_many({"_id.stage": stage}, session=session)
             found = self._database["work"].find({"stage": stage}, {"_id": 1}, session=session).limit(_AT_ONCE)
             these = {"_id": {"$in": [each["_id"] for each in found]}}
             return delete_work(self._database, session, changes, these)
@@ -151,7 +152,7 @@ class MongoWork(WorkQueue):
 
     def _forget(self, stage: str, ids: Sequence[str]) -> int:
         def forget(session: ClientSession | None, changes: Changes) -> int:
-            # As if the memes had changed.
+            # Mark the memes as changed, so that stages look at them again.
             self._database["memes"].update_many(
                 {"_id": {"$in": ids}}, {"$set": {"changed": changes.token}, "$inc": {"revision": 1}}, session=session
             )
@@ -177,19 +178,26 @@ class MongoWork(WorkQueue):
         """Queue work on matching memes that changed since this was called last with the same condition."""
         (query,) = queries(where)
         key = {"stage": stage, "condition": repr(query)}
-        name = f"{stage} {query!r}"
+        name = _name(key)
         seen, changes = self._database["seen"], self._database["changes"]
-        is_known = seen.find_one({"_id": key}) is not None
+        is_known = seen.find_one({"_id": key, "complete": True}) is not None
         unseen = [change["_id"] for change in changes.find({"seen": {"$ne": name}} if is_known else {}, {"_id": 1})]
         if is_known:
             chunks = batched(unseen, _CHANGES)
             pending = sum(self._enqueue(stage, {"$and": [query, {"changed": {"$in": chunk}}]}) for chunk in chunks)
         else:
             changes.update_many({"seen": name}, {"$pull": {"seen": name}})  # of a stage whose work was forgotten
-            seen.update_one({"_id": key}, {"$set": {}}, upsert=True)
+            # A first scan that is killed, or whose work is forgotten meanwhile, is not complete.
+            scan = ObjectId()
+            seen.update_one({"_id": key}, {"$set": {"complete": False, "scan": scan}}, upsert=True)
             pending = self._enqueue(stage, query)
+            seen.update_one({"_id": key, "scan": scan}, {"$set": {"complete": True}})
         for chunk in batched(unseen, CHUNK):
             changes.update_many({"_id": {"$in": chunk}}, {"$addToSet": {"seen": name}})
+        # Conditions that are asked for from now on are first looked for in all memes, these changes included.
+        if unseen and (names := [_name(each["_id"]) for each in seen.find({}, {"_id": 1})]):
+            for chunk in batched(unseen, CHUNK):
+                changes.delete_many({"_id": {"$in": chunk}, "seen": {"$all": names}})
         return pending
 
     def _enqueue(self, stage: str, query: Document, *, again: bool = False) -> int:
@@ -281,6 +289,11 @@ def _spread(work: Sequence[Document], n: int) -> list[Any]:
 
 def _id(stage: str, meme_id: str) -> Document:
     return {"stage": stage, "meme": meme_id}
+
+
+def _name(key: Document) -> str:
+    """Return how a stage and its condition, the `_id` of a document in `seen`, are named in `changes`."""
+    return f"{key['stage']} {key['condition']}"
 
 
 def _later(ttl: float) -> Document:

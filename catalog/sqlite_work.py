@@ -18,6 +18,7 @@ from memeloom.catalog.sqlite_tables import CHUNK, DONE, FAILED, LEASED, PENDING,
 _ENQUEUE_CHUNK = 50_000
 _LAST = 2**63 - 1  # after all memes of a transaction
 _SEEN = "SELECT changed FROM seen WHERE stage = ? AND condition = ?"
+_SAW = "UPDATE seen SET changed = ? WHERE stage = ? AND condition = ? AND changed = ?"
 _ENQUEUE = "INSERT INTO work (stage, meme_id) SELECT ?, id FROM known WHERE id = ? ON CONFLICT (stage, meme_id) "
 _AGAIN = f"DO UPDATE SET state = {PENDING}, ready_at = 0, attempt = 0, reason = NULL WHERE state = {DONE}"
 _CLAIM = f"UPDATE work SET state = {LEASED}, ready_at = ?, token = ?, attempt = ? WHERE stage = ? AND meme_id = ?"
@@ -54,14 +55,17 @@ class SqliteWork(WorkQueue):
             seen = connection.execute(_SEEN, key).fetchone()
         if seen == (now,):
             return 0
+        since = seen[0] if seen else -1
+        if not seen:
+            with self._file.write() as connection:
+                connection.execute("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", (*key, since))
         pending = 0
         if not where.is_counted or count(self._file, where):
-            changed = self._changed(term, values, seen[0] if seen else -1)
+            changed = self._changed(term, values, since)
             pending = self._enqueue(stage, changed, "DO NOTHING")
         with self._file.write() as connection:
-            # Otherwise the stage's work was forgotten meanwhile.
-            if connection.execute(_SEEN, key).fetchone() == seen:
-                connection.execute("REPLACE INTO seen VALUES (?, ?, ?)", (*key, now))
+            # If the stage's work was forgotten meanwhile, the row is gone and stays so.
+            connection.execute(_SAW, (now, *key, since))
         return pending
 
     def _changed(self, term: str, values: Parameters, since: int) -> Iterator[str]:
@@ -162,7 +166,7 @@ class SqliteWork(WorkQueue):
             if ids is None:
                 connection.execute("DELETE FROM seen WHERE stage = ?", (stage,))
                 return connection.execute("DELETE FROM work WHERE stage = ?", (stage,)).rowcount
-            # As if they had changed.
+            # Mark the memes as changed, so that stages look at them again.
             connection.execute("UPDATE state SET changes = changes + 1")
             again = (
                 "UPDATE memes SET changed = (SELECT changes FROM state) WHERE n = (SELECT n FROM known WHERE id = ?)"

@@ -2,16 +2,17 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
-from itertools import product
+from itertools import islice, product
 
 import pymongo
 import pytest
 
 from memeloom.catalog import mongo_tally, mongo_work, sqlite_ids, sqlite_work
-from memeloom.catalog.documents import ALL, Counts, DocumentStore, StageCounts, StoredSketch, Where
+from memeloom.catalog.documents import ALL, Counts, DocumentStore, StageCounts, StoredSketch, Where, batched
 from memeloom.catalog.mongo import MongoDocuments
 from memeloom.catalog.records import Image, Meme, Ocr, TemplateRef
 from memeloom.catalog.sqlite import SqliteDocuments
@@ -83,6 +84,59 @@ def test_a_mongodb_without_transactions_counts_anew(mongo_url: str, store_config
         assert isinstance(documents, MongoDocuments)
         documents._database.counts = False
         check_counters(documents, random.Random(0))
+
+
+def test_a_mongodb_that_had_no_transactions_meanwhile_sees_its_memes(mongo_url: str, store_config: Store) -> None:
+    store = store_config.model_copy(update={"documents": mongo_url})
+    with closing(open_documents(store)) as documents:
+        documents.upsert([Meme(id="test:1", source="test")])
+        assert documents.enqueue("ocr", ALL) == 1
+        assert isinstance(documents, MongoDocuments)
+        # What opening it on a standalone server does.
+        documents._database.counts = False
+        documents._database["meta"].update_one({"_id": "catalog"}, {"$set": {"counted": False}})
+        documents.upsert([Meme(id="test:2", source="test")])
+    with closing(open_documents(store)) as documents:
+        assert documents.count() == 2
+        assert documents.enqueue("ocr", ALL) == 1
+
+
+def test_counters_that_cannot_be_added_up_are_kept(
+    mongo_url: str, store_config: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise pymongo.errors.AutoReconnect("the primary stepped down")
+
+    with closing(open_documents(store_config.model_copy(update={"documents": mongo_url}))) as documents:
+        assert isinstance(documents, MongoDocuments)
+        tally = documents._database["tally"]
+        monkeypatch.setattr(mongo_tally, "_MOST_DOCUMENTS", 2)
+        with monkeypatch.context() as stepping_down:
+            stepping_down.setattr(mongo_tally, "_add_up", failing)
+            for number in range(5):
+                assert documents.upsert([Meme(id=f"test:{number}", source="test")]).inserted == 1
+            assert (documents.count(), tally.count_documents({})) == (5, 6)
+        documents.upsert([Meme(id="test:5", source="test")])
+        assert (documents.count(), tally.count_documents({})) == (6, 1)
+
+
+def test_mongodb_keeps_only_changes_that_a_condition_has_not_seen(mongo_url: str, store_config: Store) -> None:
+    with closing(open_documents(store_config.model_copy(update={"documents": mongo_url}))) as documents:
+        assert isinstance(documents, MongoDocuments)
+        changes = documents._database["changes"]
+
+        def upserted(number: int) -> int:
+            documents.upsert([Meme(id=f"test:{number}", source="test")])
+            return changes.count_documents({})
+
+        assert upserted(0) == 1
+        assert documents.enqueue("ocr", ALL) == 1
+        assert upserted(1) == 1
+        assert documents.enqueue("templates", ALL) == 2
+        assert upserted(2) == 2
+        assert documents.enqueue("ocr", ALL) == 2
+        assert documents.enqueue("templates", ALL) == 1
+        assert changes.count_documents({}) == 0
 
 
 def test_many_that_open_an_older_mongodb_at_once_count_it_once(mongo_url: str, store_config: Store) -> None:
@@ -205,6 +259,47 @@ def test_a_stage_sees_a_meme_once_it_meets_the_condition(documents: DocumentStor
     documents.forget_work("ocr")
     assert documents.enqueue("ocr", unread) == 1
     assert documents.enqueue("ocr", Where(source="test")) == 4
+
+
+def test_work_that_is_forgotten_during_the_first_scan_is_queued_again(
+    documents: DocumentStore, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents.upsert(Meme(id=f"test:{number}", source="test") for number in range(5))
+    with closing(open_documents(store)) as other, monkeypatch.context() as during:
+
+        def then_forgotten(items: Iterable[str], n: int) -> Iterator[list[str]]:
+            yield from batched(items, n)
+            other.forget_work("ocr")
+
+        during.setattr(mongo_work, "batched", then_forgotten)
+        during.setattr(sqlite_work, "batched", then_forgotten)
+        assert documents.enqueue("ocr", ALL) == 5
+    assert documents.enqueue("ocr", ALL) == 5
+    assert len(documents.lease("ocr", 10, 60, 3)) == 5
+    assert documents.enqueue("ocr", ALL) == 0
+
+
+@pytest.mark.usefixtures("small_tables")
+def test_a_first_scan_that_was_killed_is_repeated(
+    documents: DocumentStore, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents.upsert(Meme(id=f"test:{number:02}", source="test") for number in range(30))
+    if isinstance(documents, MongoDocuments):
+        # As an upgrade leaves memes of an older version.
+        documents._database["changes"].delete_many({})
+
+    def cut_short(items: Iterable[str], n: int) -> Iterator[list[str]]:
+        yield from islice(batched(items, n), 2)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(mongo_work, "batched", cut_short)
+        during.setattr(sqlite_work, "batched", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            documents.enqueue("ocr", ALL)
+    with closing(open_documents(store)) as again:
+        assert 0 < again.enqueue("ocr", ALL) < 30
+        assert len(again.lease("ocr", 100, 60, 3)) == 30
 
 
 def test_memes_without_a_picture_come_until_it_failed(documents: DocumentStore) -> None:
