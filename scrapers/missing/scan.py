@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 from urllib.parse import urlencode
 
-from memeloom.catalog.documents import ALL, StageCounts, Where, batched
+from memeloom.catalog.documents import Where, batched
 from memeloom.catalog.records import Meme, Template
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Fetch
@@ -136,14 +136,14 @@ class CatalogScan:
         return list(islice(memes, _BATCH))
 
     def _left(self, rest: Rest) -> Counter[str]:
-        """Count the memes without a picture that are not asked for one."""
-        documents, where = self._stores.documents, Where(source=rest.source, template=rest.template)
-        if where == ALL:
-            failed = documents.counts().stages.get(FETCH, StageCounts()).failed
-        else:
-            ids = (meme_id for meme_id, _ in documents.failed(FETCH))
-            failed = sum(documents.count(replace(where, ids=tuple(batch))) for batch in batched(ids, _BATCH))
-        without_address = documents.count(replace(where, image=False, address=False))
+        """Count the memes without a picture that is requested."""
+        documents = self._stores.documents
+        without = Where(source=rest.source, template=rest.template, image=False)
+        missing = replace(without, address=True)
+        # A picture that failed may have come with an import or a crawl since.
+        ids = (meme_id for meme_id, _ in documents.failed(FETCH))
+        failed = sum(documents.count(replace(missing, ids=tuple(batch))) for batch in batched(ids, _BATCH))
+        without_address = documents.count(replace(without, address=False))
         return +Counter({"memes without an address": without_address, "pictures that failed before": failed})
 
     def _templates(self, rest: Rest) -> list[Template]:

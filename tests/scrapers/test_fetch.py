@@ -208,6 +208,15 @@ def test_a_picture_that_says_that_it_was_removed_is_none(site: Website, config: 
     assert failures(config) == {"a": "removed by its host"}
 
 
+def test_a_picture_that_failed_and_came_otherwise_is_not_counted_as_failed(site: Website, config: Config) -> None:
+    known(config, a=f"{site.url}/404.jpg", b=f"{site.url}/404.jpg?b", c=f"{site.url}/1.jpg")
+    assert fetch(config).counts["memes"] == 1
+    landed = memes(config)["c"].image
+    with closing(open_documents(config.store)) as documents:
+        documents.upsert([Meme(id="reddit:a", source="reddit", image=landed, fetched_at=WHEN)])
+    assert fetch(config).counts["pictures that failed before"] == 1
+
+
 def test_mongodb_s3_and_redis_serve_as_well(
     site: Website, crawl_config: Callable[..., Config], mongo_url: str, s3_store: Store, redis_url: str
 ) -> None:
