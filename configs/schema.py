@@ -19,8 +19,9 @@ class S3(Section):
 
 
 class Sqlite(Section):
-    cache_mb: Positive
-    mmap_mb: Count
+    # SQLite maps less than 2 GiB and ignores a cache size that overflows.
+    cache_mb: Annotated[Positive, Field(le=2047)]
+    mmap_mb: Annotated[Count, Field(le=2047)]
     log_mb: Positive
 
 
