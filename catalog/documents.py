@@ -248,7 +248,7 @@ class WorkQueue(Protocol):
     def enqueue(self, stage: str, where: Where, *, again: bool = False) -> int:
         """Queue every meme matching `where` that `stage` has not seen yet. Returns how many became pending.
 
-        A store remembers up to which change of the memes it looked, so nothing is read if nothing changed.
+        The store records the last change it processed per stage and condition, so an unchanged catalog is not read.
 
         again: also queue finished work, with no attempts counted; leased work stays leased, failed work failed. Every
             meme that matches is looked at.
@@ -292,7 +292,7 @@ class WorkQueue(Protocol):
         Args:
             stage: whose failures count.
             where: its `ids`, `image` and `address` are ignored.
-            after: leave out this meme and those before it; if it was purged, SQLite begins anew.
+            after: leave out this meme and those before it; if it was purged, SQLite starts from the first one.
             batch: number of records in memory.
         """
 

@@ -1,6 +1,7 @@
 """Documents in MongoDB (server 4.4 or newer), for crawls and workers on many machines.
 
-A meme is one document: `_id`, `revision` (incremented by every change), `flags` and `record`, its facts.
+A meme is one document: `_id`, `revision` (incremented by every change), `flags`, `changed` (the transaction that
+changed it last), `missing` (True if its picture can be fetched) and `record`, its facts.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,10 @@
-"""The ids of the memes in SQLite, and how many may come at random without slowing down.
+"""The index from meme ids to row numbers, split in two so that random ids stay fast to insert.
 
 Memes lie in order of arrival, under a number n; their ids, which may be random, lead to it. In one index of millions of
 ids each new one lands on a page of its own, which is read, logged and written back. So new ids are kept apart, in
 `fresh_ids`, small enough that a batch shares its pages. When it is full, each transaction moves twice as many ids as it
-added into `ids`: the next ones in order, which are neighbours there, too. This is the rolling merge of a log-structured
-merge tree (O'Neil et al., "The Log-Structured Merge-Tree", 1996) with two levels.
+added into `ids`, in order of id, so that they share pages. This is the rolling merge of a log-structured merge tree
+(O'Neil et al., "The Log-Structured Merge-Tree", 1996) with two levels.
 """
 
 # Statements consist of this module's constants; every value is a bound parameter.
@@ -50,7 +50,7 @@ def drop(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
 
 
 def merge(connection: sqlite3.Connection, added: int) -> None:
-    """Move ids on, after `added` ones came, if there are too many fresh ones."""
+    """Move ids to `ids` if `fresh_ids` is full. added: number of ids that this transaction added."""
     fresh, after = connection.execute("SELECT fresh, merged_to FROM state").fetchone()
     if fresh <= MOST_FRESH or not added:
         return

@@ -31,7 +31,7 @@ def condition(where: Where) -> tuple[str, Parameters]:
 
 
 def count(file: SqliteFile, where: Where) -> int:
-    """Return the number of matching memes: from the counters if they tell."""
+    """Return the number of matching memes: from the counters where possible."""
     term, values = condition(where)
     if where.is_counted:
         return int(file.read(f"SELECT ifnull(sum(n), 0) FROM tally WHERE {term}", values)[0][0])

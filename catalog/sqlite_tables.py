@@ -78,7 +78,7 @@ CREATE TABLE tally (
 CREATE TABLE work_tally (
   stage TEXT NOT NULL, state INTEGER NOT NULL, reason TEXT NOT NULL, n INTEGER NOT NULL,
   PRIMARY KEY (stage, state, reason)) WITHOUT ROWID;
--- Up to which `memes.changed` each stage looked for work on memes that meet a condition.
+-- The highest `memes.changed` that a stage has processed, by condition; -1 during the first scan.
 CREATE TABLE seen (stage TEXT NOT NULL, condition TEXT NOT NULL, changed INTEGER NOT NULL,
   PRIMARY KEY (stage, condition)) WITHOUT ROWID;
 -- One row. changes: the last `memes.changed`; fresh, merged_to: see `sqlite_ids`; unmatched: sketches without template.

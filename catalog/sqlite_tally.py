@@ -1,4 +1,4 @@
-"""Counters in SQLite: kept by whoever changes what they count, in the same transaction."""
+"""Counters in SQLite: updated in the transaction that changes what they count."""
 
 # Statements consist of this module's constants; every value is a bound parameter.
 # ruff: noqa: S608
@@ -18,7 +18,7 @@ _STATE = (
 
 
 def count_memes(connection: sqlite3.Connection, changes: Mapping[Kind, int]) -> None:
-    """Count so many more memes of each kind, or fewer."""
+    """Add `changes`, which may be negative, to the counters."""
     connection.executemany(_ADD, [(*kind, n) for kind, n in sorted(changes.items()) if n])
 
 
