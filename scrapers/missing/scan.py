@@ -136,7 +136,7 @@ class CatalogScan:
         return list(islice(memes, _BATCH))
 
     def _left(self, rest: Rest) -> Counter[str]:
-        """Count the memes without a picture that is requested."""
+        """Count the memes without a picture that are not requested."""
         documents = self._stores.documents
         without = Where(source=rest.source, template=rest.template, image=False)
         missing = replace(without, address=True)
