@@ -245,7 +245,7 @@ def test_push_shows_what_it_would_do_until_it_is_told_yes(
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
         monkeypatch.setenv("HF_TOKEN", hub.token)
         shown = run("dataset", "push", dataset, "me/memes")
-        for part in (f"{hub.url}/datasets/me/memes (new, private)", "manifest.json", "no licence", "with --yes"):
+        for part in (f"{hub.url}/datasets/me/memes (new, private)", "manifest.json", "no licence", "add --yes"):
             assert part in shown
         assert not hub.repositories
         assert run("dataset", "push", dataset, "me/memes", "--yes").endswith(f"pushed: {hub.url}/datasets/me/memes\n")
