@@ -194,10 +194,10 @@ def diff(context: CommandContext, before: str, after: str, records: int, as_json
 )
 @click.pass_obj
 def export(context: CommandContext, folder: str, target: Path, form: Target, compression: Compression | None) -> None:
-    """Write the dataset in DIR anew in another format, to the folder TARGET.
+    """Convert the dataset in DIR to another format, in the folder TARGET.
 
-    Every byte of DIR is verified on the way; TARGET is complete or as before. All but imagefolder give a dataset with a
-    manifest, which all commands read.
+    Every byte of DIR is verified on the way; TARGET is replaced only on success. All but imagefolder give a dataset
+    with a manifest, which all commands read.
     """
     from memeloom.cli.progress import open_progress
     from memeloom.dataset.export import export_dataset

@@ -152,6 +152,15 @@ def fsync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+@contextmanager
+def temporary_files() -> Iterator[None]:
+    """Raise MemeloomError instead of OSError in a block or function that uses temporary files ($TMPDIR)."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(Path(tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"), error) from error  # noqa: S108
+
+
 def unwritable(path: Path, error: OSError) -> MemeloomError:
     """Return the error of a file that cannot be written."""
     what = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror

@@ -13,6 +13,8 @@ from memeloom.dataset.schema import Split
 UNKNOWN = "unknown"
 _FRONT = re.compile(r"\A---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
 _GLOBS = {"parquet": "{split}-*.parquet", "webdataset": "{split}-*.tar*", "imagefolder": "{split}/**"}
+# What yaml raises for a date that does not exist, a value that its tag does not fit, or deep nesting.
+_UNREADABLE = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, OverflowError, RecursionError)
 _ABOUT_CARD = " `card.html` shows this page with plots."
 
 
@@ -53,7 +55,11 @@ def adapt_readme(
     facts.pop("configs", None)
     if configs := hub_configs(form, manifest):
         facts["configs"] = configs
-    return f"---\n{yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)}---\n{rest}"
+    try:
+        front = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)
+    except RecursionError:
+        return text
+    return f"---\n{front}---\n{rest}"
 
 
 def licence_of(text: str) -> str | None:
@@ -68,6 +74,6 @@ def _split(text: str) -> tuple[dict[str, Any] | None, str]:
     front = _FRONT.match(text)
     try:
         facts = yaml.safe_load(front[1]) if front else None
-    except yaml.YAMLError:
+    except _UNREADABLE:
         facts = None
     return (facts, text[front.end() :]) if front and isinstance(facts, dict) else (None, text)

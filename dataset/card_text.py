@@ -49,11 +49,18 @@ def list_matches(manifest: Manifest, most: int) -> dict[str, list[tuple[str, int
     }
 
 
+def wanted_languages(manifest: Manifest) -> list[str]:
+    """Return the languages of the step `language`; none without it, or if the settings do not tell."""
+    steps, languages = (manifest.lineage.settings.get(name) for name in ("steps", "languages"))
+    if not isinstance(steps, list) or not isinstance(languages, list) or "language" not in steps:
+        return []
+    return [str(language) for language in languages]
+
+
 def about(manifest: Manifest) -> tuple[str, str]:
     """Return two lines on what the dataset is."""
     memes = manifest.records + sum(manifest.dropped.values())
-    steps = manifest.lineage.settings
-    languages = ", ".join(steps["languages"]) if "language" in steps["steps"] else ""
+    languages = ", ".join(wanted_languages(manifest))
     return (
         f"{manifest.records:,} captions on {len(manifest.templates):,} templates, kept from {memes:,} memes by "
         "`memeloom build-dataset`.",

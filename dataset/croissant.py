@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from memeloom.configs.outputs import write_json
-from memeloom.dataset.card_text import about
+from memeloom.dataset.card_text import about, wanted_languages
 from memeloom.dataset.formats.contract import FormatName
 from memeloom.dataset.formats.imagefolder import METADATA
 from memeloom.dataset.manifest import Feature, File, Manifest
@@ -106,8 +106,7 @@ def write_image_folder_croissant(
 
 
 def _document(manifest: Manifest, licence: str | None, files: list[Any], record_sets: list[Any]) -> dict[str, Any]:
-    steps = manifest.lineage.settings
-    languages = list(steps["languages"]) if "language" in steps["steps"] else []
+    languages = wanted_languages(manifest)
     return {
         "@context": dict(_CONTEXT),
         "@type": "sc:Dataset",

@@ -31,7 +31,8 @@ class DroppedRecord(NamedTuple):
         reason: as the manifest counts it. detail: the matched entry of a list, or empty.
         step: the step that dropped it, one of `dataset.steps`, or `template`, `picture`, `split` or `limits`.
         text, boxes: as that step saw them, after the earlier ones; `text` is every box followed by the separator.
-        like, like_boxes: id and boxes of the caption that a duplicate or near copy resembles; otherwise empty.
+        like, like_boxes: id and boxes of the caption that a duplicate or near copy resembles; otherwise empty, also in
+            files of older versions, which lack them.
     """
 
     id: str
@@ -43,10 +44,12 @@ class DroppedRecord(NamedTuple):
     step: str
     text: str
     boxes: tuple[str, ...]
-    like: str
-    like_boxes: tuple[str, ...]
+    like: str = ""
+    like_boxes: tuple[str, ...] = ()
 
 
+# Keys of a line, now and in files of older versions.
+_KEYS: Final = (DroppedRecord._fields, DroppedRecord._fields[: -len(DroppedRecord._field_defaults)])
 _MAX_LINE_BYTES = 64 * 2**20
 _CHUNK = 2**18
 _NEAREST = 3
@@ -93,10 +96,11 @@ def _parsed(line: bytes) -> DroppedRecord | None:
         facts: Any = orjson.loads(line)
     except ValueError:
         return None
-    if not isinstance(facts, dict) or tuple(facts) != DroppedRecord._fields:
+    if not isinstance(facts, dict) or tuple(facts) not in _KEYS:
         return None
+    facts = DroppedRecord._field_defaults | facts
     boxes, like_boxes = facts["boxes"], facts["like_boxes"]
-    if not isinstance(boxes, list) or not isinstance(like_boxes, list):
+    if not isinstance(boxes, list) or not isinstance(like_boxes, (list, tuple)):
         return None
     texts = [*(value for name, value in facts.items() if not name.endswith("boxes")), *boxes, *like_boxes]
     if not all(isinstance(text, str) for text in texts):

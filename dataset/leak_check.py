@@ -1,7 +1,9 @@
 """Find captions that have the same or nearly the same words in two splits of a dataset."""
 
+import hashlib
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -9,15 +11,17 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memeloom.configs.outputs import temporary_files
 from memeloom.dataset.flow.copies import HELD_OUT_AT_ONCE, HeldOut
 from memeloom.dataset.flow.similarity import COPY_KEYS, normalise_all, signatures, similarity
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
 
 _BATCH = 2000
 _TEXTS = 4096
-# Copy keys and sketch of a record, and the place of its text and id.
+# Copy keys, sketch and hash of the words of a record (0 without words), and the place of its text and id.
 _ENTRY: Final = np.dtype([
-    ("keys", "<u4", (COPY_KEYS,)), ("bits", "<u8", (4,)), ("start", "<u8"), ("text", "<u4"), ("id", "<u4"),
+    ("keys", "<u4", (COPY_KEYS,)), ("bits", "<u8", (4,)),
+    ("words", "<u8"), ("start", "<u8"), ("text", "<u4"), ("id", "<u4"),
 ])  # fmt: skip
 
 
@@ -34,12 +38,14 @@ class Leak(NamedTuple):
 class LeakFinder:
     """Finds similar captions in different splits, with temporary files; close it to remove them.
 
-    It knows the records alone, not what the builder found. Equal words are found always. Of other similar pairs it
+    It knows the records alone, not what the builder found, but computes keys and similarity by the builder's code.
+    Equal words are found always, by their hash; captions without words equal nothing. Of other similar pairs it
     compares those that share a copy key (`dataset.flow.copies`), and computes their similarity exactly.
 
     least: the least similarity of a leak.
     """
 
+    @temporary_files()
     def __init__(self, least: float) -> None:
         self._least = least
         self._folder = tempfile.TemporaryDirectory(prefix="memeloom-leaks-")
@@ -49,6 +55,7 @@ class LeakFinder:
         """Add the words of a record."""
         self._spools[SPLITS.index(record.split)].add(record)
 
+    @temporary_files()
     def first(self) -> Leak | None:
         """Return the first leak, if any."""
         for spool in self._spools:
@@ -69,15 +76,25 @@ class LeakFinder:
         """Return a caption of an earlier split that is similar to one of those held out, of split `later`."""
         index = HeldOut(held_out["keys"], held_out["bits"].copy(), np.full(len(held_out), later, np.uint32))
         text_of = lru_cache(maxsize=_TEXTS)(lambda member: self._spools[later].text(held_out[member]))
+        by_words = np.argsort(held_out["words"], kind="stable")
+        words = held_out["words"][by_words]
         for split, spool in enumerate(self._spools[:later]):
             for entries in spool.entries(_BATCH):
+                at = np.minimum(np.searchsorted(words, entries["words"]), len(words) - 1)
+                equal = np.flatnonzero((words[at] == entries["words"]) & (entries["words"] != 0))
+                if len(equal):
+                    row = int(equal[0])
+                    return self._leak(entries[row], split, held_out[by_words[at[row]]], later, 1.0)
                 for rows, members in index.candidates(entries["keys"], entries["bits"].copy(), split, self._least):
                     for row, member in zip(rows.tolist(), members.tolist(), strict=True):
                         similar = similarity(spool.text(entries[row]), text_of(member))
                         if similar >= self._least:
-                            ids = spool.id(entries[row]), self._spools[later].id(held_out[member])
-                            return Leak(ids[0], SPLITS[split], ids[1], SPLITS[later], similar)
+                            return self._leak(entries[row], split, held_out[member], later, similar)
         return None
+
+    def _leak(self, entry: Any, split: int, held_out: Any, later: int, similar: float) -> Leak:
+        ids = self._spools[split].id(entry), self._spools[later].id(held_out)
+        return Leak(ids[0], SPLITS[split], ids[1], SPLITS[later], similar)
 
 
 class _Spool:
@@ -93,6 +110,7 @@ class _Spool:
         if len(self._waiting) >= _BATCH:
             self.flush()
 
+    @temporary_files()
     def flush(self) -> None:
         if not self._waiting:
             return
@@ -102,15 +120,17 @@ class _Spool:
         entries = np.empty(len(data), _ENTRY)
         entries["keys"], entries["bits"] = signed.copies, signed.sketches
         entries["text"], entries["id"] = [len(text) for text, _ in data], [len(name) for _, name in data]
+        entries["words"] = [_hashed(text) if text.strip() else 0 for text, _ in data]
         sizes = entries["text"].astype(np.uint64) + entries["id"]
         entries["start"] = np.cumsum(sizes) - sizes + np.uint64(self._texts.seek(0, 2))
         self._entries.write(entries.tobytes())
         self._texts.write(b"".join([text + name for text, name in data]))
+        self._entries.flush()
+        self._texts.flush()
         self._waiting.clear()
 
     def entries(self, count: int) -> Iterator[NDArray[Any]]:
         """Yield all entries, `count` at a time."""
-        self._texts.flush()
         self._entries.seek(0)
         while len(found := np.frombuffer(self._entries.read(count * _ENTRY.itemsize), _ENTRY)):
             yield found
@@ -126,5 +146,10 @@ class _Spool:
         return self._texts.read(length).decode()
 
     def close(self) -> None:
-        self._entries.close()
-        self._texts.close()
+        for stream in (self._entries, self._texts):
+            with suppress(OSError):  # of a full disk; the file is removed
+                stream.close()
+
+
+def _hashed(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") | 1

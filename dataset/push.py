@@ -27,7 +27,7 @@ from memeloom.dataset.schema import SPLITS
 from memeloom.dataset.vocabulary import VOCABULARY, WORDS
 
 _KIND: Final = "dataset"
-# Seconds without a byte after which a request counts as lost; the library retries most.
+# Seconds without data after which a request fails; the library retries most.
 _TIMEOUT = 60.0
 # Files uploaded between two reports of progress.
 _AT_ONCE = 16

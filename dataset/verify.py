@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from memeloom.configs.errors import MemeloomError
+from memeloom.configs.outputs import temporary_files
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.dataset.dropped import read_dropped_file
 from memeloom.dataset.formats.contract import Check
 from memeloom.dataset.formats.registry import FORMATS, check_readable
 from memeloom.dataset.leak_check import Leak, LeakFinder
-from memeloom.dataset.manifest import Manifest, NotADataset, Shard, check_file, read_manifest
+from memeloom.dataset.manifest import MANIFEST, Manifest, NotADataset, Shard, check_file, read_manifest
 from memeloom.dataset.pictures import PictureReferences
 from memeloom.dataset.schema import EMBEDDED, DatasetRecord, Split
 from memeloom.dataset.vocabulary import read_vocabulary, read_words
@@ -38,21 +39,21 @@ def verify_dataset(
     Args:
         folder: the dataset.
         progress: told of every record.
-        each: called with every record that is right in itself, in order, and its shard. What is counted over all
+        each: called with every record that passes its own checks, in order, and its shard. What is counted over all
             records, and the sha256 of some files, is known to be right only when this function returns.
 
     Raises:
         NotADataset: a file is missing or does not match the manifest, a count is wrong, or splits overlap.
         DamagedRecords: a record is truncated or altered; has file and offset of the first (for Parquet only the file).
+        MemeloomError: temporary files cannot be written.
     """
     manifest = read_manifest(folder)
     check_readable(manifest.format)
     progress.start("verify", manifest.records, "records")
     counts = _Counts()
-    near_text = manifest.lineage.settings.get("near_text")
     with (
         closing(RepeatedIds(manifest.records + sum(file.records for file in manifest.dropped_files))) as ids,
-        closing(LeakFinder(1.0 if near_text is None else near_text)) as leaks,
+        closing(LeakFinder(_least_similarity(folder, manifest))) as leaks,
     ):
         if FORMATS[manifest.format].has_records:
             references = PictureReferences(folder, manifest)
@@ -72,6 +73,18 @@ def verify_dataset(
             raise NotADataset(f"{folder}: {_leaked(leak)}; build the dataset again")
     progress.finish()
     return manifest
+
+
+def _least_similarity(folder: Path, manifest: Manifest) -> float:
+    """Return the similarity from which captions in two splits are a leak. Raises NotADataset."""
+    stated = manifest.lineage.settings.get("near_text")
+    if stated is None:
+        return 1.0
+    if type(stated) not in (int, float) or not 0 < stated <= 1:
+        raise NotADataset(
+            f"{folder / MANIFEST}: near_text {stated!r} is no number above 0 and up to 1; build the dataset again"
+        )
+    return float(stated)
 
 
 def records_of(folder: Path, manifest: Manifest, shard: Shard, check: Check | None = None) -> Iterator[DatasetRecord]:
@@ -218,6 +231,7 @@ class RepeatedIds:
     expected: approximate number of ids.
     """
 
+    @temporary_files()
     def __init__(self, expected: int) -> None:
         self._files = min(max(expected // _FILE_HASHES, 1), _MAX_FILES)
         self._folder = tempfile.TemporaryDirectory(prefix="memeloom-verify-")
@@ -232,6 +246,7 @@ class RepeatedIds:
         if self._size >= _BUFFER_BYTES:
             self._flush()
 
+    @temporary_files()
     def first(self) -> bytes | None:
         """Return the hash of a repeated id, if any."""
         self._flush()
@@ -248,6 +263,7 @@ class RepeatedIds:
     def _path(self, number: int) -> Path:
         return Path(self._folder.name) / f"{number:03}"
 
+    @temporary_files()
     def _flush(self) -> None:
         for number, hashes in self._buffers.items():
             with self._path(number).open("ab") as stream:

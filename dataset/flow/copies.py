@@ -11,7 +11,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.dataset.flow.similarity import COPY_KEYS, SKETCH_ERROR, Words, sketch_similarity
+from memeloom.dataset.flow.similarity import (
+    COPY_KEYS,
+    SKETCH_ERROR,
+    Words,
+    normalise,
+    signatures,
+    sketch_similarity,
+)
 
 # Held-out captions in the memory of a worker: 30 MB of keys.
 HELD_OUT_AT_ONCE: Final = 65_536
@@ -19,10 +26,15 @@ HELD_OUT_AT_ONCE: Final = 65_536
 _PAIRS = 100_000
 _MEMBER = np.uint64(2**32 - 1)
 _KEY = np.uint64(32)
+# The copy keys of captions without words.
+_BLANK = signatures([normalise([])], np.zeros(1, np.uint64)).copies[0]
 
 
 class HeldOut:
     """An index of n held-out captions by their copy keys.
+
+    Of captions with equal keys and sketches, as equal words have them, only one of the latest split is in it, so that
+    popular captions are compared once. Captions without words are not in it: they resemble nothing.
 
     Args:
         keys: (n, COPY_KEYS).
@@ -33,8 +45,8 @@ class HeldOut:
     def __init__(self, keys: NDArray[np.uint32], sketches: Words, splits: NDArray[np.uint32]) -> None:
         self._sketches = sketches
         self._splits = splits
-        members = np.arange(len(keys), dtype=np.uint64)[:, None]
-        self._entries = np.sort(keys.astype(np.uint64) << _KEY | members, axis=None)
+        members = _distinct(keys, sketches, splits)
+        self._entries = np.sort(keys[members].astype(np.uint64) << _KEY | members.astype(np.uint64)[:, None], axis=None)
         self._keys = (self._entries >> _KEY).astype(np.uint32)
         # For each entry, where those of its key end.
         begins = np.flatnonzero(np.diff(self._keys, prepend=~self._keys[:1]))
@@ -42,12 +54,12 @@ class HeldOut:
         self._ends = np.repeat(begins + sizes, sizes)
         bits = min(self._entries.size.bit_length() + 3, 28)
         self._shift = np.uint32(32 - bits)
-        # Most keys of other captions are absent, which one look into a table tells.
+        # Most keys of other captions are absent: a table lookup rejects most of them.
         self._present = np.zeros(1 << bits, np.bool_)
         self._present[self._keys >> self._shift] = True
 
     def candidates(
-        self, keys: NDArray[np.uint32], sketches: Words, split: int, least: float
+        self, keys: NDArray[np.uint32], sketches: Words, split: int, least: float, done: NDArray[np.bool_] | None = None
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """Yield pairs of captions and members of later splits that may be similar, a bounded number at a time.
 
@@ -56,6 +68,7 @@ class HeldOut:
             sketches: (m, 4).
             split: number of their split.
             least: the least similarity.
+            done: captions to skip, (m,); may be changed between two batches.
 
         Yields:
             Numbers of captions and members, sorted. A pair may come again in a later batch.
@@ -67,14 +80,15 @@ class HeldOut:
         rows, first = hits[there] // COPY_KEYS, first[there]
         counts = self._ends[first] - first
         ends = np.cumsum(counts)
-        at = done = 0
+        at = before = 0
         while at < len(ends):
-            end = max(int(np.searchsorted(ends, done + _PAIRS, "right")), at + 1)
+            end = max(int(np.searchsorted(ends, before + _PAIRS, "right")), at + 1)
             each = slice(at, end)
-            offsets = np.arange(done, ends[end - 1]) - np.repeat(ends[each] - counts[each], counts[each])
-            members = (self._entries[np.repeat(first[each], counts[each]) + offsets] & _MEMBER).astype(np.intp)
-            yield self._similar(np.repeat(rows[each], counts[each]), members, sketches, split, least)
-            at, done = end, int(ends[end - 1])
+            some = counts[each] if done is None else np.where(done[rows[each]], 0, counts[each])
+            offsets = np.arange(some.sum()) - np.repeat(np.cumsum(some) - some, some)
+            members = (self._entries[np.repeat(first[each], some) + offsets] & _MEMBER).astype(np.intp)
+            yield self._similar(np.repeat(rows[each], some), members, sketches, split, least)
+            at, before = end, int(ends[end - 1])
 
     def _similar(
         self, rows: NDArray[np.intp], members: NDArray[np.intp], sketches: Words, split: int, least: float
@@ -84,3 +98,12 @@ class HeldOut:
         alike = sketch_similarity(sketches[rows], self._sketches[members]) >= least - SKETCH_ERROR
         pairs = np.unique(rows[alike] << 32 | members[alike])
         return pairs >> 32, pairs & int(_MEMBER)
+
+
+def _distinct(keys: NDArray[np.uint32], sketches: Words, splits: NDArray[np.uint32]) -> NDArray[np.intp]:
+    """Return the numbers of the captions with words, of those with equal keys and sketches one of the latest split."""
+    worded = np.flatnonzero((keys != _BLANK).any(axis=1))
+    latest = worded[np.argsort(-splits[worded].astype(np.int64), kind="stable")]
+    signed = np.concatenate([keys[latest].astype(np.uint64), sketches[latest]], axis=1)
+    _, first = np.unique(np.ascontiguousarray(signed).view(f"V{signed.shape[1] * 8}").ravel(), return_index=True)
+    return np.sort(latest[first])

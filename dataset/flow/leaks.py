@@ -1,7 +1,8 @@
-"""Drop near copies of held-out captions, so that none stands in two splits, in workers.
+"""Worker stage: drop captions that nearly equal held-out ones.
 
-Of a similar pair in two splits the one in the earlier split is dropped: training yields to validation and test,
-validation to test. So whether a caption is dropped depends on it and on the captions of later splits alone.
+Of a similar pair in two splits the one in the earlier split is dropped: a training caption in favour of a validation or
+test one, a validation caption in favour of a test one. So whether a caption is dropped depends on it and on the
+captions of later splits alone.
 """
 
 from bisect import bisect_left
@@ -114,8 +115,10 @@ class _Search:
             for split in range(self._last):
                 begin, end = block.range_of(split)
                 bits = np.ascontiguousarray(block.sketches(begin, end)["bits"])
-                for rows, members in self._index.candidates(block.copies(begin, end), bits, split, self._least):
+                done = np.zeros(end - begin, np.bool_)
+                for rows, members in self._index.candidates(block.copies(begin, end), bits, split, self._least, done):
                     self._compare(block, rows + begin, members, found)
+                    done[[row for row in np.unique(rows).tolist() if row + begin in found]] = True
             found_rows = block.between(0, block.rows)[np.fromiter(found, np.intp, len(found))]
         leaks = np.empty(len(found), LEAK)
         leaks["order"], leaks["split"] = found_rows["order"], found_rows["split"]

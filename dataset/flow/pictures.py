@@ -64,7 +64,7 @@ def write_pictures(task: WritePictures) -> WrittenPictures:
 
     Raises:
         StoreError: the blob store failed.
-        MemeloomError: the disk is full, or the like.
+        MemeloomError: the file cannot be written (for example, the disk is full).
     """
     plan, work = read_plan(task.work, task.plan), open_work(task.work)
     settings = plan.settings

@@ -78,7 +78,7 @@ def write_shard(task: WriteShard) -> Written:
 
     Raises:
         StoreError: the blob store failed.
-        MemeloomError: the disk is full, or the like.
+        MemeloomError: the file cannot be written (for example, the disk is full).
     """
     plan = read_plan(task.work, task.plan)
     settings = plan.settings

@@ -86,7 +86,7 @@ def write_dropped(task: WriteDropped) -> DroppedFile:
     """Write the captions whose hash is in the range of the file, in the order of the hash.
 
     Raises:
-        MemeloomError: the disk is full, or the like.
+        MemeloomError: the file cannot be written (for example, the disk is full).
     """
     work = open_work(task.work)
     name = f"{FOLDER}/{task.file}"

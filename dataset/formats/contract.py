@@ -28,7 +28,7 @@ class NewFile(Protocol[Item_contra]):
         """Append a record or picture.
 
         Raises:
-            OSError: the disk is full, or the like.
+            OSError: the file cannot be written (for example, the disk is full).
             ValueError: it exceeds the format's limit.
         """
 

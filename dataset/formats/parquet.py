@@ -20,9 +20,12 @@ from memeloom.dataset.schema import FEATURES, INTEGERS, DatasetRecord, Picture
 _GROUP_RECORDS = 4096
 _GROUP_BYTES = 8 * 2**20
 _BATCH_RECORDS = 512
+# Decoded size of a batch, and the largest size of a record, as far as the metadata of a row group tell.
+_BATCH_BYTES = 64 * 2**20
 _MILLISECONDS = 1000
 # Columns with repeated values, worth a dictionary and statistics.
 _REPEATING = ["template", "template_name", "source", "split"]
+_LISTS = ("boxes.list.element",)
 _NULLABLE = (*INTEGERS, "image")
 Item = TypeVar("Item")
 
@@ -212,13 +215,34 @@ def _read(
                 raise DamagedRecords(path, f"other columns than a dataset has ({', '.join(found)})", offset=0)
             for group in range(file.num_row_groups):
                 offset = _begins(file.metadata.row_group(group))
-                for batch in file.iter_batches(_BATCH_RECORDS, row_groups=[group], use_threads=False):
+                rows = _batch_rows(file.metadata.row_group(group))
+                if not rows:
+                    raise DamagedRecords(path, "record too large", offset=offset, record=number)
+                for batch in file.iter_batches(rows, row_groups=[group], use_threads=False):
                     for item in items(batch):
                         yield offset, item
                         number += 1
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         what = " ".join(str(error).split())
         raise DamagedRecords(path, f"broken row group ({what})", offset=offset, record=number) from error
+
+
+def _batch_rows(group: Any) -> int:
+    """Return how many rows of a row group to decode at once; 0 if one may not fit `_BATCH_BYTES`.
+
+    A value in a dictionary may be repeated in every row, and any number of times in the list of one. Values outside are
+    as large as their column, all together.
+    """
+    columns = [group.column(at) for at in range(group.num_columns)]
+    a_row = once = 0
+    for column in columns:
+        if column.has_dictionary_page:
+            a_row += column.total_uncompressed_size * (column.num_values if column.path_in_schema in _LISTS else 1)
+        else:
+            once += column.total_uncompressed_size
+    a_row += once // max(group.num_rows, 1)
+    rows: int = _BATCH_BYTES // max(a_row, 1)
+    return min(_BATCH_RECORDS, rows)
 
 
 def _begins(group: Any) -> int:

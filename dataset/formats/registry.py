@@ -1,6 +1,7 @@
 """The formats by name, the format without output, and checks of the settings."""
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -98,15 +99,18 @@ FORMATS: Final[Mapping[FormatName, Format]] = MappingProxyType(
 
 
 def check_format(settings: Dataset) -> None:
-    """Check that `dataset.format` and `dataset.compression` can be written.
+    """Check that `dataset.format` and `dataset.compression` can be written to `dataset.output`.
 
     Raises:
-        ConfigError: an invalid combination, a missing package, or `dummy` would replace a dataset.
+        ConfigError: an invalid combination, an output address other than s3://, a missing package, or `dummy` would
+            replace a dataset.
     """
     suffixes = FORMATS[settings.format].suffixes
     if settings.compression not in suffixes:
         known = ", ".join(suffixes)
         raise ConfigError(f"dataset.compression: {settings.format} has {known}, not {settings.compression}")
+    if re.match(r"[a-z][a-z0-9+.-]*:/", settings.output, re.IGNORECASE) and not is_remote(settings.output):
+        raise ConfigError(f"dataset.output: neither a folder nor an s3:// address: {settings.output}")
     if settings.format == "parquet":
         check_readable(settings.format)
     elif settings.format == "dummy" and is_remote(settings.output):

@@ -19,7 +19,7 @@ from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
 from memeloom.dataset.build import build_dataset
-from memeloom.dataset.dropped import DroppedRecord, read_dropped, sample_dropped
+from memeloom.dataset.dropped import DroppedRecord, read_dropped, read_dropped_file, sample_dropped
 from memeloom.dataset.formats.packed import DamagedRecords
 from memeloom.dataset.manifest import MANIFEST, NotADataset, file_sha256
 from memeloom.dataset.removal import find_removed
@@ -250,6 +250,20 @@ def test_verify_names_what_is_wrong(
     rewrite(built, change)
     with pytest.raises((NotADataset, DamagedRecords), match=fault):
         verify_dataset(built.folder)
+
+
+def test_files_of_older_versions_are_read(build: Build, various: list[Meme]) -> None:
+    built = build(various, **SETTINGS, compression="none")
+
+    def shorten(lines: list[bytes]) -> None:
+        for at, line in enumerate(lines):
+            facts = json.loads(line)
+            del facts["like"], facts["like_boxes"]
+            lines[at] = json.dumps(facts).encode() + b"\n"
+
+    path = built.folder / rewrite(built, shorten)
+    verify_dataset(built.folder)
+    assert {(record.like, record.like_boxes) for record in read_dropped_file(path)} == {("", ())}
 
 
 def test_verify_finds_a_record_that_is_also_dropped(build: Build, various: list[Meme]) -> None:

@@ -18,6 +18,7 @@ from memeloom.catalog.images import inspect_image
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.dataset.build import build_dataset
+from memeloom.dataset.card_hub import adapt_readme, licence_of
 from memeloom.dataset.diff import diff_datasets
 from memeloom.dataset.export import TARGETS, Target, export_dataset
 from memeloom.dataset.formats import imagefolder
@@ -235,6 +236,24 @@ def test_the_rows_of_an_image_folder_are_counted(
     monkeypatch.setattr(imagefolder.MetadataFile, "add", lose)
     with pytest.raises(NotADataset, match=r"train: \d+ rows were exported, expected \d+"):
         export_dataset(folder, tmp_path / "new", "imagefolder")
+
+
+@pytest.mark.parametrize(
+    "front", ["updated: 2024-13-45", f"a: {'[' * 3000}", f"a: {'[' * 150}{']' * 150}", "a: !!int ''", "a: !!bool b"]
+)
+def test_front_matter_that_yaml_cannot_read_stays_as_it_is(pictured: BuildPictured, front: str) -> None:
+    text = f"---\nlicense: mit\n{front}\n---\nMine"
+    assert licence_of(text) in (None, "mit")
+    assert adapt_readme(text, pictured().manifest, "parquet", "none").endswith("Mine")
+
+
+def test_a_dataset_whose_settings_lack_the_steps_is_exported(pictured: BuildPictured, tmp_path: Path) -> None:
+    folder = pictured().folder
+    document = json.loads((folder / "manifest.json").read_text())
+    del document["lineage"]["settings"]["steps"]
+    (folder / "manifest.json").write_text(json.dumps(document))
+    export_dataset(folder, tmp_path / "new", "tfrecord")
+    assert "inLanguage" not in json.loads((tmp_path / "new" / "croissant.json").read_text())
 
 
 def test_an_edited_readme_comes_along(build: Build, english: MakeMemes, tmp_path: Path) -> None:

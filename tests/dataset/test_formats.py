@@ -7,6 +7,7 @@ import json
 import random
 import tarfile
 import time
+import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -183,6 +184,35 @@ def test_pyarrow_reads_the_records_as_a_table(place: Place) -> None:
     ]
 
 
+def test_a_small_file_of_large_repeated_texts_is_read_in_bounded_memory(place: Place) -> None:
+    from pyarrow.parquet import read_table, write_table
+
+    path = place("parquet", "zstd")
+    large = "a" * 400_000
+    made = [record._replace(text=f"{large}|", boxes=(large,)) for record in records(100, pictures=False)]
+    write(path, "parquet", "zstd", made, pictures=False)
+    write_table(read_table(path), path, compression="zstd", use_dictionary=True)
+    assert path.stat().st_size < 20_000
+    found = FORMATS["parquet"].read(path)
+    tracemalloc.start()
+    assert next(found).text == f"{large}|"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 2**20
+    assert sum(len(record.text) for record in found) == 99 * len(f"{large}|")
+
+
+def test_a_parquet_record_that_may_be_larger_than_memory_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place("parquet", "zstd")
+    made = [record._replace(text="a" * 100_000) for record in records(3, pictures=False)]
+    write(path, "parquet", "zstd", made, pictures=False)
+    monkeypatch.setattr(parquet, "_BATCH_BYTES", 50_000)
+    with pytest.raises(DamagedRecords, match=r"record too large at byte \d+ \(record 1\)"):
+        next(FORMATS["parquet"].read(path))
+
+
 def test_parquet_of_other_columns_is_refused(place: Place) -> None:
     from pyarrow.parquet import read_table, write_table
 
@@ -278,6 +308,12 @@ def test_a_dummy_never_replaces_a_dataset(build: Build, english: MakeMemes) -> N
 def test_a_compression_that_the_format_lacks_is_refused(build: Build) -> None:
     with pytest.raises(ConfigError, match=r"dataset\.compression: webdataset has none, gzip, not zstd"):
         build(format="webdataset", compression="zstd")
+
+
+@pytest.mark.parametrize("output", ["gs://bucket/memes", "file:///data/memes", "S3://bucket/memes", "s3:/memes"])
+def test_an_address_that_cannot_be_written_is_no_folder(build: Build, output: str) -> None:
+    with pytest.raises(ConfigError, match=rf"dataset\.output: neither a folder nor an s3:// address: {output}"):
+        build(output=output)
 
 
 def test_parquet_without_pyarrow_names_the_package_to_install(

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from contextlib import closing
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,7 @@ from memeloom.dataset.dropped import read_dropped
 from memeloom.dataset.flow import copies, leaks
 from memeloom.dataset.flow.copies import HeldOut
 from memeloom.dataset.flow.similarity import Signatures, normalise, signatures, similarity
+from memeloom.dataset.leak_check import LeakFinder
 from memeloom.dataset.schema import DatasetRecord
 from tests.dataset.builds import Build, MakeMeme, MakeMemes
 from tests.dataset.test_copies import BY_TIME, dated, reworded
@@ -155,5 +157,38 @@ def test_every_pair_that_is_similar_is_a_candidate(pairs: int, monkeypatch: pyte
             if splits[member] > split and similarity(ours[row], held[member]) >= 0.8
         }  # fmt: skip
         assert len(wanted) > 100
-        assert wanted <= found
+        matched = {(row, held[member]) for row, member in found}
+        assert {(row, held[member]) for row, member in wanted} <= matched, "one member stands for those with its words"
         assert all(splits[member] > split for _, member in found)
+
+
+def test_popular_words_are_compared_once_for_each_caption() -> None:
+    one, other = signed([normalise(["it is what it is"])] * 500), signed([normalise(["It is what it is!"])] * 300)
+    index = HeldOut(other.copies, other.sketches, np.array([1, 2] * 150, np.uint32))
+    rows = [row for rows, _ in index.candidates(one.copies, one.sketches, 0, 0.8) for row in rows.tolist()]
+    assert sorted(rows) == list(range(500))
+    later = [len(rows) for rows, _ in index.candidates(one.copies, one.sketches, 1, 0.8)]
+    assert sum(later) == 500, "the member is of the latest split"
+
+
+def test_a_caption_that_is_done_is_not_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_PAIRS", 1)
+    one, other = signed([normalise(["it is what it is"])] * 2), signed([normalise(["it is what it is"])])
+    index = HeldOut(other.copies, other.sketches, np.ones(1, np.uint32))
+    done = np.zeros(2, np.bool_)
+    found = []
+    for rows, _ in index.candidates(one.copies, one.sketches, 0, 0.8, done):
+        found += rows.tolist()
+        done[rows] = True
+    assert found == [0, 1]
+
+
+def test_captions_without_words_resemble_nothing() -> None:
+    one, other = signed([normalise(["???"]), normalise(["a"])]), signed([normalise(["!!!"]), normalise([])])
+    index = HeldOut(other.copies, other.sketches, np.ones(2, np.uint32))
+    assert not any(len(rows) for rows, _ in index.candidates(one.copies, one.sketches, 0, 0.8))
+    finder = LeakFinder(0.8)
+    with closing(finder):
+        for key, split, text in (("1", "train", "???"), ("2", "validation", "!!!"), ("3", "test", "???")):
+            finder.add(DatasetRecord(key, "t", "T", "s", split, f"{text}|", (text,)))
+        assert finder.first() is None

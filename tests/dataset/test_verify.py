@@ -1,7 +1,9 @@
 """`verify` finds whatever is wrong with a dataset, and names the first of it."""
 
+import errno
 import hashlib
 import json
+import tempfile
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from memeloom.configs.errors import MemeloomError
 from memeloom.dataset import leak_check, verify
 from memeloom.dataset.flow import copies
 from memeloom.dataset.formats.contract import FormatName
@@ -193,6 +196,35 @@ def test_near_copies_are_those_of_the_threshold_of_the_build(built: Make) -> Non
     edit(folder, lineage=lineage)
     with pytest.raises(NotADataset, match=r"have nearly the same words \(similarity 0\.[3-7]\d\)"):
         verify_dataset(folder)
+
+
+@pytest.mark.parametrize("near_text", ["x", 5.0, 0, -0.5, float("nan"), True, [0.8]])
+def test_a_threshold_that_is_none_is_refused(built: Make, near_text: object) -> None:
+    folder = built()
+    lineage = read_manifest(folder).lineage.model_dump(mode="json")
+    lineage["settings"]["near_text"] = near_text
+    edit(folder, lineage=lineage)
+    with pytest.raises(NotADataset, match=r"manifest\.json: near_text .* is no number above 0 and up to 1"):
+        verify_dataset(folder)
+
+
+def test_temporary_files_that_cannot_be_written_are_one_line(
+    built: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = built()
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+        with pytest.raises(MemeloomError, match=rf"^cannot write {tmp_path}/none: No such file or directory$"):
+            verify_dataset(folder)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(leak_check, "signatures", full)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(MemeloomError, match=rf"^cannot write {tmp_path}: the disk is full$"):
+        verify_dataset(folder)
+    assert not list(tmp_path.glob("memeloom-*")), "temporary files are removed"
 
 
 def recount(folder: Path) -> None:
