@@ -39,7 +39,7 @@ CREATE INDEX work_ready ON work (stage, ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX work_meme ON work (meme_id);
 """
 # A change of the schema needs an upgrade; then this hash changes, too.
-SCHEMA_SHA256 = "96236dddb48f865a6f8c81e162dc524e592d4bf6e785c76c4a0cd030c467e51b"
+SCHEMA_SHA256 = "d412c3728d355cbc6c215447b34dde9480d83616fcaf80f6157eb219c9a28911"
 PICTURE = (
     '{"key":"' + "a" * 64 + '","width":2,"height":1,"format":"png","bytes":9,"phash64":"' + "0" * 16
     + '","phash256":"' + "0" * 64 + '"}'
