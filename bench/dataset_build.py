@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.rows import Row
 from memeloom.configs.load import load_config
@@ -83,7 +83,20 @@ def real_catalog(data: Path, folder: Path) -> Path:
 
 def build(catalog: Path, output: Path | str, *settings: str) -> Built:
     """Build in a separate process. Raises CalledProcessError."""
-    command = [sys.executable, "-m", "bench.dataset_worker", str(catalog), str(output), *settings]
+    done = watched([sys.executable, "-m", "bench.dataset_worker", str(catalog), str(output), *settings])
+    return Built(done.told["counts"]["memes"], done.told, done.wall, done.memory)
+
+
+class Watched(NamedTuple):
+    """A process that has ended: the JSON that it printed, wall seconds, and peak memory with its children in MB."""
+
+    told: dict[str, Any]
+    wall: float
+    memory: float
+
+
+def watched(command: Sequence[str]) -> Watched:
+    """Run a command that prints JSON, in the root of the project. Raises CalledProcessError."""
     began = time.perf_counter()
     # Installed programs load bytecode, so let the first build write it.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -96,8 +109,7 @@ def build(catalog: Path, output: Path | str, *settings: str) -> Built:
     said = process.communicate()[0]
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    told = json.loads(said)
-    return Built(told["counts"]["memes"], told, wall, most / 1024)
+    return Watched(json.loads(said), wall, most / 1024)
 
 
 def resident_kb(process: Path) -> int:
