@@ -84,7 +84,7 @@ def test_integers_of_a_dataset_are_tensors_of_one_value_or_none(
         )
         for at in range(40)
     ]
-    built = build(memes, format=form, compression=compression)
+    built = build(memes, format=form, compression=compression, near_text=None)
     rows = read_dataset(built.folder).to_tensorflow("train").as_numpy_iterator()
     found = {row["id"].decode(): [row[name].tolist() for name in INTEGERS] for row in rows}
     train = [record for record in built.records if record.split == "train"]
